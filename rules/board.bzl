@@ -1,0 +1,129 @@
+"""The `board` rule: one definition from which all board-specific artifacts derive."""
+
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":providers.bzl", "BoardInfo")
+
+# The constraint values of //platforms:core, as the export and GCC spell them.
+CORES = {
+    "cortex_m4": "cortex-m4",
+    "cortex_m33": "cortex-m33",
+    "cortex_m55": "cortex-m55",
+}
+
+_UNITS = {"K": 1024, "M": 1024 * 1024}
+
+def _parse_number(label, what, text):
+    """Reads `0x...`, decimal, or decimal with a K or M suffix."""
+    digits, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    hexadecimal = digits.startswith("0x")
+    alphabet = "0123456789abcdefABCDEF" if hexadecimal else "0123456789"
+    body = digits[2:] if hexadecimal else digits
+    if not body or [c for c in body.elems() if c not in alphabet]:
+        fail("%s: %s: '%s' is not a number; use 0x20000000, 4096, 192K or 1M" % (label, what, text))
+    return int(digits, 16 if hexadecimal else 10) * unit
+
+def _memory_region(label, name, values):
+    if len(values) not in [2, 3]:
+        fail("%s: memory region '%s' has %d values; give [origin, length] or [origin, length, use]" % (label, name, len(values)))
+    return {
+        "name": name,
+        "origin": _parse_number(label, "origin of " + name, values[0]),
+        "length": _parse_number(label, "length of " + name, values[1]),
+        "use": values[2] if len(values) == 3 else "",
+    }
+
+def _board_impl(ctx):
+    regions = {name: _memory_region(ctx.label, name, values) for name, values in ctx.attr.memory.items()}
+    for needed in ["flash", "ram"]:
+        if needed not in regions:
+            fail("%s: memory has no region '%s'; it has %s" % (ctx.label, needed, sorted(regions.keys())))
+    if ctx.attr.core not in CORES:
+        fail("%s: core '%s' is unknown; allowed: %s" % (ctx.label, ctx.attr.core, sorted(CORES.keys())))
+
+    description = ctx.actions.declare_file(ctx.label.name + "/board.json")
+    ctx.actions.write(description, json.encode_indent({
+        "name": ctx.label.name,
+        "description": ctx.attr.description,
+        "core": CORES[ctx.attr.core],
+        "flash": regions["flash"],
+        "ram": regions["ram"],
+        "reserved": [regions[name] for name in sorted(regions) if name not in ["flash", "ram"]],
+        "clock_hz": ctx.attr.clock_hz,
+        "stack_size": _parse_number(ctx.label, "stack_size", ctx.attr.stack_size),
+        "console": ctx.attr.console,
+        "programmer": ctx.attr.programmer or None,
+        "emulator": {
+            "machine": ctx.attr.emulator_machine,
+            "arguments": ctx.attr.emulator_arguments,
+            # SysTick counts at the emulated clock while -icount advances it by
+            # 2**shift nanoseconds an instruction.
+            "clock_hz": ctx.attr.clock_hz,
+        } if ctx.attr.emulator_machine else None,
+    }, indent = "  ") + "\n")
+
+    linker_script = ctx.actions.declare_file(ctx.label.name + "/linker.ld")
+    arguments = ctx.actions.args()
+    arguments.add("--board", description)
+    arguments.add("--output", linker_script)
+    ctx.actions.run(
+        executable = ctx.executable._linker_script,
+        arguments = [arguments],
+        inputs = [description],
+        outputs = [linker_script],
+        mnemonic = "LinkerScript",
+        progress_message = "Generating the linker script of %{label}",
+    )
+    return [
+        DefaultInfo(files = depset([description, linker_script])),
+        cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]),
+        BoardInfo(
+            name = ctx.label.name,
+            core = CORES[ctx.attr.core],
+            description = description,
+            linker_script = linker_script,
+            emulated = bool(ctx.attr.emulator_machine),
+        ),
+    ]
+
+_board = rule(
+    implementation = _board_impl,
+    doc = "See the macro `board`.",
+    attrs = {
+        "description": attr.string(mandatory = True, doc = "One line for people: product name, chip, core."),
+        "core": attr.string(mandatory = True, doc = "The core: one of %s." % sorted(CORES)),
+        "memory": attr.string_list_dict(
+            mandatory = True,
+            doc = """Memory regions: name -> [origin, length] or [origin, length, use]. `flash` and `ram` are what an
+image may use; any other region is kept free and only documented. Numbers: 0x20000000, 4096, 192K, 1M.""",
+        ),
+        "clock_hz": attr.int(mandatory = True, doc = "Core clock in Hz after start-up, which is also SysTick's."),
+        "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
+        "console": attr.string_dict(doc = "Console: `uart`, `baud`, `pins`, `description`."),
+        "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config`; empty for a board that only exists in an emulator."),
+        "emulator_machine": attr.string(doc = "QEMU's machine name; empty without an emulator."),
+        "emulator_arguments": attr.string_list(doc = "Further arguments for QEMU."),
+        "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),
+        "_linker_script": attr.label(default = "//tools/linker_script", executable = True, cfg = "exec"),
+    },
+    provides = [BoardInfo, CcInfo],
+)
+
+def board(name, core, **kwargs):
+    """Defines a board and its platform, `<name>.platform`, whose parent is the core's.
+
+    Args:
+      name: the board's name.
+      core: the core, a value of //platforms:core.
+      **kwargs: attributes of the rule, see above.
+    """
+    native.platform(
+        name = name + ".platform",
+        parents = [Label("//platforms:" + core)],
+    )
+    _board(
+        name = name,
+        core = core,
+        target_compatible_with = ["@platforms//os:none", Label("//platforms:core_" + core)],
+        **kwargs
+    )

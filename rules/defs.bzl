@@ -1,0 +1,40 @@
+"""Torch Fusion's public rules.
+
+    load("@torch_fusion//rules:defs.bzl", "torch_program", "torch_firmware")
+"""
+
+load(":board.bzl", _board = "board")
+load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
+load(":firmware_flash.bzl", _firmware_flash = "firmware_flash")
+load(":firmware_test.bzl", _firmware_test = "firmware_test")
+load(":kernel_registry.bzl", _kernel_registry = "kernel_registry")
+load(":program_data.bzl", _program_data = "program_data")
+load(
+    ":providers.bzl",
+    _BoardInfo = "BoardInfo",
+    _FirmwareInfo = "FirmwareInfo",
+    _KernelRegistryInfo = "KernelRegistryInfo",
+    _MemoryPlanInfo = "MemoryPlanInfo",
+    _ProgramDataInfo = "ProgramDataInfo",
+    _TorchProgramInfo = "TorchProgramInfo",
+)
+load(":size_report.bzl", _size_report = "size_report")
+load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
+load(":torch_program.bzl", _torch_program = "torch_program")
+
+board = _board
+firmware_emulate = _firmware_emulate
+firmware_flash = _firmware_flash
+firmware_test = _firmware_test
+kernel_registry = _kernel_registry
+program_data = _program_data
+size_report = _size_report
+torch_firmware = _torch_firmware
+torch_program = _torch_program
+
+BoardInfo = _BoardInfo
+FirmwareInfo = _FirmwareInfo
+KernelRegistryInfo = _KernelRegistryInfo
+MemoryPlanInfo = _MemoryPlanInfo
+ProgramDataInfo = _ProgramDataInfo
+TorchProgramInfo = _TorchProgramInfo

@@ -1,0 +1,43 @@
+"""The `kernel_registry` rule: the kernels that programs use, and no others."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":providers.bzl", "KernelRegistryInfo", "TorchProgramInfo")
+load("//rules/private:actions.bzl", "REGISTRY_ATTRS", "generate_registry")
+load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
+
+def _kernel_registry_impl(ctx):
+    registry = generate_registry(ctx, [p[TorchProgramInfo] for p in ctx.attr.programs], ctx.label.name)
+    deps = [dep[CcInfo] for dep in ctx.attr._kernels]
+    cc = configure_cc(ctx)
+    context, outputs = compile_sources(
+        ctx,
+        cc,
+        name = ctx.label.name,
+        srcs = [registry.source],
+        hdrs = [],
+        include_directories = [],
+        deps = deps,
+    )
+    return [
+        DefaultInfo(files = depset([registry.source, registry.operators])),
+        library_info(ctx, cc, ctx.label.name, context, outputs, deps),
+        registry,
+    ]
+
+kernel_registry = rule(
+    implementation = _kernel_registry_impl,
+    doc = """Generates and compiles the kernel table of one or several programs: exactly the operators and dtypes they
+use. Linked into an image it is found by the runtime without registration. An operator without a kernel fails the build
+and names the place in the model.""",
+    attrs = REGISTRY_ATTRS | {
+        "programs": attr.label_list(
+            providers = [TorchProgramInfo],
+            doc = "The programs; their union is registered. Empty: every kernel with every dtype, for tools that run any program.",
+        ),
+        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
+    },
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+    provides = [CcInfo, KernelRegistryInfo],
+)

@@ -1,0 +1,104 @@
+"""Actions that more than one rule runs."""
+
+load("//rules:board.bzl", "CORES")
+load("//rules:providers.bzl", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
+
+PLAN_ATTRS = {
+    "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
+    "_plan": attr.label(default = "//tools/plan", executable = True, cfg = "exec"),
+    "_embed": attr.label(default = "//tools/embed", executable = True, cfg = "exec"),
+}
+
+REGISTRY_ATTRS = {
+    "_registry": attr.label(default = "//tools/registry", executable = True, cfg = "exec"),
+}
+
+def target_core(ctx):
+    """The core of the target platform as the tools spell it, `host` for another platform."""
+    for value in ctx.attr._cores:
+        if ctx.target_platform_has_constraint(value[platform_common.ConstraintValueInfo]):
+            return CORES[value.label.name.removeprefix("core_")]
+    return "host"
+
+def embed_program(ctx, program, directory, example = True):
+    """Plans a program's memory and embeds it.
+
+    Args:
+      ctx: rule context, with PLAN_ATTRS.
+      program: TorchProgramInfo.
+      directory: folder of the outputs below the package; it becomes the include path of the header.
+      example: whether the example input and its expected output are embedded beside the program.
+
+    Returns:
+      (ProgramDataInfo, MemoryPlanInfo)
+    """
+    core = target_core(ctx)
+    plan = ctx.actions.declare_file("%s/%s.plan.json" % (directory, program.name))
+    arguments = ctx.actions.args()
+    arguments.add("--program", program.program)
+    arguments.add("--core", core)
+    arguments.add("--output", plan)
+    ctx.actions.run(
+        executable = ctx.executable._plan,
+        arguments = [arguments],
+        inputs = [program.program],
+        outputs = [plan],
+        mnemonic = "MemoryPlan",
+        progress_message = "Planning memory of %{label} for " + core,
+    )
+
+    header = ctx.actions.declare_file("%s/%s_pte.h" % (directory, program.name))
+    source = ctx.actions.declare_file("%s/%s_pte.S" % (directory, program.name))
+    arguments = ctx.actions.args()
+    arguments.add("--program", program.program)
+    arguments.add("--plan", plan)
+    arguments.add("--name", program.name)
+    arguments.add("--header", header)
+    arguments.add("--source", source)
+    inputs = [program.program, plan]
+    if example:
+        arguments.add("--golden", program.golden)
+        inputs.append(program.golden)
+    ctx.actions.run(
+        executable = ctx.executable._embed,
+        arguments = [arguments],
+        inputs = inputs,
+        outputs = [header, source],
+        mnemonic = "EmbedProgram",
+        progress_message = "Embedding the program of %{label}",
+    )
+    return (
+        ProgramDataInfo(header = header, source = source, program = program.program, plan = plan),
+        MemoryPlanInfo(plan = plan, core = core),
+    )
+
+def generate_registry(ctx, programs, directory):
+    """Generates the kernel registry of a list of programs.
+
+    Args:
+      ctx: rule context, with REGISTRY_ATTRS.
+      programs: list of TorchProgramInfo; the registry is the union. Empty: every kernel, every dtype.
+      directory: folder of the outputs below the package.
+
+    Returns:
+      KernelRegistryInfo
+    """
+    source = ctx.actions.declare_file(directory + "/registry.cpp")
+    operators = ctx.actions.declare_file(directory + "/operators.yaml")
+    arguments = ctx.actions.args()
+    if not programs:
+        arguments.add("--all")
+    for program in programs:
+        arguments.add("--program", program.program)
+        arguments.add("--manifest", program.manifest)
+    arguments.add("--output", source)
+    arguments.add("--operators", operators)
+    ctx.actions.run(
+        executable = ctx.executable._registry,
+        arguments = [arguments],
+        inputs = [p.program for p in programs] + [p.manifest for p in programs],
+        outputs = [source, operators],
+        mnemonic = "KernelRegistry",
+        progress_message = "Generating the kernel registry of %{label}",
+    )
+    return KernelRegistryInfo(source = source, operators = operators)

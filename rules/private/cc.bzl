@@ -1,0 +1,84 @@
+"""C++ compilation and linking for rules that generate sources."""
+
+load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:copts.bzl", "COPTS")
+
+def configure_cc(ctx):
+    """Returns struct(toolchain, features) for the target platform."""
+    toolchain = find_cc_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features + ["pic"],
+    )
+    return struct(toolchain = toolchain, features = features)
+
+def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = []):
+    """Compiles sources with this project's options.
+
+    Args:
+      ctx: rule context.
+      cc: what configure_cc returned.
+      name: name of the compilation, unique in the target.
+      srcs: list of source Files.
+      hdrs: list of header Files.
+      include_directories: list of str, where the headers are found.
+      deps: list of CcInfo.
+      additional_inputs: list of Files that the sources include by other means, such as .incbin.
+      defines: list of str, preprocessor definitions of these sources.
+
+    Returns:
+      (CcCompilationContext, CcCompilationOutputs)
+    """
+    return cc_common.compile(
+        name = name,
+        actions = ctx.actions,
+        cc_toolchain = cc.toolchain,
+        feature_configuration = cc.features,
+        srcs = srcs,
+        public_hdrs = hdrs,
+        includes = include_directories,
+        user_compile_flags = COPTS,
+        local_defines = defines,
+        compilation_contexts = [dep.compilation_context for dep in deps],
+        additional_inputs = additional_inputs,
+    )
+
+def library_info(ctx, cc, name, compilation_context, compilation_outputs, deps):
+    """Packs compilation outputs as a static library.
+
+    Returns:
+      CcInfo of the library with its deps.
+    """
+    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
+        name = name,
+        actions = ctx.actions,
+        feature_configuration = cc.features,
+        cc_toolchain = cc.toolchain,
+        compilation_outputs = compilation_outputs,
+        linking_contexts = [dep.linking_context for dep in deps],
+        disallow_dynamic_library = True,
+        # Tables and data that nothing names by symbol until link time.
+        alwayslink = True,
+    )
+    return CcInfo(compilation_context = compilation_context, linking_context = linking_context)
+
+def run_objcopy(ctx, cc, elf, output, arguments, progress_message):
+    """Runs the toolchain's objcopy on an ELF file."""
+    ctx.actions.run(
+        executable = cc.toolchain.objcopy_executable,
+        arguments = arguments + [elf.path, output.path],
+        inputs = depset([elf], transitive = [cc.toolchain.all_files]),
+        outputs = [output],
+        env = cc_common.get_environment_variables(
+            feature_configuration = cc.features,
+            action_name = ACTION_NAMES.strip,
+            variables = cc_common.empty_variables(),
+        ),
+        mnemonic = "Objcopy",
+        progress_message = progress_message,
+    )

@@ -1,0 +1,36 @@
+"""Executable targets that start one of the tools with arguments from the build."""
+
+def create_launcher(ctx, tool, arguments, files):
+    """Writes a shell script that runs a tool from its runfiles.
+
+    Args:
+      ctx: rule context.
+      tool: the tool's Target.
+      arguments: list of str and File; a File becomes its path in the runfiles. What the user gives comes after them.
+      files: list of Files that the tool needs at run time, besides those named in arguments.
+
+    Returns:
+      DefaultInfo
+    """
+    script = ctx.actions.declare_file(ctx.label.name + ".sh")
+    words = []
+    for argument in arguments:
+        is_file = type(argument) == "File"
+        words.append('"$runfiles/%s/%s"' % (ctx.workspace_name, argument.short_path) if is_file else "'%s'" % argument.replace("'", "'\\''"))
+    executable = tool[DefaultInfo].files_to_run.executable
+    ctx.actions.write(script, is_executable = True, content = """#!/bin/sh
+set -eu
+runfiles="${{RUNFILES_DIR:-$0.runfiles}}"
+case "$runfiles" in /*) ;; *) runfiles="$PWD/$runfiles" ;; esac
+export RUNFILES_DIR="$runfiles"
+exec "$runfiles/{workspace}/{tool}" {arguments} "$@"
+""".format(
+        workspace = ctx.workspace_name,
+        tool = executable.short_path,
+        arguments = " ".join(words),
+    ))
+    runfiles = ctx.runfiles(files + [a for a in arguments if type(a) == "File"])
+    return DefaultInfo(
+        executable = script,
+        runfiles = runfiles.merge(tool[DefaultInfo].default_runfiles),
+    )

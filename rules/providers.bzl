@@ -1,0 +1,66 @@
+"""Providers that carry the artifacts of the pipeline from one rule to the next."""
+
+BoardInfo = provider(
+    doc = "A board: what its linker script, memory check, flash command and emulator derive from.",
+    fields = {
+        "name": "str: the board's name, that of its folder and target.",
+        "core": "str: the core as the export and GCC spell it, such as `cortex-m4`.",
+        "description": "File: board.json, the whole definition as the Python tools read it.",
+        "linker_script": "File: the linker script generated from the memory map.",
+        "emulated": "bool: whether the board has an emulator, so that tests can run on it.",
+    },
+)
+
+TorchProgramInfo = provider(
+    doc = "A PyTorch module exported to an ExecuTorch program.",
+    fields = {
+        "name": "str: the program's name, a C identifier; headers and symbols derive from it.",
+        "program": "File: the .pte.",
+        "manifest": "File: manifest.json: operators, dtypes, tensors, memory plan, versions.",
+        "golden": "File: .npz with inputs and the eager module's outputs, and labels if the model has an evaluation set.",
+        "core": "str: the core that the program was lowered for, or `portable` where it runs on any.",
+    },
+)
+
+ProgramDataInfo = provider(
+    doc = "A program embedded for the linker.",
+    fields = {
+        "header": "File: NAME_pte.h: the symbol, sizes and arena sizes as constants.",
+        "source": "File: NAME_pte.S: includes the program's bytes by .incbin.",
+        "program": "File: the .pte.",
+        "plan": "File: plan.json, see MemoryPlanInfo.",
+    },
+)
+
+MemoryPlanInfo = provider(
+    doc = "Arena sizes of a program on one core, exact to the byte.",
+    fields = {
+        "plan": "File: plan.json: `method`, `planned`, `temp` in bytes, and counts of operators, values and instructions.",
+        "core": "str: the core planned for.",
+    },
+)
+
+KernelRegistryInfo = provider(
+    doc = "The generated table of kernels: exactly the operators and dtypes that the programs use.",
+    fields = {
+        "source": "File: registry.cpp.",
+        "operators": "File: operators.yaml: the selected operators and dtypes.",
+    },
+)
+
+FirmwareInfo = provider(
+    doc = "A linked firmware image and what was made on the way.",
+    fields = {
+        "name": "str: the image's name.",
+        "board": "BoardInfo of the board that the image is for.",
+        "program": "TorchProgramInfo of the program in it.",
+        "plan": "File: plan.json of the program on the board's core.",
+        "elf": "File: the ELF image with debug information.",
+        "bin": "File: raw bytes of the flash contents.",
+        "hex": "File: the same as Intel HEX.",
+        "map": "File: the linker's map.",
+        "report_text": "File: flash and RAM by part, against the board's limits.",
+        "report_json": "File: the same for programs.",
+        "console": "str: `on` or `off`.",
+    },
+)

@@ -1,0 +1,137 @@
+"""The `torch_firmware` rule: a flashable image that runs a program on a board."""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
+load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
+load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "run_objcopy")
+load("//rules/private:transitions.bzl", "firmware_transition")
+
+_CONSOLES = ["on", "off"]
+
+def _torch_firmware_impl(ctx):
+    name = ctx.label.name
+    board = ctx.attr.board[BoardInfo]
+    program = ctx.attr.model[TorchProgramInfo]
+    console = ctx.attr._console[BuildSettingInfo].value
+    if console not in _CONSOLES:
+        fail("%s: console '%s' is unknown; allowed: %s" % (ctx.label, console, _CONSOLES))
+    if program.core not in ["portable", board.core]:
+        fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, ctx.attr.model.label, program.core, board.name, board.core))
+
+    # Without a console nothing would print the comparison with the example.
+    data, plan = embed_program(ctx, program, name, example = console == "on")
+    registry = generate_registry(ctx, [program], name)
+
+    # The application includes this one name whatever the model is called.
+    alias = ctx.actions.declare_file(name + "/model_program.h")
+    ctx.actions.write(alias, "#pragma once\n\n#include \"{0}_pte.h\"\n\nnamespace model_program = {0}_pte;\n".format(program.name))
+
+    cc = configure_cc(ctx)
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr.board]]
+    _, outputs = compile_sources(
+        ctx,
+        cc,
+        name = name,
+        srcs = ctx.files.srcs + [registry.source, data.source],
+        hdrs = [data.header, alias],
+        include_directories = [alias.dirname],
+        deps = deps,
+        additional_inputs = [data.program],
+    )
+    map_file = ctx.actions.declare_file(name + ".map")
+    linked = cc_common.link(
+        name = name + ".elf",
+        actions = ctx.actions,
+        feature_configuration = cc.features,
+        cc_toolchain = cc.toolchain,
+        compilation_outputs = outputs,
+        linking_contexts = [dep.linking_context for dep in deps],
+        user_link_flags = ["-nostartfiles", "-T", board.linker_script.path, "-Wl,-Map=" + map_file.path],
+        additional_inputs = [board.linker_script],
+        additional_outputs = [map_file],
+        output_type = "executable",
+    )
+    elf = linked.executable
+    images = {}
+    for extension, target in {"bin": "binary", "hex": "ihex"}.items():
+        images[extension] = ctx.actions.declare_file("%s.%s" % (name, extension))
+        run_objcopy(ctx, cc, elf, images[extension], ["-O", target], "Writing %{label} as " + extension)
+
+    report_text = ctx.actions.declare_file(name + ".report.txt")
+    report_json = ctx.actions.declare_file(name + ".report.json")
+    arguments = ctx.actions.args()
+    arguments.add("--elf", elf)
+    arguments.add("--map", map_file)
+    arguments.add("--board", board.description)
+    arguments.add("--plan", data.plan)
+    arguments.add("--program", program.program)
+    arguments.add("--text", report_text)
+    arguments.add("--json", report_json)
+    if not ctx.attr.summary:
+        arguments.add("--quiet")
+    ctx.actions.run(
+        executable = ctx.executable._report,
+        arguments = [arguments],
+        inputs = [elf, map_file, board.description, data.plan, program.program],
+        outputs = [report_text, report_json],
+        mnemonic = "SizeReport",
+        progress_message = "Measuring %{label}",
+    )
+    files = [elf, images["bin"], images["hex"], map_file, report_text, report_json]
+    return [
+        DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
+        OutputGroupInfo(
+            registry = depset([registry.source, registry.operators]),
+            program = depset([program.program, program.manifest, data.header, data.plan]),
+        ),
+        data,
+        plan,
+        registry,
+        program,
+        FirmwareInfo(
+            name = name,
+            board = board,
+            program = program,
+            plan = data.plan,
+            elf = elf,
+            bin = images["bin"],
+            hex = images["hex"],
+            map = map_file,
+            report_text = report_text,
+            report_json = report_json,
+            console = console,
+        ),
+    ]
+
+torch_firmware = rule(
+    implementation = _torch_firmware_impl,
+    doc = """Links runtime, kernels, program, application and board into `<name>.elf`, `.bin`, `.hex` and `.map`, with a
+report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
+much. Everything below it is built for the board's platform.""",
+    attrs = PLAN_ATTRS | REGISTRY_ATTRS | {
+        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program to run."),
+        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
+        "console": attr.string(
+            values = ["", "on", "off"],
+            doc = "Whether the image prints: `on`, `off`, or empty for what //firmware:console says.",
+        ),
+        "srcs": attr.label_list(
+            default = ["//firmware:application.cpp"],
+            allow_files = [".c", ".cc", ".cpp", ".S"],
+            doc = "The application; it includes \"model_program.h\" for the program and its sizes.",
+        ),
+        "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
+        "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
+        "_console": attr.label(default = "//firmware:console"),
+        "_kernels": attr.label_list(default = ["//kernels", "//runtime"], providers = [CcInfo]),
+        "_report": attr.label(default = "//tools/report", executable = True, cfg = "exec"),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    cfg = firmware_transition,
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+    provides = [FirmwareInfo, TorchProgramInfo, ProgramDataInfo, MemoryPlanInfo, KernelRegistryInfo],
+)

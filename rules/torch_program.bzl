@@ -1,0 +1,92 @@
+"""The `torch_program` rule: exports a PyTorch module to an ExecuTorch program."""
+
+load(":board.bzl", "CORES")
+load(":providers.bzl", "TorchProgramInfo")
+load("//rules/private:transitions.bzl", "program_transition")
+
+_BACKENDS = ["portable"]
+
+def _target_core(ctx):
+    if ctx.attr.backend == "portable":
+        return "portable"
+    for value in ctx.attr._cores:
+        if ctx.target_platform_has_constraint(value[platform_common.ConstraintValueInfo]):
+            return CORES[value.label.name.removeprefix("core_")]
+    return fail("%s: backend '%s' needs a board's core, and the platform has none of %s; build a torch_firmware that uses this program" % (
+        ctx.label,
+        ctx.attr.backend,
+        sorted(CORES.values()),
+    ))
+
+def _torch_program_impl(ctx):
+    name = ctx.attr.program_name or ctx.label.name
+    if not name.replace("_", "a").isalnum() or name[0].isdigit():
+        fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
+    core = _target_core(ctx)
+
+    sources = depset([ctx.file.src], transitive = [depset(ctx.files.data)])
+    weights = None
+    if ctx.attr.train:
+        weights = ctx.actions.declare_file(name + ".weights")
+        arguments = ctx.actions.args()
+        arguments.add("--model", ctx.file.src)
+        arguments.add("--output", weights)
+        ctx.actions.run(
+            executable = ctx.executable._train,
+            arguments = [arguments],
+            inputs = sources,
+            outputs = [weights],
+            mnemonic = "TorchTrain",
+            progress_message = "Training %{label}",
+        )
+
+    program = ctx.actions.declare_file(name + ".pte")
+    manifest = ctx.actions.declare_file(name + ".manifest.json")
+    golden = ctx.actions.declare_file(name + ".golden.npz")
+    log = ctx.actions.declare_file(name + ".export.log")
+    arguments = ctx.actions.args()
+    arguments.add("--model", ctx.file.src)
+    arguments.add("--name", name)
+    arguments.add("--core", core)
+    arguments.add("--backend", ctx.attr.backend)
+    if weights:
+        arguments.add("--weights", weights)
+    arguments.add("--program", program)
+    arguments.add("--manifest", manifest)
+    arguments.add("--golden", golden)
+    arguments.add("--log", log)
+    ctx.actions.run(
+        executable = ctx.executable._export,
+        arguments = [arguments],
+        inputs = depset([weights] if weights else [], transitive = [sources]),
+        outputs = [program, manifest, golden, log],
+        mnemonic = "TorchExport",
+        progress_message = "Exporting %{label} for " + core,
+    )
+    return [
+        DefaultInfo(files = depset([program, manifest, golden])),
+        OutputGroupInfo(log = depset([log])),
+        TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core),
+    ]
+
+torch_program = rule(
+    implementation = _torch_program_impl,
+    doc = """Exports a model file to `<name>.pte` with golden inputs and outputs and a manifest.
+
+The model file has `model()`, which returns an eval-mode nn.Module, and `example_inputs()`, a tuple of tensors; with
+`train = True` also `train()`, which runs as its own cached action and returns the trained module. docs/models.md has
+the rest.""",
+    attrs = {
+        "src": attr.label(mandatory = True, allow_single_file = [".py"], doc = "The model file."),
+        "data": attr.label_list(allow_files = True, doc = "Files that the model file reads or imports, by path from the workspace root."),
+        "train": attr.bool(doc = "Whether the model file has `train()`."),
+        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to: one of %s." % _BACKENDS),
+        "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
+        "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
+        "_train": attr.label(default = "//tools/train", executable = True, cfg = "exec"),
+        "_export": attr.label(default = "//tools/export", executable = True, cfg = "exec"),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    cfg = program_transition,
+    provides = [TorchProgramInfo],
+)
