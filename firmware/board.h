@@ -1,0 +1,43 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// What the application needs of a board. Each folder of firmware/boards implements it; C, so that board code needs no C++.
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// How the ticks of board_ticks() are to be read.
+typedef struct {
+  /// Ticks per second.
+  uint32_t ticks_per_second;
+  /// A tick is numerator/denominator of `unit`.
+  uint32_t numerator;
+  uint32_t denominator;
+  /// "cycles" on hardware; "instructions" where an emulator counts them.
+  const char* unit;
+} BoardClock;
+
+extern const BoardClock board_clock;
+
+/// Sets up clocks, the tick counter and, with the console on, the console. Called once, before main(), with .data and
+/// .bss in place.
+void board_init(void);
+
+/// The value of a 32-bit counter that counts up and wraps around.
+uint32_t board_ticks(void);
+
+/// Sends `size` bytes to the console; returns when the last one is in the transmitter.
+void board_console_write(const char* data, size_t size);
+
+/// Waits for the next byte from the console. Returns -1 on a board that will get no (more) input.
+int board_console_read(void);
+
+/// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for good.
+__attribute__((noreturn)) void board_exit(int status);
+
+#ifdef __cplusplus
+}
+#endif

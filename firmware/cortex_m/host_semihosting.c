@@ -1,0 +1,148 @@
+#include <string.h>
+
+#include "firmware/board.h"
+#include "firmware/cortex_m/semihosting.h"
+#include "firmware/host.h"
+
+/// RAM of the emulated machine that is no part of the image's budget: the linker script takes it from the board's emulator.
+extern uint8_t __host_start[], __host_end[];
+
+/// The command line as text, its words' ends replaced by '\0'.
+static char* command_line;
+/// Next input byte, end of the inputs.
+static const uint8_t* input;
+static const uint8_t* input_end;
+/// The outputs so far, and the lowest address given to copies of unaligned inputs, which grow down from the end.
+static uint8_t* outputs;
+static uint8_t* outputs_end;
+static uint8_t* copies;
+
+enum { kPaint = 0xA5, kCommandLineSize = 256, kAlignment = 16 };
+
+static uint8_t* align_up(uint8_t* address) {
+  return (uint8_t*)(((uintptr_t)address + kAlignment - 1) & ~(uintptr_t)(kAlignment - 1));
+}
+
+/// The value of the command line's word `key=value`, or NULL.
+static const char* option(const char* key) {
+  const size_t key_size = strlen(key);
+  for (const char* word = command_line; *word != '\0'; word += strlen(word) + 1) {
+    if (strncmp(word, key, key_size) == 0) {
+      return word + key_size;
+    }
+  }
+  return NULL;
+}
+
+static int32_t open_file(const char* path, uint32_t mode) {
+  const struct {
+    const char* path;
+    uint32_t mode;
+    size_t path_size;
+  } block = {path, mode, strlen(path)};
+  return semihosting_call(kSysOpen, &block);
+}
+
+static void write_file(const char* key, const void* data, size_t size) {
+  const char* const path = option(key);
+  if (path == NULL) {
+    return;
+  }
+  const int32_t file = open_file(path, kOpenWrite);
+  const struct {
+    int32_t file;
+    const void* data;
+    size_t size;
+  } block = {file, data, size};
+  // Returns the bytes that were not written.
+  if (file < 0 || semihosting_call(kSysWrite, &block) != 0) {
+    board_exit(kExitHost);
+  }
+  // The emulator ends right after; only a close makes sure that the file is complete.
+  semihosting_call(kSysClose, &file);
+}
+
+bool host_open(void) {
+  command_line = (char*)__host_start;
+  const struct {
+    char* text;
+    size_t size;
+  } line = {command_line, kCommandLineSize};
+  if (semihosting_call(kSysGetCommandLine, &line) != 0) {
+    command_line[0] = '\0';
+  }
+  char* end = command_line;
+  for (; *end != '\0'; ++end) {
+    if (*end == ' ') {
+      *end = '\0';
+    }
+  }
+  // An empty word ends the list.
+  end[1] = '\0';
+  outputs = outputs_end = __host_start + kCommandLineSize;
+  copies = __host_end;
+  const char* const path = option("inputs=");
+  if (path == NULL) {
+    return false;
+  }
+  const int32_t file = open_file(path, kOpenRead);
+  const int32_t size = semihosting_call(kSysFileLength, &file);
+  const struct {
+    int32_t file;
+    void* data;
+    int32_t size;
+  } block = {file, outputs, size};
+  // Returns the bytes that were not read.
+  if (file < 0 || size < 0 || size > __host_end - outputs || semihosting_call(kSysRead, &block) != 0) {
+    board_exit(kExitHost);
+  }
+  input = outputs;
+  input_end = input + size;
+  outputs = outputs_end = align_up(outputs + size);
+  return true;
+}
+
+uint32_t host_samples(void) {
+  uint32_t samples = 0;
+  const char* digits = option("samples=");
+  while (digits != NULL && *digits >= '0' && *digits <= '9') {
+    samples = samples * 10 + (uint32_t)(*digits++ - '0');
+  }
+  return samples;
+}
+
+const void* host_read(size_t size) {
+  if (size > (size_t)(input_end - input) || size + kAlignment > (size_t)(copies - outputs_end)) {
+    board_exit(kExitHost);
+  }
+  const uint8_t* data = input;
+  input += size;
+  if ((uintptr_t)data % kAlignment != 0) {
+    copies = (uint8_t*)((uintptr_t)(copies - size) & ~(uintptr_t)(kAlignment - 1));
+    data = memcpy(copies, data, size);
+  }
+  return data;
+}
+
+void host_write(const void* data, size_t size) {
+  if (size > (size_t)(copies - outputs_end)) {
+    board_exit(kExitHost);
+  }
+  memcpy(outputs_end, data, size);
+  outputs_end += size;
+}
+
+void host_arena_paint(void* arena, size_t size) { memset(arena, kPaint, size); }
+
+size_t host_arena_used(const void* arena, size_t size) {
+  const uint8_t* const bytes = (const uint8_t*)arena;
+  while (size > 0 && bytes[size - 1] == kPaint) {
+    --size;
+  }
+  return size;
+}
+
+void host_close(const HostReport* report) {
+  write_file("outputs=", outputs, (size_t)(outputs_end - outputs));
+  write_file("report=", report, sizeof(*report));
+}
