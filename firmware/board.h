@@ -32,7 +32,7 @@ uint32_t board_ticks(void);
 /// Sends `size` bytes to the console; returns when the last one is in the transmitter.
 void board_console_write(const char* data, size_t size);
 
-/// Waits for the next byte from the console. Returns -1 on a board that will get no (more) input.
+/// Waits for the next byte from the console.
 int board_console_read(void);
 
 /// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for good.

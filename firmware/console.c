@@ -150,65 +150,81 @@ void console_double(double value) {
   }
 }
 
-int console_read_line(char* line, size_t size) {
-  size_t length = 0;
-  for (;;) {
-    const int byte = board_console_read();
-    if (byte < 0) {
-      return -1;
-    }
-    if (byte == '\n' || byte == '\r') {
-      line[length] = '\0';
-      return (int)length;
-    }
-    if (length + 1 < size) {
-      line[length++] = (char)byte;
-    }
+/// The byte of the current line that is to be parsed next; '\n' at its end.
+static int next_byte;
+
+static void advance(void) {
+  next_byte = board_console_read();
+  if (next_byte == '\r') {
+    next_byte = '\n';
   }
 }
 
-int console_parse_float(const char** text, float* value) {
-  const char* at = *text;
-  while (*at == ' ' || *at == '\t' || *at == ',') {
-    ++at;
+void console_begin_line(void) {
+  // Empty lines, among them the second half of "\r\n", are no lines.
+  do {
+    advance();
+  } while (next_byte == '\n');
+}
+
+static void skip_separators(void) {
+  while (next_byte == ' ' || next_byte == '\t' || next_byte == ',') {
+    advance();
   }
-  const int negative = *at == '-';
-  if (*at == '-' || *at == '+') {
-    ++at;
+}
+
+int console_end_line(void) {
+  skip_separators();
+  const int complete = next_byte == '\n';
+  while (next_byte != '\n') {
+    advance();
   }
+  return complete;
+}
+
+/// Consumes a '+' or '-'. Returns whether it was '-'.
+static int read_sign(void) {
+  const int negative = next_byte == '-';
+  if (next_byte == '-' || next_byte == '+') {
+    advance();
+  }
+  return negative;
+}
+
+int console_read_float(float* value) {
+  skip_separators();
+  const int negative = read_sign();
   uint32_t mantissa = 0;
   int exponent = 0;
   int any = 0;
   int fraction = 0;
-  for (;; ++at) {
-    if (*at >= '0' && *at <= '9') {
+  for (;; advance()) {
+    if (next_byte >= '0' && next_byte <= '9') {
       any = 1;
       if (mantissa < 100000000u) {
-        mantissa = mantissa * 10 + (uint32_t)(*at - '0');
+        mantissa = mantissa * 10 + (uint32_t)(next_byte - '0');
         exponent -= fraction;
       } else {
         exponent += 1 - fraction;
       }
-    } else if (*at == '.' && !fraction) {
+    } else if (next_byte == '.' && !fraction) {
       fraction = 1;
     } else {
       break;
     }
   }
-  if (!any) {
-    return 0;
-  }
-  if (*at == 'e' || *at == 'E') {
-    ++at;
-    const int negative_power = *at == '-';
-    if (*at == '-' || *at == '+') {
-      ++at;
-    }
+  if (any && (next_byte == 'e' || next_byte == 'E')) {
+    advance();
+    const int negative_power = read_sign();
     int power = 0;
-    for (; *at >= '0' && *at <= '9'; ++at) {
-      power = power < 1000 ? power * 10 + (*at - '0') : power;
+    for (; next_byte >= '0' && next_byte <= '9'; advance()) {
+      power = power < 1000 ? power * 10 + (next_byte - '0') : power;
     }
     exponent += negative_power ? -power : power;
+  }
+  if (!any || !(next_byte == ' ' || next_byte == '\t' || next_byte == ',' || next_byte == '\n')) {
+    console_end_line();
+    return 0;
   }
   float result = (float)mantissa;
   // A float overflows or vanishes long before that.
@@ -220,6 +236,5 @@ int console_parse_float(const char** text, float* value) {
     result /= 10.0f;
   }
   *value = negative ? -result : result;
-  *text = at;
   return 1;
 }

@@ -27,13 +27,14 @@ void console_binary(int negative, uint64_t mantissa, int exponent);
 void console_float(float value);
 void console_double(double value);
 
-/// Reads a line into `line`, without its end, terminated by zero; characters beyond `size` - 1 are dropped. Returns its length, or -1 if
-/// there is no more input.
-int console_read_line(char* line, size_t size);
+/// Reading a line of numbers: console_begin_line(), then console_read_float() as often as numbers are wanted. It reads a decimal
+/// number such as "-1.5e-3", after blanks and commas, accurate to a few units in the last place. Returns 0 if there is none left on
+/// the line or what is there is no number; the rest of the line is then consumed.
+void console_begin_line(void);
+int console_read_float(float* value);
 
-/// Parses a decimal number such as "-1.5e-3" from *text and moves *text behind it and the blanks and commas before it. Returns
-/// 0 if there is none. Accurate to a few units in the last place.
-int console_parse_float(const char** text, float* value);
+/// Consumes the rest of the line. Returns whether there was nothing but blanks and commas.
+int console_end_line(void);
 
 #ifdef __cplusplus
 }

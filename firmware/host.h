@@ -7,7 +7,7 @@
 /// The channel to a host that runs the image in an emulator: tensors come from and go to its files, and measurements to a
 /// report. On hardware there is none (host_none.c) and the application falls back on its built-in example.
 ///
-/// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE samples=N`. Tensors are
+/// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE samples=N console=1`, all optional. Tensors are
 /// raw, little-endian and contiguous, one sample after the other, within a sample in the order of the method's inputs or outputs.
 
 #ifdef __cplusplus
@@ -53,6 +53,9 @@ enum { kHostReportPass = 0x53534150 /* "PASS" */ };
 
 /// Reads the command line and the inputs. Returns false if there is no host or it named no inputs.
 bool host_open(void);
+
+/// Whether somebody is at the console: on hardware always, in an emulator if the command line has `console=1`.
+bool host_interactive(void);
 
 /// Samples in the inputs.
 uint32_t host_samples(void);

@@ -2,6 +2,8 @@
 
 bool host_open(void) { return false; }
 
+bool host_interactive(void) { return true; }
+
 uint32_t host_samples(void) { return 0; }
 
 const void* host_read(size_t size) {

@@ -102,6 +102,8 @@ bool host_open(void) {
   return true;
 }
 
+bool host_interactive(void) { return option("console=") != NULL; }
+
 uint32_t host_samples(void) {
   uint32_t samples = 0;
   const char* digits = option("samples=");

@@ -1,0 +1,263 @@
+/// Runs the program that the build embeds: in an emulator on the host's inputs, else on the embedded example and then on
+/// what comes from the console. It uses ExecuTorch's public API, the generated model_program.h and firmware/board.h. Start here
+/// for an application of your own.
+
+#include <executorch/runtime/executor/method.h>
+#include <executorch/runtime/executor/program.h>
+
+#include "firmware/board.h"
+#include "firmware/buffer_data_loader.h"
+#include "firmware/console.h"
+#include "firmware/cortex_m/stack.h"
+#include "firmware/error_text.h"
+#include "firmware/high_water_allocator.h"
+#include "firmware/host.h"
+#include "firmware/tensor_text.h"
+#include "model_program.h"
+
+namespace {
+
+using executorch::aten::ScalarType;
+using executorch::aten::Tensor;
+using executorch::aten::TensorImpl;
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+using executorch::runtime::HierarchicalAllocator;
+using executorch::runtime::MemoryAllocator;
+using executorch::runtime::MemoryManager;
+using executorch::runtime::Method;
+using executorch::runtime::Program;
+using executorch::runtime::Result;
+using executorch::runtime::Span;
+
+/// Whether this image prints; what only printing needs is left out otherwise.
+constexpr bool kConsole = ET_LOG_ENABLED;
+
+// Exactly as large as the build planned them, in sections of their own for the size report.
+alignas(16) __attribute__((section(".arena.method"))) uint8_t method_arena[model_program::kMethodArenaSize];
+alignas(16) __attribute__((section(".arena.planned"))) uint8_t planned_arena[model_program::kPlannedArenaSize];
+alignas(16) __attribute__((section(".arena.temp"))) uint8_t temp_arena[model_program::kTempArenaSize];
+
+HostReport report;
+
+/// Ends with what went wrong, where a host or a person can see it.
+[[noreturn]] void fail(const char* step, Error error) {
+  if constexpr (kConsole) {
+    torch_fusion::write_error(step, error);
+  }
+  report.error = static_cast<uint32_t>(error);
+  host_close(&report);
+  board_exit(kExitError);
+}
+
+/// Ticks from `start` to now, without those that reading the counter itself takes.
+uint32_t ticks_since(uint32_t start) {
+  const uint32_t end = board_ticks();
+  const uint32_t overhead = board_ticks() - end;
+  return end - start - overhead;
+}
+
+/// Sets an input to `data`: contiguous elements of the input's dtype and shape.
+void set_input(Method& method, size_t index, const void* data) {
+  const auto& spec = model_program::kInputs[index];
+  // TensorImpl has no type for constant data; set_input() only reads it.
+  TensorImpl tensor(static_cast<ScalarType>(spec.dtype), spec.dim, const_cast<int32_t*>(spec.sizes), const_cast<void*>(data),
+                    const_cast<uint8_t*>(spec.dim_order));
+  const Error error = method.set_input(EValue(Tensor(&tensor)), index);
+  if (error != Error::Ok) {
+    fail("input", error);
+  }
+}
+
+/// Executes the method. Returns the ticks it took.
+uint32_t execute(Method& method) {
+  const uint32_t start = board_ticks();
+  const Error error = method.execute();
+  const uint32_t ticks = ticks_since(start);
+  if (error != Error::Ok) {
+    fail("execute", error);
+  }
+  return ticks;
+}
+
+void write_usage(const char* name, size_t used, size_t size) {
+  console_text(name);
+  console_unsigned(used);
+  console_text(" of ");
+  console_unsigned(size);
+}
+
+void write_ticks(const char* name, uint32_t ticks) {
+  console_text(name);
+  console_unsigned(static_cast<uint64_t>(ticks) * board_clock.numerator / board_clock.denominator);
+  console_text(" ");
+  console_text(board_clock.unit);
+  console_text(", ");
+  console_unsigned(static_cast<uint64_t>(ticks) * 1000000 / board_clock.ticks_per_second);
+  console_text(" us\n");
+}
+
+void write_outputs(const Method& method) {
+  for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+    console_text("output ");
+    console_unsigned(i);
+    console_text(": ");
+    torch_fusion::write_tensor(method.get_output(i).toTensor());
+  }
+}
+
+/// Compares the outputs with those that PyTorch computed from the example. Returns whether they are close enough.
+bool check_example(const Method& method) {
+  bool all_close = true;
+  for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+    const Tensor& output = method.get_output(i).toTensor();
+    const void* const expected = model_program::kExampleOutputs[i];
+    const bool close = torch_fusion::all_close(output, expected, model_program::kAtol, model_program::kRtol);
+    all_close = all_close && close;
+    console_text("  largest difference from PyTorch: ");
+    console_float(torch_fusion::max_difference(output, expected));
+    console_text(close ? "\n" : " (too large)\n");
+  }
+  return all_close;
+}
+
+/// Runs on every sample that the host sends and gives it the outputs.
+void run_host(Method& method) {
+  const uint32_t samples = host_samples();
+  for (uint32_t sample = 0; sample < samples; ++sample) {
+    for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+      set_input(method, i, host_read(model_program::kInputs[i].nbytes));
+    }
+    const uint32_t ticks = execute(method);
+    if (sample == 0) {
+      report.execute_ticks = ticks;
+    }
+    for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+      const Tensor& output = method.get_output(i).toTensor();
+      host_write(output.const_data_ptr(), output.nbytes());
+    }
+    ++report.samples;
+  }
+}
+
+/// Runs on the embedded example. Returns whether the outputs are PyTorch's.
+bool run_example(Method& method) {
+  for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+    set_input(method, i, model_program::kExampleInputs[i]);
+  }
+  report.execute_ticks = execute(method);
+  report.samples = 1;
+  if constexpr (kConsole) {
+    write_outputs(method);
+    return check_example(method);
+  }
+  return true;
+}
+
+/// Inputs that the console can give: they are kept in RAM beside the arenas.
+constexpr size_t kMaxConsoleInput = 4096;
+
+/// Reads all elements of the inputs, in order, from one line of numbers. Returns false if there are too few or too many.
+bool read_inputs(Method& method) {
+  // Not on the stack: an input without memory in the plan is used where it is.
+  alignas(16) static uint8_t data[model_program::kInputsSize];
+  console_begin_line();
+  for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+    const auto& spec = model_program::kInputs[i];
+    for (size_t element = 0; element < spec.numel; ++element) {
+      float value;
+      if (!console_read_float(&value)) {
+        return false;
+      }
+      torch_fusion::store_element(static_cast<ScalarType>(spec.dtype), data + spec.offset, element, value);
+    }
+  }
+  if (!console_end_line()) {
+    return false;
+  }
+  for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+    set_input(method, i, data + model_program::kInputs[i].offset);
+  }
+  return true;
+}
+
+/// Answers every line of numbers from the console with the outputs.
+[[noreturn]] void run_console(Method& method) {
+  for (;;) {
+    console_text("> ");
+    if (read_inputs(method)) {
+      const uint32_t ticks = execute(method);
+      write_outputs(method);
+      write_ticks("execute: ", ticks);
+    } else {
+      console_text("give all elements of the inputs on one line, separated by blanks or commas\n");
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  if constexpr (kConsole) {
+    console_text("Torch Fusion: ");
+    console_text(model_program::kName);
+    console_text(", ");
+    console_unsigned(model_program::kSize);
+    console_text(" bytes\n");
+  }
+  const bool has_host = host_open();
+  host_arena_paint(planned_arena, sizeof(planned_arena));
+
+  torch_fusion::BufferDataLoader loader(model_program::data(), model_program::kSize);
+  MemoryAllocator method_allocator(sizeof(method_arena), method_arena);
+  torch_fusion::HighWaterAllocator temp_allocator(sizeof(temp_arena), temp_arena);
+  Span<uint8_t> buffers[model_program::kNumPlannedBuffers];
+  for (size_t i = 0; i < model_program::kNumPlannedBuffers; ++i) {
+    buffers[i] = {planned_arena + model_program::kPlannedBufferOffsets[i], model_program::kPlannedBufferSizes[i]};
+  }
+  HierarchicalAllocator planned_memory({buffers, model_program::kNumPlannedBuffers});
+  MemoryManager memory_manager(&method_allocator, &planned_memory, &temp_allocator);
+
+  const uint32_t start = board_ticks();
+  Result<Program> program = Program::load(&loader, Program::Verification::InternalConsistency);
+  if (!program.ok()) {
+    fail("load", program.error());
+  }
+  Result<Method> method = program->load_method(model_program::kMethodName, &memory_manager);
+  report.load_ticks = ticks_since(start);
+  if (!method.ok()) {
+    fail("load", method.error());
+  }
+
+  bool pass = true;
+  if (has_host) {
+    run_host(*method);
+  } else if constexpr (model_program::kHasExample) {
+    pass = run_example(*method);
+  }
+
+  report.method_used = method_allocator.used_size();
+  report.planned_used = host_arena_used(planned_arena, sizeof(planned_arena));
+  report.temp_used = temp_allocator.high_water();
+  report.stack_used = cortex_m_stack_used();
+  report.stack_size = cortex_m_stack_size();
+  if constexpr (kConsole) {
+    write_ticks("load: ", report.load_ticks);
+    write_ticks("execute: ", report.execute_ticks);
+    write_usage("arenas: method ", report.method_used, sizeof(method_arena));
+    write_usage(", planned ", report.planned_used, sizeof(planned_arena));
+    write_usage(", temp ", report.temp_used, sizeof(temp_arena));
+    write_usage("\nstack: ", report.stack_used, report.stack_size);
+    console_text(pass ? "\nPASS\n" : "\nFAIL: the outputs differ from PyTorch's\n");
+  }
+  if (pass) {
+    report.pass = kHostReportPass;
+  }
+  host_close(&report);
+  if constexpr (kConsole && model_program::kInputsSize <= kMaxConsoleInput) {
+    if (host_interactive()) {
+      run_console(*method);
+    }
+  }
+  return pass ? kExitPass : kExitMismatch;
+}
