@@ -1,0 +1,12 @@
+"""Softmax over the rows of a 2x2 matrix: the smallest model with a floating point kernel."""
+
+import torch
+from torch import nn
+
+
+def model() -> nn.Module:
+    return nn.Softmax(dim=1).eval()
+
+
+def example_inputs() -> tuple[torch.Tensor, ...]:
+    return (torch.tensor([[1.0, 2.0], [-0.5, 0.5]]),)

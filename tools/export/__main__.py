@@ -1,0 +1,43 @@
+"""Exports the model of a model file to an ExecuTorch program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.quiet.console import Console, run_quietly
+
+# "portable" stands for a program that runs on every core.
+_CORES = ("portable", "cortex-m4", "cortex-m33", "cortex-m55", "host")
+_BACKENDS = ("portable",)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parses the command line, exports, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="export", description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
+    parser.add_argument("--name", required=True, help="name of the program")
+    parser.add_argument("--core", choices=_CORES, required=True, help="the core that the program is for")
+    parser.add_argument("--backend", choices=_BACKENDS, default="portable", help="what the program is lowered to")
+    parser.add_argument("--weights", type=Path, help="what tools/train wrote for the same model file")
+    parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
+    parser.add_argument("--golden", type=Path, required=True, help="where inputs and eager outputs (.npz) go")
+    parser.add_argument("--manifest", type=Path, required=True, help="where the manifest (.json) goes")
+    parser.add_argument("--log", type=Path, required=True, help="what torch prints on import and export goes here")
+    options = parser.parse_args(arguments)
+
+    def step(console: Console) -> None:
+        # Imported here: torch and ExecuTorch print warnings when they are imported.
+        from tools.export.export import export
+
+        exported = export(options.model, options.name, options.core, options.backend, options.weights, console)
+        options.program.write_bytes(exported.program)
+        options.golden.write_bytes(exported.golden)
+        options.manifest.write_bytes(exported.manifest)
+
+    return run_quietly(step, options.log, "export")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

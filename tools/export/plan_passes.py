@@ -1,0 +1,532 @@
+"""Passes over an emitted execution plan whose shapes are all static.
+
+ExecuTorch's plan has one instruction per operator and memory for every tensor. Here operators that only look at memory in
+another way disappear, results take the memory of operands that nobody needs any more, and memory is planned for what is left.
+It works on the plan and not on torch's graph because only the plan says which values share memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from executorch.exir.scalar_type import ScalarType
+from executorch.exir.schema import (
+    AllocationDetails,
+    Bool,
+    BoolList,
+    Double,
+    DoubleList,
+    EValue,
+    ExecutionPlan,
+    Instruction,
+    Int,
+    IntList,
+    KernelCall,
+    Null,
+    OptionalTensorList,
+    String,
+    Tensor,
+    TensorList,
+)
+
+from tools.export.memory_plan import Buffer, MemoryPlan, plan_memory
+from tools.export.scalar_types import itemsize
+
+# Operators that move data without changing it. Where what they would move is already in the right order in memory, the
+# result is an alias.
+_DATA_MOVEMENT = {
+    ("aten::_reshape_copy", "out"),
+    ("aten::alias_copy", "out"),
+    ("aten::clone", "out"),
+    ("aten::detach_copy", "out"),
+    ("aten::expand_copy", "out"),
+    ("aten::lift_fresh_copy", "out"),
+    ("aten::permute_copy", "out"),
+    ("aten::repeat", "out"),
+    ("aten::select_copy", "int_out"),
+    ("aten::slice_copy", "Tensor_out"),
+    ("aten::split_copy", "Tensor_out"),
+    ("aten::split_with_sizes_copy", "out"),
+    ("aten::squeeze_copy", "dim_out"),
+    ("aten::squeeze_copy", "dims_out"),
+    ("aten::squeeze_copy", "out"),
+    ("aten::t_copy", "out"),
+    ("aten::transpose_copy", "int_out"),
+    ("aten::unbind_copy", "int_out"),
+    ("aten::unsqueeze_copy", "out"),
+    ("aten::view_copy", "out"),
+    ("dim_order_ops::_clone_dim_order", "out"),
+    ("dim_order_ops::_to_dim_order_copy", "out"),
+}
+
+# Operators whose result at an index depends on the operands at that index only, so that a kernel may write over an operand
+# of the result's shape.
+_ELEMENTWISE = {
+    f"aten::{name}"
+    for name in (
+        "abs add clamp div elu exp gelu hardsigmoid hardswish hardtanh leaky_relu log maximum minimum mul neg reciprocal "
+        "relu rsqrt rsub sigmoid silu sqrt sub tanh"
+    ).split()
+}
+
+_CONCATENATION = ("aten::cat", "out")
+
+
+@dataclass
+class PlanReport:
+    """What the passes did.
+
+    Attributes:
+      kept: indices of the instructions that are left, in the plan as it was.
+      memory: the memory plan.
+    """
+
+    kept: list[int]
+    memory: MemoryPlan
+
+
+def optimize_plan(plan: ExecutionPlan) -> PlanReport:
+    """Removes aliases, shares memory, plans it anew and drops unused values, in place.
+
+    The plan must hold one chain of kernel calls with static shapes. The result computes the same numbers.
+    """
+    # Concatenating by writing the parts next to each other saves the copy; it keeps the whole result alive from its first
+    # part on, which can cost more memory elsewhere. The smaller plan wins.
+    layouts = [_Layout(copy.deepcopy(plan), joins_parts) for joins_parts in (True, False)]
+    layout = min(layouts, key=lambda candidate: candidate.memory.nbytes)
+    plan.values, plan.chains = layout.plan.values, layout.plan.chains
+    layout.assign(plan)
+    _drop_values(plan)
+    _drop_operators(plan)
+    return PlanReport(layout.kept, layout.memory)
+
+
+def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
+    """Indices of the instructions whose every tensor operand is a constant (or that have none): work for the export.
+
+    An instruction that writes an output of the program is none of them: a constant output has to come from somewhere.
+    """
+    found = []
+    for index, instruction in enumerate(plan.chains[0].instructions):
+        reads, writes = _reads_and_writes(plan, instruction)
+        if set(writes) & set(plan.outputs):
+            continue
+        if all(_is_constant(plan.values[read].val) for read in reads) and not _is_random(plan, instruction):
+            found.append(index)
+    return found
+
+
+def schema_of(plan: ExecutionPlan, instruction: Instruction) -> torch.FunctionSchema:
+    """The torch schema of the operator that the instruction calls."""
+    operator = plan.operators[instruction.instr_args.op_index]
+    namespace, name = operator.name.split("::")
+    return getattr(getattr(getattr(torch.ops, namespace), name), operator.overload or "default")._schema
+
+
+@dataclass
+class _Region:
+    """Where a tensor lies: `nbytes` from `offset` on, in a storage named after one of its tensors."""
+
+    storage: int
+    offset: int
+    nbytes: int
+
+    def overlaps(self, other: _Region) -> bool:
+        return (
+            self.storage == other.storage
+            and self.offset < other.offset + other.nbytes
+            and other.offset < self.offset + self.nbytes
+        )
+
+
+@dataclass
+class _Accesses:
+    """Instructions that touch a value."""
+
+    reads: list[int] = field(default_factory=list)
+    writes: list[int] = field(default_factory=list)
+
+    @property
+    def first(self) -> int:
+        return min(self.reads + self.writes)
+
+    @property
+    def last(self) -> int:
+        return max(self.reads + self.writes)
+
+
+class _Layout:
+    """Assigns every planned tensor a region, and every storage an offset."""
+
+    def __init__(self, plan: ExecutionPlan, joins_parts: bool) -> None:
+        self.plan = plan
+        self.instructions: dict[int, Instruction] = dict(enumerate(plan.chains[0].instructions))
+        self.end = len(self.instructions)
+        self.touched = {index: _reads_and_writes(plan, call) for index, call in self.instructions.items()}
+        self.inputs = set(plan.inputs)
+        self.outputs = set(plan.outputs)
+        self.regions: dict[int, _Region] = {}
+        for index, value in enumerate(plan.values):
+            if isinstance(value.val, Tensor) and value.val.allocation_info is not None:
+                self.regions[index] = _Region(index, 0, _nbytes(value.val))
+        self.sizes = {index: region.nbytes for index, region in self.regions.items()}
+        # Storages that exist before the first instruction or are written from outside: state of the model and inputs.
+        accesses = self._accesses()
+        self.state = {
+            index
+            for index, access in accesses.items()
+            if index not in self.inputs and access.reads and access.first not in access.writes
+        }
+        self.written_inputs = {index for index in self.inputs if index in accesses and accesses[index].writes}
+
+        self._alias()
+        self._reuse_operands()
+        if joins_parts:
+            self._join_parts()
+        self.kept = sorted(self.instructions)
+        lasting = self._accesses().keys() | self.inputs | self.outputs
+        self.storages = sorted({region.storage for index, region in self.regions.items() if index in lasting})
+        self.memory = self._plan()
+
+    def assign(self, plan: ExecutionPlan) -> None:
+        """Writes the result into the plan."""
+        plan.chains[0].instructions = [self.instructions[index] for index in self.kept]
+        offsets = dict(zip(self.storages, self.memory.offsets, strict=True))
+        for index, region in self.regions.items():
+            if region.storage not in offsets:
+                continue
+            offset = offsets[region.storage] + region.offset
+            plan.values[index].val.allocation_info = AllocationDetails(1, offset & 0xFFFFFFFF, offset >> 32)
+        # Buffer 0 stands for the constants.
+        plan.non_const_buffer_sizes = [0, self.memory.nbytes]
+
+    def _alias(self) -> None:
+        """Drops instructions whose results are in memory already."""
+        for index, instruction in list(self.instructions.items()):
+            if self._name(instruction) not in _DATA_MOVEMENT:
+                continue
+            reads, writes = self.touched[index]
+            if len(reads) != 1 or reads[0] not in self.regions or not self._may_alias(reads[0], writes):
+                continue
+            moved = _moved(self.plan, instruction, reads, writes)
+            if moved is None:
+                continue
+            base = self.regions[reads[0]]
+            for write, (_, offset) in moved.items():
+                self._move(write, base.storage, base.offset + offset)
+            del self.instructions[index]
+
+    def _may_alias(self, base: int, results: list[int]) -> bool:
+        storage = self.regions[base].storage
+        if storage in self.state or storage in self.written_inputs:
+            return False
+        if self.outputs.isdisjoint(results):
+            return True
+        # An output in the memory of an input or of another output would change when the caller writes that one.
+        return storage not in self.inputs and not any(
+            self.regions[output].storage == storage for output in self.outputs if output in self.regions
+        )
+
+    def _reuse_operands(self) -> None:
+        """Lets elementwise results take the memory of an operand that is not needed afterwards."""
+        accesses = self._accesses()
+        for index, instruction in self.instructions.items():
+            if self._name(instruction)[0] not in _ELEMENTWISE:
+                continue
+            reads, writes = self.touched[index]
+            if len(writes) != 1 or writes[0] not in self.regions:
+                continue
+            for operand in reads:
+                if self._may_overwrite(index, operand, accesses):
+                    region = self.regions[operand]
+                    self._move(writes[0], region.storage, region.offset)
+                    break
+
+    def _may_overwrite(self, index: int, operand: int, accesses: dict[int, _Accesses]) -> bool:
+        operands, (result,) = self.touched[index]
+        region = self.regions.get(operand)
+        if region is None or region.storage == self.regions[result].storage:
+            return False
+        if region.storage in self.state or (region.storage in self.inputs and result in self.outputs):
+            return False
+        if not _same_layout(self.plan.values[operand].val, self.plan.values[result].val):
+            return False
+        for other, other_region in self.regions.items():
+            if not other_region.overlaps(region):
+                continue
+            if other in self.outputs or (other in accesses and accesses[other].last > index):
+                return False
+            # Another view of the same bytes may be read at another index than it is written.
+            same = other_region == region and _same_layout(self.plan.values[other].val, self.plan.values[operand].val)
+            if other in operands and not same:
+                return False
+        return True
+
+    def _join_parts(self) -> None:
+        """Drops concatenations along the outermost dimension in memory: the parts are computed in place."""
+        for index, instruction in list(self.instructions.items()):
+            if self._name(instruction) != _CONCATENATION:
+                continue
+            reads, writes = self.touched[index]
+            result = self.regions.get(writes[0])
+            if result is None or len(set(reads)) != len(reads):
+                continue
+            accesses = self._accesses()
+            if any(
+                accesses[other].first < index
+                for other, region in self.regions.items()
+                if region.storage == result.storage and other in accesses
+            ):
+                continue
+            if not all(self._is_movable_part(read) for read in reads):
+                continue
+            if len({self.regions[read].storage for read in reads}) != len(reads):
+                continue
+            moved = _moved(self.plan, instruction, reads, writes)
+            if moved is None:
+                continue
+            for read, offset in moved[writes[0]][0].items():
+                self._move(read, result.storage, result.offset + offset)
+            del self.instructions[index]
+
+    def _is_movable_part(self, value: int) -> bool:
+        """Whether the value fills a storage of its own, that an instruction writes."""
+        region = self.regions.get(value)
+        if region is None or region.storage in self.state or region.storage in self.inputs:
+            return False
+        members = {other for other, other_region in self.regions.items() if other_region.storage == region.storage}
+        return region.offset == 0 and region.nbytes == self.sizes[region.storage] and members.isdisjoint(self.outputs)
+
+    def _move(self, value: int, storage: int, offset: int) -> None:
+        """Moves the storage that belongs to `value` to a place in another storage."""
+        old_storage, distance = self.regions[value].storage, offset - self.regions[value].offset
+        for region in self.regions.values():
+            if region.storage == old_storage:
+                region.storage, region.offset = storage, region.offset + distance
+
+    def _plan(self) -> MemoryPlan:
+        accesses = self._accesses()
+        buffers = []
+        for storage in self.storages:
+            members = [index for index, region in self.regions.items() if region.storage == storage]
+            touched = [accesses[index] for index in members if index in accesses]
+            first = min((access.first for access in touched), default=0)
+            last = max((access.last for access in touched), default=first)
+            if self.inputs & set(members):
+                first = -1
+            if self.outputs & set(members):
+                last = self.end
+            if storage in self.state:
+                first, last = -1, self.end
+            alignment = max(4, *(itemsize(self.plan.values[index].val.scalar_type) for index in members))
+            buffers.append(Buffer(self.sizes[storage], alignment, first, last))
+        return plan_memory(buffers)
+
+    def _accesses(self) -> dict[int, _Accesses]:
+        accesses: dict[int, _Accesses] = {}
+        for index in self.instructions:
+            reads, writes = self.touched[index]
+            for read in reads:
+                accesses.setdefault(read, _Accesses()).reads.append(index)
+            for write in writes:
+                accesses.setdefault(write, _Accesses()).writes.append(index)
+        return accesses
+
+    def _name(self, instruction: Instruction) -> tuple[str, str]:
+        operator = self.plan.operators[instruction.instr_args.op_index]
+        return operator.name, operator.overload
+
+
+def _reads_and_writes(plan: ExecutionPlan, instruction: Instruction) -> tuple[list[int], list[int]]:
+    """Indices of the tensors that an instruction reads and of those it writes."""
+    reads: list[int] = []
+    writes: list[int] = []
+    schema = schema_of(plan, instruction)
+    # Behind the arguments the call holds its results, which are the out arguments again.
+    for argument, index in zip(schema.arguments, instruction.instr_args.args, strict=False):
+        is_written = argument.alias_info is not None and argument.alias_info.is_write
+        # An in-place operator reads what it writes.
+        if is_written and not argument.is_out:
+            reads += _tensors(plan, index)
+        (writes if is_written else reads).extend(_tensors(plan, index))
+    return reads, writes
+
+
+def _tensors(plan: ExecutionPlan, index: int) -> list[int]:
+    value = plan.values[index].val
+    if isinstance(value, Tensor):
+        return [index]
+    if isinstance(value, (TensorList, OptionalTensorList)):
+        return [item for item in value.items if item >= 0 and isinstance(plan.values[item].val, Tensor)]
+    return []
+
+
+def _moved(
+    plan: ExecutionPlan, instruction: Instruction, reads: list[int], writes: list[int]
+) -> dict[int, tuple[dict[int, int], int]] | None:
+    """Where the instruction's results hold the bytes of its operands, if those are whole and in order.
+
+    The operator runs on operands that hold the position of each element. For one operand the result is, per written value, the
+    offset of its bytes in the operand; for several, per operand, the offset of its bytes in the written value.
+    """
+    tensors = [plan.values[index].val for index in reads + writes]
+    if len({tensor.scalar_type for tensor in tensors}) != 1 or any(_numel(tensor) == 0 for tensor in tensors):
+        return None
+    width = itemsize(tensors[0].scalar_type)
+    starts: dict[int, int] = {}
+    operands: dict[int, torch.Tensor] = {}
+    position = 0
+    for read in reads:
+        starts[read] = position
+        operands[read] = _positions(plan.values[read].val, position)
+        position += _numel(plan.values[read].val)
+    results = _run(plan, instruction, operands)
+    moved = {}
+    for write, result in zip(writes, results, strict=True):
+        if list(result.shape) != plan.values[write].val.sizes:
+            return None
+        in_memory = result.permute(plan.values[write].val.dim_order).reshape(-1)
+        parts = {}
+        if len(reads) == 1:
+            offset = int(in_memory[0])
+            if not torch.equal(in_memory, torch.arange(offset, offset + len(in_memory))):
+                return None
+            moved[write] = (parts, offset * width)
+            continue
+        for read in reads:
+            count = _numel(plan.values[read].val)
+            expected = torch.arange(starts[read], starts[read] + count)
+            offset = int((in_memory == starts[read]).nonzero()[0])
+            if not torch.equal(in_memory[offset : offset + count], expected):
+                return None
+            parts[read] = offset * width
+        moved[write] = (parts, 0)
+    return moved
+
+
+def _positions(tensor: Tensor, start: int) -> torch.Tensor:
+    """A tensor of the same sizes and dim order whose elements are numbered as they lie in memory."""
+    order = tensor.dim_order
+    in_memory = torch.arange(start, start + _numel(tensor)).reshape([tensor.sizes[dim] for dim in order])
+    return in_memory.permute([order.index(dim) for dim in range(len(order))])
+
+
+def _run(plan: ExecutionPlan, instruction: Instruction, operands: dict[int, torch.Tensor]) -> list[torch.Tensor]:
+    """The results of the instruction for other operands."""
+
+    def python_value(index: int) -> Any:
+        value = plan.values[index].val
+        if isinstance(value, Tensor):
+            return operands[index]
+        if isinstance(value, IntList):
+            return [plan.values[item].val.int_val for item in value.items]
+        if isinstance(value, (TensorList, OptionalTensorList)):
+            return [operands[item] if item >= 0 else None for item in value.items]
+        if isinstance(value, Null):
+            return None
+        # Int, Bool, Double, String, BoolList and DoubleList hold one field each.
+        return getattr(value, dataclasses.fields(value)[0].name)
+
+    schema = schema_of(plan, instruction)
+    operator = getattr(getattr(torch.ops, schema.name.split("::")[0]), schema.name.split("::")[1])
+    arguments: list[Any] = []
+    keywords: dict[str, Any] = {}
+    outs: list[torch.Tensor] = []
+    for argument, index in zip(schema.arguments, instruction.instr_args.args, strict=False):
+        if argument.is_out:
+            written = _tensors(plan, index)
+            outs += [torch.empty(0, dtype=torch.int64) for _ in written]
+            is_list = isinstance(plan.values[index].val, TensorList)
+            keywords[argument.name] = outs[-len(written) :] if is_list else outs[-1]
+        elif argument.name == "dtype":
+            keywords[argument.name] = None
+        elif argument.kwarg_only:
+            keywords[argument.name] = python_value(index)
+        else:
+            arguments.append(python_value(index))
+    getattr(operator, schema.overload_name)(*arguments, **keywords)
+    return outs
+
+
+def _drop_values(plan: ExecutionPlan) -> None:
+    """Drops values that nothing refers to and merges those that cannot be told apart."""
+    used: set[int] = set()
+
+    def use(index: int) -> None:
+        if index < 0 or index in used:
+            return
+        used.add(index)
+        value = plan.values[index].val
+        if isinstance(value, (IntList, TensorList, OptionalTensorList)):
+            for item in value.items:
+                use(item)
+
+    for index in [*plan.inputs, *plan.outputs]:
+        use(index)
+    for instruction in plan.chains[0].instructions:
+        for index in instruction.instr_args.args:
+            use(index)
+
+    fixed = {*plan.inputs, *plan.outputs}
+    new_index: dict[int, int] = {-1: -1}
+    values: list[EValue] = []
+    by_content: dict[str, int] = {}
+
+    def place(index: int) -> int:
+        if index not in new_index:
+            value = plan.values[index].val
+            if isinstance(value, (IntList, TensorList, OptionalTensorList)):
+                value = type(value)([place(item) for item in value.items])
+            # Two tensors of the same place, type and shape are one; the caller's own keep their identity.
+            content = f"{type(value).__name__} {value!r} {index if index in fixed else ''}"
+            if content not in by_content:
+                by_content[content] = len(values)
+                values.append(EValue(value))
+            new_index[index] = by_content[content]
+        return new_index[index]
+
+    for index in sorted(used):
+        place(index)
+    plan.values = values
+    plan.inputs = [new_index[index] for index in plan.inputs]
+    plan.outputs = [new_index[index] for index in plan.outputs]
+    for instruction in plan.chains[0].instructions:
+        instruction.instr_args.args = [new_index[index] for index in instruction.instr_args.args]
+
+
+def _drop_operators(plan: ExecutionPlan) -> None:
+    used = sorted({instruction.instr_args.op_index for instruction in plan.chains[0].instructions})
+    plan.operators = [plan.operators[index] for index in used]
+    for instruction in plan.chains[0].instructions:
+        instruction.instr_args.op_index = used.index(instruction.instr_args.op_index)
+
+
+def _is_constant(tensor: Tensor) -> bool:
+    return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
+
+
+def _is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:
+    operator = schema_of(plan, instruction).name.split("::")
+    overload = plan.operators[instruction.instr_args.op_index].overload or "default"
+    return torch.Tag.nondeterministic_seeded in getattr(
+        getattr(getattr(torch.ops, operator[0]), operator[1]), overload
+    ).tags
+
+
+def _same_layout(one: Tensor, other: Tensor) -> bool:
+    return (one.scalar_type, one.sizes, one.dim_order) == (other.scalar_type, other.sizes, other.dim_order)
+
+
+def _numel(tensor: Tensor) -> int:
+    count = 1
+    for size in tensor.sizes:
+        count *= size
+    return count
+
+
+def _nbytes(tensor: Tensor) -> int:
+    return _numel(tensor) * itemsize(tensor.scalar_type)

@@ -1,0 +1,230 @@
+"""Writes a program as a .pte file, as small as ExecuTorch's schema (schema/program.fbs) allows.
+
+ExecuTorch's own serializer writes every table anew. Here equal strings, vectors and tables are written once and shared, which
+a flatbuffer permits and every reader takes, and fields that only describe the Python side are left out. On a device the
+file lies in flash.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import flatbuffers
+from executorch.exir.schema import (
+    Bool,
+    BoolList,
+    Double,
+    DoubleList,
+    ExecutionPlan,
+    Int,
+    IntList,
+    Null,
+    OptionalTensorList,
+    Program,
+    String,
+    Tensor,
+    TensorList,
+)
+
+# Alignment of the constants in the file; a kernel reads them in place.
+CONSTANT_ALIGNMENT = 16
+
+# Position of a type in the union KernelTypes, counted from 1.
+_KERNEL_TYPES = (
+    Null, Int, Bool, Double, Tensor, String, IntList, DoubleList, BoolList, TensorList, OptionalTensorList,
+)  # fmt: skip
+# Position of KernelCall in the union InstructionArguments.
+_KERNEL_CALL = 1
+
+# The extended header between the file identifier and the flatbuffer: magic, own length, size of the program, offset and
+# size of the segments.
+_HEADER = struct.Struct("<4sIQQQ")
+_HEADER_MAGIC = b"eh00"
+
+
+def serialize(program: Program, constants: Sequence[bytes]) -> bytes:
+    """The .pte file of a program with one execution plan of kernel calls.
+
+    Args:
+      program: the program; its constants are taken from `constants`.
+      constants: bytes of each constant, at the index that Tensor.data_buffer_idx names. Index 0 is reserved.
+    """
+    segment = bytearray()
+    offsets = [0]
+    for constant in constants[1:]:
+        segment.extend(bytes(-len(segment) % CONSTANT_ALIGNMENT))
+        offsets.append(len(segment))
+        segment.extend(constant)
+    flatbuffer = _Writer().program(program, offsets if segment else [0], len(segment))
+    if not segment:
+        return flatbuffer
+    header_size = _HEADER.size
+    program_size = len(flatbuffer) + header_size
+    base = -(-program_size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
+    header = _HEADER.pack(_HEADER_MAGIC, header_size, program_size, base, len(segment))
+    # The root offset is relative to the start of the file, every other offset to its own place.
+    root = struct.unpack_from("<I", flatbuffer)[0] + header_size
+    file = struct.pack("<I", root) + flatbuffer[4:8] + header + flatbuffer[8:]
+    return file + bytes(base - program_size) + bytes(segment)
+
+
+class _Writer:
+    """A flatbuffer builder that writes nothing twice."""
+
+    def __init__(self) -> None:
+        self._builder = flatbuffers.Builder(1024)
+        # vtables are shared by the builder itself.
+        self._written: dict[Any, int] = {}
+
+    def program(self, program: Program, constant_offsets: list[int], segment_size: int) -> bytes:
+        plans = self._offsets([self._plan(plan) for plan in program.execution_plan])
+        segments = None
+        if segment_size:
+            segments = self._offsets([self._table([("uint64", 0), ("uint64", segment_size)])])
+        # The runtime takes a program without this table for one of before segments existed.
+        constant_segment = self._table([("uint32", 0), ("offset", self._scalars("uint64", constant_offsets))])
+        root = self._table(
+            [
+                ("uint32", program.version),
+                ("offset", plans),
+                None,
+                None,
+                ("offset", segments),
+                ("offset", constant_segment),
+            ]
+        )
+        self._builder.Finish(root, file_identifier=b"ET12")
+        return bytes(self._builder.Output())
+
+    def _plan(self, plan: ExecutionPlan) -> int:
+        # Written back to front: what is read first at load lies closest to the root.
+        operators = [
+            self._table([("offset", self._string(op.name)), ("offset", self._string(op.overload))])
+            for op in plan.operators
+        ]
+        instructions = []
+        for instruction in plan.chains[0].instructions:
+            call = instruction.instr_args
+            arguments = self._scalars("int32", call.args)
+            kernel_call = self._table([("int32", call.op_index), ("offset", arguments)])
+            instructions.append(self._table([("uint8", _KERNEL_CALL), ("offset", kernel_call)]))
+        chain = self._table([None, None, ("offset", self._offsets(instructions))])
+        values = [
+            self._table([("uint8", _KERNEL_TYPES.index(type(value.val)) + 1), ("offset", self._value(value.val))])
+            for value in plan.values
+        ]
+        return self._table(
+            [
+                ("offset", self._string(plan.name)),
+                None,
+                ("offset", self._offsets(values)),
+                ("offset", self._scalars("int32", plan.inputs)),
+                ("offset", self._scalars("int32", plan.outputs)),
+                ("offset", self._offsets([chain])),
+                ("offset", self._offsets(operators)),
+                # ExecuTorch refuses a plan without the list of delegates, even an empty one.
+                ("offset", self._offsets([])),
+                ("offset", self._scalars("int64", plan.non_const_buffer_sizes)),
+            ]
+        )
+
+    def _value(self, value: Any) -> int:
+        if isinstance(value, Tensor):
+            return self._tensor(value)
+        if isinstance(value, Null):
+            return self._table([])
+        if isinstance(value, Int):
+            return self._table([("int64", value.int_val)])
+        if isinstance(value, Bool):
+            return self._table([("bool", value.bool_val)])
+        if isinstance(value, Double):
+            return self._table([("float64", float(value.double_val))])
+        if isinstance(value, String):
+            return self._table([("offset", self._string(value.string_val))])
+        kind = {IntList: "int64", DoubleList: "float64", BoolList: "bool"}.get(type(value), "int32")
+        return self._table([("offset", self._scalars(kind, value.items))])
+
+    def _tensor(self, tensor: Tensor) -> int:
+        allocation = None
+        if tensor.allocation_info is not None:
+            place = tensor.allocation_info
+            allocation = self._table(
+                [
+                    ("uint32", place.memory_id),
+                    ("uint32", place.memory_offset_low),
+                    ("uint32", place.memory_offset_high),
+                ]
+            )
+        return self._table(
+            [
+                ("int8", int(tensor.scalar_type)),
+                ("int32", tensor.storage_offset),
+                ("offset", self._scalars("int32", tensor.sizes)),
+                ("offset", self._scalars("uint8", tensor.dim_order)),
+                # requires_grad means nothing to a device.
+                None,
+                ("uint32", tensor.data_buffer_idx),
+                ("offset", allocation),
+                ("int8", tensor.layout),
+                ("int8", int(tensor.shape_dynamism)),
+            ]
+        )
+
+    def _table(self, fields: Sequence[tuple[str, Any] | None]) -> int:
+        """A table with the fields in the schema's order; None and zero are the defaults and take no room."""
+        key = ("table", *fields)
+        if key not in self._written:
+            builder = self._builder
+            builder.StartObject(len(fields))
+            # Large fields first keeps the padding small.
+            for slot, entry in sorted(enumerate(fields), key=lambda item: -_WIDTHS[item[1][0]] if item[1] else 0):
+                if entry is None or entry[1] is None:
+                    continue
+                kind, value = entry
+                if kind == "offset":
+                    builder.PrependUOffsetTRelativeSlot(slot, value, 0)
+                else:
+                    _slot_writer(builder, kind)(slot, value, 0)
+            self._written[key] = builder.EndObject()
+        return self._written[key]
+
+    def _string(self, text: str) -> int:
+        key = ("string", text)
+        if key not in self._written:
+            self._written[key] = self._builder.CreateString(text)
+        return self._written[key]
+
+    def _scalars(self, kind: str, items: Sequence[Any]) -> int:
+        key = (kind, *items)
+        if key not in self._written:
+            width = _WIDTHS[kind]
+            self._builder.StartVector(width, len(items), width)
+            for item in reversed(items):
+                getattr(self._builder, f"Prepend{_NAMES[kind]}")(item)
+            self._written[key] = self._builder.EndVector()
+        return self._written[key]
+
+    def _offsets(self, items: Sequence[int]) -> int:
+        self._builder.StartVector(4, len(items), 4)
+        for item in reversed(items):
+            self._builder.PrependUOffsetTRelative(item)
+        return self._builder.EndVector()
+
+
+_NAMES = {
+    "bool": "Bool",
+    "int8": "Int8",
+    "uint8": "Uint8",
+    "int32": "Int32",
+    "uint32": "Uint32",
+    "int64": "Int64",
+    "uint64": "Uint64",
+    "float64": "Float64",
+}
+_WIDTHS = {"bool": 1, "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "offset": 4, "int64": 8, "uint64": 8, "float64": 8}
+
+
+def _slot_writer(builder: flatbuffers.Builder, kind: str) -> Callable[[int, Any, Any], None]:
+    return getattr(builder, f"Prepend{_NAMES[kind]}Slot")

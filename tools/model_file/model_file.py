@@ -1,0 +1,170 @@
+"""Loads a model file: the Python file in which a user describes a PyTorch model.
+
+    model() -> torch.nn.Module                        required, in evaluation mode
+    example_inputs() -> tuple[torch.Tensor, ...]      required, what one call of the model takes
+    train() -> torch.nn.Module                        optional, the same module as model(), trained
+    calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]          optional, for quantization
+    evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]   optional, inputs and integer labels
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+import torch
+
+from tools.quiet.console import UserError
+
+
+class ModelFile:
+    """A loaded model file. Each method calls the user's function and checks what it returns.
+
+    Every method raises UserError when the function is missing, fails, or returns something else than it should.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.module = _import_file(path)
+
+    def has(self, function: str) -> bool:
+        """Whether the file defines `function`."""
+        return hasattr(self.module, function)
+
+    def model(self) -> torch.nn.Module:
+        """The user's module, untrained, in evaluation mode."""
+        return self._checked_module("model")
+
+    def trained_model(self) -> torch.nn.Module:
+        """The result of the user's train()."""
+        return self._checked_module("train")
+
+    def example_inputs(self) -> tuple[torch.Tensor, ...]:
+        """The tensors that one call of the model takes, batch dimension included if the model has one."""
+        inputs, place = self._call("example_inputs")
+        if isinstance(inputs, torch.Tensor):
+            raise UserError(
+                f"{place}: example_inputs() returned one tensor; it must return a tuple of tensors: "
+                "write `return (tensor,)` with a comma."
+            )
+        _check_tensors(inputs, f"{place}: example_inputs()")
+        return tuple(inputs)
+
+    def evaluation_set(self) -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]:
+        """Inputs (one tuple per sample, shaped like example_inputs()) and integer labels (shape [samples])."""
+        result, place = self._call("evaluation_set")
+        what = f"{place}: evaluation_set()"
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise UserError(f"{what} must return a pair (list of input tuples, tensor of labels), not {_describe(result)}.")
+        samples, labels = result
+        if not isinstance(samples, list) or not samples:
+            raise UserError(f"{what}: the inputs must be a list of at least one tuple of tensors, not {_describe(samples)}.")
+        examples = self.example_inputs()
+        for index, sample in enumerate(samples):
+            _check_tensors(sample, f"{what}: sample {index}")
+            if [(t.shape, t.dtype) for t in sample] != [(t.shape, t.dtype) for t in examples]:
+                raise UserError(
+                    f"{what}: sample {index} is {_describe(sample)}, example_inputs() is {_describe(examples)}; "
+                    "every sample must have the shapes and dtypes of example_inputs()."
+                )
+        if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
+            raise UserError(f"{what}: the labels must be a tensor of integers with one dimension, not {_describe(labels)}.")
+        if len(labels) != len(samples):
+            raise UserError(f"{what} returned {len(samples)} inputs but {len(labels)} labels.")
+        return samples, labels
+
+    def place_of(self, error: BaseException) -> str:
+        """`file:line` of the innermost line of the user's file that `error` came through, else the file."""
+        line = self.line_of(error.__traceback__)
+        return str(self.path) if line is None else f"{self.path}:{line}"
+
+    def line_of(self, trace: TracebackType | None) -> int | None:
+        """The innermost line of the user's file in a traceback, if any."""
+        lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == str(self.path)]
+        return lines[-1] if lines else None
+
+    def _checked_module(self, function: str) -> torch.nn.Module:
+        module, place = self._call(function)
+        if not isinstance(module, torch.nn.Module):
+            raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {_describe(module)}.")
+        if module.training and function == "model":
+            raise UserError(
+                f"{place}: {function}() returned a module in training mode; call .eval() on it before returning it."
+            )
+        return module
+
+    def _call(self, function: str) -> tuple[Any, str]:
+        """The function's result and the place (`file:line`) of its definition."""
+        callee: Callable[[], Any] | None = getattr(self.module, function, None)
+        if not callable(callee):
+            raise UserError(f"{self.path}: there is no function {function}(); a model file must define it.")
+        code = getattr(inspect.unwrap(callee), "__code__", None)
+        place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)
+        try:
+            return callee(), place
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"{self.place_of(error)}: {function}() failed: {_brief(error)}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such model file.")
+    # No __pycache__ beside the user's sources.
+    sys.dont_write_bytecode = True
+    # Modules beside the model file and in the workspace can be imported, but none of them hides an installed one.
+    sys.path += [str(path.parent.absolute()), str(Path.cwd())]
+    name = f"_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path}: a model file must be a Python file, named *.py.")
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses and torch.export look the module of a class up by its name.
+    sys.modules[name] = module
+    # Frames carry the path as given, so that no absolute path gets into any output.
+    source = path.read_bytes()
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - it is the user's own program
+    except SyntaxError as error:
+        raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
+    except ImportError as error:
+        hint = f" Is {error.name!r} among the model's deps?" if error.name else ""
+        raise UserError(f"{_place(path, error)}: {_brief(error)}.{hint}") from error
+    except Exception as error:
+        raise UserError(f"{_place(path, error)}: importing the model file failed: {_brief(error)}") from error
+    return module
+
+
+def _place(path: Path, error: BaseException) -> str:
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else str(path)
+
+
+def _check_tensors(value: object, what: str) -> None:
+    if not isinstance(value, tuple) or not value:
+        raise UserError(f"{what} must be a tuple of at least one tensor, not {_describe(value)}.")
+    for index, item in enumerate(value):
+        if not isinstance(item, torch.Tensor):
+            raise UserError(f"{what} must be a tuple of tensors; element {index} is {_describe(item)}.")
+
+
+def _describe(value: object) -> str:
+    """A value in a few words: what it is and its shape, never its contents."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        shown = ", ".join(_describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"a {type(value).__name__} ({shown})"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _brief(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

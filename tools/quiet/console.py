@@ -1,0 +1,144 @@
+"""What a tool shows its user, and where everything else goes.
+
+torch, torchao and executorch print warnings when they are imported and used, from Python, from C++ and from
+subprocesses. `quiet` sends all of that to a log file by redirecting the file descriptors; what the tool itself has
+to say goes to the real stderr through a `Console`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+
+class UserError(Exception):
+    """A mistake in what the user gave: the message names the thing, the cause and the next step."""
+
+
+class Console:
+    """The user's terminal, which stays reachable while stdout and stderr go to a log.
+
+    Args:
+      log: file descriptor of the log.
+      out, err: descriptors of the real stdout and stderr.
+    """
+
+    def __init__(self, log: int, out: int, err: int) -> None:
+        self._log = log
+        self._out = out
+        self._err = err
+
+    def say(self, text: str) -> None:
+        """Prints one message of the tool's own on the real stderr."""
+        os.write(self._err, (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Connects stdout and stderr to the user again, for code whose output the user wants to see.
+
+        Where stderr is no terminal, progress bars become a line every ten seconds and a last one.
+        """
+        _redirect(self._out, self._err)
+        plain = sys.stderr
+        sparse = None if os.isatty(self._err) else SparseProgress(plain)
+        sys.stderr = sparse or plain
+        try:
+            yield
+        finally:
+            if sparse is not None:
+                sparse.finish()
+            sys.stderr = plain
+            _redirect(self._log, self._log)
+
+
+class SparseProgress(io.TextIOBase):
+    """A text stream that turns a progress bar, drawn again and again after a carriage return, into a few lines.
+
+    Args:
+      stream: where the lines go.
+      interval: seconds between two lines of one bar.
+      clock: seconds that pass.
+    """
+
+    def __init__(self, stream: TextIO, interval: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._interval = interval
+        self._clock = clock
+        self._last_shown = clock()
+        self._bar = ""
+
+    def write(self, text: str) -> int:
+        # What follows a carriage return is a state of the bar; a newline ends the bar or is part of other text.
+        before, carriage_return, state = text.rpartition("\r")
+        if not carriage_return and not self._bar:
+            return self._stream.write(text)
+        if state.strip():
+            self._bar = state.strip()
+        if state.endswith("\n"):
+            self.finish()
+        elif self._clock() - self._last_shown >= self._interval:
+            self._stream.write(self._bar + "\n")
+            self._last_shown = self._clock()
+        return len(before) + len(carriage_return) + len(state)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def finish(self) -> None:
+        """Shows the last state of the bar, if one is being drawn."""
+        if self._bar:
+            self._stream.write(self._bar + "\n")
+            self._bar = ""
+            self._last_shown = self._clock()
+        self._stream.flush()
+
+
+@contextlib.contextmanager
+def quiet(log: Path) -> Iterator[Console]:
+    """Sends file descriptors 1 and 2 to `log` (created or emptied) and yields a Console on the real ones."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    out, err = os.dup(1), os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    try:
+        _redirect(file, file)
+        yield Console(file, out, err)
+    finally:
+        _redirect(out, err)
+        for descriptor in (file, out, err):
+            os.close(descriptor)
+
+
+def _redirect(out: int, err: int) -> None:
+    # What Python still holds belongs to the old destination.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+
+
+def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
+    """Runs `step` with everything but its console in `log`; returns the exit status for the shell.
+
+    A UserError becomes one message. Anything else is a fault of the tool itself: one line and the traceback in the log.
+    Both name the log.
+    """
+    with quiet(log) as console:
+        try:
+            step(console)
+        except UserError as error:
+            # The cause helps whoever reads the log; the user's message stands alone.
+            traceback.print_exc()
+            console.say(f"{tool}: error: {error}\n  (what torch printed: {log})")
+            return 1
+        except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches the user
+            traceback.print_exc()
+            console.say(f"{tool}: internal error: {type(error).__name__}: {error}\n  (traceback: {log})")
+            return 1
+    return 0
