@@ -1,7 +1,7 @@
 """The sum of two float32 tensors, the second one broadcast."""
 
 import torch
-from add_module import Add
+from add import Add
 from torch import nn
 
 

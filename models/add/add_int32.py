@@ -1,7 +1,7 @@
 """The sum of two int32 tensors, the second one broadcast; the sums wrap around as in PyTorch."""
 
 import torch
-from add_module import Add
+from add import Add
 from torch import nn
 
 
