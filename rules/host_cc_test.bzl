@@ -1,0 +1,34 @@
+"""C++ unit tests that run on this machine, with its own compiler."""
+
+load("@host_compiler//:constraints.bzl", "HOST_CC_COMPILER")
+load("@rules_cc//cc:cc_test.bzl", "cc_test")
+load(":copts.bzl", "COPTS")
+
+# An error that a sanitizer finds ends the test: nothing may go on after undefined behaviour.
+SANITIZERS = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+]
+
+def host_cc_test(name, copts = [], linkopts = [], target_compatible_with = [], **kwargs):
+    """A `cc_test` under the address and undefined-behaviour sanitizers.
+
+    The libraries it tests are compiled as usual; what is to be sanitized too goes into srcs or has SANITIZERS in its copts.
+    On a machine without a C++ compiler the test is incompatible, and is reported as skipped.
+
+    Args:
+      name: Name of the test.
+      copts: More compiler options.
+      linkopts: More linker options.
+      target_compatible_with: More constraints.
+      **kwargs: Passed on to `cc_test`.
+    """
+    cc_test(
+        name = name,
+        copts = ["-std=c++17", "-g", "-O1"] + COPTS + SANITIZERS + copts,
+        linkopts = SANITIZERS + linkopts,
+        linkstatic = True,
+        target_compatible_with = HOST_CC_COMPILER + target_compatible_with,
+        **kwargs
+    )

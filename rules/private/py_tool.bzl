@@ -1,0 +1,146 @@
+"""Python programs and tests that run on the declared interpreter alone.
+
+`py_binary` starts with a stub that needs a Python on the machine. `py_tool` starts with a few lines of /bin/sh and runs
+@python3_11 with the packages of its deps, so it works as a tool in an action, with `bazel run`, and on a remote worker that
+has no Python. Hash seed and locale are fixed, so what a tool writes does not vary.
+
+    load("@rules_python//python:py_library.bzl", "py_library")
+    load("//rules/private:py_tool.bzl", "py_tool", "py_tool_test")
+
+    py_library(
+        name = "lib",
+        srcs = glob(["*.py"], exclude = ["*_test.py"]),
+        deps = ["//tools/program:lib", "@pypi//:site"],
+    )
+
+    # Runs `python -m tools.export`: module __main__ of the package.
+    py_tool(
+        name = "export",
+        deps = [":lib"],
+    )
+
+    # Runs pytest on its srcs, from the root of the runfiles.
+    py_tool_test(
+        name = "export_test",
+        srcs = ["export_test.py"],
+        data = ["//models/sine:sine.py"],
+        env = {"MODEL": "$(rootpath //models/sine:sine.py)"},
+        deps = [":lib"],
+    )
+
+In an action: `attr.label(default = "//tools/export", executable = True, cfg = "exec")` and `ctx.actions.run(executable =
+ctx.executable._export, ...)`.
+"""
+
+load("@rules_python//python:py_info.bzl", "PyInfo")
+
+_LAUNCHER = """\
+#!/bin/sh
+# Runs Python code of {label} on the interpreter it declares.
+case $0 in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
+# Started by itself it has runfiles of its own; as another target's data it lies in that target's.
+if [ -d "$self.runfiles" ]; then
+  runfiles=$self.runfiles
+else
+  case $self in
+    *.runfiles/*) runfiles=${{self%%.runfiles/*}}.runfiles ;;
+    *) runfiles=${{RUNFILES_DIR:-${{TEST_SRCDIR:?the runfiles of $0 are missing}}}} ;;
+  esac
+fi
+unset PYTHONHOME PYTHONSTARTUP PYTHONINSPECT
+export RUNFILES_DIR="$runfiles"
+export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 PYTHONNOUSERSITE=1 PYTHONSAFEPATH=1 PYTHONUTF8=1
+export PYTHONPATH="{path}"
+python=$runfiles/{python}
+{command}
+"""
+
+_ATTRS = {
+    "data": attr.label_list(
+        doc = "Files that the program reads while it runs.",
+        allow_files = True,
+    ),
+    "deps": attr.label_list(
+        doc = "`py_library` targets; `@pypi//:site` for the packages of the lock.",
+        providers = [PyInfo],
+    ),
+    "env": attr.string_dict(
+        doc = "Environment variables of `bazel run` and `bazel test`; $(rootpath ...) of data is expanded.",
+    ),
+    "srcs": attr.label_list(
+        doc = "Python files of this target alone.",
+        allow_files = [".py"],
+    ),
+    "_python": attr.label(
+        default = "@python3_11//:python",
+        allow_single_file = True,
+        cfg = "exec",
+    ),
+}
+
+def _runfiles_path(ctx, short_path):
+    """The path in the runfiles tree of a file's short path."""
+    return short_path.removeprefix("../") if short_path.startswith("../") else ctx.workspace_name + "/" + short_path
+
+def _launch(ctx, command):
+    """Providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the tree's root."""
+    imports = depset(transitive = [dep[PyInfo].imports for dep in ctx.attr.deps])
+    path = [ctx.workspace_name] + imports.to_list()
+    launcher = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.write(launcher, is_executable = True, content = _LAUNCHER.format(
+        command = command,
+        label = ctx.label,
+        path = ":".join(["$runfiles/" + entry for entry in path]),
+        python = _runfiles_path(ctx, ctx.file._python.short_path) + "/bin/python3.11",
+    ))
+
+    runfiles = ctx.runfiles(
+        files = ctx.files.srcs + ctx.files.data + [ctx.file._python],
+        transitive_files = depset(transitive = [dep[PyInfo].transitive_sources for dep in ctx.attr.deps]),
+    ).merge_all([target[DefaultInfo].default_runfiles for target in ctx.attr.deps + ctx.attr.data])
+    return [
+        DefaultInfo(executable = launcher, runfiles = runfiles),
+        RunEnvironmentInfo(environment = {
+            name: ctx.expand_location(value, ctx.attr.data)
+            for name, value in ctx.attr.env.items()
+        }),
+    ]
+
+def _py_tool_impl(ctx):
+    module = ctx.attr.module or ctx.label.package.replace("/", ".")
+    return _launch(ctx, "exec \"$python\" -m " + module + " \"$@\"")
+
+py_tool = rule(
+    doc = "A Python program. See the head of this file.",
+    implementation = _py_tool_impl,
+    executable = True,
+    attrs = _ATTRS | {
+        "module": attr.string(
+            doc = "Module to run as a program, by its name from the repository's root; default: `__main__` of this package.",
+        ),
+    },
+)
+
+# pytest's own cache and configuration have no place in runfiles; `importlib` keeps the directories of tests off the module path.
+_PYTEST = """\
+set -- "$@" {sources}
+[ -z "${{XML_OUTPUT_FILE:-}}" ] || set -- "--junitxml=$XML_OUTPUT_FILE" "$@"
+[ -z "${{TESTBRIDGE_TEST_ONLY:-}}" ] || set -- -k "$TESTBRIDGE_TEST_ONLY" "$@"
+cd "$runfiles/{workspace}"
+exec "$python" -m pytest -p no:cacheprovider --import-mode=importlib --rootdir=. --tb=short -q "$@"
+"""
+
+def _py_tool_test_impl(ctx):
+    if not ctx.files.srcs:
+        fail("{}: srcs is empty; name the files that hold the tests".format(ctx.label))
+    return _launch(ctx, _PYTEST.format(
+        sources = " ".join(["'%s'" % source.short_path for source in ctx.files.srcs]),
+        workspace = ctx.workspace_name,
+    ))
+
+py_tool_test = rule(
+    doc = "Tests in Python, run by pytest; its deps must bring `@pypi//:site`. See the head of this file.",
+    implementation = _py_tool_test_impl,
+    test = True,
+    attrs = _ATTRS,
+)

@@ -1,0 +1,172 @@
+"""The Arm GNU toolchain (GCC 12.2, binutils, newlib) as a repository.
+
+Two sources, one layout:
+- `debian`: Debian's packages, each pinned by version and sha256, because compiler and C library decide the bytes of an image.
+- `release`: Arm's own archive. Used away from Debian and on machines other than x86-64. Not tested: the machines
+  this was developed on cannot fetch it. Both are GCC 12.2.1, but not the same build: their images differ by some bytes.
+
+The environment variable TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian|release forces one
+(`--repo_env=TORCH_FUSION_ARM_GNU_TOOLCHAIN=release`).
+"""
+
+load("//third_party/debian:debian.bzl", "debian_available", "debian_multiarch", "debian_unpack")
+
+_GCC_VERSION = "12.2.1"
+
+# name=version: sha256, of amd64 in Debian 12. The libraries are what the compiler itself is linked with.
+_DEBIAN_PACKAGES = {
+    "binutils-arm-none-eabi=2.40-2+18+b1": "c8f9da2a434366bfe5a66a8267cb3b1df028f1d95278715050c222b43e1c221c",
+    "gcc-arm-none-eabi=15:12.2.rel1-1": "2bbd4f4145e9a3669f58ddab6a3190b768949f07cc444d23e98743d905f83e16",
+    "libgmp10=2:6.2.1+dfsg1-1.1": "187aedef2ed763f425c1e523753b9719677633c7eede660401739e9c893482bd",
+    "libisl23=0.25-1.1": "ebff0b2f8b220c74224197523019366e97ee4770d464bebc48e4865114e4da0e",
+    "libmpc3=1.3.1-1": "d7f79544790e44f9b0c8cb9034a18c58d37f8702a15f32539050718679e52f80",
+    "libmpfr6=4.2.0-1": "37b7a2b4e78890b6a074777f27b96c84f58e81558ba08410c2b6c0ca4a4ad77b",
+    "libnewlib-arm-none-eabi=3.3.0-1.3+deb12u1": "c80278e8332940eaf9738910258bb85b21c30aacf246a5e363fee230d3605e84",
+    "libnewlib-dev=3.3.0-1.3+deb12u1": "ab5e6e80d66a6f2f8b9b22b9297154a676a5434ac82e48b88e8164548bc72115",
+    "libstdc++-arm-none-eabi-dev=15:12.2.rel1-1+23": "5f643e7507bd84150e820602cc086393c441e28f158b745370b2105333d9e2ec",
+    "libstdc++-arm-none-eabi-newlib=15:12.2.rel1-1+23": "9d5b31c174f71733b933e3b6b152f172ae2b0dbc2cabc5ea949212568ce4dbce",
+    "libzstd1=1.5.4+dfsg2-5": "6315b5ac38b724a710fb96bf1042019398cb656718b1522279a5185ed39318fa",
+    "zlib1g=1:1.2.13.dfsg-1": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
+}
+
+# Arm's archive by machine: name in the URL, sha256.
+_RELEASES = {
+    "aarch64": ("aarch64", "7ee332f7558a984e239e768a13aed86c6c3ac85c90b91d27f4ed38d7ec6b3e8c"),
+    "amd64": ("x86_64", "84be93d0f9e96a15addd490b6e237f588c641c8afdf90e7610a628007fc96867"),
+    "x86_64": ("x86_64", "84be93d0f9e96a15addd490b6e237f588c641c8afdf90e7610a628007fc96867"),
+}
+
+_RELEASE_URL = "https://developer.arm.com/-/media/Files/downloads/gnu/12.2.rel1/binrel/arm-gnu-toolchain-12.2.rel1-{}-arm-none-eabi.tar.xz"
+
+# The variants of the C and C++ libraries for our cores; GCC takes the double-precision one of ARMv8-M for Cortex-M55.
+# The others are 90 % of the toolchain's size.
+_MULTILIBS = [
+    "thumb/v7e-m+fp/hard",
+    "thumb/v8-m.main+fp/hard",
+    "thumb/v8-m.main+dp/hard",
+]
+
+_TOOLS = ["addr2line", "ar", "cpp", "gcc", "gcov", "ld", "nm", "objcopy", "objdump", "readelf", "size", "strip"]
+
+# Actions start the tools by paths relative to the execution root, so the root of this repository is in $0. The variable
+# reaches only what the tool itself starts.
+_WRAPPER = """#!/bin/sh
+root=${{0%/tools/*}}
+export LD_LIBRARY_PATH="$root/{libraries}"
+exec "$root/{bin}/arm-none-eabi-{tool}" "$@"
+"""
+
+_BUILD = """\
+load("@torch_fusion//toolchains/arm_gnu:cc_toolchains.bzl", "arm_gnu_cc_toolchains")
+
+package(default_visibility = ["//visibility:public"])
+
+# What compiles; without the libraries, so that an action has few inputs.
+filegroup(
+    name = "compiler_files",
+    srcs = glob({compiler_files}, exclude = ["**/*.a"], allow_empty = True),
+)
+
+filegroup(
+    name = "all_files",
+    srcs = glob(["tools/*", "{root}**"]),
+)
+
+arm_gnu_cc_toolchains(
+    all_files = ":all_files",
+    builtin_include_directories = {builtin_include_directories},
+    compiler_files = ":compiler_files",
+    nano_include_directory = "{nano_include_directory}",
+)
+"""
+
+def _delete_other_multilibs(rctx, directories):
+    """Deletes the library variants that no core here uses."""
+    rctx.file("delete_multilibs.sh", """\
+set -eu
+for directory in "$@"; do
+  for candidate in "$directory"/arm "$directory"/thumb/* "$directory"/thumb/*/*; do
+    [ -d "$candidate" ] || continue
+    variant=${candidate#"$directory/"}
+    case " $KEEP " in *" $variant "* | *" $variant/"*) ;; *) rm -rf "$candidate" ;; esac
+  done
+done
+""", executable = False)
+    result = rctx.execute(["sh", "delete_multilibs.sh"] + directories, environment = {"KEEP": " ".join(_MULTILIBS)})
+    if result.return_code:
+        fail(result.stderr)
+    rctx.delete("delete_multilibs.sh")
+
+def _fetch_debian(rctx):
+    debian_unpack(
+        rctx,
+        suite = rctx.attr.suite,
+        packages = _DEBIAN_PACKAGES.keys(),
+        sha256 = {package.split("=")[0]: digest for package, digest in _DEBIAN_PACKAGES.items()},
+        exclude = ["./etc", "./usr/share", "*/plugin", "*-gdb.py", "*/bfd-plugins"],
+    )
+    gcc = "usr/lib/gcc/arm-none-eabi/" + _GCC_VERSION
+    newlib = "usr/lib/arm-none-eabi/newlib"
+    _delete_other_multilibs(rctx, [gcc, newlib])
+
+    # What Debian's alternatives would make on a machine where the packages are installed.
+    rctx.symlink(newlib, "usr/lib/arm-none-eabi/lib")
+    rctx.symlink("usr/include/newlib", "usr/lib/arm-none-eabi/include")
+
+    # nano.specs adds newlib-nano's headers by the path they have on such a machine; the toolchain's flags add them instead.
+    result = rctx.execute(["find", "usr", "-name", "nano.specs", "-type", "f", "-exec", "sed", "-i", "s,-isystem [^ ]*,,", "{}", "+"])
+    if result.return_code:
+        fail(result.stderr)
+    return struct(
+        root = "usr/",
+        bin = "usr/bin",
+        libraries = "usr/lib/" + debian_multiarch(rctx),
+        nano_include_directory = "usr/include/newlib/nano",
+        builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", "usr/include/newlib", "usr/lib/arm-none-eabi/include"],
+    )
+
+def _fetch_release(rctx):
+    if rctx.os.arch not in _RELEASES or rctx.os.name != "linux":
+        fail("There is no Arm GNU toolchain 12.2 for {} on {} here; Linux on x86_64 or aarch64 is needed.".format(rctx.os.name, rctx.os.arch))
+    name, sha256 = _RELEASES[rctx.os.arch]
+    rctx.download_and_extract(
+        _RELEASE_URL.format(name),
+        sha256 = sha256,
+        stripPrefix = "arm-gnu-toolchain-12.2.rel1-{}-arm-none-eabi".format(name),
+        output = "release",
+    )
+    gcc = "release/lib/gcc/arm-none-eabi/" + _GCC_VERSION
+    _delete_other_multilibs(rctx, [gcc, "release/arm-none-eabi/lib"])
+    return struct(
+        root = "release/",
+        bin = "release/bin",
+        libraries = "release/lib",
+        nano_include_directory = "release/arm-none-eabi/include/newlib-nano",
+        builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", "release/arm-none-eabi/include"],
+    )
+
+def _arm_gnu_toolchain_impl(rctx):
+    source = rctx.os.environ.get("TORCH_FUSION_ARM_GNU_TOOLCHAIN", "")
+    if source not in ["", "debian", "release"]:
+        fail("TORCH_FUSION_ARM_GNU_TOOLCHAIN is \"{}\"; it can be \"debian\" or \"release\".".format(source))
+    if not source:
+        source = "debian" if rctx.os.arch in ["amd64", "x86_64"] and debian_available(rctx, rctx.attr.suite) else "release"
+    layout = _fetch_debian(rctx) if source == "debian" else _fetch_release(rctx)
+
+    for tool in _TOOLS:
+        rctx.file("tools/" + tool, _WRAPPER.format(bin = layout.bin, libraries = layout.libraries, tool = tool))
+    rctx.file("BUILD.bazel", _BUILD.format(
+        builtin_include_directories = layout.builtin_include_directories,
+        compiler_files = ["tools/*", layout.root + "**"],
+        nano_include_directory = layout.nano_include_directory,
+        root = layout.root,
+    ))
+
+arm_gnu_toolchain = repository_rule(
+    doc = "The Arm GNU toolchain; //toolchains/arm_gnu makes it known to Bazel.",
+    implementation = _arm_gnu_toolchain_impl,
+    attrs = {
+        "suite": attr.label(doc = "`mirror.txt` of the `debian_suite` that the pinned packages are from.", mandatory = True),
+    },
+    environ = ["TORCH_FUSION_ARM_GNU_TOOLCHAIN"],
+)

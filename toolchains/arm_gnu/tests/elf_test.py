@@ -1,0 +1,55 @@
+"""Images for each core have that core's instruction set and calling convention, and nothing of this machine in them."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+# Values of the ARM ABI's build attributes: "Addenda to, and Errata in, the ABI for the Arm Architecture" (ADDENDA32),
+# sections 3.3.5.2 (CPU architecture, FP, MVE) and 3.3.6 (procedure call).
+ARCHITECTURE_V7E_M = 13
+ARCHITECTURE_V8_M_MAIN = 17
+ARCHITECTURE_V8_1_M_MAIN = 21
+HARD_FLOAT_ARGUMENTS = 1
+MVE_INTEGER_AND_FLOAT = 2
+
+CORES = {
+    "CORTEX_M4": (ARCHITECTURE_V7E_M, 0),
+    "CORTEX_M33": (ARCHITECTURE_V8_M_MAIN, 0),
+    "CORTEX_M55": (ARCHITECTURE_V8_1_M_MAIN, MVE_INTEGER_AND_FLOAT),
+}
+
+
+def image(core: str) -> Path:
+    return Path(os.environ[f"SAMPLE_{core}"])
+
+
+def attributes(path: Path) -> dict[str, int | str]:
+    """Returns the ABI's build attributes of the whole file."""
+    with path.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".ARM.attributes")
+        whole_file = section.subsections[0].subsubsections[0]
+        return {attribute.tag: attribute.value for attribute in whole_file.iter_attributes()}
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_architecture_and_calling_convention(core: str) -> None:
+    architecture, mve = CORES[core]
+    found = attributes(image(core))
+    assert found["TAG_CPU_ARCH"] == architecture
+    assert found["TAG_CPU_ARCH_PROFILE"] == ord("M")
+    assert found["TAG_ABI_VFP_ARGS"] == HARD_FLOAT_ARGUMENTS
+    assert found["TAG_FP_ARCH"] != 0
+    assert found.get("TAG_MVE_ARCH", 0) == mve
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_no_path_of_this_machine_and_no_date(core: str) -> None:
+    content = image(core).read_bytes()
+    assert b"sample.cpp" in content  # __FILE__ and debug information are there, and relative
+    assert b"redacted" in content
+    absolute = re.findall(rb"(?:/home|/root|/tmp|/work|/proc|/usr|/var)/[\w./~+-]+", content)
+    # Debian's own C library was compiled under /build; that is the same on every machine.
+    assert absolute == []

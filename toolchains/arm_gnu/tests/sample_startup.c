@@ -1,0 +1,20 @@
+#include <stddef.h>
+
+extern int main(void);
+
+void Reset_Handler(void) {
+  main();
+  for (;;) {
+  }
+}
+
+// What newlib's snprintf could ask for and never does here.
+void* _sbrk(ptrdiff_t size) {
+  (void)size;
+  return (void*)-1;
+}
+
+__attribute__((section(".vectors"), used)) static const void* const vectors[] = {
+    (void*)0x20010000,
+    (void*)Reset_Handler,
+};
