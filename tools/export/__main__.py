@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.quiet.console import Console, run_quietly
+from tools.quiet.console import Console, UserError, run_quietly
 
 # "portable" stands for a program that runs on every core.
 _CORES = ("portable", "cortex-m4", "cortex-m33", "cortex-m55", "host")
@@ -18,8 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="export", description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
     parser.add_argument("--name", required=True, help="name of the program")
-    parser.add_argument("--core", choices=_CORES, required=True, help="the core that the program is for")
-    parser.add_argument("--backend", choices=_BACKENDS, default="portable", help="what the program is lowered to")
+    parser.add_argument("--core", required=True, help=f"the core that the program is for: {', '.join(_CORES)}")
+    parser.add_argument("--backend", default="portable", help=f"what the program is lowered to: {', '.join(_BACKENDS)}")
     parser.add_argument("--weights", type=Path, help="what tools/train wrote for the same model file")
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
     parser.add_argument("--golden", type=Path, required=True, help="where inputs and eager outputs (.npz) go")
@@ -28,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
 
     def step(console: Console) -> None:
+        _check("--core", options.core, _CORES)
+        _check("--backend", options.backend, _BACKENDS)
         # Imported here: torch and ExecuTorch print warnings when they are imported.
         from tools.export.export import export
 
@@ -37,6 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
         options.manifest.write_bytes(exported.manifest)
 
     return run_quietly(step, options.log, "export")
+
+
+def _check(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UserError(f"{option} {value!r} is unknown; it must be one of {', '.join(allowed)}.")
 
 
 if __name__ == "__main__":

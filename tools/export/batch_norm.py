@@ -122,7 +122,9 @@ def _folded_layer(emit: _Emitter, layer: Node, scale: Node, shift: Node) -> Node
     dimensions[_OUTPUT_CHANNEL[layer.target]] = -1
     factor = emit(_aten.reshape.default, scale, dimensions)
     new_weight = emit(_aten.to.dtype, emit(_aten.mul.Tensor, emit.double(weight), factor), dtype)
-    new_bias = shift if bias is None else emit(_aten.add.Tensor, emit(_aten.mul.Tensor, emit.double(bias), scale), shift)
+    new_bias = (
+        shift if bias is None else emit(_aten.add.Tensor, emit(_aten.mul.Tensor, emit.double(bias), scale), shift)
+    )
     new_bias = emit(_aten.to.dtype, new_bias, dtype)
     return emit(layer.target, x, new_weight, new_bias, *others, origin=layer)
 

@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch._export.verifier import SpecViolationError
 
 from tools.export import golden
-from tools.export.lower import capture, lower
+from tools.export.diagnosis import (
+    check_captured,
+    check_out_variants,
+    explain_capture,
+    explain_forward,
+    explain_lowering,
+)
+from tools.export.lower import EmittedProgram, capture, emit, to_edge
 from tools.export.manifest import make_manifest
 from tools.export.plan_passes import constant_only_instructions, optimize_plan
 from tools.export.serialize import serialize
@@ -46,29 +54,50 @@ def export(path: Path, name: str, core: str, backend: str, weights: Path | None,
     if weights is not None:
         _load_weights(model, weights, path)
     inputs = file.example_inputs()
-    golden.check_dtypes(list(inputs), f"{path}: example input")
-    labels = None
-    samples = [inputs]
-    if file.has("evaluation_set"):
-        samples, labels = file.evaluation_set()
-    outputs = golden.run_eager(model, samples)
+    golden.check_dtypes(inputs, f"{path}: example input")
+    samples, labels = file.evaluation_set() if file.has("evaluation_set") else ([inputs], None)
+    try:
+        outputs = golden.run_eager(model, samples)
+    except UserError:
+        raise
+    except Exception as error:
+        raise explain_forward(file, model, inputs, error) from error
     golden.check_dtypes(outputs[0], f"{path}: the model's output")
-    emitted = lower(capture(model, inputs))
+    for index in golden.non_finite_outputs(outputs):
+        console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
+
+    emitted = _lower(file, model, inputs)
     plan = emitted.program.execution_plan[0]
-    memory = None
-    nodes = emitted.nodes
-    if emitted.is_static:
-        report = optimize_plan(plan)
-        memory = report.memory
-        nodes = [emitted.nodes[index] for index in report.kept]
-        assert not constant_only_instructions(plan)
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
-    manifest = make_manifest(name, core, backend, emitted.program, constants, nodes, memory, path)
+    if emitted.file is not None:
+        manifest = make_manifest(name, core, backend, emitted.program, constants, [], None, path)
+        program = emitted.file
+    else:
+        report = optimize_plan(plan)
+        wasted = constant_only_instructions(plan)
+        assert not wasted, f"instructions {wasted} of the plan work on constants only"
+        nodes = [emitted.nodes[index] for index in report.kept]
+        manifest = make_manifest(name, core, backend, emitted.program, constants, nodes, report.memory, path)
+        program = serialize(emitted.program, constants)
     return Exported(
-        program=serialize(emitted.program, constants),
+        program=program,
         golden=golden.serialize(samples, outputs, labels),
         manifest=(json.dumps(manifest, indent=1) + "\n").encode(),
     )
+
+
+def _lower(file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> EmittedProgram:
+    try:
+        captured = capture(model, inputs)
+    except Exception as error:
+        raise explain_capture(file, error) from error
+    check_captured(captured, file.path)
+    try:
+        edge = to_edge(captured)
+    except SpecViolationError as error:
+        raise explain_lowering(captured, file.path, error) from error
+    check_out_variants(edge, file.path)
+    return emit(edge)
 
 
 def _load_weights(model: torch.nn.Module, weights: Path, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import numpy
 import torch
@@ -28,12 +29,14 @@ def run_eager(model: torch.nn.Module, samples: list[tuple[torch.Tensor, ...]]) -
     return outputs
 
 
-def check_dtypes(tensors: list[torch.Tensor], what: str) -> None:
+def check_dtypes(tensors: Sequence[torch.Tensor], what: str) -> None:
     """Raises UserError for a dtype that a program or a golden file cannot hold."""
     for index, tensor in enumerate(tensors):
         if not is_supported(tensor.dtype):
             name = str(tensor.dtype).removeprefix("torch.")
-            raise UserError(f"{what} {index} has dtype {name}, which a program cannot hold; use one of {supported_names()}.")
+            raise UserError(
+                f"{what} {index} has dtype {name}, which a program cannot hold; use one of {supported_names()}."
+            )
 
 
 def non_finite_outputs(outputs: list[list[torch.Tensor]]) -> list[int]:

@@ -12,10 +12,11 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from tools.export.batch_norm import fold_batch_norm
+from tools.export.serialize import CONSTANT_ALIGNMENT
 
-# Kept whole: the kernel reads the weight as the module stores it, [out, in]. Decomposed, a transposition of the weight and a
-# matrix product would be left.
-_PRESERVED = [torch.ops.aten.linear.default]
+# aten::linear is kept whole: its kernel reads the weight as the module stores it, [out, in]. Decomposed, a transposition
+# of the weight and a matrix product would be left.
+_EDGE = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
 
 
 @dataclass
@@ -26,12 +27,13 @@ class EmittedProgram:
       program: ExecuTorch's own in-memory program.
       nodes: for every instruction of the program's only chain, in order, the graph node that it came from; empty if
         they cannot be told apart (control flow).
-      is_static: whether every shape is known now, so that memory can be planned exactly.
+      file: the .pte file that ExecuTorch makes of it, if the model has control flow. Without, it is left to the passes over
+        the plan and our own serializer.
     """
 
     program: Program
     nodes: list[Node]
-    is_static: bool
+    file: bytes | None
 
 
 def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> ExportedProgram:
@@ -40,48 +42,34 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Exporte
         return torch.export.export(model, inputs, strict=False)
 
 
-def lower(program: ExportedProgram) -> EmittedProgram:
-    """Edge dialect, batch normalization folded, constants propagated, out variants, emission."""
+def to_edge(program: ExportedProgram) -> ExportedProgram:
+    """ExecuTorch's edge dialect, with batch normalization folded and constants propagated."""
     program = constant_prop_pass(fold_batch_norm(program), custom_skip_targets=set())
-    config = EdgeCompileConfig(preserve_ops=_PRESERVED)
-    edge = to_edge_transform_and_lower(program, compile_config=config).exported_program()
+    edge = to_edge_transform_and_lower(program, compile_config=_EDGE).exported_program()
     # Decompositions leave new operators on constants behind.
-    edge = constant_prop_pass(edge, custom_skip_targets=set(), _skip_dim_order=False)
-    is_static = _is_static(edge)
-    manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
-        # Views of static shapes are removed from the plan itself, where it can be seen which memory they alias.
-        ExecutorchBackendConfig(remove_view_copy=not is_static, segment_alignment=16)
+    return constant_prop_pass(edge, custom_skip_targets=set(), _skip_dim_order=False)
+
+
+def emit(edge: ExportedProgram) -> EmittedProgram:
+    """Out variants and emission."""
+    has_control_flow = any(
+        node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator) for node in edge.graph.nodes
     )
-    emitted = manager.executorch_program
-    nodes = _nodes_of_instructions(emitted, manager.exported_program().graph_module)
-    return EmittedProgram(emitted, nodes, is_static)
-
-
-def _is_static(program: ExportedProgram) -> bool:
-    """Whether no shape is symbolic and no operator holds a graph of its own."""
-    for node in program.graph.nodes:
-        if node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator):
-            return False
-        values = node.meta.get("val")
-        for value in values if isinstance(values, (tuple, list)) else [values]:
-            if isinstance(value, torch.SymInt):
-                return False
-            if isinstance(value, torch.Tensor) and any(not isinstance(size, int) for size in value.shape):
-                return False
-    return True
+    manager = EdgeProgramManager(edge, compile_config=_EDGE).to_executorch(
+        # In a plan without control flow our own passes remove the views, where it can be seen which memory they alias.
+        ExecutorchBackendConfig(remove_view_copy=has_control_flow, segment_alignment=CONSTANT_ALIGNMENT)
+    )
+    program = manager.executorch_program
+    if has_control_flow:
+        return EmittedProgram(program, [], manager.buffer)
+    return EmittedProgram(program, _nodes_of_instructions(program, manager.exported_program().graph_module), None)
 
 
 def _nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node]:
     """One node per instruction: emission keeps the graph's order and gives one instruction per out variant."""
     plan = program.execution_plan[0]
-    calls = [node for node in graph_module.graph.nodes if node.op == "call_function" and _is_kernel(node)]
-    instructions = plan.chains[0].instructions
-    names = [plan.operators[i.instr_args.op_index] for i in instructions if hasattr(i.instr_args, "op_index")]
+    calls = [node for node in graph_module.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    names = [plan.operators[call.instr_args.op_index] for call in plan.chains[0].instructions]
     expected = [(node.target._schema.name, node.target._schema.overload_name) for node in calls]
-    if len(names) != len(instructions) or [(op.name, op.overload) for op in names] != expected:
-        return []
+    assert [(operator.name, operator.overload) for operator in names] == expected
     return calls
-
-
-def _is_kernel(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload)

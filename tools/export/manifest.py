@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from tools.export.memory_plan import MemoryPlan
 from tools.export.scalar_types import itemsize, type_name
+from tools.model_file.model_file import innermost_place
 
 TORCH_FUSION_VERSION = "0.1.0"
 
@@ -31,8 +32,9 @@ def make_manifest(
 ) -> dict[str, Any]:
     """The manifest as a JSON object.
 
-    `operators` are in the order of the plan's. Per operator: every dtype and dim order of its tensor operands and results, how
-    often it is called, where in the user's model the calls come from, and its multiply-accumulates per inference.
+    `operators` are in the order of the plan's. Per operator: every dtype and dim order of its tensor operands and
+    results, how often it is called, where in the user's model the calls come from, and its multiply-accumulates per
+    inference.
 
     Args:
       nodes: the graph node of each instruction, empty if unknown.
@@ -84,17 +86,10 @@ def origin(node: Node, model_file: Path) -> str:
 
 
 def user_place(stack_trace: str, model_file: Path) -> str:
-    """`file:line` of the innermost frame that is in the user's code, empty if there is none."""
-    for match in reversed(list(_FRAME.finditer(stack_trace))):
-        file = Path(match["file"])
-        if file == model_file:
-            return f"{model_file}:{match['line']}"
-        # Modules that the model file imports lie beside it or below the workspace.
-        for folder in (model_file.parent.absolute(), Path.cwd()):
-            if file.is_absolute() and file.is_relative_to(folder):
-                shown = file.relative_to(folder)
-                return f"{model_file.parent / shown if folder == model_file.parent.absolute() else shown}:{match['line']}"
-    return ""
+    """`file:line` of the innermost frame of a node's stack trace that is the user's code, empty if there is none."""
+    place = innermost_place(model_file, [(match["file"], int(match["line"])) for match in _FRAME.finditer(stack_trace)])
+    # A path of this machine has no place in an output.
+    return Path(place).name if Path(place).is_absolute() else place
 
 
 def _operators(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> list[dict[str, Any]]:

@@ -50,7 +50,9 @@ def plan_memory(buffers: Sequence[Buffer]) -> MemoryPlan:
     indices = range(len(buffers))
     orders = [
         sorted(indices, key=lambda i: (-buffers[i].nbytes, buffers[i].first)),
-        sorted(indices, key=lambda i: (-buffers[i].nbytes * (buffers[i].last - buffers[i].first + 1), buffers[i].first)),
+        sorted(
+            indices, key=lambda i: (-buffers[i].nbytes * (buffers[i].last - buffers[i].first + 1), buffers[i].first)
+        ),
         sorted(indices, key=lambda i: (buffers[i].first, -buffers[i].nbytes)),
     ]
     best: tuple[int, list[int], list[int]] | None = None

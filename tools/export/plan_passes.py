@@ -13,22 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import (
     AllocationDetails,
-    Bool,
-    BoolList,
-    Double,
-    DoubleList,
     EValue,
     ExecutionPlan,
     Instruction,
-    Int,
     IntList,
-    KernelCall,
     Null,
     OptionalTensorList,
-    String,
     Tensor,
     TensorList,
 )
@@ -67,10 +59,33 @@ _DATA_MOVEMENT = {
 # of the result's shape.
 _ELEMENTWISE = {
     f"aten::{name}"
-    for name in (
-        "abs add clamp div elu exp gelu hardsigmoid hardswish hardtanh leaky_relu log maximum minimum mul neg reciprocal "
-        "relu rsqrt rsub sigmoid silu sqrt sub tanh"
-    ).split()
+    for name in [
+        "abs",
+        "add",
+        "clamp",
+        "div",
+        "elu",
+        "exp",
+        "gelu",
+        "hardsigmoid",
+        "hardswish",
+        "hardtanh",
+        "leaky_relu",
+        "log",
+        "maximum",
+        "minimum",
+        "mul",
+        "neg",
+        "reciprocal",
+        "relu",
+        "rsqrt",
+        "rsub",
+        "sigmoid",
+        "silu",
+        "sqrt",
+        "sub",
+        "tanh",
+    ]
 }
 
 _CONCATENATION = ("aten::cat", "out")
@@ -512,9 +527,10 @@ def _is_constant(tensor: Tensor) -> bool:
 def _is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:
     operator = schema_of(plan, instruction).name.split("::")
     overload = plan.operators[instruction.instr_args.op_index].overload or "default"
-    return torch.Tag.nondeterministic_seeded in getattr(
-        getattr(getattr(torch.ops, operator[0]), operator[1]), overload
-    ).tags
+    return (
+        torch.Tag.nondeterministic_seeded
+        in getattr(getattr(getattr(torch.ops, operator[0]), operator[1]), overload).tags
+    )
 
 
 def _same_layout(one: Tensor, other: Tensor) -> bool:

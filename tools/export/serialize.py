@@ -223,7 +223,17 @@ _NAMES = {
     "uint64": "Uint64",
     "float64": "Float64",
 }
-_WIDTHS = {"bool": 1, "int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "offset": 4, "int64": 8, "uint64": 8, "float64": 8}
+_WIDTHS = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int32": 4,
+    "uint32": 4,
+    "offset": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+}
 
 
 def _slot_writer(builder: flatbuffers.Builder, kind: str) -> Callable[[int, Any, Any], None]:

@@ -1,10 +1,10 @@
 """Loads a model file: the Python file in which a user describes a PyTorch model.
 
-    model() -> torch.nn.Module                        required, in evaluation mode
-    example_inputs() -> tuple[torch.Tensor, ...]      required, what one call of the model takes
-    train() -> torch.nn.Module                        optional, the same module as model(), trained
-    calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]          optional, for quantization
-    evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]   optional, inputs and integer labels
+* `model() -> torch.nn.Module`: required; in evaluation mode.
+* `example_inputs() -> tuple[torch.Tensor, ...]`: required; what one call of the model takes.
+* `train() -> torch.nn.Module`: optional; the module of model(), trained.
+* `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization.
+* `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -61,38 +61,38 @@ class ModelFile:
         result, place = self._call("evaluation_set")
         what = f"{place}: evaluation_set()"
         if not isinstance(result, tuple) or len(result) != 2:
-            raise UserError(f"{what} must return a pair (list of input tuples, tensor of labels), not {_describe(result)}.")
+            raise UserError(
+                f"{what} must return a pair (list of input tuples, tensor of labels), not {describe(result)}."
+            )
         samples, labels = result
         if not isinstance(samples, list) or not samples:
-            raise UserError(f"{what}: the inputs must be a list of at least one tuple of tensors, not {_describe(samples)}.")
+            raise UserError(
+                f"{what}: the inputs must be a list of at least one tuple of tensors, not {describe(samples)}."
+            )
         examples = self.example_inputs()
         for index, sample in enumerate(samples):
             _check_tensors(sample, f"{what}: sample {index}")
             if [(t.shape, t.dtype) for t in sample] != [(t.shape, t.dtype) for t in examples]:
                 raise UserError(
-                    f"{what}: sample {index} is {_describe(sample)}, example_inputs() is {_describe(examples)}; "
+                    f"{what}: sample {index} is {describe(sample)}, example_inputs() is {describe(examples)}; "
                     "every sample must have the shapes and dtypes of example_inputs()."
                 )
         if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
-            raise UserError(f"{what}: the labels must be a tensor of integers with one dimension, not {_describe(labels)}.")
+            raise UserError(
+                f"{what}: the labels must be a tensor of integers with one dimension, not {describe(labels)}."
+            )
         if len(labels) != len(samples):
             raise UserError(f"{what} returned {len(samples)} inputs but {len(labels)} labels.")
         return samples, labels
 
     def place_of(self, error: BaseException) -> str:
-        """`file:line` of the innermost line of the user's file that `error` came through, else the file."""
-        line = self.line_of(error.__traceback__)
-        return str(self.path) if line is None else f"{self.path}:{line}"
-
-    def line_of(self, trace: TracebackType | None) -> int | None:
-        """The innermost line of the user's file in a traceback, if any."""
-        lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == str(self.path)]
-        return lines[-1] if lines else None
+        """`file:line` of the innermost line of the user's code that `error` came through, else the model file."""
+        return _place(self.path, error)
 
     def _checked_module(self, function: str) -> torch.nn.Module:
         module, place = self._call(function)
         if not isinstance(module, torch.nn.Module):
-            raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {_describe(module)}.")
+            raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {describe(module)}.")
         if module.training and function == "model":
             raise UserError(
                 f"{place}: {function}() returned a module in training mode; call .eval() on it before returning it."
@@ -111,7 +111,23 @@ class ModelFile:
         except UserError:
             raise
         except Exception as error:
-            raise UserError(f"{self.place_of(error)}: {function}() failed: {_brief(error)}") from error
+            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}") from error
+
+
+def brief(error: BaseException) -> str:
+    """An exception in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def describe(value: object) -> str:
+    """A value in a few words: what it is and its shape, never its contents."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        shown = ", ".join(describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"a {type(value).__name__} ({shown})"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -131,40 +147,56 @@ def _import_file(path: Path) -> ModuleType:
     # Frames carry the path as given, so that no absolute path gets into any output.
     source = path.read_bytes()
     try:
-        exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - it is the user's own program
+        exec(compile(source, str(path), "exec"), module.__dict__)
     except SyntaxError as error:
         raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
     except ImportError as error:
+        place = _place(path, error)
         hint = f" Is {error.name!r} among the model's deps?" if error.name else ""
-        raise UserError(f"{_place(path, error)}: {_brief(error)}.{hint}") from error
+        raise UserError(f"{place}: {brief(error)}.{hint}") from error
     except Exception as error:
-        raise UserError(f"{_place(path, error)}: importing the model file failed: {_brief(error)}") from error
+        place = _place(path, error)
+        raise UserError(f"{place}: importing the model file failed: {brief(error)}") from error
     return module
 
 
-def _place(path: Path, error: BaseException) -> str:
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
-    return f"{path}:{lines[-1]}" if lines else str(path)
+def innermost_place(model_file: Path, frames: Iterable[tuple[str, int | None]]) -> str:
+    """`file:line` of the last (file name, line) that is the user's code, empty if none is."""
+    for name, line in reversed(list(frames)):
+        shown = _user_file(model_file, name)
+        if shown:
+            return f"{shown}:{line}"
+    return ""
+
+
+def _place(model_file: Path, error: BaseException) -> str:
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    return innermost_place(model_file, frames) or str(model_file)
+
+
+def _user_file(model_file: Path, name: str) -> str:
+    """How to show the user one of their files by its name in a traceback; empty if it is not theirs.
+
+    Theirs are the model file, what lies beside it and what lies in the workspace, not Python, its packages or this tool.
+    """
+    if name == str(model_file):
+        return name
+    file = Path(name)
+    if not file.is_absolute() or any(file.is_relative_to(folder) for folder in _FOREIGN):
+        return ""
+    folder = model_file.parent.absolute()
+    if file.is_relative_to(folder):
+        return str(model_file.parent / file.relative_to(folder))
+    return str(file.relative_to(Path.cwd())) if file.is_relative_to(Path.cwd()) else ""
+
+
+# torch's folder of packages, Python's own modules, this project's tools.
+_FOREIGN = (Path(torch.__file__).parents[1], Path(traceback.__file__).parent, Path(__file__).parents[1])
 
 
 def _check_tensors(value: object, what: str) -> None:
     if not isinstance(value, tuple) or not value:
-        raise UserError(f"{what} must be a tuple of at least one tensor, not {_describe(value)}.")
+        raise UserError(f"{what} must be a tuple of at least one tensor, not {describe(value)}.")
     for index, item in enumerate(value):
         if not isinstance(item, torch.Tensor):
-            raise UserError(f"{what} must be a tuple of tensors; element {index} is {_describe(item)}.")
-
-
-def _describe(value: object) -> str:
-    """A value in a few words: what it is and its shape, never its contents."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    if isinstance(value, (tuple, list)):
-        shown = ", ".join(_describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
-        return f"a {type(value).__name__} ({shown})"
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _brief(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+            raise UserError(f"{what} must be a tuple of tensors; element {index} is {describe(item)}.")

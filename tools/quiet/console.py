@@ -137,7 +137,7 @@ def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
             traceback.print_exc()
             console.say(f"{tool}: error: {error}\n  (what torch printed: {log})")
             return 1
-        except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback reaches the user
+        except Exception as error:
             traceback.print_exc()
             console.say(f"{tool}: internal error: {type(error).__name__}: {error}\n  (traceback: {log})")
             return 1
