@@ -1,0 +1,5 @@
+import sys
+
+from tools.emulate.emulate import main
+
+sys.exit(main())

@@ -1,0 +1,5 @@
+import sys
+
+from tools.flash.flash import main
+
+sys.exit(main())
