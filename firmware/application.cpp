@@ -1,6 +1,6 @@
-/// Runs the program that the build embeds: in an emulator on the host's inputs, else on the embedded example and then on
-/// what comes from the console. It uses ExecuTorch's public API, the generated model_program.h and firmware/board.h. Start here
-/// for an application of your own.
+/// Runs the program that the build embeds: in an emulator on the host's inputs, else on the
+/// embedded example and then on what comes from the console. It uses ExecuTorch's public API, the
+/// generated model_program.h and firmware/board.h. Start here for an application of your own.
 
 #include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
@@ -34,9 +34,12 @@ using executorch::runtime::Span;
 constexpr bool kConsole = ET_LOG_ENABLED;
 
 // Exactly as large as the build planned them, in sections of their own for the size report.
-alignas(16) __attribute__((section(".arena.method"))) uint8_t method_arena[model_program::kMethodArenaSize];
-alignas(16) __attribute__((section(".arena.planned"))) uint8_t planned_arena[model_program::kPlannedArenaSize];
-alignas(16) __attribute__((section(".arena.temp"))) uint8_t temp_arena[model_program::kTempArenaSize];
+alignas(16)
+    __attribute__((section(".arena.method"))) uint8_t method_arena[model_program::kMethodArenaSize];
+alignas(16) __attribute__((section(".arena.planned"))) uint8_t
+    planned_arena[model_program::kPlannedArenaSize];
+alignas(16)
+    __attribute__((section(".arena.temp"))) uint8_t temp_arena[model_program::kTempArenaSize];
 
 HostReport report;
 
@@ -61,8 +64,12 @@ uint32_t ticks_since(uint32_t start) {
 void set_input(Method& method, size_t index, const void* data) {
   const auto& spec = model_program::kInputs[index];
   // TensorImpl has no type for constant data; set_input() only reads it.
-  TensorImpl tensor(static_cast<ScalarType>(spec.dtype), spec.dim, const_cast<int32_t*>(spec.sizes), const_cast<void*>(data),
-                    const_cast<uint8_t*>(spec.dim_order));
+  TensorImpl tensor(
+      static_cast<ScalarType>(spec.dtype),
+      spec.dim,
+      const_cast<int32_t*>(spec.sizes),
+      const_cast<void*>(data),
+      const_cast<uint8_t*>(spec.dim_order));
   const Error error = method.set_input(EValue(Tensor(&tensor)), index);
   if (error != Error::Ok) {
     fail("input", error);
@@ -106,13 +113,15 @@ void write_outputs(const Method& method) {
   }
 }
 
-/// Compares the outputs with those that PyTorch computed from the example. Returns whether they are close enough.
+/// Compares the outputs with those that PyTorch computed from the example. Returns whether they are
+/// close enough.
 bool check_example(const Method& method) {
   bool all_close = true;
   for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
     const Tensor& output = method.get_output(i).toTensor();
     const void* const expected = model_program::kExampleOutputs[i];
-    const bool close = torch_fusion::all_close(output, expected, model_program::kAtol, model_program::kRtol);
+    const bool close =
+        torch_fusion::all_close(output, expected, model_program::kAtol, model_program::kRtol);
     all_close = all_close && close;
     console_text("  largest difference from PyTorch: ");
     console_float(torch_fusion::max_difference(output, expected));
@@ -157,7 +166,8 @@ bool run_example(Method& method) {
 /// Inputs that the console can give: they are kept in RAM beside the arenas.
 constexpr size_t kMaxConsoleInput = 4096;
 
-/// Reads all elements of the inputs, in order, from one line of numbers. Returns false if there are too few or too many.
+/// Reads all elements of the inputs, in order, from one line of numbers. Returns false if there are
+/// too few or too many.
 bool read_inputs(Method& method) {
   // Not on the stack: an input without memory in the plan is used where it is.
   alignas(16) static uint8_t data[model_program::kInputsSize];
@@ -169,7 +179,8 @@ bool read_inputs(Method& method) {
       if (!console_read_float(&value)) {
         return false;
       }
-      torch_fusion::store_element(static_cast<ScalarType>(spec.dtype), data + spec.offset, element, value);
+      torch_fusion::store_element(
+          static_cast<ScalarType>(spec.dtype), data + spec.offset, element, value);
     }
   }
   if (!console_end_line()) {
@@ -195,7 +206,7 @@ bool read_inputs(Method& method) {
   }
 }
 
-}  // namespace
+} // namespace
 
 int main() {
   if constexpr (kConsole) {
@@ -213,7 +224,9 @@ int main() {
   torch_fusion::HighWaterAllocator temp_allocator(sizeof(temp_arena), temp_arena);
   Span<uint8_t> buffers[model_program::kNumPlannedBuffers];
   for (size_t i = 0; i < model_program::kNumPlannedBuffers; ++i) {
-    buffers[i] = {planned_arena + model_program::kPlannedBufferOffsets[i], model_program::kPlannedBufferSizes[i]};
+    buffers[i] = {
+        planned_arena + model_program::kPlannedBufferOffsets[i],
+        model_program::kPlannedBufferSizes[i]};
   }
   HierarchicalAllocator planned_memory({buffers, model_program::kNumPlannedBuffers});
   MemoryManager memory_manager(&method_allocator, &planned_memory, &temp_allocator);

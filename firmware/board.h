@@ -3,7 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// What the application needs of a board. Each folder of firmware/boards implements it; C, so that board code needs no C++.
+/// What the application needs of a board. Each folder of firmware/boards implements it; C, so that
+/// board code needs no C++.
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,8 +23,8 @@ typedef struct {
 
 extern const BoardClock board_clock;
 
-/// Sets up clocks, the tick counter and, with the console on, the console. Called once, before main(), with .data and
-/// .bss in place.
+/// Sets up clocks, the tick counter and, with the console on, the console. Called once, before
+/// main(), with .data and .bss in place.
 void board_init(void);
 
 /// The value of a 32-bit counter that counts up and wraps around.
@@ -35,7 +36,8 @@ void board_console_write(const char* data, size_t size);
 /// Waits for the next byte from the console.
 int board_console_read(void);
 
-/// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for good.
+/// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for
+/// good.
 __attribute__((noreturn)) void board_exit(int status);
 
 #ifdef __cplusplus

@@ -6,7 +6,9 @@
 
 enum { kDigits = 7, kSmallest = 1000000, kLimit = 10 * kSmallest };
 
-void console_text(const char* text) { board_console_write(text, strlen(text)); }
+void console_text(const char* text) {
+  board_console_write(text, strlen(text));
+}
 
 void console_unsigned(uint64_t value) {
   char text[20];
@@ -35,7 +37,8 @@ void console_hex(uint32_t value) {
   board_console_write(text, sizeof(text));
 }
 
-/// Writes digits[0, 7) * 10^exponent of the first digit, as "%.7g" does: trailing zeros dropped, scientific below 1e-4 and from 1e7 on.
+/// Writes digits[0, 7) * 10^exponent of the first digit, as "%.7g" does: trailing zeros dropped,
+/// scientific below 1e-4 and from 1e7 on.
 static void write_digits(uint32_t digits, int exponent) {
   char digit[kDigits];
   int count = 0;
@@ -85,8 +88,9 @@ void console_binary(int negative, uint64_t mantissa, int exponent) {
     console_text("0");
     return;
   }
-  // Scale by powers of ten until the integer part has seven digits. The mantissa is kept normalised, so that a step is off by
-  // less than 2^-59 and the whole by far less than the eighth digit.
+  // Scale by powers of ten until the integer part has seven digits. The mantissa is kept
+  // normalised, so that a step is off by less than 2^-59 and the whole by far less than the eighth
+  // digit.
   int decimal = kDigits - 1;
   uint64_t fraction_bits;
   for (;;) {
@@ -118,7 +122,9 @@ void console_binary(int negative, uint64_t mantissa, int exponent) {
   write_digits(digits, decimal);
 }
 
-static void write_special(int negative, int is_nan) { console_text(is_nan ? "nan" : negative ? "-inf" : "inf"); }
+static void write_special(int negative, int is_nan) {
+  console_text(is_nan ? "nan" : negative ? "-inf" : "inf");
+}
 
 void console_float(float value) {
   uint32_t bits;

@@ -19,17 +19,19 @@ void console_signed(int64_t value);
 /// "0x" and eight hexadecimal digits.
 void console_hex(uint32_t value);
 
-/// A floating point number given by its parts: (negative ? -1 : 1) * mantissa * 2^exponent, with seven significant digits as
-/// C's "%.7g" has them. Integer arithmetic only: a core without double precision need not emulate it.
+/// A floating point number given by its parts: (negative ? -1 : 1) * mantissa * 2^exponent, with
+/// seven significant digits as C's "%.7g" has them. Integer arithmetic only: a core without double
+/// precision need not emulate it.
 void console_binary(int negative, uint64_t mantissa, int exponent);
 
 /// A float or a double, also inf, -inf and nan; as console_binary().
 void console_float(float value);
 void console_double(double value);
 
-/// Reading a line of numbers: console_begin_line(), then console_read_float() as often as numbers are wanted. It reads a decimal
-/// number such as "-1.5e-3", after blanks and commas, accurate to a few units in the last place. Returns 0 if there is none left on
-/// the line or what is there is no number; the rest of the line is then consumed.
+/// Reading a line of numbers: console_begin_line(), then console_read_float() as often as numbers
+/// are wanted. It reads a decimal number such as "-1.5e-3", after blanks and commas, accurate to a
+/// few units in the last place. Returns 0 if there is none left on the line or what is there is no
+/// number; the rest of the line is then consumed.
 void console_begin_line(void);
 int console_read_float(float* value);
 

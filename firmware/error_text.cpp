@@ -9,24 +9,31 @@ using executorch::runtime::Error;
 const char* error_text(Error error) {
   switch (error) {
     case Error::InvalidProgram:
-      return "the bytes are no program that this runtime can run, or they are damaged; export the model again and rebuild";
+      return "the bytes are no program that this runtime can run, or they are damaged; export the "
+             "model again and rebuild";
     case Error::InvalidExternalData:
       return "the program keeps weights in another file; export it with the weights inside";
     case Error::InvalidArgument:
-      return "an input or an operator's argument does not fit: compare dtype and shape with the example inputs of the model";
+      return "an input or an operator's argument does not fit: compare dtype and shape with the "
+             "example inputs of the model";
     case Error::InvalidType:
-      return "a value of the program has another type than its operator expects; export the model again with this version";
+      return "a value of the program has another type than its operator expects; export the model "
+             "again with this version";
     case Error::OperatorMissing:
-      return "the program calls an operator that is not in this image: rebuild, so that the registry is made from this program";
+      return "the program calls an operator that is not in this image: rebuild, so that the "
+             "registry is made from this program";
     case Error::NotSupported:
-      return "a kernel does not support these dtypes, shapes or dim orders; the messages above name it";
+      return "a kernel does not support these dtypes, shapes or dim orders; the messages above "
+             "name it";
     case Error::NotImplemented:
-      return "the program uses a feature that this runtime does not have; the messages above name it";
+      return "the program uses a feature that this runtime does not have; the messages above name "
+             "it";
     case Error::MemoryAllocationFailed:
     case Error::OutOfResources:
       return "an arena is too small: rebuild, so that the memory plan is made from this program";
     case Error::NotFound:
-      return "the program has no such method or backend; export the model with a method called forward";
+      return "the program has no such method or backend; export the model with a method called "
+             "forward";
     case Error::AccessFailed:
       return "the program could not be read";
     case Error::InvalidState:
@@ -34,7 +41,8 @@ const char* error_text(Error error) {
     case Error::DelegateInvalidCompatibility:
     case Error::DelegateMemoryAllocationFailed:
     case Error::DelegateInvalidHandle:
-      return "the program is lowered to a backend that this image does not have; export it for the portable backend";
+      return "the program is lowered to a backend that this image does not have; export it for the "
+             "portable backend";
     default:
       return "an unexpected error of the runtime; please report it with the program";
   }
@@ -53,4 +61,4 @@ void write_error(const char* step, Error error) {
   console_text("\n");
 }
 
-}  // namespace torch_fusion
+} // namespace torch_fusion

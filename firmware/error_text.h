@@ -10,4 +10,4 @@ const char* error_text(executorch::runtime::Error error);
 /// Writes "ERROR <step>: <name> (<code>): <meaning>" to the console.
 void write_error(const char* step, executorch::runtime::Error error);
 
-}  // namespace torch_fusion
+} // namespace torch_fusion

@@ -4,8 +4,9 @@
 
 namespace torch_fusion {
 
-/// A MemoryAllocator that remembers how much of it was in use at most. The runtime resets the allocator of temporary memory after every
-/// kernel, so that used_size() alone says nothing about the run.
+/// A MemoryAllocator that remembers how much of it was in use at most. The runtime resets the
+/// allocator of temporary memory after every kernel, so that used_size() alone says nothing about
+/// the run.
 class HighWaterAllocator final : public executorch::runtime::MemoryAllocator {
  public:
   HighWaterAllocator(uint32_t size, uint8_t* base_address) : MemoryAllocator(size, base_address) {}
@@ -25,4 +26,4 @@ class HighWaterAllocator final : public executorch::runtime::MemoryAllocator {
   size_t high_water_ = 0;
 };
 
-}  // namespace torch_fusion
+} // namespace torch_fusion

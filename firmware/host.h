@@ -4,11 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// The channel to a host that runs the image in an emulator: tensors come from and go to its files, and measurements to a
-/// report. On hardware there is none (host_none.c) and the application falls back on its built-in example.
+/// The channel to a host that runs the image in an emulator: tensors come from and go to its files,
+/// and measurements to a report. On hardware there is none (host_none.c) and the application falls
+/// back on its built-in example.
 ///
-/// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE samples=N console=1`, all optional. Tensors are
-/// raw, little-endian and contiguous, one sample after the other, within a sample in the order of the method's inputs or outputs.
+/// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE
+/// samples=N console=1`, all optional. Tensors are raw, little-endian and contiguous, one sample
+/// after the other, within a sample in the order of the method's inputs or outputs.
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,15 +31,18 @@ enum {
   kExitHost = 5,
 };
 
-/// The report, as written to the host's file: kHostReportWords little-endian 32-bit words in this order.
+/// The report, as written to the host's file: kHostReportWords little-endian 32-bit words in this
+/// order.
 typedef struct {
-  /// kHostReportPass at the end of a run in which everything returned Error::Ok and the expected outputs, if any, were met; else 0.
+  /// kHostReportPass at the end of a run in which everything returned Error::Ok and the expected
+  /// outputs, if any, were met; else 0.
   uint32_t pass;
   /// executorch::runtime::Error of the call that failed, else 0.
   uint32_t error;
   /// Samples executed.
   uint32_t samples;
-  /// Ticks (board_ticks) of Program::load and load_method together, and of the first Method::execute.
+  /// Ticks (board_ticks) of Program::load and load_method together, and of the first
+  /// Method::execute.
   uint32_t load_ticks;
   uint32_t execute_ticks;
   /// Bytes used of each arena.
@@ -54,14 +59,15 @@ enum { kHostReportPass = 0x53534150 /* "PASS" */ };
 /// Reads the command line and the inputs. Returns false if there is no host or it named no inputs.
 bool host_open(void);
 
-/// Whether somebody is at the console: on hardware always, in an emulator if the command line has `console=1`.
+/// Whether somebody is at the console: on hardware always, in an emulator if the command line has
+/// `console=1`.
 bool host_interactive(void);
 
 /// Samples in the inputs.
 uint32_t host_samples(void);
 
-/// The next `size` bytes of the inputs, 16-byte aligned; they stay where they are until the image ends. Exits with
-/// kExitHost if there are not as many.
+/// The next `size` bytes of the inputs, 16-byte aligned; they stay where they are until the image
+/// ends. Exits with kExitHost if there are not as many.
 const void* host_read(size_t size);
 
 /// Appends to the outputs.
@@ -70,7 +76,8 @@ void host_write(const void* data, size_t size);
 /// Fills an arena with a pattern by which host_arena_used() tells what was written since.
 void host_arena_paint(void* arena, size_t size);
 
-/// Bytes from the arena's start to the last one written since host_arena_paint(). Without a host, `size`.
+/// Bytes from the arena's start to the last one written since host_arena_paint(). Without a host,
+/// `size`.
 size_t host_arena_used(const void* arena, size_t size);
 
 /// Writes outputs and report to the host's files.

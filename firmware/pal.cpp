@@ -10,13 +10,23 @@ extern "C" {
 
 void et_pal_init(void) {}
 
-et_timestamp_t et_pal_current_ticks(void) { return board_ticks(); }
+et_timestamp_t et_pal_current_ticks(void) {
+  return board_ticks();
+}
 
-et_tick_ratio_t et_pal_ticks_to_ns_multiplier(void) { return {1000000000u, board_clock.ticks_per_second}; }
+et_tick_ratio_t et_pal_ticks_to_ns_multiplier(void) {
+  return {1000000000u, board_clock.ticks_per_second};
+}
 
 #if ET_LOG_ENABLED
-void et_pal_emit_log_message(et_timestamp_t, et_pal_log_level_t level, const char* filename, const char*, size_t line, const char* message,
-                             size_t length) {
+void et_pal_emit_log_message(
+    et_timestamp_t,
+    et_pal_log_level_t level,
+    const char* filename,
+    const char*,
+    size_t line,
+    const char* message,
+    size_t length) {
   const char prefix[] = {static_cast<char>(level), ' '};
   board_console_write(prefix, sizeof(prefix));
   console_text(filename);
@@ -35,4 +45,4 @@ void et_pal_abort(void) {
   board_exit(kExitAbort);
 }
 
-}  // extern "C"
+} // extern "C"

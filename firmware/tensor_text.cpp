@@ -70,15 +70,17 @@ float difference_of(const Tensor& tensor, const void* expected, size_t index, fl
     default: {
       *magnitude = 0.0f;
       const size_t size = tensor.element_size();
-      return std::memcmp(static_cast<const uint8_t*>(data) + index * size, static_cast<const uint8_t*>(expected) + index * size,
-                         size) == 0
-                 ? 0.0f
-                 : 1.0f;
+      return std::memcmp(
+                 static_cast<const uint8_t*>(data) + index * size,
+                 static_cast<const uint8_t*>(expected) + index * size,
+                 size) == 0
+          ? 0.0f
+          : 1.0f;
     }
   }
 }
 
-}  // namespace
+} // namespace
 
 const char* dtype_name(ScalarType dtype) {
   switch (dtype) {
@@ -179,4 +181,4 @@ void store_element(ScalarType dtype, void* data, size_t index, float value) {
   }
 }
 
-}  // namespace torch_fusion
+} // namespace torch_fusion

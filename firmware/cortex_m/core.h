@@ -2,14 +2,16 @@
 
 #include <stdint.h>
 
-/// Registers of the Cortex-M system control space, common to Armv7-M and Armv8-M Mainline. Addresses and bits: Armv7-M
-/// Architecture Reference Manual (DDI 0403E), section B3.2, and Armv8-M Architecture Reference Manual (DDI 0553B), section D1.2.
+/// Registers of the Cortex-M system control space, common to Armv7-M and Armv8-M Mainline.
+/// Addresses and bits: Armv7-M Architecture Reference Manual (DDI 0403E), section B3.2, and Armv8-M
+/// Architecture Reference Manual (DDI 0553B), section D1.2.
 
 #define CORTEX_M_REGISTER(address) (*(volatile uint32_t*)(address))
 
 /// DDI 0403E B3.2.5, vector table offset register.
 #define SCB_VTOR CORTEX_M_REGISTER(0xE000ED08u)
-/// DDI 0403E B3.2.6, application interrupt and reset control register; writes need the key in the upper half.
+/// DDI 0403E B3.2.6, application interrupt and reset control register; writes need the key in the
+/// upper half.
 #define SCB_AIRCR CORTEX_M_REGISTER(0xE000ED0Cu)
 /// DDI 0403E B3.2.7, system control register.
 #define SCB_SCR CORTEX_M_REGISTER(0xE000ED10u)

@@ -96,7 +96,7 @@ static void write_fault(void) {
   console_text("\n");
 }
 
-#endif  // ET_LOG_ENABLED
+#endif // ET_LOG_ENABLED
 
 /// Called on a fresh stack.
 __attribute__((used, noreturn)) void cortex_m_fault_end(void) {
@@ -106,7 +106,8 @@ __attribute__((used, noreturn)) void cortex_m_fault_end(void) {
   board_exit(kExitFault);
 }
 
-/// Keeps the registers, then starts the stack over: after an overflow there is none left to run on. All code runs on the main stack.
+/// Keeps the registers, then starts the stack over: after an overflow there is none left to run on.
+/// All code runs on the main stack.
 __attribute__((naked)) void cortex_m_fault(void) {
   __asm volatile(
 #if __ARM_ARCH >= 8

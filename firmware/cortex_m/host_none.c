@@ -1,10 +1,16 @@
 #include "firmware/host.h"
 
-bool host_open(void) { return false; }
+bool host_open(void) {
+  return false;
+}
 
-bool host_interactive(void) { return true; }
+bool host_interactive(void) {
+  return true;
+}
 
-uint32_t host_samples(void) { return 0; }
+uint32_t host_samples(void) {
+  return 0;
+}
 
 const void* host_read(size_t size) {
   (void)size;
@@ -26,4 +32,6 @@ size_t host_arena_used(const void* arena, size_t size) {
   return size;
 }
 
-void host_close(const HostReport* report) { (void)report; }
+void host_close(const HostReport* report) {
+  (void)report;
+}

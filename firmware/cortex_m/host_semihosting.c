@@ -4,7 +4,8 @@
 #include "firmware/cortex_m/semihosting.h"
 #include "firmware/host.h"
 
-/// RAM of the emulated machine that is no part of the image's budget: the linker script takes it from the board's emulator.
+/// RAM of the emulated machine that is no part of the image's budget: the linker script takes it
+/// from the board's emulator.
 extern uint8_t __host_start[], __host_end[];
 
 /// The command line as text, its words' ends replaced by '\0'.
@@ -12,7 +13,8 @@ static char* command_line;
 /// Next input byte, end of the inputs.
 static const uint8_t* input;
 static const uint8_t* input_end;
-/// The outputs so far, and the lowest address given to copies of unaligned inputs, which grow down from the end.
+/// The outputs so far, and the lowest address given to copies of unaligned inputs, which grow down
+/// from the end.
 static uint8_t* outputs;
 static uint8_t* outputs_end;
 static uint8_t* copies;
@@ -93,7 +95,8 @@ bool host_open(void) {
     int32_t size;
   } block = {file, outputs, size};
   // Returns the bytes that were not read.
-  if (file < 0 || size < 0 || size > __host_end - outputs || semihosting_call(kSysRead, &block) != 0) {
+  if (file < 0 || size < 0 || size > __host_end - outputs ||
+      semihosting_call(kSysRead, &block) != 0) {
     board_exit(kExitHost);
   }
   input = outputs;
@@ -102,7 +105,9 @@ bool host_open(void) {
   return true;
 }
 
-bool host_interactive(void) { return option("console=") != NULL; }
+bool host_interactive(void) {
+  return option("console=") != NULL;
+}
 
 uint32_t host_samples(void) {
   uint32_t samples = 0;
@@ -134,7 +139,9 @@ void host_write(const void* data, size_t size) {
   outputs_end += size;
 }
 
-void host_arena_paint(void* arena, size_t size) { memset(arena, kPaint, size); }
+void host_arena_paint(void* arena, size_t size) {
+  memset(arena, kPaint, size);
+}
 
 size_t host_arena_used(const void* arena, size_t size) {
   const uint8_t* const bytes = (const uint8_t*)arena;

@@ -2,7 +2,8 @@
 
 #include <stdint.h>
 
-/// Arm semihosting (Semihosting for AArch32 and AArch64, ARM 100863): operations by number, executed by the emulator.
+/// Arm semihosting (Semihosting for AArch32 and AArch64, ARM 100863): operations by number,
+/// executed by the emulator.
 enum {
   kSysOpen = 0x01,
   kSysClose = 0x02,

@@ -9,26 +9,27 @@ extern void (*const __init_array_end[])(void);
 void cortex_m_reset(void);
 void cortex_m_fault(void);
 
-/// The first words of the image: initial stack pointer, reset, and the 14 further exceptions of the core (DDI 0403E B1.5.3).
-/// Every one but reset is unexpected, for no interrupt is enabled: all go to the fault handler, which tells them apart by IPSR. A
-/// board that enables interrupts defines `.vectors.board`, which the linker script places right after.
+/// The first words of the image: initial stack pointer, reset, and the 14 further exceptions of the
+/// core (DDI 0403E B1.5.3). Every one but reset is unexpected, for no interrupt is enabled: all go
+/// to the fault handler, which tells them apart by IPSR. A board that enables interrupts defines
+/// `.vectors.board`, which the linker script places right after.
 __attribute__((section(".vectors"), used)) static void (*const kVectors[])(void) = {
     (void (*)(void))__stack_end,
     cortex_m_reset,
-    cortex_m_fault,  // NMI
-    cortex_m_fault,  // HardFault
-    cortex_m_fault,  // MemManage
-    cortex_m_fault,  // BusFault
-    cortex_m_fault,  // UsageFault
-    cortex_m_fault,  // SecureFault (Armv8-M)
+    cortex_m_fault, // NMI
+    cortex_m_fault, // HardFault
+    cortex_m_fault, // MemManage
+    cortex_m_fault, // BusFault
+    cortex_m_fault, // UsageFault
+    cortex_m_fault, // SecureFault (Armv8-M)
     cortex_m_fault,
     cortex_m_fault,
     cortex_m_fault,
-    cortex_m_fault,  // SVCall
-    cortex_m_fault,  // DebugMonitor
+    cortex_m_fault, // SVCall
+    cortex_m_fault, // DebugMonitor
     cortex_m_fault,
-    cortex_m_fault,  // PendSV
-    cortex_m_fault,  // SysTick
+    cortex_m_fault, // PendSV
+    cortex_m_fault, // SysTick
 };
 
 static void run(void) {
@@ -39,14 +40,16 @@ static void run(void) {
     *to++ = 0;
   }
   board_init();
-  for (void (*const* constructor)(void) = __init_array_start; constructor < __init_array_end; ++constructor) {
+  for (void (*const* constructor)(void) = __init_array_start; constructor < __init_array_end;
+       ++constructor) {
     (*constructor)();
   }
   board_exit(main());
 }
 
 void cortex_m_reset(void) {
-  // A debugger or a boot loader may have started the image without a reset: set the stack pointer and vector table ourselves.
+  // A debugger or a boot loader may have started the image without a reset: set the stack pointer
+  // and vector table ourselves.
   __asm volatile("msr msp, %0" : : "r"(__stack_end));
   SCB_VTOR = (uint32_t)kVectors;
 #if __ARM_ARCH >= 8

@@ -17,8 +17,14 @@ void board_init(void) {
 #endif
 }
 
-uint32_t board_ticks(void) { return cmsdk_timer_ticks(TIMER0); }
+uint32_t board_ticks(void) {
+  return cmsdk_timer_ticks(TIMER0);
+}
 
-void board_console_write(const char* data, size_t size) { cmsdk_uart_write(UART0, data, size); }
+void board_console_write(const char* data, size_t size) {
+  cmsdk_uart_write(UART0, data, size);
+}
 
-int board_console_read(void) { return cmsdk_uart_read(UART0); }
+int board_console_read(void) {
+  return cmsdk_uart_read(UART0);
+}

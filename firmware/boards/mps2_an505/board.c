@@ -2,7 +2,8 @@
 
 #include "firmware/boards/mps2/cmsdk.h"
 
-/// Application Note AN505 (DAI 0505B), memory map: the secure aliases of timer 0 and UART 0, on the 20 MHz system clock.
+/// Application Note AN505 (DAI 0505B), memory map: the secure aliases of timer 0 and UART 0, on the
+/// 20 MHz system clock.
 #define TIMER0 0x50000000u
 #define UART0 0x50200000u
 enum { kClockHz = 20000000, kBaud = 115200 };
@@ -17,8 +18,14 @@ void board_init(void) {
 #endif
 }
 
-uint32_t board_ticks(void) { return cmsdk_timer_ticks(TIMER0); }
+uint32_t board_ticks(void) {
+  return cmsdk_timer_ticks(TIMER0);
+}
 
-void board_console_write(const char* data, size_t size) { cmsdk_uart_write(UART0, data, size); }
+void board_console_write(const char* data, size_t size) {
+  cmsdk_uart_write(UART0, data, size);
+}
 
-int board_console_read(void) { return cmsdk_uart_read(UART0); }
+int board_console_read(void) {
+  return cmsdk_uart_read(UART0);
+}
