@@ -4,6 +4,7 @@
 """
 
 load(":board.bzl", _board = "board")
+load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
 load(":firmware_flash.bzl", _firmware_flash = "firmware_flash")
 load(":firmware_test.bzl", _firmware_test = "firmware_test")
@@ -23,6 +24,7 @@ load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 load(":torch_program.bzl", _torch_program = "torch_program")
 
 board = _board
+firmware_benchmark = _firmware_benchmark
 firmware_emulate = _firmware_emulate
 firmware_flash = _firmware_flash
 firmware_test = _firmware_test

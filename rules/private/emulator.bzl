@@ -2,10 +2,13 @@
 
 load("//rules:providers.bzl", "FirmwareInfo")
 
-EMULATOR_ATTRS = {
+QEMU_ATTRS = {
+    "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),
+}
+
+EMULATOR_ATTRS = QEMU_ATTRS | {
     "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware to run."),
     "_emulate": attr.label(default = "//tools/emulate", executable = True, cfg = "exec"),
-    "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),
 }
 
 def emulator_arguments(ctx):

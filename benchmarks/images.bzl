@@ -1,0 +1,26 @@
+"""The images that //benchmarks measures: every model on every emulated board, without a console."""
+
+load("//models:boards.bzl", "TEST_BOARDS")
+load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
+
+def benchmark_images(name, models):
+    """Declares the images and the target that measures them.
+
+    Args:
+      name: the firmware_benchmark; `<name>_sizes` is the size_report of the same images.
+      models: row of the table, 'model variant' -> torch_program.
+    """
+    rows = {}
+    for row, model in models.items():
+        for board in TEST_BOARDS:
+            image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
+            torch_firmware(
+                name = image,
+                board = board,
+                console = "off",
+                model = model,
+                summary = False,
+            )
+            rows[":" + image] = row
+    firmware_benchmark(name = name, firmware = rows)
+    size_report(name = name + "_sizes", firmware = rows.keys())

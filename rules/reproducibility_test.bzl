@@ -1,0 +1,55 @@
+"""The `reproducibility_test` rule: two clean builds of an image give identical bytes."""
+
+load(":providers.bzl", "FirmwareInfo")
+load("//rules/private:launcher.bzl", "create_launcher")
+
+_BUILD_ID = "//rules/private:build_id"
+
+def _two_builds_impl(_settings, _attr):
+    # Two configurations that differ in nothing that an action reads: every
+    # action from training to linking runs again, into other output paths.
+    return {"first": {_BUILD_ID: "first"}, "second": {_BUILD_ID: "second"}}
+
+_two_builds = transition(
+    implementation = _two_builds_impl,
+    inputs = [],
+    outputs = [_BUILD_ID],
+)
+
+def _files(target):
+    firmware = target[FirmwareInfo]
+    return [
+        firmware.program.program,
+        firmware.program.manifest,
+        firmware.program.golden,
+        firmware.plan,
+        firmware.bin,
+        firmware.hex,
+    ]
+
+def _reproducibility_test_impl(ctx):
+    arguments = []
+    for first, second in zip(
+        _files(ctx.split_attr.firmware["first"]),
+        _files(ctx.split_attr.firmware["second"]),
+    ):
+        if first.path == second.path:
+            fail("%s: %s was built once only" % (ctx.label, first.short_path))
+        # The two have one path in the runfiles, so they are linked under names of their own.
+        for build, file in {"first": first, "second": second}.items():
+            link = ctx.actions.declare_file("%s/%s/%s" % (ctx.label.name, build, file.basename))
+            ctx.actions.symlink(output = link, target_file = file)
+            arguments.append(link)
+    return [create_launcher(ctx, ctx.attr._compare, arguments, [])]
+
+reproducibility_test = rule(
+    implementation = _reproducibility_test_impl,
+    doc = """Builds an image twice from its model file on, without sharing an action, and compares program, manifest, golden
+data, memory plan and image byte by byte.""",
+    attrs = {
+        "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], cfg = _two_builds, doc = "The torch_firmware."),
+        "_compare": attr.label(default = "//tools/reproducibility", executable = True, cfg = "exec"),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    test = True,
+)

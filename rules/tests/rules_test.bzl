@@ -1,0 +1,185 @@
+"""Analysis tests of the rules: what they provide and how they refuse."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_emulate", "torch_firmware", "torch_program")
+
+def _refusal_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    for message in ctx.attr.messages:
+        asserts.expect_failure(env, message)
+    return analysistest.end(env)
+
+_refusal_test = analysistest.make(
+    _refusal_test_impl,
+    attrs = {"messages": attr.string_list()},
+    expect_failure = True,
+)
+
+# A board's rule is only analysed for its own platform, as it is in an image.
+_refusal_on_cortex_m4_test = analysistest.make(
+    _refusal_test_impl,
+    attrs = {"messages": attr.string_list()},
+    config_settings = {"//command_line_option:platforms": str(Label("//platforms:cortex_m4"))},
+    expect_failure = True,
+)
+
+def _action_arguments(env, mnemonic):
+    for action in analysistest.target_actions(env):
+        if action.mnemonic == mnemonic:
+            return action.argv
+    return []
+
+def _value_of(arguments, option):
+    for i, argument in enumerate(arguments):
+        if argument == option:
+            return arguments[i + 1]
+    return None
+
+def _firmware_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    firmware = target[FirmwareInfo]
+    asserts.equals(env, ctx.attr.board, firmware.board.name)
+    asserts.equals(env, ctx.attr.core, firmware.board.core)
+    asserts.equals(env, "off", firmware.console)
+    asserts.equals(env, "portable", firmware.program.core)
+    asserts.equals(env, "sine", target[TorchProgramInfo].name)
+    asserts.equals(env, ctx.attr.core, target[MemoryPlanInfo].core)
+    asserts.equals(env, "sine_pte.h", target[ProgramDataInfo].header.basename)
+    asserts.equals(env, "registry.cpp", target[KernelRegistryInfo].source.basename)
+    asserts.equals(env, ctx.attr.core, _value_of(_action_arguments(env, "MemoryPlan"), "--core"))
+    asserts.true(env, "--golden" not in _action_arguments(env, "EmbedProgram"), "without a console no example is embedded")
+    names = [file.basename for file in target[DefaultInfo].files.to_list()]
+    for extension in ["elf", "bin", "hex", "map", "report.txt", "report.json"]:
+        asserts.true(env, "%s.%s" % (target.label.name, extension) in names, "no .%s in %s" % (extension, names))
+    return analysistest.end(env)
+
+_firmware_test = analysistest.make(
+    _firmware_test_impl,
+    attrs = {"board": attr.string(), "core": attr.string()},
+)
+
+def _shared_program_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    first, second = [target[TorchProgramInfo].program for target in [analysistest.target_under_test(env), ctx.attr.other]]
+    asserts.equals(env, first, second)
+    return analysistest.end(env)
+
+_shared_program_test = analysistest.make(
+    _shared_program_test_impl,
+    attrs = {"other": attr.label(providers = [TorchProgramInfo])},
+)
+
+def _board_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    info = target[BoardInfo]
+    asserts.equals(env, "good_board", info.name)
+    asserts.false(env, info.emulated)
+    content = [action.content for action in analysistest.target_actions(env) if action.mnemonic == "FileWrite"][0]
+    description = json.decode(content)
+    asserts.equals(env, 0x08000000, int(description["flash"]["origin"]))
+    asserts.equals(env, 512 * 1024, int(description["flash"]["length"]))
+    asserts.equals(env, ["shared"], [region["name"] for region in description["reserved"]])
+    return analysistest.end(env)
+
+_board_test = analysistest.make(
+    _board_test_impl,
+    config_settings = {"//command_line_option:platforms": str(Label("//platforms:cortex_m4"))},
+)
+
+def _manual_board(name, **kwargs):
+    board(
+        name = name,
+        clock_hz = 64000000,
+        description = "A board that exists in this test only",
+        tags = ["manual"],
+        **kwargs
+    )
+
+def rules_test_suite(name):
+    """Declares the analysis tests.
+
+    Args:
+      name: the test suite of all of them.
+    """
+    memory = {
+        "flash": ["0x08000000", "512K"],
+        "ram": ["0x20000000", "192K"],
+        "shared": ["0x20030000", "64K", "the other core's"],
+    }
+    _manual_board("good_board", core = "cortex_m4", memory = memory)
+    _manual_board("bad_number_board", core = "cortex_m4", memory = memory | {"ram": ["0x20000000", "192 KB"]})
+    _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": ["0x08000000", "512K"]})
+    torch_program(
+        name = "bad-name",
+        src = "//models/sine:sine.py",
+        tags = ["manual"],
+    )
+    for board_name, core in {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m33"}.items():
+        torch_firmware(
+            name = "sine_" + board_name,
+            board = "//firmware/boards/" + board_name,
+            console = "off",
+            model = "//models/sine",
+            summary = False,
+            tags = ["manual"],
+        )
+        _firmware_test(
+            name = "firmware_%s_test" % board_name,
+            board = board_name,
+            core = core,
+            target_under_test = ":sine_" + board_name,
+        )
+    torch_firmware(
+        name = "not_emulated",
+        board = "//firmware/boards/nucleo_wb55rg",
+        model = "//models/sine",
+        summary = False,
+        tags = ["manual"],
+    )
+    firmware_emulate(
+        name = "emulate_not_emulated",
+        firmware = ":not_emulated",
+        tags = ["manual"],
+    )
+
+    _board_test(name = "board_test", target_under_test = ":good_board")
+    _shared_program_test(
+        name = "shared_program_test",
+        other = ":sine_mps2_an505",
+        target_under_test = ":sine_mps2_an386",
+    )
+    _refusal_on_cortex_m4_test(
+        name = "board_bad_number_test",
+        messages = ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
+        target_under_test = ":bad_number_board",
+    )
+    _refusal_on_cortex_m4_test(
+        name = "board_without_ram_test",
+        messages = ["rules/tests:no_ram_board", "memory has no region 'ram'"],
+        target_under_test = ":no_ram_board",
+    )
+    _refusal_test(
+        name = "program_name_test",
+        messages = ["program name 'bad-name' is not a C identifier"],
+        target_under_test = ":bad-name",
+    )
+    _refusal_test(
+        name = "emulate_without_emulator_test",
+        messages = ["board nucleo_wb55rg has no emulator"],
+        target_under_test = ":emulate_not_emulated",
+    )
+    native.test_suite(
+        name = name,
+        tests = [
+            ":board_bad_number_test",
+            ":board_test",
+            ":board_without_ram_test",
+            ":emulate_without_emulator_test",
+            ":firmware_mps2_an386_test",
+            ":firmware_mps2_an505_test",
+            ":program_name_test",
+            ":shared_program_test",
+        ],
+    )
