@@ -5,6 +5,8 @@ load("//rules/private:emulator.bzl", "QEMU_ATTRS")
 load("//rules/private:launcher.bzl", "create_launcher")
 
 def _firmware_benchmark_impl(ctx):
+    index = ctx.actions.declare_file(ctx.label.name + ".index.json")
+    root = "../" * index.short_path.count("/")
     rows = []
     files = []
     for target, row in ctx.attr.firmware.items():
@@ -18,14 +20,14 @@ def _firmware_benchmark_impl(ctx):
             "model": model,
             "variant": variant,
             "board": firmware.board.name,
-            "elf": firmware.elf.short_path,
-            "plan": firmware.plan.short_path,
-            "description": firmware.board.description.short_path,
-            "report": firmware.report_json.short_path,
-            "golden": firmware.program.golden.short_path,
+            "elf": root + firmware.elf.short_path,
+            "plan": root + firmware.plan.short_path,
+            "description": root + firmware.board.description.short_path,
+            "report": root + firmware.report_json.short_path,
+            "golden": root + firmware.program.golden.short_path,
         })
         files += [firmware.elf, firmware.plan, firmware.board.description, firmware.report_json, firmware.program.golden]
-    index = ctx.actions.declare_file(ctx.label.name + ".index.json")
+    # Paths are relative to the index, wherever the runfiles are.
     ctx.actions.write(index, json.encode_indent(rows, indent = "  ") + "\n")
     return [create_launcher(ctx, ctx.attr._benchmark, ["--index", index, "--qemu", ctx.file._qemu], files)]
 

@@ -32,6 +32,14 @@ class Golden:
     def samples(self) -> int:
         return self.outputs[0].shape[0]
 
+    def first(self) -> Golden:
+        """The first sample alone."""
+        return Golden(
+            tuple(array[:1] for array in self.inputs),
+            tuple(array[:1] for array in self.outputs),
+            None if self.labels is None else self.labels[:1],
+        )
+
 
 def read_golden(path: Path) -> Golden:
     """Reads the .npz that tools/export writes.

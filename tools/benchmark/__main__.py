@@ -1,0 +1,5 @@
+import sys
+
+from tools.benchmark.benchmark import main
+
+sys.exit(main())
