@@ -64,7 +64,7 @@ package(default_visibility = ["//visibility:public"])
 # What compiles; without the libraries, so that an action has few inputs.
 filegroup(
     name = "compiler_files",
-    srcs = glob({compiler_files}, exclude = ["**/*.a"], allow_empty = True),
+    srcs = glob({compiler_files}, exclude = ["**/*.a", "**/*.o"], allow_empty = True),
 )
 
 filegroup(
@@ -80,8 +80,8 @@ arm_gnu_cc_toolchains(
 )
 """
 
-def _delete_other_multilibs(rctx, directories):
-    """Deletes the library variants that no core here uses."""
+def _delete_other_multilibs(rctx, gcc, libraries, cpp_headers):
+    """Deletes the library variants that no core here uses, and the ones for Arm mode, which a Cortex-M doesn't have."""
     rctx.file("delete_multilibs.sh", """\
 set -eu
 for directory in "$@"; do
@@ -90,12 +90,16 @@ for directory in "$@"; do
     variant=${candidate#"$directory/"}
     case " $KEEP " in *" $variant "* | *" $variant/"*) ;; *) rm -rf "$candidate" ;; esac
   done
+  rm -f "$directory"/*.a "$directory"/*.o
 done
 """, executable = False)
-    result = rctx.execute(["sh", "delete_multilibs.sh"] + directories, environment = {"KEEP": " ".join(_MULTILIBS)})
-    if result.return_code:
-        fail(result.stderr)
+    _execute(rctx, ["sh", "delete_multilibs.sh", gcc, libraries, cpp_headers], environment = {"KEEP": " ".join(_MULTILIBS)})
     rctx.delete("delete_multilibs.sh")
+
+def _execute(rctx, arguments, environment = {}):
+    result = rctx.execute(arguments, environment = environment)
+    if result.return_code:
+        fail("{}: {} failed.\n{}{}".format(rctx.name, arguments[0], result.stdout, result.stderr))
 
 def _fetch_debian(rctx):
     debian_unpack(
@@ -103,26 +107,25 @@ def _fetch_debian(rctx):
         suite = rctx.attr.suite,
         packages = _DEBIAN_PACKAGES.keys(),
         sha256 = {package.split("=")[0]: digest for package, digest in _DEBIAN_PACKAGES.items()},
-        exclude = ["./etc", "./usr/share", "*/plugin", "*-gdb.py", "*/bfd-plugins"],
+        exclude = ["./etc", "./usr/share", "*/plugin", "*-gdb.py", "*/bfd-plugins", "*-lto-dump"],
     )
     gcc = "usr/lib/gcc/arm-none-eabi/" + _GCC_VERSION
-    newlib = "usr/lib/arm-none-eabi/newlib"
-    _delete_other_multilibs(rctx, [gcc, newlib])
+    headers = "usr/lib/arm-none-eabi/include"
+    libraries = "usr/lib/arm-none-eabi/lib"
 
-    # What Debian's alternatives would make on a machine where the packages are installed.
-    rctx.symlink(newlib, "usr/lib/arm-none-eabi/lib")
-    rctx.symlink("usr/include/newlib", "usr/lib/arm-none-eabi/include")
+    # Where GCC looks for newlib; on a machine where the packages are installed Debian's alternatives make links there.
+    _execute(rctx, ["mv", "usr/include/newlib", headers])
+    _execute(rctx, ["mv", "usr/lib/arm-none-eabi/newlib", libraries])
+    _delete_other_multilibs(rctx, gcc, libraries, "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))
 
-    # nano.specs adds newlib-nano's headers by the path they have on such a machine; the toolchain's flags add them instead.
-    result = rctx.execute(["find", "usr", "-name", "nano.specs", "-type", "f", "-exec", "sed", "-i", "s,-isystem [^ ]*,,", "{}", "+"])
-    if result.return_code:
-        fail(result.stderr)
+    # nano.specs adds newlib-nano's headers by their path on such a machine; the toolchain's flags add them instead.
+    _execute(rctx, ["find", "usr", "-name", "nano.specs", "-type", "f", "-exec", "sed", "-i", "s,-isystem [^ ]*,,", "{}", "+"])
     return struct(
         root = "usr/",
         bin = "usr/bin",
         libraries = "usr/lib/" + debian_multiarch(rctx),
-        nano_include_directory = "usr/include/newlib/nano",
-        builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", "usr/include/newlib", "usr/lib/arm-none-eabi/include"],
+        nano_include_directory = headers + "/nano",
+        builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", headers],
     )
 
 def _fetch_release(rctx):
@@ -136,13 +139,14 @@ def _fetch_release(rctx):
         output = "release",
     )
     gcc = "release/lib/gcc/arm-none-eabi/" + _GCC_VERSION
-    _delete_other_multilibs(rctx, [gcc, "release/arm-none-eabi/lib"])
+    headers = "release/arm-none-eabi/include"
+    _delete_other_multilibs(rctx, gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))
     return struct(
         root = "release/",
         bin = "release/bin",
         libraries = "release/lib",
-        nano_include_directory = "release/arm-none-eabi/include/newlib-nano",
-        builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", "release/arm-none-eabi/include"],
+        nano_include_directory = headers + "/newlib-nano",
+        builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", headers],
     )
 
 def _arm_gnu_toolchain_impl(rctx):
