@@ -11,10 +11,16 @@ SANITIZERS = [
     "-fno-omit-frame-pointer",
 ]
 
+# For the copts and linkopts of the libraries that such tests test: sanitized too where they are built for this machine.
+SANITIZED_ON_HOST = select({
+    "@platforms//os:none": [],
+    "//conditions:default": SANITIZERS,
+})
+
 def host_cc_test(name, copts = [], linkopts = [], target_compatible_with = [], **kwargs):
     """A `cc_test` under the address and undefined-behaviour sanitizers.
 
-    The libraries it tests are compiled as usual; what is to be sanitized too goes into srcs or has SANITIZERS in its copts.
+    The libraries it tests have `copts = COPTS + SANITIZED_ON_HOST` and `linkopts = SANITIZED_ON_HOST`.
     On a machine without a C++ compiler the test is incompatible, and is reported as skipped.
 
     Args:

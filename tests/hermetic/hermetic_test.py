@@ -52,7 +52,7 @@ def test_absolute_paths(argument: str, paths: list[str]) -> None:
         ({"argv": ["/usr/bin/gcc", "-c"]}, "runs /usr/bin/gcc"),
         ({"argv": ["tool", "--config=/etc/tool.conf"]}, "names /etc/tool.conf"),
         ({"env": {"PATH": "/home/me/bin:/usr/bin"}}, "environment variable PATH"),
-        ({"inputs": ["tool", "external/rules_cc~~x~local_config_cc/a.h"]}, "reads external/rules_cc~~x~local_config_cc/a.h"),
+        ({"inputs": ["tool", "external/a~local_config_cc/a.h"]}, "reads external/a~local_config_cc/a.h"),
     ],
 )
 def test_each_kind_of_dependency_is_found(change: dict[str, object], says: str) -> None:

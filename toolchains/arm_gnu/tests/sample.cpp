@@ -20,6 +20,11 @@ int main() {
   std::array<float, 3> values{3.0F, 1.0F, 2.0F};
   std::sort(values.begin(), values.end());
   char text[64];
-  return std::snprintf(text, sizeof(text), "%d %s %s", static_cast<int>(scaled_root(sum(values.data(), 3))),
-                       __FILE__, __DATE__);
+  return std::snprintf(
+      text,
+      sizeof(text),
+      "%d %s %s",
+      static_cast<int>(scaled_root(sum(values.data(), 3))),
+      __FILE__,
+      __DATE__);
 }
