@@ -1,0 +1,33 @@
+#include <executorch/runtime/core/evalue.h>
+
+namespace executorch {
+namespace runtime {
+
+using executorch::aten::ArrayRef;
+using executorch::aten::Tensor;
+
+template <>
+Result<ArrayRef<std::optional<Tensor>>> BoxedEvalueList<std::optional<Tensor>>::tryGet() const {
+  for (size_t i = 0; i < wrapped_vals_.size(); ++i) {
+    const EValue* value = wrapped_vals_[i];
+    // An element is absent where the program gives no index for it or the index of a None.
+    if (value == nullptr || value->isNone()) {
+      unwrapped_vals_[i] = std::nullopt;
+    } else if (value->isTensor()) {
+      unwrapped_vals_[i] = value->payload.as_tensor;
+    } else {
+      return Error::InvalidType;
+    }
+  }
+  return ArrayRef<std::optional<Tensor>>(unwrapped_vals_, wrapped_vals_.size());
+}
+
+template <>
+ArrayRef<std::optional<Tensor>> BoxedEvalueList<std::optional<Tensor>>::get() const {
+  Result<ArrayRef<std::optional<Tensor>>> list = tryGet();
+  ET_CHECK_MSG(list.ok(), "an element of the list is neither a tensor nor None");
+  return *list;
+}
+
+} // namespace runtime
+} // namespace executorch

@@ -1,0 +1,99 @@
+#include <executorch/runtime/core/portable_type/tensor_impl.h>
+
+#include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
+#include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
+
+namespace executorch {
+namespace runtime {
+namespace etensor {
+
+Result<ssize_t> safe_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
+  ssize_t numel = 1;
+  for (ssize_t i = 0; i < dim; ++i) {
+    ET_CHECK_OR_RETURN_ERROR(
+        sizes[i] >= 0 && !__builtin_mul_overflow(numel, static_cast<ssize_t>(sizes[i]), &numel),
+        InvalidArgument,
+        "size %d of dimension %zd is negative or too large",
+        static_cast<int>(sizes[i]),
+        i);
+  }
+  return numel;
+}
+
+ssize_t compute_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
+  const Result<ssize_t> numel = safe_numel(sizes, dim);
+  ET_CHECK_MSG(numel.ok(), "the sizes of a tensor are negative or too large");
+  return *numel;
+}
+
+TensorImpl::TensorImpl(
+    ScalarType type,
+    ssize_t dim,
+    SizesType* sizes,
+    void* data,
+    DimOrderType* dim_order,
+    StridesType* strides,
+    TensorShapeDynamism dynamism,
+    DeviceType device_type,
+    DeviceIndex device_index)
+    : sizes_(sizes),
+      dim_order_(dim_order),
+      strides_(strides),
+      data_(data),
+      dim_(dim),
+      numel_(compute_numel(sizes, dim)),
+      numel_bound_(static_cast<size_t>(numel_)),
+      type_(type),
+      shape_dynamism_(dynamism),
+      device_(device_type, device_index) {}
+
+ssize_t TensorImpl::element_size() const {
+  return static_cast<ssize_t>(elementSize(type_));
+}
+
+size_t TensorImpl::nbytes() const {
+  return static_cast<size_t>(numel_) * elementSize(type_);
+}
+
+Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
+  ET_CHECK_OR_RETURN_ERROR(
+      new_sizes.size() == static_cast<size_t>(dim_),
+      NotSupported,
+      "a tensor of %zd dimensions cannot become one of %zu",
+      dim_,
+      new_sizes.size());
+  bool is_equal = true;
+  for (ssize_t i = 0; i < dim_; ++i) {
+    is_equal &= sizes_[i] == new_sizes[static_cast<size_t>(i)];
+  }
+  if (is_equal) {
+    return Error::Ok;
+  }
+  ET_CHECK_OR_RETURN_ERROR(
+      shape_dynamism_ != TensorShapeDynamism::STATIC,
+      NotSupported,
+      "the shape of a tensor is static and cannot change");
+  const Result<ssize_t> numel = safe_numel(new_sizes.data(), dim_);
+  if (!numel.ok()) {
+    return numel.error();
+  }
+  ET_CHECK_OR_RETURN_ERROR(
+      static_cast<size_t>(*numel) <= numel_bound_,
+      NotSupported,
+      "%zd elements are more than the %zu that the tensor was planned for",
+      *numel,
+      numel_bound_);
+  ET_CHECK_OR_RETURN_ERROR(
+      strides_ != nullptr && dim_order_ != nullptr,
+      Internal,
+      "a tensor without strides and dim order cannot be resized");
+  for (ssize_t i = 0; i < dim_; ++i) {
+    sizes_[i] = new_sizes[static_cast<size_t>(i)];
+  }
+  numel_ = *numel;
+  return dim_order_to_stride(sizes_, dim_order_, static_cast<size_t>(dim_), strides_);
+}
+
+} // namespace etensor
+} // namespace runtime
+} // namespace executorch

@@ -1,0 +1,416 @@
+#include <executorch/runtime/executor/program.h>
+
+#include <cinttypes>
+#include <cstring>
+
+#include "runtime/executor/plan.h"
+#include "runtime/schema/program_reader.h"
+
+namespace executorch {
+namespace runtime {
+
+namespace {
+
+using executorch_flatbuffer::DataSegment;
+using executorch_flatbuffer::ExecutionPlan;
+using SegmentType = DataLoader::SegmentInfo::Type;
+
+// A flatbuffer begins with the root table's offset and the file identifier. A program with segments has the extended
+// header after them: magic, its own length, the size of the flatbuffer and where the segments begin, 4 + 4 + 8 + 8
+// bytes, and in newer programs the size of all segments, 8 bytes.
+constexpr size_t kIdentifierOffset = 4;
+constexpr size_t kHeaderOffset = 8;
+constexpr size_t kHeaderMinimumLength = 24;
+constexpr size_t kSmallestProgram = 16;
+
+// What the exporter aligns constants and inline buffers to within the file.
+constexpr uintptr_t kAlignment = 16;
+
+// True if a big-endian writer made this: the root offset makes sense only with its bytes swapped.
+ET_UNUSED bool is_big_endian(const uint8_t* data, size_t size) {
+  const uint32_t root = flatbuffers::load<uint32_t>(data);
+  return root >= size && __builtin_bswap32(root) < size;
+}
+
+// Reads 64 bits that must fit size_t; SIZE_MAX, which no file reaches, where they don't.
+size_t load_size(const uint8_t* address) {
+  const uint64_t value = flatbuffers::load<uint64_t>(address);
+  return value < SIZE_MAX ? static_cast<size_t>(value) : SIZE_MAX;
+}
+
+// Verifies what the methods of Program read of the root table.
+bool verify_program(flatbuffers::Verifier& verifier, const executorch_flatbuffer::Program* program) {
+  using executorch_flatbuffer::NamedData;
+  using executorch_flatbuffer::SubsegmentOffsets;
+  using Root = executorch_flatbuffer::Program;
+  if (!verifier.tables(program, Root::VT_EXECUTION_PLAN)) {
+    return false;
+  }
+  const auto& plans = *program->execution_plan();
+  for (uint32_t i = 0; i < plans.size(); ++i) {
+    if (!verifier.string(plans[i], ExecutionPlan::VT_NAME)) {
+      return false;
+    }
+  }
+  if (verifier.tables(program, Root::VT_CONSTANT_BUFFER)) {
+    const auto& buffers = *program->constant_buffer();
+    for (uint32_t i = 0; i < buffers.size(); ++i) {
+      verifier.vector(buffers[i], executorch_flatbuffer::Buffer::VT_STORAGE, 1);
+    }
+  }
+  verifier.tables(program, Root::VT_SEGMENTS);
+  if (verifier.table(program, Root::VT_CONSTANT_SEGMENT)) {
+    verifier.vector(program->constant_segment(), SubsegmentOffsets::VT_OFFSETS, sizeof(uint64_t));
+  }
+  if (verifier.tables(program, Root::VT_MUTABLE_DATA_SEGMENTS)) {
+    const auto& segments = *program->mutable_data_segments();
+    for (uint32_t i = 0; i < segments.size(); ++i) {
+      verifier.vector(segments[i], SubsegmentOffsets::VT_OFFSETS, sizeof(uint64_t));
+    }
+  }
+  if (verifier.tables(program, Root::VT_NAMED_DATA)) {
+    const auto& named_data = *program->named_data();
+    for (uint32_t i = 0; i < named_data.size(); ++i) {
+      if (!verifier.string(named_data[i], NamedData::VT_KEY)) {
+        return false;
+      }
+    }
+  }
+  return verifier.ok();
+}
+
+template <typename T>
+uint32_t length(const flatbuffers::Vector<T>* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+const ExecutionPlan* find_plan(const executorch_flatbuffer::Program* program, const char* name) {
+  const auto& plans = *program->execution_plan();
+  for (uint32_t i = 0; name != nullptr && i < plans.size(); ++i) {
+    if (std::strcmp(plans[i]->name()->c_str(), name) == 0) {
+      return plans[i];
+    }
+  }
+  ET_LOG(Error, "the program has no method %s", name == nullptr ? "(null)" : name);
+  return nullptr;
+}
+
+// Finds where a segment lies in the file.
+Error locate_segment(
+    const executorch_flatbuffer::Program* program,
+    size_t segment_base_offset,
+    size_t index,
+    size_t* offset,
+    size_t* size) {
+  ET_CHECK_OR_RETURN_ERROR(
+      segment_base_offset != 0 && index < length(program->segments()),
+      NotFound,
+      "the program has no segment %zu",
+      index);
+  const DataSegment* segment = (*program->segments())[static_cast<uint32_t>(index)];
+  const uint64_t start = segment->offset() + segment_base_offset;
+  ET_CHECK_OR_RETURN_ERROR(
+      start >= segment_base_offset && start < SIZE_MAX && segment->size() < SIZE_MAX,
+      InvalidProgram,
+      "segment %zu lies beyond the address space",
+      index);
+  *offset = static_cast<size_t>(start);
+  *size = static_cast<size_t>(segment->size());
+  return Error::Ok;
+}
+
+} // namespace
+
+Program::HeaderStatus Program::check_header(const void* data, size_t size) {
+  if (size < kMinHeadBytes) {
+    return HeaderStatus::ShortData;
+  }
+  const char* identifier = static_cast<const char*>(data) + kIdentifierOffset;
+  if (std::memcmp(identifier, executorch_flatbuffer::kFileIdentifier, 4) == 0) {
+    return HeaderStatus::CompatibleVersion;
+  }
+  return std::memcmp(identifier, "ET", 2) == 0 ? HeaderStatus::IncompatibleVersion : HeaderStatus::NotPresent;
+}
+
+Result<Program> Program::load(DataLoader* loader, Verification) {
+  ET_CHECK_OR_RETURN_ERROR(loader != nullptr, InvalidArgument, "no data loader");
+  Result<size_t> file_size = loader->size();
+  if (!file_size.ok()) {
+    return file_size.error();
+  }
+  ET_CHECK_OR_RETURN_ERROR(
+      *file_size >= kMinHeadBytes, AccessFailed, "%zu bytes are too few for a program", *file_size);
+
+  const DataLoader::SegmentInfo info(SegmentType::Program);
+  size_t program_size = *file_size;
+  size_t segment_base_offset = 0;
+  {
+    Result<FreeableBuffer> head = loader->load(0, kMinHeadBytes, info);
+    if (!head.ok()) {
+      return head.error();
+    }
+    const uint8_t* bytes = static_cast<const uint8_t*>(head->data());
+    ET_CHECK_OR_RETURN_ERROR(head->size() >= kMinHeadBytes, AccessFailed, "the loader gave too few bytes");
+    const HeaderStatus status = check_header(bytes, kMinHeadBytes);
+    ET_CHECK_OR_RETURN_ERROR(
+        status != HeaderStatus::IncompatibleVersion,
+        NotSupported,
+        "program format %.4s is not %s, the one that this runtime reads; export the model with an ExecuTorch "
+        "release of the same format",
+        reinterpret_cast<const char*>(bytes + kIdentifierOffset),
+        executorch_flatbuffer::kFileIdentifier);
+    ET_CHECK_OR_RETURN_ERROR(
+        status == HeaderStatus::CompatibleVersion, InvalidProgram, "the bytes are not an ExecuTorch program");
+    if (std::memcmp(bytes + kHeaderOffset, "eh00", 4) == 0) {
+      program_size = load_size(bytes + kHeaderOffset + 8);
+      segment_base_offset = load_size(bytes + kHeaderOffset + 16);
+      ET_CHECK_OR_RETURN_ERROR(
+          flatbuffers::load<uint32_t>(bytes + kHeaderOffset + 4) >= kHeaderMinimumLength && program_size >= kSmallestProgram &&
+              (segment_base_offset == 0 || segment_base_offset >= program_size),
+          InvalidProgram,
+          "corrupted extended header");
+      ET_CHECK_OR_RETURN_ERROR(
+          program_size <= *file_size && segment_base_offset <= *file_size,
+          AccessFailed,
+          "truncated program: %zu of %zu bytes",
+          *file_size,
+          program_size > segment_base_offset ? program_size : segment_base_offset);
+    }
+  }
+
+  Result<FreeableBuffer> data = loader->load(0, program_size, info);
+  if (!data.ok()) {
+    return data.error();
+  }
+  ET_CHECK_OR_RETURN_ERROR(data->size() >= program_size, AccessFailed, "the loader gave too few bytes");
+  ET_CHECK_OR_RETURN_ERROR(
+      reinterpret_cast<uintptr_t>(data->data()) % kAlignment == 0,
+      InvalidArgument,
+      "the program is at address %p, which is not a multiple of %u",
+      data->data(),
+      static_cast<unsigned>(kAlignment));
+
+  flatbuffers::Verifier verifier(data->data(), program_size);
+  const auto* root = static_cast<const executorch_flatbuffer::Program*>(verifier.root());
+  ET_CHECK_OR_RETURN_ERROR(
+      root != nullptr || !is_big_endian(static_cast<const uint8_t*>(data->data()), program_size),
+      NotSupported,
+      "the program is big-endian; programs are little-endian");
+  ET_CHECK_OR_RETURN_ERROR(
+      root != nullptr && verify_program(verifier, root), InvalidProgram, "corrupted or truncated program");
+  ET_CHECK_OR_RETURN_ERROR(
+      root->version() == 0,
+      NotSupported,
+      "program schema version %" PRIu32 " is newer than 0, the one that this runtime reads",
+      root->version());
+
+  // The first constant is a placeholder for tensors without one, so that a single entry means no constants.
+  const auto* constants = root->constant_segment();
+  const bool has_constants = constants != nullptr && length(constants->offsets()) > 1;
+  size_t constant_offset = 0;
+  size_t constant_size = 0;
+  if (has_constants) {
+    const Error error = locate_segment(
+        root, segment_base_offset, constants->segment_index(), &constant_offset, &constant_size);
+    if (error != Error::Ok) {
+      return error;
+    }
+    ET_CHECK_OR_RETURN_ERROR(
+        constant_offset <= *file_size && constant_size <= *file_size - constant_offset,
+        AccessFailed,
+        "truncated program: %zu bytes, without the constants' end",
+        *file_size);
+  }
+  Result<FreeableBuffer> constant_data = has_constants
+      ? loader->load(
+            constant_offset,
+            constant_size,
+            DataLoader::SegmentInfo(SegmentType::Constant, constants->segment_index()))
+      : Result<FreeableBuffer>(FreeableBuffer());
+  if (!constant_data.ok()) {
+    return constant_data.error();
+  }
+
+  std::optional<internal::PteDataMap> named_data;
+  if (length(root->named_data()) != 0) {
+    Result<internal::PteDataMap> map =
+        internal::PteDataMap::create(loader, segment_base_offset, root->named_data(), root->segments());
+    if (!map.ok()) {
+      return map.error();
+    }
+    named_data.emplace(std::move(*map));
+  }
+  return Program(
+      loader, segment_base_offset, std::move(*data), root, std::move(*constant_data), std::move(named_data));
+}
+
+Result<const void*> Program::get_constant_buffer_data(size_t buffer_idx, size_t nbytes) const {
+  const auto* constants = internal_program_->constant_segment();
+  const auto* buffers = internal_program_->constant_buffer();
+  const uint8_t* data = nullptr;
+  size_t size = 0;
+  const uint32_t index = static_cast<uint32_t>(buffer_idx);
+  if (length(buffers) == 0 && constant_segment_data_.data() != nullptr) {
+    ET_CHECK_OR_RETURN_ERROR(
+        buffer_idx < constants->offsets()->size(), InvalidProgram, "the program has no constant %zu", buffer_idx);
+    const uint64_t offset = (*constants->offsets())[index];
+    ET_CHECK_OR_RETURN_ERROR(
+        offset <= constant_segment_data_.size(), InvalidProgram, "constant %zu lies outside its segment", buffer_idx);
+    data = static_cast<const uint8_t*>(constant_segment_data_.data()) + static_cast<size_t>(offset);
+    size = constant_segment_data_.size() - static_cast<size_t>(offset);
+  } else {
+    ET_CHECK_OR_RETURN_ERROR(
+        buffer_idx < length(buffers), InvalidProgram, "the program has no constant %zu", buffer_idx);
+    const auto* storage = (*buffers)[index]->storage();
+    data = storage == nullptr ? nullptr : storage->data();
+    size = length(storage);
+  }
+  ET_CHECK_OR_RETURN_ERROR(
+      nbytes <= size, InvalidProgram, "constant %zu has %zu bytes where its tensor has %zu", buffer_idx, size, nbytes);
+  return static_cast<const void*>(data);
+}
+
+Result<const NamedDataMap*> Program::get_named_data_map() const {
+  if (!pte_data_map_.has_value()) {
+    return Error::NotFound;
+  }
+  return &*pte_data_map_;
+}
+
+size_t Program::num_methods() const {
+  return internal_program_->execution_plan()->size();
+}
+
+Result<const char*> Program::get_method_name(size_t method_index) const {
+  ET_CHECK_OR_RETURN_ERROR(
+      method_index < num_methods(), InvalidArgument, "the program has no method %zu", method_index);
+  return (*internal_program_->execution_plan())[static_cast<uint32_t>(method_index)]->name()->c_str();
+}
+
+Result<Method> Program::load_method(
+    const char* method_name,
+    MemoryManager* memory_manager,
+    EventTracer* event_tracer,
+    const NamedDataMap* named_data_map,
+    const LoadBackendOptionsMap* backend_options,
+    Span<const Kernel> kernel_registry) const {
+  const ExecutionPlan* plan = find_plan(internal_program_, method_name);
+  if (plan == nullptr) {
+    return Error::InvalidArgument;
+  }
+  ET_CHECK_OR_RETURN_ERROR(
+      internal::verify_plan(program_data_.data(), program_data_.size(), plan),
+      InvalidProgram,
+      "method %s is corrupted",
+      method_name);
+  return Method::load(
+      const_cast<ExecutionPlan*>(plan),
+      this,
+      memory_manager,
+      event_tracer,
+      named_data_map,
+      backend_options,
+      kernel_registry);
+}
+
+Result<MethodMeta> Program::method_meta(const char* method_name) const {
+  const ExecutionPlan* plan = find_plan(internal_program_, method_name);
+  if (plan == nullptr) {
+    return Error::InvalidArgument;
+  }
+  ET_CHECK_OR_RETURN_ERROR(
+      internal::verify_plan(program_data_.data(), program_data_.size(), plan),
+      InvalidProgram,
+      "method %s is corrupted",
+      method_name);
+  return MethodMeta(plan);
+}
+
+Result<const char*> Program::get_output_flattening_encoding(const char* method_name) const {
+  using executorch_flatbuffer::ContainerMetadata;
+  const ExecutionPlan* plan = find_plan(internal_program_, method_name);
+  if (plan == nullptr) {
+    return Error::InvalidArgument;
+  }
+  flatbuffers::Verifier verifier(program_data_.data(), program_data_.size());
+  ET_CHECK_OR_RETURN_ERROR(
+      verifier.table(plan, ExecutionPlan::VT_CONTAINER_META_TYPE) &&
+          verifier.string(plan->container_meta_type(), ContainerMetadata::VT_ENCODED_OUT_STR),
+      InvalidProgram,
+      "method %s has no output encoding",
+      method_name);
+  return plan->container_meta_type()->encoded_out_str()->c_str();
+}
+
+Error Program::get_backend_delegate_data(size_t index, const void** out_data, size_t* out_size) const {
+  using executorch_flatbuffer::BackendDelegateInlineData;
+  using Root = executorch_flatbuffer::Program;
+  flatbuffers::Verifier verifier(program_data_.data(), program_data_.size());
+  const bool is_there = verifier.tables(internal_program_, Root::VT_BACKEND_DELEGATE_DATA);
+  ET_CHECK_OR_RETURN_ERROR(
+      is_there && index < internal_program_->backend_delegate_data()->size(),
+      NotFound,
+      "the program has no inline delegate data %zu",
+      index);
+  const auto* data = (*internal_program_->backend_delegate_data())[static_cast<uint32_t>(index)];
+  ET_CHECK_OR_RETURN_ERROR(
+      verifier.vector(data, BackendDelegateInlineData::VT_DATA, 1),
+      InvalidProgram,
+      "inline delegate data %zu is corrupted",
+      index);
+  *out_data = data->data()->data();
+  *out_size = data->data()->size();
+  return Error::Ok;
+}
+
+Result<FreeableBuffer> Program::LoadSegment(const DataLoader::SegmentInfo& segment_info) const {
+  size_t offset = 0;
+  size_t size = 0;
+  const Error error =
+      locate_segment(internal_program_, segment_base_offset_, segment_info.segment_index, &offset, &size);
+  if (error != Error::Ok) {
+    return error;
+  }
+  return loader_->load(offset, size, segment_info);
+}
+
+Error Program::load_mutable_subsegment_into(
+    size_t mutable_data_segments_index,
+    size_t offset_index,
+    size_t size,
+    void* buffer) const {
+  const auto* segments = internal_program_->mutable_data_segments();
+  ET_CHECK_OR_RETURN_ERROR(
+      mutable_data_segments_index < length(segments),
+      NotFound,
+      "the program has no mutable data segment %zu",
+      mutable_data_segments_index);
+  const auto* subsegments = (*segments)[static_cast<uint32_t>(mutable_data_segments_index)];
+  ET_CHECK_OR_RETURN_ERROR(
+      offset_index < length(subsegments->offsets()),
+      NotFound,
+      "mutable data segment %zu has no tensor %zu",
+      mutable_data_segments_index,
+      offset_index);
+  size_t segment_offset = 0;
+  size_t segment_size = 0;
+  const Error error = locate_segment(
+      internal_program_, segment_base_offset_, subsegments->segment_index(), &segment_offset, &segment_size);
+  if (error != Error::Ok) {
+    return error;
+  }
+  const uint64_t offset = (*subsegments->offsets())[static_cast<uint32_t>(offset_index)];
+  ET_CHECK_OR_RETURN_ERROR(
+      offset <= segment_size && size <= segment_size - static_cast<size_t>(offset),
+      InvalidProgram,
+      "initial state %zu lies outside its segment",
+      offset_index);
+  return loader_->load_into(
+      segment_offset + static_cast<size_t>(offset),
+      size,
+      DataLoader::SegmentInfo(SegmentType::Mutable, subsegments->segment_index()),
+      buffer);
+}
+
+} // namespace runtime
+} // namespace executorch

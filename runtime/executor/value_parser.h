@@ -1,0 +1,73 @@
+#pragma once
+
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/hierarchical_allocator.h>
+#include <executorch/runtime/executor/program.h>
+
+#include "runtime/executor/arena.h"
+#include "runtime/schema/program_reader.h"
+
+namespace executorch {
+namespace runtime {
+namespace deserialization {
+
+/**
+ * Makes the values of a method from its verified plan.
+ *
+ * Sizes and dim orders of static tensors, strings, and lists of numbers and flags stay in the program. A tensor takes a TensorImpl
+ * and its strides, unless one of the kSharedStrides tensors before has equal ones; a tensor of a bounded dynamic shape takes sizes
+ * and strides of its own.
+ *
+ * It has this name because Program lets a class of this name reach its data.
+ */
+class TensorParser final {
+ public:
+  /**
+   * @param[in] arena Where values are placed. If it is too small, values are checked and counted, but not made.
+   * @param[in] values The method's values, or nullptr if they didn't fit.
+   */
+  TensorParser(
+      const Program* program,
+      HierarchicalAllocator* planned_memory,
+      internal::Arena& arena,
+      EValue* values,
+      size_t value_count)
+      : program_(program),
+        planned_memory_(planned_memory),
+        arena_(arena),
+        values_(values),
+        value_count_(value_count) {}
+
+  /// Makes one value in `out`, which is None before.
+  Error parse(const executorch_flatbuffer::EValue* value, EValue* out);
+
+ private:
+  // Strides of an earlier tensor, shared by later ones of the same sizes and dim order.
+  struct Strides {
+    const int32_t* sizes;
+    const uint8_t* dim_order;
+    size_t dim;
+    int32_t* strides;
+  };
+  static constexpr size_t kSharedStrides = 4;
+
+  Error parse_tensor(const executorch_flatbuffer::Tensor* tensor, EValue* out);
+  Error find_data(const executorch_flatbuffer::Tensor* tensor, size_t nbytes, void** data);
+  int32_t* strides_of(const int32_t* sizes, const uint8_t* dim_order, size_t dim);
+  template <typename T, typename Item>
+  Error parse_references(const flatbuffers::Vector<Item>* items, bool allows_none, EValue* out);
+  template <typename T>
+  void parse_array(const T* data, size_t size, EValue* out);
+
+  const Program* program_;
+  HierarchicalAllocator* planned_memory_;
+  internal::Arena& arena_;
+  EValue* values_;
+  size_t value_count_;
+  Strides shared_[kSharedStrides] = {};
+  size_t next_shared_ = 0;
+};
+
+} // namespace deserialization
+} // namespace runtime
+} // namespace executorch

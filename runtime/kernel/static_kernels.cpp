@@ -1,0 +1,12 @@
+#include "runtime/kernel/static_kernels.h"
+
+namespace executorch {
+namespace runtime {
+namespace internal {
+
+// The table of images without a generated registry, whose kernels are registered at run time or given to load_method().
+ET_WEAK extern const Span<const Kernel> kStaticKernels = {};
+
+} // namespace internal
+} // namespace runtime
+} // namespace executorch
