@@ -27,8 +27,9 @@ def explain_forward(
     """Why the model fails in eager mode: the module inside it that fails and what that got."""
     place = file.place_of(error)
     where = _failing_module(model, inputs)
+    shown = ", ".join(describe(tensor) for tensor in inputs)
     layer = f" in {where[0]}, which got {where[1]}" if where else ""
-    return UserError(f"{place}: the model fails on its inputs {describe(inputs)}{layer}: {brief(error)}")
+    return UserError(f"{place}: the model fails on its inputs {shown}{layer}: {brief(error)}")
 
 
 def explain_capture(file: ModelFile, error: Exception) -> UserError:
@@ -55,6 +56,17 @@ def check_captured(program: ExportedProgram, path: Path) -> None:
             raise UserError(
                 f"{origin(node, path)}: the size of what {_operator(node)} returns depends on the values in a tensor; "
                 "a device needs sizes that are known at build time."
+            )
+
+
+def check_state(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for state that would have to start with other values than zero: memory on a device does not."""
+    signature = program.graph_signature
+    for name in signature.buffers_to_mutate.values():
+        if program.state_dict.get(name, program.constants.get(name)).count_nonzero():
+            raise UserError(
+                f"{path}: the model changes its buffer {name!r}, which does not start with zeros; "
+                "make its initial value an input, or add it to a state that starts with zeros."
             )
 
 

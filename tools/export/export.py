@@ -14,6 +14,7 @@ from tools.export import golden
 from tools.export.diagnosis import (
     check_captured,
     check_out_variants,
+    check_state,
     explain_capture,
     explain_forward,
     explain_lowering,
@@ -58,8 +59,8 @@ def export(path: Path, name: str, core: str, backend: str, weights: Path | None,
     samples, labels = file.evaluation_set() if file.has("evaluation_set") else ([inputs], None)
     try:
         outputs = golden.run_eager(model, samples)
-    except UserError:
-        raise
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
     except Exception as error:
         raise explain_forward(file, model, inputs, error) from error
     golden.check_dtypes(outputs[0], f"{path}: the model's output")
@@ -96,6 +97,7 @@ def _lower(file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, 
         edge = to_edge(captured)
     except SpecViolationError as error:
         raise explain_lowering(captured, file.path, error) from error
+    check_state(edge, file.path)
     check_out_variants(edge, file.path)
     return emit(edge)
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tools.export.scalar_types import is_supported, supported_names
+from tools.model_file.model_file import describe
 from tools.quiet.console import UserError
 
 
@@ -24,7 +25,7 @@ def run_eager(model: torch.nn.Module, samples: list[tuple[torch.Tensor, ...]]) -
             flat, _ = pytree.tree_flatten(model(*(tensor.clone() for tensor in sample)))
             for index, output in enumerate(flat):
                 if not isinstance(output, torch.Tensor):
-                    raise UserError(f"the model's output {index} is a {type(output).__name__}; it must be a tensor.")
+                    raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
             outputs.append(flat)
     return outputs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -9,13 +10,14 @@ from executorch.exir import EdgeCompileConfig, EdgeProgramManager, ExecutorchBac
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch.exir.schema import Program
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 
 from tools.export.batch_norm import fold_batch_norm
 from tools.export.serialize import CONSTANT_ALIGNMENT
 
-# aten::linear is kept whole: its kernel reads the weight as the module stores it, [out, in]. Decomposed, a transposition
-# of the weight and a matrix product would be left.
+# aten::linear is kept whole: its kernel reads the weight as the module stores it, [out, in]. Decomposed, a
+# transposition of the weight and a matrix product would be left.
 _EDGE = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
 
 
@@ -27,8 +29,8 @@ class EmittedProgram:
       program: ExecuTorch's own in-memory program.
       nodes: for every instruction of the program's only chain, in order, the graph node that it came from; empty if
         they cannot be told apart (control flow).
-      file: the .pte file that ExecuTorch makes of it, if the model has control flow. Without, it is left to the passes over
-        the plan and our own serializer.
+      file: the .pte file that ExecuTorch makes of it, if the model has control flow. Without, it is left to the passes
+        over the plan and our own serializer.
     """
 
     program: Program
@@ -44,10 +46,31 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Exporte
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
     """ExecuTorch's edge dialect, with batch normalization folded and constants propagated."""
-    program = constant_prop_pass(fold_batch_norm(program), custom_skip_targets=set())
-    edge = to_edge_transform_and_lower(program, compile_config=_EDGE).exported_program()
-    # Decompositions leave new operators on constants behind.
-    return constant_prop_pass(edge, custom_skip_targets=set(), _skip_dim_order=False)
+    edge = to_edge_transform_and_lower(fold_batch_norm(program), compile_config=_EDGE).exported_program()
+    # Not earlier: before it is an edge program the graph may hold operators that work in place.
+    return _drop_input_mutations(_propagate_constants(edge))
+
+
+def _propagate_constants(program: ExportedProgram) -> ExportedProgram:
+    """Computes what depends on constants only, except for random numbers, which are new ones in every inference."""
+    random = {
+        node.target
+        for node in program.graph.nodes
+        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    }
+    return constant_prop_pass(program, custom_skip_targets=random, _skip_dim_order=False)
+
+
+def _drop_input_mutations(program: ExportedProgram) -> ExportedProgram:
+    """Leaves out what the model writes into its inputs (`x += 1`): nobody reads a program's inputs afterwards."""
+    signature = program.graph_signature
+    kept = [spec.kind != OutputKind.USER_INPUT_MUTATION for spec in signature.output_specs]
+    output = program.graph.output_node()
+    output.args = (tuple(itertools.compress(output.args[0], kept)),)
+    signature.output_specs = list(itertools.compress(signature.output_specs, kept))
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
 
 
 def emit(edge: ExportedProgram) -> EmittedProgram:

@@ -1,17 +1,20 @@
 """Passes over an emitted execution plan whose shapes are all static.
 
-ExecuTorch's plan has one instruction per operator and memory for every tensor. Here operators that only look at memory in
-another way disappear, results take the memory of operands that nobody needs any more, and memory is planned for what is left.
-It works on the plan and not on torch's graph because only the plan says which values share memory.
+ExecuTorch's plan has one instruction per operator and memory for every tensor. Here operators that only look at memory
+in another way disappear, results take the memory of operands that nobody needs any more, and memory is planned for what
+is left. It works on the plan and not on torch's graph because only the plan says which values share memory.
 """
 
 from __future__ import annotations
 
+import bisect
 import copy
 import dataclasses
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
 import torch
 from executorch.exir.schema import (
     AllocationDetails,
@@ -55,37 +58,34 @@ _DATA_MOVEMENT = {
     ("dim_order_ops::_to_dim_order_copy", "out"),
 }
 
-# Operators whose result at an index depends on the operands at that index only, so that a kernel may write over an operand
-# of the result's shape.
+# Operators whose result at an index depends on the operands at that index only, so that a kernel may write over an
+# operand of the result's shape.
 _ELEMENTWISE = {
-    f"aten::{name}"
-    for name in [
-        "abs",
-        "add",
-        "clamp",
-        "div",
-        "elu",
-        "exp",
-        "gelu",
-        "hardsigmoid",
-        "hardswish",
-        "hardtanh",
-        "leaky_relu",
-        "log",
-        "maximum",
-        "minimum",
-        "mul",
-        "neg",
-        "reciprocal",
-        "relu",
-        "rsqrt",
-        "rsub",
-        "sigmoid",
-        "silu",
-        "sqrt",
-        "sub",
-        "tanh",
-    ]
+    "aten::abs",
+    "aten::add",
+    "aten::clamp",
+    "aten::div",
+    "aten::elu",
+    "aten::exp",
+    "aten::gelu",
+    "aten::hardsigmoid",
+    "aten::hardswish",
+    "aten::hardtanh",
+    "aten::leaky_relu",
+    "aten::log",
+    "aten::maximum",
+    "aten::minimum",
+    "aten::mul",
+    "aten::neg",
+    "aten::reciprocal",
+    "aten::relu",
+    "aten::rsqrt",
+    "aten::rsub",
+    "aten::sigmoid",
+    "aten::silu",
+    "aten::sqrt",
+    "aten::sub",
+    "aten::tanh",
 }
 
 _CONCATENATION = ("aten::cat", "out")
@@ -109,10 +109,11 @@ def optimize_plan(plan: ExecutionPlan) -> PlanReport:
 
     The plan must hold one chain of kernel calls with static shapes. The result computes the same numbers.
     """
-    # Concatenating by writing the parts next to each other saves the copy; it keeps the whole result alive from its first
-    # part on, which can cost more memory elsewhere. The smaller plan wins.
+    # Concatenating by writing the parts next to each other saves the copy; it keeps the whole result alive from its
+    # first part on, which can cost more memory elsewhere. The smaller plan wins.
     layouts = [_Layout(copy.deepcopy(plan), joins_parts) for joins_parts in (True, False)]
     layout = min(layouts, key=lambda candidate: candidate.memory.nbytes)
+    layout.check()
     plan.values, plan.chains = layout.plan.values, layout.plan.chains
     layout.assign(plan)
     _drop_values(plan)
@@ -184,6 +185,7 @@ class _Layout:
         self.touched = {index: _reads_and_writes(plan, call) for index, call in self.instructions.items()}
         self.inputs = set(plan.inputs)
         self.outputs = set(plan.outputs)
+        self.moved: dict[int, dict[int, list[_Part]]] = {}
         self.regions: dict[int, _Region] = {}
         for index, value in enumerate(plan.values):
             if isinstance(value.val, Tensor) and value.val.allocation_info is not None:
@@ -194,7 +196,7 @@ class _Layout:
         self.state = {
             index
             for index, access in accesses.items()
-            if index not in self.inputs and access.reads and access.first not in access.writes
+            if index in self.regions and index not in self.inputs and access.first not in access.writes
         }
         self.written_inputs = {index for index in self.inputs if index in accesses and accesses[index].writes}
 
@@ -206,6 +208,46 @@ class _Layout:
         lasting = self._accesses().keys() | self.inputs | self.outputs
         self.storages = sorted({region.storage for index, region in self.regions.items() if index in lasting})
         self.memory = self._plan()
+
+    def check(self) -> None:
+        """Follows every byte through the plan; AssertionError if an instruction would read a wrong one.
+
+        Beside the planned memory stands one where every value has its own; both hold names of bytes instead of data.
+        """
+        offsets = dict(zip(self.storages, self.memory.offsets, strict=True))
+        memory = numpy.full(self.memory.nbytes, -1, dtype=numpy.int64)
+        own: dict[int, numpy.ndarray] = {}
+        names = itertools.count(step=max(self.sizes.values(), default=0))
+
+        def place(value: int) -> slice:
+            region = self.regions[value]
+            start = offsets[region.storage] + region.offset
+            return slice(start, start + region.nbytes)
+
+        def write(value: int) -> None:
+            own[value] = next(names) + numpy.arange(self.regions[value].nbytes)
+            memory[place(value)] = own[value]
+
+        def read(value: int, reader: object) -> None:
+            assert numpy.array_equal(memory[place(value)], own[value]), f"{reader} finds value {value} overwritten"
+
+        for value in sorted((self.inputs & self.regions.keys()) | self.state):
+            write(value)
+        for index, (reads, writes) in self.touched.items():
+            if index in self.instructions:
+                for value in reads:
+                    if value in self.regions:
+                        read(value, self._name(self.instructions[index]))
+                for value in writes:
+                    write(value)
+                continue
+            for value, parts in self.moved[index].items():
+                own[value] = numpy.full(self.regions[value].nbytes, -1, dtype=numpy.int64)
+                for part in parts:
+                    moved = own[part.operand][part.source : part.source + part.nbytes]
+                    own[value][part.target : part.target + part.nbytes] = moved
+        for value in sorted((self.outputs & self.regions.keys()) | self.state):
+            read(value, "the caller")
 
     def assign(self, plan: ExecutionPlan) -> None:
         """Writes the result into the plan."""
@@ -231,9 +273,9 @@ class _Layout:
             if moved is None:
                 continue
             base = self.regions[reads[0]]
-            for write, (_, offset) in moved.items():
-                self._move(write, base.storage, base.offset + offset)
-            del self.instructions[index]
+            for write, parts in moved.items():
+                self._move(write, base.storage, base.offset + parts[0].source)
+            self._remove(index, moved)
 
     def _may_alias(self, base: int, results: list[int]) -> bool:
         storage = self.regions[base].storage
@@ -291,30 +333,46 @@ class _Layout:
             if result is None or len(set(reads)) != len(reads):
                 continue
             accesses = self._accesses()
-            if any(
-                accesses[other].first < index
-                for other, region in self.regions.items()
-                if region.storage == result.storage and other in accesses
-            ):
+            if any(accesses[other].first < index for other in self._members(result.storage)):
                 continue
-            if not all(self._is_movable_part(read) for read in reads):
+            # What is written over the result later must not hit a part that is still read.
+            end = min(
+                (write for other in self._members(result.storage) for write in accesses[other].writes if write > index),
+                default=self.end,
+            )
+            if not all(self._is_movable_part(read, index, end, accesses) for read in reads):
                 continue
             if len({self.regions[read].storage for read in reads}) != len(reads):
                 continue
             moved = _moved(self.plan, instruction, reads, writes)
             if moved is None:
                 continue
-            for read, offset in moved[writes[0]][0].items():
-                self._move(read, result.storage, result.offset + offset)
-            del self.instructions[index]
+            for part in moved[writes[0]]:
+                self._move(part.operand, result.storage, result.offset + part.target)
+            self._remove(index, moved)
 
-    def _is_movable_part(self, value: int) -> bool:
-        """Whether the value fills a storage of its own, that an instruction writes."""
+    def _is_movable_part(self, value: int, index: int, end: int, accesses: dict[int, _Accesses]) -> bool:
+        """Whether the value fills a storage of its own, written before `index` and not touched from `end` on."""
         region = self.regions.get(value)
         if region is None or region.storage in self.state or region.storage in self.inputs:
             return False
-        members = {other for other, other_region in self.regions.items() if other_region.storage == region.storage}
-        return region.offset == 0 and region.nbytes == self.sizes[region.storage] and members.isdisjoint(self.outputs)
+        members = self._members(region.storage)
+        return (
+            region.offset == 0
+            and region.nbytes == self.sizes[region.storage]
+            and self.outputs.isdisjoint(members)
+            and all(max(accesses[member].writes, default=-1) < index for member in members)
+            and all(accesses[member].last < end for member in members)
+        )
+
+    def _members(self, storage: int) -> list[int]:
+        """The values in a storage that instructions touch."""
+        touched = self._accesses()
+        return [index for index, region in self.regions.items() if region.storage == storage and index in touched]
+
+    def _remove(self, index: int, moved: dict[int, list[_Part]]) -> None:
+        self.moved[index] = moved
+        del self.instructions[index]
 
     def _move(self, value: int, storage: int, offset: int) -> None:
         """Moves the storage that belongs to `value` to a place in another storage."""
@@ -380,46 +438,49 @@ def _tensors(plan: ExecutionPlan, index: int) -> list[int]:
     return []
 
 
+@dataclass(frozen=True)
+class _Part:
+    """`nbytes` bytes that an instruction moves from `source` in an operand to `target` in its result."""
+
+    operand: int
+    source: int
+    target: int
+    nbytes: int
+
+
 def _moved(
     plan: ExecutionPlan, instruction: Instruction, reads: list[int], writes: list[int]
-) -> dict[int, tuple[dict[int, int], int]] | None:
-    """Where the instruction's results hold the bytes of its operands, if those are whole and in order.
+) -> dict[int, list[_Part]] | None:
+    """What the instruction moves to each of its results, if that is one run of bytes per operand; else None.
 
-    The operator runs on operands that hold the position of each element. For one operand the result is, per written value, the
-    offset of its bytes in the operand; for several, per operand, the offset of its bytes in the written value.
+    To find out, the operator runs on operands whose elements hold their own positions.
     """
     tensors = [plan.values[index].val for index in reads + writes]
     if len({tensor.scalar_type for tensor in tensors}) != 1 or any(_numel(tensor) == 0 for tensor in tensors):
         return None
     width = itemsize(tensors[0].scalar_type)
-    starts: dict[int, int] = {}
-    operands: dict[int, torch.Tensor] = {}
-    position = 0
-    for read in reads:
-        starts[read] = position
-        operands[read] = _positions(plan.values[read].val, position)
-        position += _numel(plan.values[read].val)
-    results = _run(plan, instruction, operands)
+    starts = list(itertools.accumulate((_numel(plan.values[read].val) for read in reads), initial=0))
+    operands = {read: _positions(plan.values[read].val, start) for read, start in zip(reads, starts, strict=False)}
     moved = {}
-    for write, result in zip(writes, results, strict=True):
-        if list(result.shape) != plan.values[write].val.sizes:
+    for write, result in zip(writes, _run(plan, instruction, operands), strict=True):
+        tensor = plan.values[write].val
+        if list(result.shape) != tensor.sizes:
             return None
-        in_memory = result.permute(plan.values[write].val.dim_order).reshape(-1)
-        parts = {}
-        if len(reads) == 1:
-            offset = int(in_memory[0])
-            if not torch.equal(in_memory, torch.arange(offset, offset + len(in_memory))):
+        positions = result.permute(tensor.dim_order).reshape(-1)
+        parts = []
+        target = 0
+        while target < len(positions):
+            first = int(positions[target])
+            operand = bisect.bisect_right(starts, first) - 1
+            count = min(len(positions) - target, starts[operand + 1] - first)
+            if not torch.equal(positions[target : target + count], torch.arange(first, first + count)):
                 return None
-            moved[write] = (parts, offset * width)
-            continue
-        for read in reads:
-            count = _numel(plan.values[read].val)
-            expected = torch.arange(starts[read], starts[read] + count)
-            offset = int((in_memory == starts[read]).nonzero()[0])
-            if not torch.equal(in_memory[offset : offset + count], expected):
-                return None
-            parts[read] = offset * width
-        moved[write] = (parts, 0)
+            source = first - starts[operand]
+            parts.append(_Part(reads[operand], source * width, target * width, count * width))
+            target += count
+        if len(parts) != len(reads):
+            return None
+        moved[write] = parts
     return moved
 
 

@@ -83,7 +83,7 @@ class _Writer:
         segments = None
         if segment_size:
             segments = self._offsets([self._table([("uint64", 0), ("uint64", segment_size)])])
-        # The runtime takes a program without this table for one of before segments existed.
+        # ExecuTorch takes a program without this table for one from before segments existed, and refuses it.
         constant_segment = self._table([("uint32", 0), ("offset", self._scalars("uint64", constant_offsets))])
         root = self._table(
             [
