@@ -20,8 +20,8 @@ _HEAD = """\
 # additional hashes are written by hand, and survive an update to the same version.
 #
 # torch: the hash is that of the wheel without CUDA, {torch}, which the package index itself doesn't have. pip finds it
-# where PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL (or pip's configuration) point, e.g. to PyTorch's own index of wheels for the
-# CPU. If pip offers another build of that version (another processor or another index) it names that build's hash;
+# where PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL (or pip's configuration) point, e.g. to PyTorch's own index of wheels for
+# the CPU. If pip offers another build of that version (another processor or another index) it names that build's hash;
 # check where it comes from and add it to the line of torch: `--hash=sha256:...`.
 """
 
