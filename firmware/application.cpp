@@ -2,11 +2,11 @@
 /// embedded example and then on what comes from the console. It uses ExecuTorch's public API, the
 /// generated model_program.h and firmware/board.h. Start here for an application of your own.
 
+#include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
 
 #include "firmware/board.h"
-#include "firmware/buffer_data_loader.h"
 #include "firmware/console.h"
 #include "firmware/cortex_m/stack.h"
 #include "firmware/error_text.h"
@@ -20,6 +20,7 @@ namespace {
 using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;
+using executorch::extension::BufferDataLoader;
 using executorch::runtime::Error;
 using executorch::runtime::EValue;
 using executorch::runtime::HierarchicalAllocator;
@@ -219,7 +220,7 @@ int main() {
   const bool has_host = host_open();
   host_arena_paint(planned_arena, sizeof(planned_arena));
 
-  torch_fusion::BufferDataLoader loader(model_program::data(), model_program::kSize);
+  BufferDataLoader loader(model_program::data(), model_program::kSize);
   MemoryAllocator method_allocator(sizeof(method_arena), method_arena);
   torch_fusion::HighWaterAllocator temp_allocator(sizeof(temp_arena), temp_arena);
   Span<uint8_t> buffers[model_program::kNumPlannedBuffers];

@@ -69,7 +69,7 @@ def hex_chunks(path: Path) -> list[tuple[int, bytes]]:
     """The contiguous pieces of an Intel HEX file as (address, bytes).
 
     Raises:
-        UserError: the file is missing or no Intel HEX.
+        UserError: the file is missing, empty or no Intel HEX.
     """
     from intelhex import IntelHex, IntelHexError
 
@@ -79,7 +79,10 @@ def hex_chunks(path: Path) -> list[tuple[int, bytes]]:
         raise UserError(f"image {path}: {error.strerror}; build it first") from error
     except (IntelHexError, UnicodeDecodeError) as error:
         raise UserError(f"image {path} is no Intel HEX file ({error}); pass the .hex of a torch_firmware") from error
-    return [(start, bytes(image.tobinarray(start=start, end=end - 1))) for start, end in image.segments()]
+    chunks = [(start, bytes(image.tobinarray(start=start, end=end - 1))) for start, end in image.segments()]
+    if not chunks:
+        raise UserError(f"image {path} is empty; pass the .hex of a torch_firmware")
+    return chunks
 
 
 def check_fit(chunks: Sequence[tuple[int, bytes]], board: Board) -> None:

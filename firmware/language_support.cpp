@@ -1,0 +1,24 @@
+/// What compiled C++ refers to and the C library would bring a heap, signals and streams for.
+
+#include <cstddef>
+#include <cstdlib>
+
+#include <executorch/runtime/platform/platform.h>
+
+// Classes with a virtual destructor refer to operator delete, though nothing is ever allocated.
+void operator delete(void*) noexcept {}
+void operator delete(void*, std::size_t) noexcept {}
+
+extern "C" {
+
+/// Where the language and its library give up, such as a std::get() of the wrong alternative.
+void abort() {
+  et_pal_abort();
+}
+
+/// The entry of a pure virtual function in a vtable.
+void __cxa_pure_virtual() {
+  et_pal_abort();
+}
+
+}  // extern "C"

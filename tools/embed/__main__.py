@@ -1,0 +1,5 @@
+import sys
+
+from tools.embed.embed import main
+
+sys.exit(main())
