@@ -1,0 +1,31 @@
+"""Command line of //tools/plan."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from tools.program import ProgramError
+
+from .plan import POINTER_SIZES, PlanError, make_plan
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="plan", description="Computes the sizes of the arenas that a program needs.")
+    parser.add_argument("--program", type=Path, required=True, help="the .pte file")
+    parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core that it will run on")
+    parser.add_argument("--method", default="forward", help="the method, where the program has several")
+    parser.add_argument("--output", type=Path, required=True, help="the JSON file to write, sizes in bytes")
+    arguments = parser.parse_args()
+    try:
+        plan = make_plan(arguments.program, arguments.core, arguments.method)
+        arguments.output.write_text(json.dumps(asdict(plan), indent=2) + "\n", encoding="utf-8")
+    except (PlanError, ProgramError, OSError) as error:
+        print(f"plan: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""Reads programs (.pte files) without torch."""
+
+from .program import ProgramError, ProgramFile, constant_bytes, load, read
+
+__all__ = ["ProgramError", "ProgramFile", "constant_bytes", "load", "read"]
