@@ -3,8 +3,10 @@
 load("@rules_python//python:versions.bzl", "MINOR_MAPPING", "TOOL_VERSIONS", "get_release_info")
 load("//third_party/debian:debian.bzl", "debian_available", "debian_multiarch", "debian_unpack")
 
-# The interpreter, the libraries that it and its modules load, pip, and what makes the interpreter find those libraries.
+# The interpreter, the libraries that it and its modules load, what makes the interpreter find those, and pip with the
+# certificates it needs where the machine has none.
 _DEBIAN_PACKAGES = [
+    "ca-certificates",
     "libbz2-1.0",
     "libcrypt1",
     "libexpat1",
@@ -23,6 +25,9 @@ _DEBIAN_PACKAGES = [
     "python3.11-minimal",
     "zlib1g",
 ]
+
+# Where Debian's pip expects them.
+_HOST_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 _PYTHON_BUILD = """\
 load("@rules_python//python:py_runtime.bzl", "py_runtime")
@@ -57,8 +62,9 @@ def _python3_11_impl(rctx):
             rctx,
             suite = rctx.attr.suite,
             packages = _DEBIAN_PACKAGES,
-            exclude = ["./etc", "./usr/share/doc", "./usr/share/man", "./usr/share/lintian", "./usr/share/binfmts", "./usr/lib/binfmt.d"],
+            exclude = ["./etc", "./usr/share/doc", "./usr/share/man", "./usr/share/lintian", "./usr/share/binfmts", "./usr/lib/binfmt.d", "./usr/sbin"],
         )
+        _check(rctx, "cat", rctx.execute(["sh", "-c", "cat usr/share/ca-certificates/mozilla/*.crt >usr/share/ca-certificates.crt"]))
 
         # Beside the executable, and not by LD_LIBRARY_PATH: the host's programs that Python starts must not see them.
         libraries = "$ORIGIN/../lib/" + debian_multiarch(rctx)
@@ -114,19 +120,21 @@ py_library(
 
 """
 
-def _pip_command(python):
+def _pip_command(rctx, python):
     """Returns the command line that starts pip and its environment, for an installation in the directory `python`."""
     environment = {"PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1"}
     wheels = python.get_child("share", "python-wheels")
     if wheels.exists:
         # Debian packs pip as a wheel, which can run as it is.
         environment["PYTHONPATH"] = [str(wheel) for wheel in wheels.readdir() if wheel.basename.startswith("pip-")][0]
+        if "PIP_CERT" not in rctx.os.environ and not rctx.path(_HOST_CERTIFICATES).exists:
+            environment["PIP_CERT"] = str(python.get_child("share", "ca-certificates.crt"))
     return [str(python.get_child("bin", "python3.11")), "-m", "pip"], environment
 
 def _pypi_impl(rctx):
     python = rctx.path(rctx.attr.python).dirname.get_child("python")
     lock = rctx.path(rctx.attr.lock)
-    pip, environment = _pip_command(python)
+    pip, environment = _pip_command(rctx, python)
     install = pip + ["install", "--quiet", "--no-deps", "--no-input", "--no-compile", "--no-warn-script-location", "--disable-pip-version-check", "--require-hashes"]
 
     rctx.report_progress("installing PyTorch, ExecuTorch and the other packages of the lock")

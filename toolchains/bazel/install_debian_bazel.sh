@@ -24,7 +24,7 @@ for tool in apt-get apt-cache dpkg dpkg-deb flock perl; do
   command -v "$tool" >/dev/null || fail "no Bazel is on the PATH, and this is not a Debian-family machine ($tool is missing)." "$other_ways"
 done
 [ -r "$keyring" ] || fail "no Bazel is on the PATH, and Debian's archive keys are missing ($keyring)." \
-  "Install the package debian-archive-keyring, or: $other_ways"
+  "Install the package debian-archive-keyring." "$other_ways"
 
 mkdir -p "$1" || fail "$1 cannot be made; set BAZELW_CACHE to a directory that can."
 install=$(cd "$1" && pwd -P)
@@ -126,7 +126,7 @@ explain_failure() {
   free_mib=$(($(df --output=avail --block-size=1M "$install" | tail -n 1)))
   [ "$free_mib" -ge 50 ] || fail "the disk of $install is full. Free some space, or set BAZELW_CACHE to another directory."
   fail "Debian's Bazel could not be downloaded from $mirror." \
-    "Check the network (and the proxy in apt's configuration), then start again." "Or: $other_ways"
+    "Check the network (and the proxy in apt's configuration), then start again." "$other_ways"
 }
 
 fetch "1/3 reading the package index of Debian $suite" update
