@@ -21,4 +21,4 @@ void __cxa_pure_virtual() {
   et_pal_abort();
 }
 
-}  // extern "C"
+} // extern "C"

@@ -46,7 +46,7 @@ def owner(piece: Piece) -> str:
         return "example" if piece.name.endswith(_EXAMPLE_SUFFIX) else "program"
     archive = piece.source.partition("(")[0]
     path = "/" + archive
-    if _LIBC_ARCHIVES.search(PurePosixPath(archive).name) or re.search(r"/crt(i|n|0|begin|end)\.o$", path):
+    if _LIBC_ARCHIVES.search(PurePosixPath(archive).name) or re.search(r"/firmware/libc/|/crt(i|n|0|begin|end)\.o$", path):
         return "libc"
     if "/firmware/boards/" in path or "/firmware/cortex_m/" in path:
         return "board"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.board.board import read_board
-from tools.program.program import constant_bytes
+from tools.program.program import ProgramError, constant_bytes
 from tools.quiet.console import UserError
 from tools.report.image import Image, measure
 
@@ -149,6 +149,16 @@ def _write(arguments: argparse.Namespace, text: str, data: object) -> None:
         arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
+def _constants(program: Path) -> int:
+    """Bytes of constants in a program, as a user error where it is none."""
+    try:
+        return constant_bytes(program)
+    except OSError as error:
+        raise UserError(f"program {program}: {error.strerror}; pass the .pte that is in the image") from error
+    except ProgramError as error:
+        raise UserError(str(error)) from error
+
+
 def _run(arguments: argparse.Namespace) -> int:
     # Standard output of a build action is shown by Bazel as it is; the summary belongs there.
     if arguments.compare:
@@ -159,7 +169,7 @@ def _run(arguments: argparse.Namespace) -> int:
             print(text, end="")
         return 0
     board = read_board(arguments.board)
-    constants = constant_bytes(arguments.program) if arguments.program else 0
+    constants = _constants(arguments.program) if arguments.program else 0
     image = measure(arguments.elf, arguments.map, board.flash, board.ram, constants)
     report = as_json(arguments.elf.stem, board.name, board.core, image, board.flash.length, board.ram.length)
     problems = list(over_limits(report))

@@ -1,0 +1,43 @@
+/* void* memcpy(void* to, const void* from, size_t size): C17, 7.24.2.1. In assembly, because the compiler makes twice the size and
+ * a stack frame of it, and most calls copy a few words. LDR and STR of Armv7-M and Armv8-M Mainline need no alignment. */
+
+  .syntax unified
+  .section .text.memcpy, "ax", %progbits
+  .global memcpy
+  .type memcpy, %function
+  .thumb_func
+  .balign 2
+memcpy:
+  mov ip, r0
+  subs r2, #16
+  blo 2f
+1:
+  ldr r3, [r1], #4
+  str r3, [ip], #4
+  ldr r3, [r1], #4
+  str r3, [ip], #4
+  ldr r3, [r1], #4
+  str r3, [ip], #4
+  ldr r3, [r1], #4
+  str r3, [ip], #4
+  subs r2, #16
+  bhs 1b
+2: /* r2: bytes left - 16 */
+  adds r2, #12
+  bcc 4f
+3:
+  ldr r3, [r1], #4
+  str r3, [ip], #4
+  subs r2, #4
+  bhs 3b
+4: /* r2: bytes left - 4 */
+  adds r2, #4
+  beq 6f
+5:
+  ldrb r3, [r1], #1
+  strb r3, [ip], #1
+  subs r2, #1
+  bne 5b
+6:
+  bx lr
+  .size memcpy, . - memcpy
