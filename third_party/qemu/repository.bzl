@@ -24,7 +24,7 @@ exec "{qemu}" "$@"
 """
 
 _DEBIAN = """#!/bin/sh
-root=$(dirname "$(readlink -f "$0")")
+root=$(dirname "$(dirname "$(readlink -f "$0")")")
 LD_LIBRARY_PATH="$root/usr/lib/{multiarch}" exec "$root/usr/bin/qemu-system-arm" -L "$root/usr/share/qemu" "$@"
 """
 
@@ -32,6 +32,7 @@ _BUILD = """\
 filegroup(
     name = "qemu-system-arm",
     srcs = ["bin/qemu-system-arm"],
+    data = glob(["usr/**"], allow_empty = True),
     visibility = ["//visibility:public"],
 )
 """
@@ -57,7 +58,14 @@ def _qemu_impl(rctx):
         suite = rctx.attr.suite,
         packages = ["qemu-system-arm"],
         dependencies = True,
-        exclude = ["./etc", "./usr/share/doc", "./usr/share/man", "./usr/share/locale", "./usr/share/icons"],
+        exclude = [
+            "./etc",
+            "./usr/bin/qemu-storage-daemon",
+            "./usr/bin/qemu-system-aarch64",
+            "./usr/sbin",
+            "./usr/share/[!q]*",
+            "./var",
+        ],
         stand_ins = _STAND_INS,
     )
     rctx.file("bin/qemu-system-arm", _DEBIAN.format(multiarch = debian_multiarch(rctx)))
