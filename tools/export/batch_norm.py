@@ -2,7 +2,8 @@
 
 In evaluation mode batch normalization is y = (x - mean) / sqrt(variance + eps) * gamma + beta per channel. With
 s = gamma / sqrt(variance + eps), a layer y = W x + b before it becomes W' = s W, b' = (b - mean) s + beta. The pass
-writes these formulas into the graph as operators on constants, in double precision; constant propagation evaluates them.
+writes these formulas into the graph as operators on constants, in double precision; constant propagation evaluates
+them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _OUTPUT_CHANNEL = {
     _aten.conv_transpose2d.input: 1,
     _aten.linear.default: 0,
 }
+
+# Key in a node's meta: a weight that this pass wrote.
+_FOLDED = "batch_norm_folded"
 
 
 def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
@@ -101,8 +105,8 @@ def _is_foldable(layer: Node) -> bool:
     """Whether the layer feeds the batch normalization alone and its output channels are what that normalizes."""
     if layer.op != "call_function" or layer.target not in _OUTPUT_CHANNEL or len(layer.users) != 1:
         return False
-    weight = layer.args[1]
-    if weight.op != "placeholder" or (len(layer.args) > 2 and layer.args[2] and layer.args[2].op != "placeholder"):
+    weight, *rest = layer.args[1:3]
+    if not all(parameter is None or _is_constant(parameter) for parameter in (weight, *rest)):
         return False
     output = layer.meta["val"]
     if layer.target == _aten.linear.default:
@@ -112,6 +116,11 @@ def _is_foldable(layer: Node) -> bool:
     # convolution has its channels in dimension 0.
     channels = weight.meta["val"].shape[_OUTPUT_CHANNEL[layer.target]]
     return output.dim() == weight.meta["val"].dim() and output.shape[1] == channels
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether the node is a parameter or computed from parameters by this pass."""
+    return node.op == "placeholder" or _FOLDED in node.meta
 
 
 def _folded_layer(emit: _Emitter, layer: Node, scale: Node, shift: Node) -> Node:
@@ -126,6 +135,7 @@ def _folded_layer(emit: _Emitter, layer: Node, scale: Node, shift: Node) -> Node
         shift if bias is None else emit(_aten.add.Tensor, emit(_aten.mul.Tensor, emit.double(bias), scale), shift)
     )
     new_bias = emit(_aten.to.dtype, new_bias, dtype)
+    new_weight.meta[_FOLDED] = new_bias.meta[_FOLDED] = True
     return emit(layer.target, x, new_weight, new_bias, *others, origin=layer)
 
 

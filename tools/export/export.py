@@ -54,7 +54,8 @@ def export(path: Path, name: str, core: str, backend: str, weights: Path | None,
     model = file.model()
     if weights is not None:
         _load_weights(model, weights, path)
-    inputs = file.example_inputs()
+    # A program takes its inputs in the default order of dimensions, whatever views the example inputs are.
+    inputs = tuple(tensor.contiguous() for tensor in file.example_inputs())
     golden.check_dtypes(inputs, f"{path}: example input")
     samples, labels = file.evaluation_set() if file.has("evaluation_set") else ([inputs], None)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Sequence
 
@@ -19,6 +20,8 @@ def run_eager(model: torch.nn.Module, samples: list[tuple[torch.Tensor, ...]]) -
 
     Raises UserError if the model returns something else than tensors.
     """
+    # The model may change its own state; what is exported is the state it starts with.
+    model = copy.deepcopy(model)
     outputs = []
     with torch.no_grad():
         for sample in samples:

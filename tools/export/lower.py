@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch.exir.schema import Program
 from torch.export import ExportedProgram
@@ -48,7 +49,7 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
     """ExecuTorch's edge dialect, with batch normalization folded and constants propagated."""
     edge = to_edge_transform_and_lower(fold_batch_norm(program), compile_config=_EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
-    return _drop_input_mutations(_propagate_constants(edge))
+    return _order_outputs(_drop_input_mutations(_propagate_constants(edge)))
 
 
 def _propagate_constants(program: ExportedProgram) -> ExportedProgram:
@@ -69,6 +70,25 @@ def _drop_input_mutations(program: ExportedProgram) -> ExportedProgram:
     output.args = (tuple(itertools.compress(output.args[0], kept)),)
     signature.output_specs = list(itertools.compress(signature.output_specs, kept))
     program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
+
+
+def _order_outputs(program: ExportedProgram) -> ExportedProgram:
+    """Gives every output the default order of dimensions, as callers expect it."""
+    output = program.graph.output_node()
+    results = list(output.args[0])
+    for index, (node, spec) in enumerate(zip(results, program.graph_signature.output_specs, strict=True)):
+        value = node.meta["val"]
+        order = list(range(value.dim()))
+        if spec.kind != OutputKind.USER_OUTPUT or list(value.dim_order()) == order:
+            continue
+        operator = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
+        with program.graph.inserting_before(output):
+            results[index] = program.graph.call_function(operator, (node,), {"dim_order": order})
+        results[index].meta = {**node.meta, "val": value.contiguous()}
+        spec.arg.name = results[index].name
+    output.args = (tuple(results),)
     program.graph_module.recompile()
     return program
 

@@ -11,6 +11,7 @@ import bisect
 import copy
 import dataclasses
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,10 +110,10 @@ def optimize_plan(plan: ExecutionPlan) -> PlanReport:
 
     The plan must hold one chain of kernel calls with static shapes. The result computes the same numbers.
     """
-    # Concatenating by writing the parts next to each other saves the copy; it keeps the whole result alive from its
-    # first part on, which can cost more memory elsewhere. The smaller plan wins.
-    layouts = [_Layout(copy.deepcopy(plan), joins_parts) for joins_parts in (True, False)]
-    layout = min(layouts, key=lambda candidate: candidate.memory.nbytes)
+    # Concatenating by writing the parts next to each other saves the copy, but keeps the whole result alive from its
+    # first part on, and one way of sharing memory can stand in the way of the other: the smallest plan wins.
+    layouts = [_Layout(copy.deepcopy(plan), passes) for passes in _PASSES]
+    layout = min(layouts, key=lambda candidate: (candidate.memory.nbytes, len(candidate.kept)))
     layout.check()
     plan.values, plan.chains = layout.plan.values, layout.plan.chains
     layout.assign(plan)
@@ -178,7 +179,7 @@ class _Accesses:
 class _Layout:
     """Assigns every planned tensor a region, and every storage an offset."""
 
-    def __init__(self, plan: ExecutionPlan, joins_parts: bool) -> None:
+    def __init__(self, plan: ExecutionPlan, passes: Sequence[Callable[[_Layout], None]]) -> None:
         self.plan = plan
         self.instructions: dict[int, Instruction] = dict(enumerate(plan.chains[0].instructions))
         self.end = len(self.instructions)
@@ -200,10 +201,8 @@ class _Layout:
         }
         self.written_inputs = {index for index in self.inputs if index in accesses and accesses[index].writes}
 
-        self._alias()
-        self._reuse_operands()
-        if joins_parts:
-            self._join_parts()
+        for run in passes:
+            run(self)
         self.kept = sorted(self.instructions)
         lasting = self._accesses().keys() | self.inputs | self.outputs
         self.storages = sorted({region.storage for index, region in self.regions.items() if index in lasting})
@@ -261,7 +260,7 @@ class _Layout:
         # Buffer 0 stands for the constants.
         plan.non_const_buffer_sizes = [0, self.memory.nbytes]
 
-    def _alias(self) -> None:
+    def alias(self) -> None:
         """Drops instructions whose results are in memory already."""
         for index, instruction in list(self.instructions.items()):
             if self._name(instruction) not in _DATA_MOVEMENT:
@@ -288,14 +287,14 @@ class _Layout:
             self.regions[output].storage == storage for output in self.outputs if output in self.regions
         )
 
-    def _reuse_operands(self) -> None:
+    def reuse_operands(self) -> None:
         """Lets elementwise results take the memory of an operand that is not needed afterwards."""
         accesses = self._accesses()
         for index, instruction in self.instructions.items():
             if self._name(instruction)[0] not in _ELEMENTWISE:
                 continue
             reads, writes = self.touched[index]
-            if len(writes) != 1 or writes[0] not in self.regions:
+            if len(writes) != 1 or not self._fills_storage(writes[0]):
                 continue
             for operand in reads:
                 if self._may_overwrite(index, operand, accesses):
@@ -323,7 +322,7 @@ class _Layout:
                 return False
         return True
 
-    def _join_parts(self) -> None:
+    def join_parts(self) -> None:
         """Drops concatenations along the outermost dimension in memory: the parts are computed in place."""
         for index, instruction in list(self.instructions.items()):
             if self._name(instruction) != _CONCATENATION:
@@ -353,17 +352,21 @@ class _Layout:
 
     def _is_movable_part(self, value: int, index: int, end: int, accesses: dict[int, _Accesses]) -> bool:
         """Whether the value fills a storage of its own, written before `index` and not touched from `end` on."""
-        region = self.regions.get(value)
-        if region is None or region.storage in self.state or region.storage in self.inputs:
+        if not self._fills_storage(value):
             return False
-        members = self._members(region.storage)
+        storage = self.regions[value].storage
+        members = self._members(storage)
         return (
-            region.offset == 0
-            and region.nbytes == self.sizes[region.storage]
+            storage not in self.state
+            and storage not in self.inputs
             and self.outputs.isdisjoint(members)
             and all(max(accesses[member].writes, default=-1) < index for member in members)
             and all(accesses[member].last < end for member in members)
         )
+
+    def _fills_storage(self, value: int) -> bool:
+        region = self.regions.get(value)
+        return region is not None and region.offset == 0 and region.nbytes == self.sizes[region.storage]
 
     def _members(self, storage: int) -> list[int]:
         """The values in a storage that instructions touch."""
@@ -412,6 +415,13 @@ class _Layout:
     def _name(self, instruction: Instruction) -> tuple[str, str]:
         operator = self.plan.operators[instruction.instr_args.op_index]
         return operator.name, operator.overload
+
+
+_PASSES = (
+    (_Layout.alias, _Layout.join_parts, _Layout.reuse_operands),
+    (_Layout.alias, _Layout.reuse_operands, _Layout.join_parts),
+    (_Layout.alias, _Layout.reuse_operands),
+)
 
 
 def _reads_and_writes(plan: ExecutionPlan, instruction: Instruction) -> tuple[list[int], list[int]]:

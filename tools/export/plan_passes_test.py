@@ -92,7 +92,7 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
         "y = torch.cat([torch.relu(self.a(x)), torch.tanh(x)], 1)\nreturn torch.cat([y * 2, torch.relu(self.b(y))], 1) + 1",
         "(torch.randn(1, 3, 4, 4),)",
         _CONVS,
-        {"aten::convolution": 2, "aten::relu": 2, "aten::tanh": 1, "aten::mul": 1, "aten::add": 1},
+        {},
     ),
     (
         "part_that_is_used_after_the_cat",
@@ -125,7 +125,10 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
     ("empty", "return x[2:] + 1, x", "(torch.randn(2, 3),)", "pass", {}),
     ("int64", "return torch.relu(x) + x.view(-1)[:3]", "(torch.arange(-3, 3).view(2, 3),)", "pass", {}),
     ("several_dtypes", "return (x > 0).float() + x.to(torch.int32)", "(torch.randn(2, 3),)", "pass", {}),
-    ("channels_last", "return torch.relu(x) + 1", "(torch.randn(1, 3, 4, 5).to(memory_format=torch.channels_last),)", "pass", {}),
+    ("channels_last", "return torch.tanh(torch.relu(x))", "(torch.randn(1, 3, 4, 5).to(memory_format=torch.channels_last),)", "pass", {}),
+    ("channels_last_inside", "return self.a(x.to(memory_format=torch.channels_last)).relu()", "(torch.randn(1, 3, 4, 5),)", _CONVS, {}),
+    ("transposed_input", "return x * 2", "(torch.randn(3, 4).t(),)", "pass", {}),
+    ("transposed_output", "return (x * 2).t()", "(torch.randn(3, 4),)", "pass", {}),
     ("constant_output", "return torch.ones(3) * 2", "(torch.randn(2),)", "pass", {}),
     ("condition", "return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))", "(torch.ones(2),)", "pass", {}),
 ]  # fmt: skip
@@ -167,6 +170,14 @@ def test_an_output_does_not_overwrite_an_input(tmp_path: Path) -> None:
     assert result.manifest["planned_buffers"] == [64]
 
 
+@pytest.mark.parametrize("forward", ["return x", "return x.view(6)", "return x.view(6), x"])
+def test_outputs_have_memory_of_their_own(forward: str, tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source(forward, "(torch.randn(2, 3),)"))
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    offsets = [plan.values[index].val.allocation_info.memory_offset_low for index in {*plan.inputs, *plan.outputs}]
+    assert len(set(offsets)) == len(offsets)
+
+
 def test_values_that_nothing_uses_are_dropped_and_equal_ones_merged(tmp_path: Path) -> None:
     source = model_source("return self.b(torch.relu(self.a(x)))", "(torch.randn(1, 3, 4, 4),)", _CONVS.replace("7", "4"))
     result = export_source(tmp_path, source)
@@ -177,20 +188,14 @@ def test_values_that_nothing_uses_are_dropped_and_equal_ones_merged(tmp_path: Pa
     assert len([text for text in texts if "Tensor(" in text]) == 7
 
 
-@pytest.mark.parametrize("broken", ["_may_overwrite", "_is_movable_part", "_may_alias"])
+@pytest.mark.parametrize("broken", ["_may_overwrite", "_is_movable_part"])
 def test_the_check_finds_a_wrong_layout(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Model(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("state", torch.zeros(2, 3))
-
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
             y = torch.sigmoid(x)
             z = torch.cat([y, torch.tanh(x)])
             w = torch.sigmoid(z)
-            before = self.state.view(6).clone()
-            self.state.add_(y)
-            return torch.relu(y) + y, w * w.sum(), y * before.sum(), before * 2, z.exp() + z
+            return torch.relu(y), w * w.sum(), z.exp() + z
 
     program = emit(to_edge(capture(Model().eval(), (torch.randn(2, 3),)))).program
     optimize_plan(copy.deepcopy(program.execution_plan[0]))
