@@ -50,9 +50,7 @@ def test_folds_into_the_layer(
 
 
 @pytest.mark.parametrize(("name", "modules", "shape"), _LEFT, ids=[case[0] for case in _LEFT])
-def test_elsewhere_becomes_a_product_and_a_sum(
-    name: str, modules: str, shape: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_elsewhere_becomes_a_product_and_a_sum(name: str, modules: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     result = export_source(tmp_path, source(modules, shape))
     assert result.operators["aten::mul"] == result.operators["aten::add"] == 1
     assert not any("batch_norm" in operator for operator in result.operators)

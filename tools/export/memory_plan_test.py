@@ -56,6 +56,8 @@ def test_random_buffers(seed: int) -> None:
     buffers = []
     for _ in range(generator.randrange(1, 25)):
         first = generator.randrange(20)
-        buffers.append(Buffer(generator.randrange(200), 2 ** generator.randrange(4), first, first + generator.randrange(5)))
+        buffers.append(
+            Buffer(generator.randrange(200), 2 ** generator.randrange(4), first, first + generator.randrange(5))
+        )
     assert check(buffers) <= 1.2 * live_bytes(buffers) + 16
     assert plan_memory(buffers) == plan_memory(buffers)

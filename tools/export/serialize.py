@@ -1,8 +1,8 @@
 """Writes a program as a .pte file, as small as ExecuTorch's schema (schema/program.fbs) allows.
 
-ExecuTorch's own serializer writes every table anew. Here equal strings, vectors and tables are written once and shared, which
-a flatbuffer permits and every reader takes, and fields that only describe the Python side are left out. On a device the
-file lies in flash.
+ExecuTorch's own serializer writes every table anew. Here equal strings, vectors and tables are written once and shared,
+which a flatbuffer permits and every reader takes, and fields that only describe the Python side are left out. On a
+device the file lies in flash.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,10 +47,14 @@ def example_inputs():
 
 
 class SilentConsole(Console):
-    """Keeps what a tool says."""
+    """Keeps what a tool says; output of the user's code goes where the test's own does."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        yield
 
     def say(self, text: str) -> None:
         self.said.append(text)

@@ -127,7 +127,13 @@ def describe(value: object) -> str:
     if isinstance(value, (tuple, list)):
         shown = ", ".join(describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
         return f"a {type(value).__name__} ({shown})"
-    return "None" if value is None else f"a {type(value).__name__}"
+    return (
+        "None"
+        if value is None
+        else f"{type(value).__name__} {value!r}"
+        if isinstance(value, (int, float))
+        else f"a {type(value).__name__}"
+    )
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -177,7 +183,7 @@ def _place(model_file: Path, error: BaseException) -> str:
 def _user_file(model_file: Path, name: str) -> str:
     """How to show the user one of their files by its name in a traceback; empty if it is not theirs.
 
-    Theirs are the model file, what lies beside it and what lies in the workspace, not Python, its packages or this tool.
+    Theirs are the model file, what lies beside it and what lies in the workspace; not Python, its packages, this tool.
     """
     if name == str(model_file):
         return name

@@ -1,0 +1,105 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.quiet.console import SparseProgress
+
+_PROGRAM = """
+import os, sys, warnings
+from pathlib import Path
+from tools.quiet.console import UserError, run_quietly
+from tqdm import tqdm
+
+def step(console):
+    print("python out")
+    print("python err", file=sys.stderr)
+    os.system("echo child out; echo child err >&2")
+    warnings.warn("a warning")
+    with console.shown():
+        print("shown out")
+        for _ in tqdm(range(5), desc="bar"):
+            pass
+    print("python out again")
+    {last}
+
+sys.exit(run_quietly(step, Path(sys.argv[1]), "tool"))
+"""
+
+
+def run(last: str, log: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _PROGRAM.format(last=last), str(log)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ, check=False)
+
+
+def test_only_what_the_tool_says_is_shown(tmp_path: Path) -> None:
+    result = run('console.say("done")', tmp_path / "folder" / "log")
+    assert result.returncode == 0
+    assert result.stdout == "shown out\n"
+    bar, said = result.stderr.splitlines()
+    assert bar.startswith("bar: 100%")
+    assert said == "done"
+    log = (tmp_path / "folder" / "log").read_text(encoding="utf-8").splitlines()
+    for text in ("python out", "python err", "child out", "child err", "python out again"):
+        assert text in log
+    assert any("a warning" in line for line in log)
+
+
+def test_the_log_is_emptied(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("old", encoding="utf-8")
+    run("pass", log)
+    assert "old" not in log.read_text(encoding="utf-8")
+
+
+def test_a_mistake_of_the_user_is_one_message(tmp_path: Path) -> None:
+    result = run('raise UserError("x.py:3: this is wrong; do that.")', tmp_path / "log")
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[1:] == [
+        "tool: error: x.py:3: this is wrong; do that.",
+        f"  (what torch printed: {tmp_path}/log)",
+    ]
+
+
+def test_a_fault_of_the_tool_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:
+    result = run("1 / 0", tmp_path / "log")
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[1:] == [
+        "tool: internal error: ZeroDivisionError: division by zero",
+        f"  (traceback: {tmp_path}/log)",
+    ]
+    assert "Traceback" in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_progress_bar_becomes_a_few_lines() -> None:
+    lines = _Lines()
+    now = 0.0
+    stream = SparseProgress(lines, interval=10, clock=lambda: now)
+    stream.write("before\n")
+    for second in range(25):
+        now = float(second)
+        stream.write(f"\rstep {second}   ")
+    stream.write("\n")
+    stream.write("after\n")
+    assert lines.text == "before\nstep 10\nstep 20\nstep 24\nafter\n"
+
+
+def test_a_bar_without_an_end_is_shown_at_last() -> None:
+    lines = _Lines()
+    stream = SparseProgress(lines)
+    stream.write("\rstep 1")
+    stream.finish()
+    stream.finish()
+    assert lines.text == "step 1\n"
