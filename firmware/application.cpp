@@ -8,10 +8,10 @@
 
 #include "firmware/board.h"
 #include "firmware/console.h"
-#include "firmware/cortex_m/stack.h"
 #include "firmware/error_text.h"
 #include "firmware/high_water_allocator.h"
 #include "firmware/host.h"
+#include "firmware/stack.h"
 #include "firmware/tensor_text.h"
 #include "model_program.h"
 
@@ -253,8 +253,8 @@ int main() {
   report.method_used = method_allocator.used_size();
   report.planned_used = host_arena_used(planned_arena, sizeof(planned_arena));
   report.temp_used = temp_allocator.high_water();
-  report.stack_used = cortex_m_stack_used();
-  report.stack_size = cortex_m_stack_size();
+  report.stack_used = stack_used();
+  report.stack_size = stack_size();
   if constexpr (kConsole) {
     write_ticks("load: ", report.load_ticks);
     write_ticks("execute: ", report.execute_ticks);

@@ -9,14 +9,15 @@
 /// back on its built-in example.
 ///
 /// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE
-/// samples=N console=1`, all optional. Tensors are raw, little-endian and contiguous, one sample
-/// after the other, within a sample in the order of the method's inputs or outputs.
+/// samples=N console=1`, and by host_file() others, all optional. Tensors are raw, little-endian
+/// and contiguous, one sample after the other, within a sample in the order of the method's inputs
+/// or outputs.
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/// Exit statuses of an image, also the first word of the report's status where a report is written.
+/// Exit statuses of an image.
 enum {
   kExitPass = 0,
   /// The outputs differ from the expected ones.
@@ -31,8 +32,7 @@ enum {
   kExitHost = 5,
 };
 
-/// The report, as written to the host's file: kHostReportWords little-endian 32-bit words in this
-/// order.
+/// The report, as written to the host's file: little-endian 32-bit words in this order.
 typedef struct {
   /// kHostReportPass at the end of a run in which everything returned Error::Ok and the expected
   /// outputs, if any, were met; else 0.
@@ -58,6 +58,11 @@ enum { kHostReportPass = 0x53534150 /* "PASS" */ };
 
 /// Reads the command line and the inputs. Returns false if there is no host or it named no inputs.
 bool host_open(void);
+
+/// Reads the file that the command line names by `key`, such as "program=". Returns its bytes,
+/// 16-byte aligned, which stay where they are until the image ends, and stores their number in
+/// `size`; NULL if the command line does not name it. Exits with kExitHost if it cannot be read.
+const void* host_file(const char* key, size_t* size);
 
 /// Whether somebody is at the console: on hardware always, in an emulator if the command line has
 /// `console=1`.

@@ -35,3 +35,6 @@
 extern uint32_t __stack_start[], __stack_end[];
 extern uint32_t __data_start[], __data_end[], __data_load[];
 extern uint32_t __bss_start[], __bss_end[];
+
+/// Fills the unused part of the stack with the pattern that stack_used() looks for (stack.c).
+void cortex_m_paint_stack(void);

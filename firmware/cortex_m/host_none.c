@@ -4,6 +4,12 @@ bool host_open(void) {
   return false;
 }
 
+const void* host_file(const char* key, size_t* size) {
+  (void)key;
+  (void)size;
+  return NULL;
+}
+
 bool host_interactive(void) {
   return true;
 }

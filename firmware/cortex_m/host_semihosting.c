@@ -64,6 +64,28 @@ static void write_file(const char* key, const void* data, size_t size) {
   semihosting_call(kSysClose, &file);
 }
 
+const void* host_file(const char* key, size_t* size) {
+  const char* const path = option(key);
+  if (path == NULL) {
+    return NULL;
+  }
+  const int32_t file = open_file(path, kOpenRead);
+  const int32_t length = semihosting_call(kSysFileLength, &file);
+  uint8_t* const data = outputs;
+  const struct {
+    int32_t file;
+    void* data;
+    int32_t size;
+  } block = {file, data, length};
+  // Returns the bytes that were not read.
+  if (file < 0 || length < 0 || length > copies - data || semihosting_call(kSysRead, &block) != 0) {
+    board_exit(kExitHost);
+  }
+  outputs = outputs_end = align_up(data + length);
+  *size = (size_t)length;
+  return data;
+}
+
 bool host_open(void) {
   command_line = (char*)__host_start;
   const struct {
@@ -83,25 +105,12 @@ bool host_open(void) {
   end[1] = '\0';
   outputs = outputs_end = __host_start + kCommandLineSize;
   copies = __host_end;
-  const char* const path = option("inputs=");
-  if (path == NULL) {
+  size_t size;
+  input = host_file("inputs=", &size);
+  if (input == NULL) {
     return false;
   }
-  const int32_t file = open_file(path, kOpenRead);
-  const int32_t size = semihosting_call(kSysFileLength, &file);
-  const struct {
-    int32_t file;
-    void* data;
-    int32_t size;
-  } block = {file, outputs, size};
-  // Returns the bytes that were not read.
-  if (file < 0 || size < 0 || size > __host_end - outputs ||
-      semihosting_call(kSysRead, &block) != 0) {
-    board_exit(kExitHost);
-  }
-  input = outputs;
   input_end = input + size;
-  outputs = outputs_end = align_up(outputs + size);
   return true;
 }
 

@@ -1,4 +1,4 @@
-#include "firmware/cortex_m/stack.h"
+#include "firmware/stack.h"
 
 #include <stdint.h>
 
@@ -16,7 +16,7 @@ void cortex_m_paint_stack(void) {
   }
 }
 
-size_t cortex_m_stack_used(void) {
+size_t stack_used(void) {
   const volatile uint32_t* word = __stack_start;
   while (word < __stack_end && *word == kPaint) {
     ++word;
@@ -24,6 +24,6 @@ size_t cortex_m_stack_used(void) {
   return (size_t)((uintptr_t)__stack_end - (uintptr_t)word);
 }
 
-size_t cortex_m_stack_size(void) {
+size_t stack_size(void) {
   return (size_t)((uintptr_t)__stack_end - (uintptr_t)__stack_start);
 }

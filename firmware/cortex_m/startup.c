@@ -1,6 +1,5 @@
 #include "firmware/board.h"
 #include "firmware/cortex_m/core.h"
-#include "firmware/cortex_m/stack.h"
 
 extern int main(void);
 extern void (*const __init_array_start[])(void);

@@ -84,7 +84,9 @@ def read_board(path: Path) -> Board:
             and Emulator(emulator["machine"], tuple(emulator.get("arguments", ())), int(emulator["clock_hz"])),
         )
     except OSError as error:
-        raise UserError(f"board definition {path}: {error.strerror}; pass the board.json of a board() target") from error
+        raise UserError(
+            f"board definition {path}: {error.strerror}; pass the board.json of a board() target"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"board definition {path} is not a board.json ({type(error).__name__}: {error}); "

@@ -1,7 +1,7 @@
 """Embeds a program into an image: a header with its sizes, and an assembler source that includes its bytes.
 
-The assembler reads the .pte itself (.incbin), so a large program costs no more than copying it. The header is for C++, its size,
-alignment and data for C as well.
+The assembler reads the .pte itself (.incbin), so a large program costs no more than copying it. The header is for C++,
+its size, alignment and data for C as well.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def read_example(path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[Ten
     golden = read_golden(path)
     for kind, arrays, specs in (("input", golden.inputs, inputs), ("output", golden.outputs, outputs)):
         if len(arrays) != len(specs):
-            raise UserError(f"golden file {path} has {len(arrays)} {kind}s, the program {len(specs)}; it is another model's")
+            raise UserError(
+                f"golden file {path} has {len(arrays)} {kind}s, the program {len(specs)}; it is another model's"
+            )
         for i, (array, spec) in enumerate(zip(arrays, specs, strict=True)):
             if array.shape[1:] != spec.sizes or array[0].nbytes != spec.nbytes:
                 raise UserError(
@@ -229,8 +231,8 @@ def header(
         "",
         f"namespace {symbol} {{",
         "",
-        "/// An input or output: ExecuTorch's ScalarType, number of dimensions, elements, bytes, offset in bytes if all inputs (or",
-        f"/// outputs) lie one after the other, each {_ALIGNMENT}-byte aligned, and sizes and dim order.",
+        "/// An input or output: ExecuTorch's ScalarType, number of dimensions, elements, bytes, offset in bytes if",
+        f"/// all inputs (or outputs) lie one after the other, each {_ALIGNMENT}-byte aligned, and sizes and dim order.",
         "struct TensorSpec {",
         "  int8_t dtype;",
         "  uint8_t dim;",
@@ -249,7 +251,8 @@ def header(
         f"inline constexpr size_t kAlignment = {macro}_ALIGNMENT;",
         f"inline const unsigned char* data() {{ return {symbol}_data; }}",
         "",
-        "/// Exact sizes of the arenas in bytes. The planned one holds all memory-planned buffers, at kPlannedBufferOffsets.",
+        "/// Exact sizes of the arenas in bytes. The planned one holds all memory-planned buffers, each at its",
+        "/// kPlannedBufferOffsets.",
         f"inline constexpr size_t kMethodArenaSize = {macro}_METHOD_ARENA_SIZE;",
         f"inline constexpr size_t kPlannedArenaSize = {macro}_PLANNED_ARENA_SIZE;",
         f"inline constexpr size_t kTempArenaSize = {macro}_TEMP_ARENA_SIZE;",
@@ -264,7 +267,8 @@ def header(
         "",
         *_specs("Output", outputs),
         "",
-        "/// Whether the example is embedded, and how far from PyTorch's outputs an element may be: kAtol + kRtol * |element|.",
+        "/// Whether the example is embedded, and how far from PyTorch's an output element may be:",
+        "/// kAtol + kRtol * |element|.",
         f"inline constexpr bool kHasExample = {'true' if has_example else 'false'};",
         f"inline constexpr float kAtol = {float(atol)!r}f;",
         f"inline constexpr float kRtol = {float(rtol)!r}f;",
@@ -312,13 +316,17 @@ def source(name: str, program: Path, example: Example | None) -> str:
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="embed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="embed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", type=Path, required=True, help="the .pte")
     parser.add_argument("--plan", type=Path, required=True, help="its plan.json")
     parser.add_argument("--name", required=True, help="name of the program, a C identifier")
     parser.add_argument("--header", type=Path, required=True, help="NAME_pte.h to write")
     parser.add_argument("--source", type=Path, required=True, help="NAME_pte.S to write")
-    parser.add_argument("--golden", type=Path, help="inputs and eager outputs (.npz): the first sample is embedded as an example")
+    parser.add_argument(
+        "--golden", type=Path, help="inputs and eager outputs (.npz): the first sample is embedded as an example"
+    )
     parser.add_argument("--atol", type=float, default=1e-4, help="absolute tolerance when the image checks the example")
     parser.add_argument("--rtol", type=float, default=1e-4, help="relative tolerance when the image checks the example")
     return parser.parse_args(argv)

@@ -22,7 +22,7 @@ _ROWS = 12
 
 @dataclass(frozen=True)
 class Golden:
-    """Inputs and eager outputs of a model, each with a leading axis of samples; labels where it has an evaluation set."""
+    """Inputs and eager outputs of a model, each with a leading axis of samples; labels of an evaluation set."""
 
     inputs: tuple[np.ndarray, ...]
     outputs: tuple[np.ndarray, ...]
@@ -51,7 +51,9 @@ def read_golden(path: Path) -> Golden:
         with np.load(path, allow_pickle=False) as data:
             arrays = dict(data)
     except OSError as error:
-        raise UserError(f"golden file {path}: {error.strerror or error}; pass the .golden.npz of a torch_program") from error
+        raise UserError(
+            f"golden file {path}: {error.strerror or error}; pass the .golden.npz of a torch_program"
+        ) from error
     except (ValueError, zipfile.BadZipFile) as error:
         raise UserError(f"golden file {path} is no .npz ({error}); pass the .golden.npz of a torch_program") from error
 
@@ -123,9 +125,7 @@ def planned_arenas(plan: Path) -> dict[str, int]:
         raise UserError(f"memory plan {plan} is no plan.json; pass that of a torch_firmware") from error
 
 
-def compare(
-    outputs: Sequence[np.ndarray], golden: Golden, atol: float, rtol: float
-) -> list[str]:
+def compare(outputs: Sequence[np.ndarray], golden: Golden, atol: float, rtol: float) -> list[str]:
     """One message per output with elements outside the tolerance; empty if all are inside."""
     problems = []
     for i, (actual, expected) in enumerate(zip(outputs, golden.outputs, strict=True)):
@@ -133,8 +133,8 @@ def compare(
         if bad.any():
             index = tuple(int(axis) for axis in np.argwhere(bad)[0])
             problems.append(
-                f"output {i}: {int(bad.sum())} of {bad.size} elements differ from PyTorch by more than {atol:g} + {rtol:g} * "
-                f"|PyTorch|, the first in sample {index[0]} at {list(index[1:])}: device {actual[index]}, PyTorch "
+                f"output {i}: {int(bad.sum())} of {bad.size} elements differ from PyTorch by more than {atol:g} + "
+                f"{rtol:g} * |PyTorch|, the first in sample {index[0]} at {list(index[1:])}: device {actual[index]}, PyTorch "
                 f"{expected[index]}; the largest difference is {differences(actual, expected).max():.3g}"
             )
     return problems
@@ -164,9 +164,15 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--manifest", type=Path, help="manifest.json of the program")
     parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance of an output element")
     parser.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance of an output element")
-    parser.add_argument("--min-accuracy", type=float, help="least share of samples classified right, on device and in eager")
+    parser.add_argument(
+        "--min-accuracy", type=float, help="least share of samples classified right, on device and in eager"
+    )
     parser.add_argument("--timeout", type=float, default=240, help="seconds until a run counts as hung")
-    parser.add_argument("--test", action="store_true", help="fail on differences, on unused arena bytes and without the embedded example's PASS")
+    parser.add_argument(
+        "--test",
+        action="store_true",
+        help="fail on differences, on unused arena bytes and without the embedded example's PASS",
+    )
     return parser.parse_args(argv)
 
 
@@ -205,7 +211,9 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"accuracy over {golden.samples} samples: device {device:.4f}, PyTorch {eager:.4f}")
             problems += _check_accuracy(device, eager, arguments.min_accuracy)
         elif arguments.min_accuracy is not None:
-            raise UserError(f"golden file {arguments.golden} has no labels; --min-accuracy needs a model with evaluation_set()")
+            raise UserError(
+                f"golden file {arguments.golden} has no labels; --min-accuracy needs a model with evaluation_set()"
+            )
     elif arguments.min_accuracy is not None:
         raise UserError("--min-accuracy needs --golden")
     for problem in problems:

@@ -1,7 +1,7 @@
 """Runs a firmware image in QEMU and brings back what it computed and measured.
 
-The image talks to the host by semihosting as firmware/host.h describes: it reads its inputs from a file, writes its outputs and a
-report to others, and exits with a status that says how it ended.
+The image talks to the host by semihosting as firmware/host.h describes: it reads its inputs from a file, writes its
+outputs and a report to others, and exits with a status that says how it ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import struct
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -93,8 +93,8 @@ class EmulationError(UserError):
     """An image that did not end as it should.
 
     Attributes:
-        name: `Timeout`, `Fault`, `Abort`, `Mismatch`, `Emulator`, `MissingPass`, `StackOverflow`, `Host`, or the name of
-            ExecuTorch's error.
+        name: `Timeout`, `Fault`, `Abort`, `Mismatch`, `Emulator`, `MissingPass`, `StackOverflow`, `Host`, or the name
+            of ExecuTorch's error.
         reason: one line.
         console: what the image printed until then.
     """
@@ -168,7 +168,7 @@ def emulate(
     inputs: bytes | None = None,
     samples: int = 0,
     timeout: float = 120,
-    extra_arguments: Sequence[str] = (),
+    files: Mapping[str, bytes] | None = None,
 ) -> Result:
     """Runs an image until it exits.
 
@@ -179,7 +179,7 @@ def emulate(
         inputs: raw inputs of all samples; None runs the example that the image embeds.
         samples: samples in `inputs`.
         timeout: seconds of the host's time after which the image counts as hung.
-        extra_arguments: further arguments for QEMU.
+        files: further files for the image, by the key that it asks for them with.
 
     Raises:
         EmulationError: the image crashed, hung, met an error or did not report PASS.
@@ -190,30 +190,46 @@ def emulate(
         folder = Path(scratch)
         # Plain names: the command line that the image parses has no quoting.
         options = ["image", "outputs=outputs.bin", "report=report.bin"]
-        if inputs is not None:
-            (folder / "inputs.bin").write_bytes(inputs)
-            options += ["inputs=inputs.bin", f"samples={samples}"]
-        command = [*_command(elf, board, qemu, options), *extra_arguments]
-        try:
-            process = subprocess.run(
-                command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
-            )
-        except OSError as error:
-            raise UserError(f"emulator {qemu}: {error.strerror}; it must be QEMU's qemu-system-arm") from error
-        except subprocess.TimeoutExpired as error:
-            raise EmulationError(
-                "Timeout", f"{elf.name} did not end within {timeout:g} s", _text(error.stdout)
-            ) from error
-        console = _text(process.stdout)
-        report = _read_report(folder / "report.bin")
-        outputs = (folder / "outputs.bin").read_bytes() if (folder / "outputs.bin").exists() else b""
-    _check_ending(elf, process.returncode, report, console, _text(process.stderr))
+        for key, content in {**({} if inputs is None else {"inputs": inputs}), **(files or {})}.items():
+            (folder / f"{key}.bin").write_bytes(content)
+            options.append(f"{key}={key}.bin")
+        options.append(f"samples={samples}")
+        return finish(_command(elf, board, qemu, options), elf, board, folder, timeout)
+
+
+def finish(command: Sequence[str], image: Path, board: Board | None, folder: Path, timeout: float) -> Result:
+    """Runs an image to its end and collects what it wrote.
+
+    Args:
+        command: the command line that runs it.
+        image: the image, for messages.
+        board: the emulated board; None if the image is a program of this machine, which counts no instructions.
+        folder: the working directory, with the files outputs.bin and report.bin afterwards.
+        timeout: seconds of the host's time after which the image counts as hung.
+
+    Raises:
+        EmulationError, UserError: see emulate().
+    """
+    try:
+        process = subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+        )
+    except OSError as error:
+        raise UserError(f"{command[0]}: {error.strerror}; it must be QEMU's qemu-system-arm") from error
+    except subprocess.TimeoutExpired as error:
+        raise EmulationError(
+            "Timeout", f"{image.name} did not end within {timeout:g} s", _text(error.stdout)
+        ) from error
+    console = _text(process.stdout)
+    report = _read_report(folder / "report.bin")
+    _check_ending(image, process.returncode, report, console, _text(process.stderr))
     assert report is not None
+    outputs = folder / "outputs.bin"
     return Result(
-        outputs=outputs,
+        outputs=outputs.read_bytes() if outputs.exists() else b"",
         console=console,
-        load=instructions(board, report.load_ticks),
-        execute=instructions(board, report.execute_ticks),
+        load=instructions(board, report.load_ticks) if board else 0,
+        execute=instructions(board, report.execute_ticks) if board else 0,
         report=report,
     )
 
@@ -247,7 +263,7 @@ def _check_ending(elf: Path, status: int, report: Report | None, console: str, m
         raise EmulationError("Emulator", reason, console)
     if report is None or report.passed != _PASS or (console and "\nPASS\n" not in console):
         raise EmulationError("MissingPass", f"{elf.name} exited without PASS", console)
-    if report.stack_used >= report.stack_size:
+    if report.stack_used >= report.stack_size > 0:
         raise EmulationError(
             "StackOverflow",
             f"{elf.name} used all {report.stack_size} bytes of its stack; raise stack_size of the board",
@@ -269,8 +285,8 @@ def split_outputs(data: bytes, like: Sequence[np.ndarray]) -> list[np.ndarray]:
     sizes = [array[0].nbytes for array in like]
     if len(data) != samples * sum(sizes):
         raise UserError(
-            f"the image wrote {len(data)} bytes of outputs where {samples} samples of {sum(sizes)} bytes were expected; "
-            "is the golden file that of the model in the image?"
+            f"the image wrote {len(data)} bytes of outputs where {samples} samples of {sum(sizes)} bytes were "
+            "expected; is the golden file that of the model in the image?"
         )
     table = np.frombuffer(data, dtype=np.uint8).reshape(samples, -1)
     starts = np.cumsum([0, *sizes])

@@ -28,12 +28,16 @@ def find_port(probe: str | None = None, folder: Path = _BY_ID) -> Path:
         UserError: there is none, or more than one.
     """
     ports = sorted(
-        port for port in folder.glob("*") if any(mark in port.name.upper() for mark in ("STLINK", "STLK", "ST-LINK", "CMSIS"))
+        port
+        for port in folder.glob("*")
+        if any(mark in port.name.upper() for mark in ("STLINK", "STLK", "ST-LINK", "CMSIS"))
     )
     if probe:
         ports = [port for port in ports if probe.lower() in port.name.lower()]
     if not ports:
-        raise UserError("no serial port of a debug probe found: connect the board's USB cable, or name the port with --port")
+        raise UserError(
+            "no serial port of a debug probe found: connect the board's USB cable, or name the port with --port"
+        )
     if len(ports) > 1:
         names = ", ".join(str(port) for port in ports)
         raise UserError(f"several serial ports of debug probes: {names}; name one with --port")

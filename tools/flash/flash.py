@@ -1,6 +1,7 @@
 """Programs an image into a board's flash, verifies it, and resets the board.
 
-pyOCD does it through its Python API; --tool openocd starts OpenOCD instead. --follow shows the board's console afterwards.
+pyOCD does it through its Python API; --tool openocd starts OpenOCD instead. --follow shows the board's console
+afterwards.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def choose_probe(probes: Sequence[DebugProbe], wanted: str | None) -> DebugProbe
         UserError: there is no such probe, or more than one.
     """
     if not probes:
-        raise UserError("no debug probe found: connect the board's ST-LINK USB port (on Linux, udev rules must permit access to it)")
+        raise UserError(
+            "no debug probe found: connect the board's ST-LINK USB port (on Linux, udev rules must permit access to it)"
+        )
     names = ", ".join(f"{probe.unique_id} ({probe.description})" for probe in probes)
     matching = [probe for probe in probes if wanted is None or probe.unique_id.lower().startswith(wanted.lower())]
     if not matching:
@@ -125,8 +128,8 @@ def program_with_pyocd(image: Path, board: Board, probe_id: str | None) -> None:
             target_core.reset()
     except exceptions.TargetSupportError as error:
         raise UserError(
-            f"this pyOCD does not know the target '{target}': install its description with `pyocd pack install {target}`, or "
-            "use --tool openocd"
+            f"this pyOCD does not know the target '{target}': install its description with "
+            f"`pyocd pack install {target}`, or use --tool openocd"
         ) from error
     except exceptions.Error as error:
         raise UserError(f"pyOCD: {error}") from error
@@ -146,7 +149,9 @@ def openocd_command(image: Path, board: Board, probe_id: str | None) -> list[str
     """
     config = (board.programmer or {}).get("openocd_config")
     if not config:
-        raise UserError(f"board {board.name} has no openocd_config in its definition: it cannot be programmed with OpenOCD")
+        raise UserError(
+            f"board {board.name} has no openocd_config in its definition: it cannot be programmed with OpenOCD"
+        )
     select_probe = ["-c", f"adapter serial {probe_id}"] if probe_id else []
     # Braces quote for OpenOCD's Tcl.
     return ["openocd", "-f", config, *select_probe, "-c", f"program {{{image.absolute()}}} verify reset exit"]
@@ -173,7 +178,9 @@ _TOOLS: dict[str, Callable[[Path, Board, str | None], None]] = {
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="flash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="flash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--elf", type=Path, help="the image as ELF")
     parser.add_argument("--hex", type=Path, required=True, help="the image as Intel HEX, which is what is programmed")
     parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
@@ -185,7 +192,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def follow(board: Board, probe_id: str | None, port: Path | None, program: Callable[[], None]) -> None:
-    """Runs `program`, with the console already open, so that nothing the image prints is lost, and shows the console."""
+    """Runs `program` with the console already open, so that nothing the image prints is lost, and shows it."""
     descriptor = open_port(port or find_port(probe_id), int(board.console.get("baud", _DEFAULT_BAUD)))
     try:
         program()

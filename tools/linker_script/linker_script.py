@@ -1,7 +1,7 @@
 """Generates a board's linker script from its memory map.
 
-The image's own limits are not the linker's to enforce: regions are as long as the address space allows, so that an image that
-is too large still links and tools/report can say what takes how much.
+The image's own limits are not the linker's to enforce: regions are as long as the address space allows, so that an
+image that is too large still links and tools/report can say what takes how much.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ from tools.board.board import Region
 from tools.quiet.console import UserError
 
 # Libraries of the toolchain; all that the C and C++ languages and arithmetic need.
-_LIBC_ARCHIVES = re.compile(r"lib(c|c_nano|g|g_nano|m|gcc|stdc\+\+|stdc\+\+_nano|supc\+\+|supc\+\+_nano|nosys|rdimon)\.a$")
+_LIBC_ARCHIVES = re.compile(
+    r"lib(c|c_nano|g|g_nano|m|gcc|stdc\+\+|stdc\+\+_nano|supc\+\+|supc\+\+_nano|nosys|rdimon)\.a$"
+)
 
 # The linker script's section of embedded programs; tools/embed appends to it.
 _PROGRAM = ".program."
@@ -32,7 +34,7 @@ _OUTPUT_SECTION = re.compile(r"^([.\w/]\S*)(\s|$)")
 
 @dataclass(frozen=True)
 class Piece:
-    """One input section: its name, the output section it went to, its size in bytes and the object file it comes from."""
+    """One input section: its name, the output section it went to, its size in bytes, and its object file."""
 
     name: str
     output: str
@@ -46,7 +48,9 @@ def owner(piece: Piece) -> str:
         return "example" if piece.name.endswith(_EXAMPLE_SUFFIX) else "program"
     archive = piece.source.partition("(")[0]
     path = "/" + archive
-    if _LIBC_ARCHIVES.search(PurePosixPath(archive).name) or re.search(r"/firmware/libc/|/crt(i|n|0|begin|end)\.o$", path):
+    if _LIBC_ARCHIVES.search(PurePosixPath(archive).name) or re.search(
+        r"/firmware/libc/|/crt(i|n|0|begin|end)\.o$", path
+    ):
         return "libc"
     if "/firmware/boards/" in path or "/firmware/cortex_m/" in path:
         return "board"
@@ -101,7 +105,7 @@ class Usage:
 
 
 def _usage(used: int, parts: Counter[str]) -> Usage:
-    # A string that two objects share counts to the first; what is left over by such merging and by alignment is nobody's.
+    # A string that two objects share counts to the first; what such merging and alignment leave over is nobody's.
     parts["alignment"] = max(0, used - parts.total())
     return Usage(used, {name: size for name, size in parts.most_common() if size})
 

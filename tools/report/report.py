@@ -1,8 +1,9 @@
 """Reports what takes an image's flash and RAM, and holds it to its board's limits.
 
-The JSON: {"image", "board", "core", "flash", "ram"}, where flash and ram are {"used", "limit", "parts"}: bytes in all, what the
-board has, and bytes by part. Parts of flash: runtime, kernels, libc, weights, program metadata, example, application, board,
-alignment; of ram: arena method, arena planned, arena temp, stack, data, alignment. A part of no bytes is left out.
+The JSON: {"image", "board", "core", "flash", "ram"}, where flash and ram are {"used", "limit", "parts"}: bytes in all,
+what the board has, and bytes by part, largest first. Parts of flash: runtime, kernels, libc, weights, program metadata,
+example, application, board, alignment; of ram: arena method, arena planned, arena temp, stack, data, alignment. A part
+of no bytes is left out.
 """
 
 from __future__ import annotations
@@ -44,9 +45,8 @@ def summary(report: dict) -> str:
     for memory, name in _MEMORIES.items():
         usage = report[memory]
         share = f"{100 * usage['used'] / usage['limit']:.1f} %"
-        lines.append(
-            f"  {name:<5} {_bar(usage['used'], usage['limit'])} {usage['used']:>9,} of {usage['limit']:,} bytes ({share})"
-        )
+        bar = _bar(usage["used"], usage["limit"])
+        lines.append(f"  {name:<5} {bar} {usage['used']:>9,} of {usage['limit']:,} bytes ({share})")
         lines.append("        " + ", ".join(f"{part} {size:,}" for part, size in usage["parts"].items()))
     return f"{report['image']} on {report['board']}\n" + "\n".join(lines) + "\n"
 
@@ -132,7 +132,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--board", type=Path, help="board.json of the board it is for")
     parser.add_argument("--program", type=Path, help="the .pte in the image, for the size of its constants")
     parser.add_argument("--plan", type=Path, help="plan.json of the program")
-    parser.add_argument("--compare", type=Path, action="append", default=[], help="earlier report (JSON); repeat to compare images")
+    parser.add_argument(
+        "--compare", type=Path, action="append", default=[], help="earlier report (JSON); repeat to compare images"
+    )
     parser.add_argument("--text", type=Path, help="text report to write")
     parser.add_argument("--json", type=Path, help="JSON report to write")
     parser.add_argument("--quiet", action="store_true", help="do not print the summary")

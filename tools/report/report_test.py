@@ -28,7 +28,7 @@ LOAD bazel-out/bin/firmware/_objs/sine/application.o
  .text.main     0x08000040       0x20 bazel-out/bin/firmware/_objs/sine/application.o
  .text._ZN10executorch7runtime6Method7executeEv
                 0x08000060       0x80 bazel-out/bin/runtime/libruntime.a(method.o)
- *fill*         0x080000e0        0x4 
+ *fill*         0x080000e0        0x4
  .rodata.str1.1
                 0x080000e4       0x12 bazel-out/bin/kernels/libkernels.a(op_add.o)
                                  0x20 (size before relaxing)

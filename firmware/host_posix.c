@@ -1,0 +1,143 @@
+/// firmware/host.h, firmware/board.h and firmware/stack.h on a machine with files and a terminal,
+/// for running programs without an emulator. Nothing is measured there: instructions and stack of
+/// another core say nothing.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "firmware/board.h"
+#include "firmware/host.h"
+#include "firmware/stack.h"
+
+enum { kAlignment = 16 };
+
+static int argument_count;
+static char** arguments;
+static const uint8_t* input;
+static const uint8_t* input_end;
+static FILE* output;
+
+const BoardClock board_clock = {1, 1, 1, "ticks"};
+
+uint32_t board_ticks(void) {
+  return 0;
+}
+
+void board_console_write(const char* data, size_t size) {
+  fwrite(data, 1, size, stdout);
+}
+
+int board_console_read(void) {
+  return getchar();
+}
+
+void board_exit(int status) {
+  exit(status);
+}
+
+size_t stack_used(void) {
+  return 0;
+}
+
+size_t stack_size(void) {
+  return 0;
+}
+
+/// What glibc calls before main() with the command line.
+__attribute__((constructor)) static void keep_arguments(int count, char** values) {
+  argument_count = count;
+  arguments = values;
+}
+
+static const char* option(const char* key) {
+  for (int i = 1; i < argument_count; ++i) {
+    if (strncmp(arguments[i], key, strlen(key)) == 0) {
+      return arguments[i] + strlen(key);
+    }
+  }
+  return NULL;
+}
+
+static FILE* open_file(const char* key, const char* mode) {
+  const char* const path = option(key);
+  FILE* const file = path != NULL ? fopen(path, mode) : NULL;
+  if (path != NULL && file == NULL) {
+    exit(kExitHost);
+  }
+  return file;
+}
+
+const void* host_file(const char* key, size_t* size) {
+  FILE* const file = open_file(key, "rb");
+  if (file == NULL) {
+    return NULL;
+  }
+  fseek(file, 0, SEEK_END);
+  *size = (size_t)ftell(file);
+  rewind(file);
+  // A multiple of the alignment, as aligned_alloc() wants it; at least one, for NULL means no file.
+  void* const data = aligned_alloc(kAlignment, (*size / kAlignment + 1) * kAlignment);
+  if (data == NULL || fread(data, 1, *size, file) != *size) {
+    exit(kExitHost);
+  }
+  fclose(file);
+  return data;
+}
+
+bool host_open(void) {
+  size_t size;
+  input = host_file("inputs=", &size);
+  if (input == NULL) {
+    return false;
+  }
+  input_end = input + size;
+  return true;
+}
+
+bool host_interactive(void) {
+  return option("console=") != NULL;
+}
+
+uint32_t host_samples(void) {
+  const char* const samples = option("samples=");
+  return samples != NULL ? (uint32_t)strtoul(samples, NULL, 10) : 0;
+}
+
+const void* host_read(size_t size) {
+  if (size > (size_t)(input_end - input)) {
+    exit(kExitHost);
+  }
+  void* const data = aligned_alloc(kAlignment, (size / kAlignment + 1) * kAlignment);
+  if (data == NULL) {
+    exit(kExitHost);
+  }
+  memcpy(data, input, size);
+  input += size;
+  return data;
+}
+
+void host_write(const void* data, size_t size) {
+  output = output != NULL ? output : open_file("outputs=", "wb");
+  if (output != NULL && fwrite(data, 1, size, output) != size) {
+    exit(kExitHost);
+  }
+}
+
+void host_arena_paint(void* arena, size_t size) {
+  (void)arena;
+  (void)size;
+}
+
+size_t host_arena_used(const void* arena, size_t size) {
+  (void)arena;
+  return size;
+}
+
+void host_close(const HostReport* report) {
+  FILE* const file = open_file("report=", "wb");
+  if ((output != NULL && fclose(output) != 0) ||
+      (file != NULL && (fwrite(report, sizeof(*report), 1, file) != 1 || fclose(file) != 0))) {
+    exit(kExitHost);
+  }
+}

@@ -1,0 +1,299 @@
+"""Runs a program (.pte) on an emulated Cortex-M or on this machine, with every kernel: nothing is built for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tools.board.board import read_board
+from tools.emulate.run import EmulationError, Result, emulate, finish
+from tools.program.program import ProgramError, Tensor, read
+from tools.quiet.console import UserError
+from tools.run_pte.values import Value, decode, dtype_name, encode, numpy_dtype
+
+_HOST = "host"
+_INDEX = "tools/run_pte/runners.json"
+
+# ExecuTorch's ScalarType of inputs that are numbers, by the schema's type.
+_NUMBERS: dict[str, tuple[int, Any]] = {"Int": (4, 1), "Double": (7, 1.0), "Bool": (11, True)}
+
+
+class RunError(Exception):
+    """A program that could not be run: the error's name (ExecuTorch's, or how the run ended) and a message."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Runners:
+    """What //tools/run_pte:runners_index lists: the emulator, and per board its runner image and definition."""
+
+    root: Path
+    qemu: Path
+    boards: dict[str, tuple[Path, Path | None]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program's outputs, and what running it took. Instructions are None where they are not counted: on the host."""
+
+    outputs: list[Value]
+    load: int | None
+    execute: int | None
+    method: int
+    planned: int
+    temp: int
+
+
+def read_runners(root: Path) -> Runners:
+    """Reads the index of the runner images below the root of the runfiles."""
+    index = json.loads((root / _INDEX).read_text(encoding="utf-8"))
+    boards = {
+        name: (root / entry["binary"], root / entry["board"] if entry["board"] else None)
+        for name, entry in index["runners"].items()
+    }
+    return Runners(root, root / index["qemu"], boards)
+
+
+def _load_input(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise RunError("AccessFailed", f"input {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise RunError(
+            "InvalidArgument", f"input {path} is no .npy file ({error}); write it with numpy.save"
+        ) from error
+
+
+def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> bytes:
+    scalar_type, shape = int(tensor.scalar_type), tuple(tensor.sizes or ())
+    kind = numpy_dtype(scalar_type)
+    if kind is None:
+        raise RunError("NotSupported", f"input {index} is of {dtype_name(scalar_type)}, which cannot be passed")
+    array = np.ones(shape, dtype=kind) if given is None else given
+    is_static = int(tensor.shape_dynamism) == 0
+    if array.dtype != kind or array.ndim != len(shape) or (is_static and array.shape != shape):
+        raise RunError(
+            "InvalidArgument",
+            f"input {index} is {array.dtype} {list(array.shape)}, but the program takes {kind} {list(shape)}"
+            + ("" if is_static else " at most"),
+        )
+    return encode(array, scalar_type, tensor.dim_order or tuple(range(array.ndim)))
+
+
+def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> bytes:
+    """The runner's file of inputs: those given, or ones.
+
+    Raises:
+        RunError: they do not fit the program.
+        ProgramError: the file is no program.
+    """
+    plans = read(program).execution_plan
+    if not plans:
+        raise ProgramError(f"{program} has no method")
+    plan = plans[0]
+    wanted = plan.inputs or []
+    if inputs and len(inputs) != len(wanted):
+        raise RunError(
+            "InvalidArgument",
+            f"{len(inputs)} inputs given, but the program takes {len(wanted)}; give --input for each or none",
+        )
+    encoded = []
+    for i, index in enumerate(wanted):
+        value = plan.values[index].val
+        given = inputs[i] if inputs else None
+        if isinstance(value, Tensor):
+            encoded.append(_encode_tensor(i, value, given))
+            continue
+        kind = type(value).__name__
+        if kind not in _NUMBERS:
+            raise RunError("NotSupported", f"input {i} is of type {kind}, which cannot be passed")
+        scalar_type, one = _NUMBERS[kind]
+        number = np.asarray(one if given is None else given, dtype=numpy_dtype(scalar_type))
+        if number.size != 1:
+            raise RunError("InvalidArgument", f"input {i} has {number.size} elements, but the program takes one number")
+        encoded.append(encode(number.reshape(()), scalar_type, ()))
+    return b"".join(encoded)
+
+
+def _explain(error: EmulationError) -> RunError:
+    """What the runner printed about an error, for the user."""
+    logged = re.findall(r"^E [^\]]*\] (.*)$", error.console, flags=re.MULTILINE)
+    meaning = re.findall(r"^ERROR \w+: \w+ \(0x[0-9a-f]+\): (.*)$", error.console, flags=re.MULTILINE)
+    return RunError(error.name, "; ".join([*logged, *(meaning or [error.reason])]))
+
+
+def _run_on_host(runner: Path, files: dict[str, bytes], timeout: float) -> Result:
+    with tempfile.TemporaryDirectory(prefix="run_pte-") as scratch:
+        folder = Path(scratch)
+        options = ["outputs=outputs.bin", "report=report.bin"]
+        for key, content in files.items():
+            (folder / f"{key}.bin").write_bytes(content)
+            options.append(f"{key}={key}.bin")
+        return finish([str(runner.absolute()), *options], runner, None, folder, timeout)
+
+
+def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.ndarray], timeout: float) -> Run:
+    """Runs a program.
+
+    Args:
+        program: the .pte.
+        runners: the runner images.
+        board_name: the board to emulate, or `host`.
+        inputs: one array per input, or none for ones.
+        timeout: seconds until the run counts as hung.
+
+    Raises:
+        RunError: the program could not be run.
+    """
+    if board_name not in runners.boards:
+        raise RunError(
+            "NotSupported", f"there is no runner for board {board_name}; there are {', '.join(sorted(runners.boards))}"
+        )
+    try:
+        content = program.read_bytes()
+    except OSError as error:
+        raise RunError("AccessFailed", f"program {program}: {error.strerror}") from error
+    files = {"program": content}
+    problem = None
+    try:
+        files["inputs"] = encode_inputs(program, inputs)
+    except ProgramError as error:
+        # The runtime has the say, and the name of the error.
+        problem = RunError("InvalidProgram", str(error))
+    runner, board = runners.boards[board_name]
+    try:
+        if board is None:
+            result = _run_on_host(runner, files, timeout)
+        else:
+            result = emulate(runner, read_board(board), runners.qemu, timeout=timeout, files=files)
+    except EmulationError as error:
+        raise (problem if problem and error.name == "Host" else _explain(error)) from error
+    if problem:
+        raise problem
+    report = result.report
+    is_host = board is None
+    return Run(
+        outputs=list(decode(result.outputs)),
+        load=None if is_host else result.load,
+        execute=None if is_host else result.execute,
+        method=report.method_used,
+        planned=report.planned_used,
+        temp=report.temp_used,
+    )
+
+
+def save_outputs(outputs: Sequence[Value], folder: Path) -> list[Path]:
+    """Writes each output as output_<i>.npy.
+
+    Raises:
+        RunError: the folder cannot be written to.
+    """
+    paths = [folder / f"output_{i}.npy" for i in range(len(outputs))]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, value in zip(paths, outputs, strict=True):
+            np.save(path, value.array)
+    except OSError as error:
+        raise RunError("AccessFailed", f"output directory {folder}: {error.strerror}") from error
+    return paths
+
+
+def as_json(run_: Run, files: Sequence[Path]) -> dict[str, Any]:
+    """The documented JSON of a run that worked."""
+    return {
+        "outputs": [
+            {"dtype": value.dtype, "shape": list(value.array.shape), "file": str(path)}
+            for value, path in zip(run_.outputs, files, strict=True)
+        ],
+        "instructions": {"load": run_.load, "execute": run_.execute},
+        "arena": {"method": run_.method, "planned": run_.planned, "temp": run_.temp},
+        "error": None,
+    }
+
+
+def error_json(error: RunError) -> dict[str, Any]:
+    """The documented JSON of a run that failed."""
+    return {
+        "outputs": [],
+        "instructions": {"load": None, "execute": None},
+        "arena": {"method": None, "planned": None, "temp": None},
+        "error": {"name": error.name, "message": error.message},
+    }
+
+
+def _text(run_: Run, files: Sequence[Path]) -> str:
+    lines = []
+    for i, value in enumerate(run_.outputs):
+        elements = np.array2string(value.array, threshold=64, precision=7, separator=", ")
+        lines += [f"output {i}: {value.dtype} {list(value.array.shape)}", "  " + elements.replace("\n", "\n  ")]
+    lines += [f"written: {path}" for path in files]
+    if run_.load is not None and run_.execute is not None:
+        lines.append(f"load {run_.load:,} instructions, inference {run_.execute:,} instructions")
+    lines.append(f"arenas: method {run_.method:,}, planned {run_.planned:,}, temp {run_.temp:,} bytes")
+    return "\n".join(lines)
+
+
+def _user_path(text: str) -> Path:
+    """A path as the user means it: `bazel run` changes the directory and says where the user was."""
+    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), text)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
+    parser.add_argument("program", type=_user_path, metavar="FILE.pte", help="the program")
+    parser.add_argument("--board", default="mps2_an386", help="mps2_an386 (Cortex-M4), mps2_an505 (Cortex-M33) or host")
+    parser.add_argument(
+        "--input",
+        type=_user_path,
+        action="append",
+        default=[],
+        metavar="X.npy",
+        help="an input; repeat in order; default: ones",
+    )
+    parser.add_argument(
+        "--output-dir", type=_user_path, metavar="D", help="where the outputs are written as output_<i>.npy"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON; without --output-dir the outputs go to a new temporary directory",
+    )
+    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="when a run counts as hung")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None, root: Path | None = None) -> int:
+    arguments = _parse(argv)
+    try:
+        runners = read_runners(root or Path(__file__).parents[2])
+        inputs = [_load_input(path) for path in arguments.input]
+        result = run(arguments.program, runners, arguments.board, inputs, arguments.timeout)
+        folder = arguments.output_dir
+        if folder is None and arguments.json:
+            folder = Path(tempfile.mkdtemp(prefix="run_pte-"))
+        files = save_outputs(result.outputs, folder.absolute()) if folder else []
+        print(json.dumps(as_json(result, files), indent=2) if arguments.json else _text(result, files))
+    except RunError as error:
+        if arguments.json:
+            print(json.dumps(error_json(error), indent=2))
+        print(f"run_pte: error: {error}", file=sys.stderr)
+        return 1
+    except UserError as error:
+        print(f"run_pte: error: {error}", file=sys.stderr)
+        return 1
+    return 0
