@@ -1,0 +1,118 @@
+#include "kernels/boxed.h"
+
+#include <executorch/runtime/platform/log.h>
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace internal {
+
+using executorch::runtime::Result;
+
+namespace {
+
+ET_INLINE bool has_memory(const Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  return impl != nullptr && (impl->data() != nullptr || impl->numel() == 0);
+}
+
+template <class T>
+ArrayRef<T> list_or_fail(KernelRuntimeContext& ctx, const BoxedEvalueList<T>* list) {
+  Error error = Error::InvalidState;
+  if (list != nullptr) {
+    Result<ArrayRef<T>> elements = list->tryGet();
+    if (elements.ok()) {
+      return *elements;
+    }
+    error = elements.error();
+  }
+  ET_LOG(Error, "A list argument has an element of a wrong type");
+  ctx.fail(error);
+  return {};
+}
+
+} // namespace
+
+bool check_arguments(
+    KernelRuntimeContext& ctx,
+    Span<EValue*> stack,
+    const TagSet* expected,
+    size_t count) {
+  if (stack.size() < count) {
+    ET_LOG(Error, "The call has %zu arguments, the operator takes %zu", stack.size(), count);
+    ctx.fail(Error::InvalidProgram);
+    return false;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const EValue& value = *stack[i];
+    const uint32_t tag = static_cast<uint32_t>(value.tag);
+    if (((expected[i] >> tag) & 1u) == 0) {
+      ET_LOG(
+          Error,
+          "Argument %zu has type tag %u, which the operator does not take",
+          i,
+          static_cast<unsigned>(tag));
+      ctx.fail(Error::InvalidType);
+      return false;
+    }
+    if (value.tag == Tag::Tensor && !has_memory(value.payload.as_tensor)) {
+      ET_LOG(Error, "Argument %zu is a tensor without memory", i);
+      ctx.fail(Error::InvalidState);
+      return false;
+    }
+  }
+  return true;
+}
+
+ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value) {
+  return list_or_fail(ctx, value.payload.copyable_union.as_int_list_ptr);
+}
+
+ArrayRef<Tensor> tensor_list(KernelRuntimeContext& ctx, const EValue& value) {
+  const ArrayRef<Tensor> tensors =
+      list_or_fail(ctx, value.payload.copyable_union.as_tensor_list_ptr);
+  for (const Tensor& tensor : tensors) {
+    if (!has_memory(tensor)) {
+      ET_LOG(Error, "A tensor of a list argument has no memory");
+      ctx.fail(Error::InvalidState);
+      return {};
+    }
+  }
+  return tensors;
+}
+
+ArrayRef<std::optional<Tensor>> optional_tensor_list(
+    KernelRuntimeContext& ctx,
+    const EValue& value) {
+  const ArrayRef<std::optional<Tensor>> tensors =
+      list_or_fail(ctx, value.payload.copyable_union.as_list_optional_tensor_ptr);
+  for (const std::optional<Tensor>& tensor : tensors) {
+    if (tensor.has_value() && !has_memory(*tensor)) {
+      ET_LOG(Error, "A tensor of a list argument has no memory");
+      ctx.fail(Error::InvalidState);
+      return {};
+    }
+  }
+  return tensors;
+}
+
+double floating(const EValue& value) {
+  return value.tag == Tag::Double ? value.payload.copyable_union.as_double
+                                  : static_cast<double>(value.payload.copyable_union.as_int);
+}
+
+Scalar scalar(const EValue& value) {
+  switch (value.tag) {
+    case Tag::Double:
+      return value.payload.copyable_union.as_double;
+    case Tag::Bool:
+      return value.payload.copyable_union.as_bool;
+    default:
+      return value.payload.copyable_union.as_int;
+  }
+}
+
+} // namespace internal
+} // namespace native
+} // namespace executor
+} // namespace torch

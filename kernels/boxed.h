@@ -1,0 +1,228 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/span.h>
+#include <executorch/runtime/kernel/kernel_runtime_context.h>
+
+namespace torch {
+namespace executor {
+namespace native {
+
+using executorch::aten::ArrayRef;
+using executorch::aten::Scalar;
+using executorch::aten::ScalarType;
+using executorch::aten::Tensor;
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+using executorch::runtime::KernelRuntimeContext;
+using executorch::runtime::Span;
+using executorch::runtime::Tag;
+
+namespace internal {
+
+/// A set of tags, one bit each.
+using TagSet = uint16_t;
+
+constexpr TagSet tags(Tag tag) {
+  return static_cast<TagSet>(1u << static_cast<uint32_t>(tag));
+}
+constexpr TagSet kNoneTag = tags(Tag::None);
+constexpr TagSet kScalarTags = tags(Tag::Int) | tags(Tag::Double) | tags(Tag::Bool);
+
+/**
+ * Checks the boxed arguments of a kernel before they are unboxed: their number,
+ * their tags, and that every tensor with elements has memory. Otherwise fails
+ * the context (InvalidProgram for too few arguments, InvalidType for a wrong
+ * tag, InvalidState for a tensor without memory) and returns false.
+ *
+ * @param[in] expected The tags allowed for each argument.
+ */
+bool check_arguments(
+    KernelRuntimeContext& ctx,
+    Span<EValue*> stack,
+    const TagSet* expected,
+    size_t count);
+
+/**
+ * The list in a value whose tag has been checked. Fails the context and returns
+ * an empty list if an element has a wrong tag.
+ */
+ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value);
+ArrayRef<Tensor> tensor_list(KernelRuntimeContext& ctx, const EValue& value);
+ArrayRef<std::optional<Tensor>> optional_tensor_list(
+    KernelRuntimeContext& ctx,
+    const EValue& value);
+
+/// The number in a value tagged Int or Double, as the exporter writes either
+/// for an argument that the schema calls float.
+double floating(const EValue& value);
+
+/// A value tagged Int, Double or Bool as a Scalar.
+Scalar scalar(const EValue& value);
+
+/**
+ * How an argument of type T is unboxed: `kTags` is what check_arguments() lets
+ * through, `get` converts after that check, `kCanFail` says that get() may fail
+ * the context.
+ */
+template <class T>
+struct Unbox;
+
+template <Tag kTag>
+struct UnboxTag {
+  static constexpr TagSet kTags = tags(kTag);
+  static constexpr bool kCanFail = false;
+};
+
+template <>
+struct Unbox<Tensor> : UnboxTag<Tag::Tensor> {
+  static Tensor& get(KernelRuntimeContext&, EValue& value) {
+    return value.payload.as_tensor;
+  }
+};
+
+template <>
+struct Unbox<int64_t> : UnboxTag<Tag::Int> {
+  static int64_t get(KernelRuntimeContext&, EValue& value) {
+    return value.payload.copyable_union.as_int;
+  }
+};
+
+template <>
+struct Unbox<bool> : UnboxTag<Tag::Bool> {
+  static bool get(KernelRuntimeContext&, EValue& value) {
+    return value.payload.copyable_union.as_bool;
+  }
+};
+
+template <>
+struct Unbox<double> {
+  static constexpr TagSet kTags = tags(Tag::Double) | tags(Tag::Int);
+  static constexpr bool kCanFail = false;
+  static double get(KernelRuntimeContext&, EValue& value) {
+    return floating(value);
+  }
+};
+
+template <>
+struct Unbox<Scalar> {
+  static constexpr TagSet kTags = kScalarTags;
+  static constexpr bool kCanFail = false;
+  static Scalar get(KernelRuntimeContext&, EValue& value) {
+    return scalar(value);
+  }
+};
+
+/// Dtypes, layouts and memory formats are integers in a program.
+template <>
+struct Unbox<ScalarType> : UnboxTag<Tag::Int> {
+  static ScalarType get(KernelRuntimeContext&, EValue& value) {
+    return static_cast<ScalarType>(value.payload.copyable_union.as_int);
+  }
+};
+
+template <>
+struct Unbox<executorch::aten::MemoryFormat> : UnboxTag<Tag::Int> {
+  static executorch::aten::MemoryFormat get(KernelRuntimeContext&, EValue& value) {
+    return static_cast<executorch::aten::MemoryFormat>(value.payload.copyable_union.as_int);
+  }
+};
+
+template <>
+struct Unbox<std::string_view> : UnboxTag<Tag::String> {
+  static std::string_view get(KernelRuntimeContext&, EValue& value) {
+    const auto* text = value.payload.copyable_union.as_string_ptr;
+    return text == nullptr ? std::string_view() : std::string_view(text->data(), text->size());
+  }
+};
+
+template <>
+struct Unbox<ArrayRef<int64_t>> : UnboxTag<Tag::ListInt> {
+  static constexpr bool kCanFail = true;
+  static ArrayRef<int64_t> get(KernelRuntimeContext& ctx, EValue& value) {
+    return int_list(ctx, value);
+  }
+};
+
+template <>
+struct Unbox<ArrayRef<Tensor>> : UnboxTag<Tag::ListTensor> {
+  static constexpr bool kCanFail = true;
+  static ArrayRef<Tensor> get(KernelRuntimeContext& ctx, EValue& value) {
+    return tensor_list(ctx, value);
+  }
+};
+
+template <>
+struct Unbox<ArrayRef<std::optional<Tensor>>> : UnboxTag<Tag::ListOptionalTensor> {
+  static constexpr bool kCanFail = true;
+  static ArrayRef<std::optional<Tensor>> get(KernelRuntimeContext& ctx, EValue& value) {
+    return optional_tensor_list(ctx, value);
+  }
+};
+
+template <class T>
+struct Unbox<std::optional<T>> {
+  static constexpr TagSet kTags = Unbox<T>::kTags | kNoneTag;
+  static constexpr bool kCanFail = Unbox<T>::kCanFail;
+  static std::optional<T> get(KernelRuntimeContext& ctx, EValue& value) {
+    return value.tag == Tag::None ? std::optional<T>()
+                                  : std::optional<T>(Unbox<T>::get(ctx, value));
+  }
+};
+
+template <class T>
+using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
+
+/// The tag sets of an argument list, one table per signature in the image.
+template <class... Args>
+struct ExpectedTags {
+  static constexpr TagSet kTable[] = {Unbox<Bare<Args>>::kTags...};
+};
+
+template <auto kFn>
+struct Boxed;
+
+template <class Return, class... Args, Return (*kFn)(KernelRuntimeContext&, Args...)>
+struct Boxed<kFn> {
+  static void call(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+    if (check_arguments(ctx, stack, ExpectedTags<Args...>::kTable, sizeof...(Args))) {
+      unpack(ctx, stack.data(), std::index_sequence_for<Args...>());
+    }
+  }
+
+ private:
+  template <size_t... kIndex>
+  static void unpack(KernelRuntimeContext& ctx, EValue** stack, std::index_sequence<kIndex...>) {
+    invoke(ctx, Unbox<Bare<Args>>::get(ctx, *stack[kIndex])...);
+  }
+
+  template <class... Unboxed>
+  static void invoke(KernelRuntimeContext& ctx, Unboxed&&... args) {
+    if ((Unbox<Bare<Args>>::kCanFail || ...) && ctx.failure_state() != Error::Ok) {
+      return;
+    }
+    kFn(ctx, std::forward<Unboxed>(args)...);
+  }
+};
+
+} // namespace internal
+
+/**
+ * The registry's form of a kernel with a typed signature
+ * `R kernel(KernelRuntimeContext&, args...)`: takes the arguments from the
+ * values of a kernel call, in the schema's order, out arguments included. What
+ * a corrupted program may hold instead fails the context; nothing aborts.
+ */
+template <auto kFn>
+constexpr auto boxed = &internal::Boxed<kFn>::call;
+
+} // namespace native
+} // namespace executor
+} // namespace torch

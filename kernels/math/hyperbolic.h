@@ -1,0 +1,18 @@
+#pragma once
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace math {
+
+/// tanh(x) for every float, at most 2 ulp from the exact value.
+float tanh(float x);
+
+/// 1 / (1 + e^-x) for every float, at most 3 ulp from the exact value; 0 where
+/// the result would be less than the smallest normal number.
+float sigmoid(float x);
+
+} // namespace math
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/util/arithmetic.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+/**
+ * Linear layer: out[m][n] = bias[n] + sum over k of in[m][k] * weight[n][k].
+ * Contiguous row-major arrays; `bias` may be null.
+ */
+void linear(
+    const float* in,
+    const float* weight,
+    const float* bias,
+    float* out,
+    size_t rows,
+    size_t in_features,
+    size_t out_features);
+
+/// As above for integers, which wrap.
+template <class T>
+void linear(
+    const T* in,
+    const T* weight,
+    const T* bias,
+    T* out,
+    size_t rows,
+    size_t in_features,
+    size_t out_features) {
+  using Sum = ArithmeticType<T>;
+  for (; rows > 0; --rows, in += in_features) {
+    const T* w = weight;
+    for (size_t n = 0; n < out_features; ++n) {
+      Sum sum = bias == nullptr ? Sum(0) : static_cast<Sum>(bias[n]);
+      for (size_t k = 0; k < in_features; ++k) {
+        sum += static_cast<Sum>(in[k]) * static_cast<Sum>(*w++);
+      }
+      *out++ = static_cast<T>(sum);
+    }
+  }
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

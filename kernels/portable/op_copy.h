@@ -1,0 +1,269 @@
+#pragma once
+
+#include <cstring>
+#include <optional>
+
+#include "kernels/util/dtypes.h"
+#include "kernels/util/elementwise.h"
+#include "kernels/util/loop_nest.h"
+#include "kernels/util/strided_copy.h"
+
+/**
+ * Operators that only move elements: their size matters, their dtype does not.
+ * All but the dim-order operators take contiguous tensors.
+ */
+namespace torch {
+namespace executor {
+namespace native {
+
+/// Copies all elements in memory order; nothing if they are there already.
+/// Fails the context if the tensors differ in dtype or number of elements.
+void copy_elements(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out);
+
+/**
+ * Writes self with its dims in the order `dims`; contiguous.
+ *
+ * @param[in] dims A permutation of the dims, none negative.
+ */
+void permute(KernelRuntimeContext& ctx, const Tensor& self, const int32_t* dims, Tensor& out);
+
+/// The shape `dims` of a permutation puts self in; fails the context
+/// (InvalidArgument) and returns false if it is none.
+bool permutation(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& dims,
+    int32_t* order,
+    Shape& out_sizes);
+
+template <class S>
+Tensor& permute_copy_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> dims,
+    Tensor& out) {
+  int32_t order[kMaxDims];
+  Shape out_sizes;
+  if (check_contiguous<S>(ctx, self, out) && permutation(ctx, self, dims, order, out_sizes) &&
+      shape_out<S>(ctx, out, out_sizes)) {
+    permute(ctx, self, order, out);
+  }
+  return out;
+}
+
+template <class S>
+Tensor& transpose_copy_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t dim0,
+    int64_t dim1,
+    Tensor& out) {
+  const int32_t first = normalize_dim(ctx, dim0, self.dim());
+  const int32_t second = normalize_dim(ctx, dim1, self.dim());
+  if (first < 0 || second < 0 || !check_contiguous<S>(ctx, self, out)) {
+    return out;
+  }
+  int32_t order[kMaxDims];
+  Shape out_sizes;
+  const auto sizes = self.sizes();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int32_t dim = static_cast<int32_t>(i);
+    order[i] = dim == first ? second : dim == second ? first : dim;
+    out_sizes.append(sizes[order[i]]);
+  }
+  if (shape_out<S>(ctx, out, out_sizes)) {
+    permute(ctx, self, order, out);
+  }
+  return out;
+}
+
+template <class S>
+Tensor&
+view_copy_out(KernelRuntimeContext& ctx, const Tensor& self, ArrayRef<int64_t> size, Tensor& out) {
+  if (!check_contiguous<S>(ctx, self, out)) {
+    return out;
+  }
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape out_sizes;
+    if (!infer_view(ctx, self, size, out_sizes) || !resize_out(ctx, out, out_sizes)) {
+      return out;
+    }
+  }
+  copy_elements(ctx, self, out);
+  return out;
+}
+
+template <class S>
+Tensor&
+unsqueeze_copy_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, Tensor& out) {
+  const int32_t index = normalize_dim(ctx, dim, self.dim() + 1);
+  if (index < 0 || !check_contiguous<S>(ctx, self, out)) {
+    return out;
+  }
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape out_sizes;
+    const auto sizes = self.sizes();
+    for (size_t i = 0; i <= sizes.size(); ++i) {
+      if (static_cast<int32_t>(i) == index) {
+        out_sizes.append(1);
+      }
+      if (i < sizes.size()) {
+        out_sizes.append(sizes[i]);
+      }
+    }
+    if (!resize_out(ctx, out, out_sizes)) {
+      return out;
+    }
+  }
+  copy_elements(ctx, self, out);
+  return out;
+}
+
+/// Removes those of the dims `dims` that have size 1.
+template <class S>
+Tensor& squeeze_copy_dims_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> dims,
+    Tensor& out) {
+  uint32_t squeezed = 0;
+  for (const int64_t dim : dims) {
+    const int32_t index = normalize_dim(ctx, dim, self.dim());
+    if (index < 0) {
+      return out;
+    }
+    squeezed |= 1u << index;
+  }
+  if (!check_contiguous<S>(ctx, self, out)) {
+    return out;
+  }
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape out_sizes;
+    const auto sizes = self.sizes();
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (((squeezed >> i) & 1u) == 0 || sizes[i] != 1) {
+        out_sizes.append(sizes[i]);
+      }
+    }
+    if (!resize_out(ctx, out, out_sizes)) {
+      return out;
+    }
+  }
+  copy_elements(ctx, self, out);
+  return out;
+}
+
+template <class S>
+Tensor&
+squeeze_copy_dim_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, Tensor& out) {
+  return squeeze_copy_dims_out<S>(ctx, self, ArrayRef<int64_t>(&dim, 1), out);
+}
+
+template <class S>
+Tensor& expand_copy_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> size,
+    bool /*implicit*/,
+    Tensor& out) {
+  const auto sizes = self.sizes();
+  KERNEL_CHECK(
+      ctx,
+      size.size() >= sizes.size() && size.size() <= kMaxDims,
+      InvalidArgument,
+      out,
+      "size has fewer elements than self has dims");
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape out_sizes;
+    const size_t added = size.size() - sizes.size();
+    for (size_t i = 0; i < size.size(); ++i) {
+      const bool keep = size[i] == -1 && i >= added;
+      out_sizes.append(keep ? sizes[i - added] : static_cast<SizesType>(size[i]));
+    }
+    if (!resize_out(ctx, out, out_sizes)) {
+      return out;
+    }
+  }
+  const Tensor* const inputs[] = {&self};
+  LoopNest nest;
+  if (same_dtype_or_fail(ctx, self, out) && nest.init(ctx, out, inputs, 1)) {
+    copy_nest(
+        nest,
+        self.const_data_ptr(),
+        out.mutable_data_ptr(),
+        static_cast<size_t>(out.element_size()));
+  }
+  return out;
+}
+
+/// Copies self to out in out's dim order, converting its dtype.
+template <class S>
+Tensor& convert_copy(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  if (!shape_like<S>(ctx, out, self)) {
+    return out;
+  }
+  if constexpr (!S::has(Variant::DimOrder) && !S::has(Variant::MixedDtypes)) {
+    copy_elements(ctx, self, out);
+  } else {
+    const Tensor* const inputs[] = {&self};
+    LoopNest nest;
+    if (!nest.init(ctx, out, inputs, 1)) {
+      return out;
+    }
+    if (self.scalar_type() == out.scalar_type()) {
+      copy_nest(
+          nest,
+          self.const_data_ptr(),
+          out.mutable_data_ptr(),
+          static_cast<size_t>(out.element_size()));
+      return out;
+    }
+    if constexpr (S::has(Variant::MixedDtypes)) {
+      dispatch<AllTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        do {
+          if (!load_elements<S>(
+                  self.scalar_type(),
+                  self.const_data_ptr(),
+                  nest.offset(0),
+                  nest.stride(0),
+                  out.mutable_data_ptr<T>() + nest.out_offset(),
+                  nest.size())) {
+            return unsupported_dtype(ctx, self.scalar_type());
+          }
+        } while (nest.next());
+      });
+    } else {
+      unsupported_dtype(ctx, out.scalar_type());
+    }
+  }
+  return out;
+}
+
+template <class S>
+Tensor& clone_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<executorch::aten::MemoryFormat> /*memory_format*/,
+    Tensor& out) {
+  if (same_dtype_or_fail(ctx, self, out)) {
+    convert_copy<S>(ctx, self, out);
+  }
+  return out;
+}
+
+/// dim_order_ops::_clone_dim_order.out and _to_dim_order_copy.out: the export
+/// has given out its dim order and dtype.
+template <class S>
+Tensor& to_dim_order_copy_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    bool /*non_blocking*/,
+    std::optional<ArrayRef<int64_t>> /*dim_order*/,
+    Tensor& out) {
+  return convert_copy<S>(ctx, self, out);
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+
+#include "kernels/portable/gemm.h"
+#include "kernels/util/dtypes.h"
+#include "kernels/util/shape.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+/**
+ * aten::linear.out. Weight layout [out_features, in_features], as PyTorch
+ * stores it: each row is read once, in order.
+ */
+template <class S>
+Tensor& linear_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& weight,
+    const std::optional<Tensor>& bias,
+    Tensor& out) {
+  const auto in_sizes = input.sizes();
+  const auto weight_sizes = weight.sizes();
+  KERNEL_CHECK(
+      ctx,
+      in_sizes.size() >= 1 && weight_sizes.size() == 2 &&
+          in_sizes[in_sizes.size() - 1] == weight_sizes[1],
+      InvalidArgument,
+      out,
+      "weight is not [out_features, input's last size]");
+  KERNEL_CHECK(
+      ctx,
+      !bias.has_value() ||
+          (bias->scalar_type() == input.scalar_type() && bias->dim() == 1 &&
+           bias->numel() == weight_sizes[0]),
+      InvalidArgument,
+      out,
+      "bias is not [out_features] of input's dtype");
+  if (!same_dtype_or_fail(ctx, input, weight) || !same_dtype_or_fail(ctx, input, out) ||
+      !check_contiguous<S>(ctx, input, weight, out)) {
+    return out;
+  }
+  Shape shape;
+  size_t rows = 1;
+  for (size_t i = 0; i + 1 < in_sizes.size(); ++i) {
+    rows *= static_cast<size_t>(in_sizes[i]);
+    shape.append(in_sizes[i]);
+  }
+  shape.append(weight_sizes[0]);
+  if (!shape_out<S>(ctx, out, shape)) {
+    return out;
+  }
+  dispatch<RealTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    linear(
+        input.const_data_ptr<T>(),
+        weight.const_data_ptr<T>(),
+        bias.has_value() ? bias->const_data_ptr<T>() : nullptr,
+        out.mutable_data_ptr<T>(),
+        rows,
+        static_cast<size_t>(weight_sizes[1]),
+        static_cast<size_t>(weight_sizes[0]));
+  });
+  return out;
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,65 @@
+#include "kernels/portable/op_pool.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+bool check_pool(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& kernel_size,
+    const ArrayRef<int64_t>& stride,
+    const ArrayRef<int64_t>& padding,
+    const ArrayRef<int64_t>& dilation,
+    bool ceil_mode,
+    Window& height,
+    Window& width,
+    Shape& out_sizes,
+    int32_t& planes) {
+  const auto sizes = self.sizes();
+  const size_t dims = sizes.size();
+  KERNEL_CHECK(
+      ctx,
+      dims == 3 || dims == 4,
+      InvalidArgument,
+      false,
+      "self has %zu dims; pooling takes 3 or 4",
+      dims);
+  KERNEL_CHECK(
+      ctx,
+      kernel_size.size() == 1 || kernel_size.size() == 2,
+      InvalidArgument,
+      false,
+      "kernel_size does not have one or two elements");
+  if (!in_range(ctx, kernel_size, 1, 0x7fff)) {
+    return false;
+  }
+  height.in = sizes[dims - 2];
+  width.in = sizes[dims - 1];
+  height.kernel = static_cast<int32_t>(kernel_size[0]);
+  width.kernel = static_cast<int32_t>(kernel_size[kernel_size.size() - 1]);
+  if (!height.set(ctx, stride, padding, dilation, 0, ceil_mode) ||
+      !width.set(ctx, stride, padding, dilation, 1, ceil_mode)) {
+    return false;
+  }
+  KERNEL_CHECK(
+      ctx,
+      2 * height.padding <= height.kernel && 2 * width.padding <= width.kernel,
+      InvalidArgument,
+      false,
+      "padding is more than half of kernel_size");
+  KERNEL_CHECK(
+      ctx, height.in > 0 && width.in > 0, InvalidArgument, false, "self has an empty plane");
+  planes = 1;
+  for (size_t i = 0; i + 2 < dims; ++i) {
+    planes *= sizes[i];
+    out_sizes.append(sizes[i]);
+  }
+  out_sizes.append(height.out);
+  out_sizes.append(width.out);
+  return true;
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

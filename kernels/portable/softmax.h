@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+
+namespace torch {
+namespace executor {
+namespace native {
+
+/**
+ * Softmax over the middle dim of a contiguous [outer, size, inner] array:
+ * e^(x - max) / sum(e^(x - max)).
+ */
+void softmax(const float* in, float* out, size_t outer, size_t size, size_t inner);
+
+} // namespace native
+} // namespace executor
+} // namespace torch

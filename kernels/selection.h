@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+
+#include <executorch/runtime/core/exec_aten/exec_aten.h>
+
+namespace torch {
+namespace executor {
+namespace native {
+
+using executorch::aten::ScalarType;
+
+/**
+ * What a kernel has to cope with beyond contiguous tensors of one dtype, equal
+ * and static shapes, and default scalar arguments. tools/registry derives the
+ * bits from a program's call sites; tools/registry/variants.py has the same
+ * names and values, and says when each is set.
+ */
+enum class Variant : uint32_t {
+  /// Operands of one call differ in shape.
+  Broadcast = 1u << 0,
+  /// Tensors of one call differ in dtype.
+  MixedDtypes = 1u << 1,
+  /// A tensor has a dim order other than 0, 1, 2, ...
+  DimOrder = 1u << 2,
+  /// A tensor's shape is only known at run time.
+  DynamicShape = 1u << 3,
+  /// `alpha` or `beta` is not 1.
+  Alpha = 1u << 4,
+  /// Something reads the operator's second output.
+  Indices = 1u << 5,
+};
+
+/**
+ * The dtypes and variants that one program needs of one operator. A kernel is
+ * a template on its Selection and leaves the rest out of the image.
+ *
+ * @tparam kDtypes Bit i stands for the ScalarType of value i.
+ * @tparam kVariants Or of Variant values.
+ */
+template <uint64_t kDtypes, uint32_t kVariants = ~uint32_t{0}>
+struct Selection {
+  static constexpr bool has(ScalarType dtype) {
+    return (kDtypes >> static_cast<unsigned>(dtype)) & 1u;
+  }
+  static constexpr bool has(Variant variant) {
+    return (kVariants & static_cast<uint32_t>(variant)) != 0;
+  }
+};
+
+/// Every dtype and every variant: for tools that run any program.
+using SelectAll = Selection<~uint64_t{0}>;
+
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,136 @@
+#include "kernels/util/checks.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+bool same_sizes(ArrayRef<SizesType> a, ArrayRef<SizesType> b) {
+  if (a.size() != b.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool is_contiguous(const Tensor& tensor) {
+  const auto order = tensor.dim_order();
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order[i] != i) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool same_dim_order(const Tensor& a, const Tensor& b) {
+  const auto a_order = a.dim_order();
+  const auto b_order = b.dim_order();
+  if (a_order.size() != b_order.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < a_order.size(); ++i) {
+    if (a_order[i] != b_order[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int32_t normalize_dim(KernelRuntimeContext& ctx, int64_t dim, int32_t dims) {
+  const int32_t range = dims == 0 ? 1 : dims;
+  KERNEL_CHECK(
+      ctx,
+      dim >= -range && dim < range,
+      InvalidArgument,
+      -1,
+      "dim %d is outside [%d, %d]",
+      static_cast<int>(dim),
+      static_cast<int>(-range),
+      static_cast<int>(range - 1));
+  const int32_t index = static_cast<int32_t>(dim);
+  return index < 0 ? index + range : index;
+}
+
+bool in_range(
+    KernelRuntimeContext& ctx,
+    const ArrayRef<int64_t>& values,
+    int32_t low,
+    int32_t high) {
+  for (const int64_t value : values) {
+    KERNEL_CHECK(
+        ctx,
+        value >= low && value <= high,
+        InvalidArgument,
+        false,
+        "A parameter is outside [%d, %d]",
+        static_cast<int>(low),
+        static_cast<int>(high));
+  }
+  return true;
+}
+
+bool compare_out(KernelRuntimeContext& ctx, const Tensor& out, ArrayRef<SizesType> sizes) {
+  KERNEL_CHECK(
+      ctx,
+      same_sizes(out.sizes(), sizes),
+      InvalidArgument,
+      false,
+      "out does not have the shape of the result");
+  return true;
+}
+
+bool resize_out(KernelRuntimeContext& ctx, const Tensor& out, ArrayRef<SizesType> sizes) {
+  KERNEL_CHECK(
+      ctx,
+      executorch::runtime::resize_tensor(out, sizes) == Error::Ok,
+      InvalidArgument,
+      false,
+      "out cannot take the shape of the result");
+  return true;
+}
+
+bool same_numel_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b) {
+  KERNEL_CHECK(
+      ctx,
+      a.numel() == b.numel(),
+      InvalidArgument,
+      false,
+      "out does not have the shape of the result");
+  return true;
+}
+
+void unsupported_dtype(KernelRuntimeContext& ctx, ScalarType dtype) {
+  ET_LOG(Error, "dtype %d is not supported here, or not linked in", static_cast<int>(dtype));
+  static_cast<void>(dtype);
+  ctx.fail(Error::NotSupported);
+}
+
+bool contiguous_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor) {
+  KERNEL_CHECK(
+      ctx,
+      is_contiguous(tensor),
+      NotSupported,
+      false,
+      "The operator takes contiguous tensors only");
+  return true;
+}
+
+bool same_dtype_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b) {
+  KERNEL_CHECK(
+      ctx,
+      a.scalar_type() == b.scalar_type(),
+      InvalidType,
+      false,
+      "dtypes %d and %d of one call differ",
+      static_cast<int>(a.scalar_type()),
+      static_cast<int>(b.scalar_type()));
+  return true;
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

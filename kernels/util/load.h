@@ -1,0 +1,55 @@
+#pragma once
+
+/**
+ * Loads of four neighbouring floats into registers by one instruction, which
+ * the compiler does not form by itself; on a Cortex-M4 the inner loop of
+ * linear() takes 1.5 instead of 2.9 instructions per multiply-accumulate.
+ */
+namespace torch {
+namespace executor {
+namespace native {
+
+#if defined(__ARM_FP) && defined(__thumb__)
+
+#define TORCH_FUSION_LOAD4(name, r0, r1, r2, r3)                 \
+  inline __attribute__((always_inline)) void name(               \
+      const float*& p, float& a, float& b, float& c, float& d) { \
+    register float f0 __asm__(r0);                               \
+    register float f1 __asm__(r1);                               \
+    register float f2 __asm__(r2);                               \
+    register float f3 __asm__(r3);                               \
+    __asm__("vldmia %0!, {" r0 "-" r3 "}"                        \
+            : "+r"(p), "=t"(f0), "=t"(f1), "=t"(f2), "=t"(f3)    \
+            : "m"(*reinterpret_cast<const float(*)[4]>(p)));     \
+    a = f0;                                                      \
+    b = f1;                                                      \
+    c = f2;                                                      \
+    d = f3;                                                      \
+  }
+
+/// Loads p[0..3] and advances p by 4. The two differ in the registers that they
+/// use, so that the values of one stay where they are while the other loads.
+TORCH_FUSION_LOAD4(load4_inputs, "s0", "s1", "s2", "s3")
+TORCH_FUSION_LOAD4(load4_weights, "s4", "s5", "s6", "s7")
+
+#undef TORCH_FUSION_LOAD4
+
+#else
+
+inline void load4_inputs(const float*& p, float& a, float& b, float& c, float& d) {
+  a = p[0];
+  b = p[1];
+  c = p[2];
+  d = p[3];
+  p += 4;
+}
+
+inline void load4_weights(const float*& p, float& a, float& b, float& c, float& d) {
+  load4_inputs(p, a, b, c, d);
+}
+
+#endif
+
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <executorch/runtime/core/exec_aten/exec_aten.h>
+
+#include "kernels/util/dtypes.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+using executorch::aten::Scalar;
+
+/// A Scalar of any kind as a float: one conversion, no double arithmetic.
+float scalar_to_float(const Scalar& scalar);
+
+/// A Scalar of any kind as an integer, truncated toward zero.
+int64_t scalar_to_int(const Scalar& scalar);
+
+/// A Scalar as an element of type T.
+template <class T>
+T scalar_to(const Scalar& scalar) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(scalar_to_float(scalar));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return scalar.isFloatingPoint() ? scalar_to_float(scalar) != 0.0f : scalar_to_int(scalar) != 0;
+  } else {
+    return static_cast<T>(scalar_to_int(scalar));
+  }
+}
+
+/// The dtype that a Scalar has as an operand: Long, Bool, or the default dtype
+/// Float. It takes part in type promotion as a zero-dim tensor does.
+ScalarType scalar_dtype(const Scalar& scalar);
+
+} // namespace native
+} // namespace executor
+} // namespace torch

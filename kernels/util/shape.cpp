@@ -1,0 +1,64 @@
+#include "kernels/util/shape.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+Split split_at(ArrayRef<SizesType> sizes, size_t dim) {
+  Split split{1, 1, 1};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    (i < dim ? split.outer : i == dim ? split.size : split.inner) *= static_cast<size_t>(sizes[i]);
+  }
+  return split;
+}
+
+bool infer_view(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& size,
+    Shape& out_sizes) {
+  KERNEL_CHECK(
+      ctx,
+      size.size() <= kMaxDims,
+      InvalidArgument,
+      false,
+      "size has more than %zu elements",
+      kMaxDims);
+  const int64_t numel = self.numel();
+  int64_t known = 1;
+  size_t inferred = kMaxDims;
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (size[i] == -1 && inferred == kMaxDims) {
+      inferred = i;
+      out_sizes.append(0);
+      continue;
+    }
+    KERNEL_CHECK(
+        ctx,
+        size[i] >= 0 && size[i] <= INT32_MAX,
+        InvalidArgument,
+        false,
+        "size has a negative element");
+    out_sizes.append(static_cast<SizesType>(size[i]));
+    known *= size[i];
+    KERNEL_CHECK(
+        ctx, known <= INT32_MAX, InvalidArgument, false, "size has more elements than self");
+  }
+  if (inferred < kMaxDims) {
+    KERNEL_CHECK(
+        ctx,
+        known > 0 && numel % known == 0,
+        InvalidArgument,
+        false,
+        "self's elements do not fill size");
+    out_sizes.sizes[inferred] = static_cast<SizesType>(numel / known);
+    known = numel;
+  }
+  KERNEL_CHECK(
+      ctx, known == numel, InvalidArgument, false, "size does not hold as many elements as self");
+  return true;
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/util/checks.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+/// A contiguous tensor seen as [outer, size, inner] around one of its dims.
+struct Split {
+  size_t outer;
+  size_t size;
+  size_t inner;
+};
+
+/// Splits a shape at a dim; a zero-dim shape is [1, 1, 1].
+Split split_at(ArrayRef<SizesType> sizes, size_t dim);
+
+/// A shape under construction.
+struct Shape {
+  SizesType sizes[kMaxDims];
+  size_t dims = 0;
+
+  Shape() = default;
+  explicit Shape(ArrayRef<SizesType> from) {
+    for (const SizesType size : from) {
+      append(size);
+    }
+  }
+  operator ArrayRef<SizesType>() const {
+    return ArrayRef<SizesType>(sizes, dims);
+  }
+  /// Appends a size; ignored beyond kMaxDims, as no tensor has that many.
+  void append(SizesType size) {
+    if (dims < kMaxDims) {
+      sizes[dims++] = size;
+    }
+  }
+};
+
+/**
+ * The shape `size` of a view of self, with one -1 replaced by what makes it hold
+ * self's elements.
+ *
+ * @returns false after failing the context (InvalidArgument) if there is none.
+ */
+bool infer_view(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& size,
+    Shape& out_sizes);
+
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,52 @@
+"""Writes the table of the kernels that programs use: exactly their operators, dtypes and variants."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from tools.program import ProgramError, read
+from tools.registry.calls import operator_uses
+from tools.registry.catalog import read_catalog
+from tools.registry.registry import (
+    UnsupportedError,
+    operators_yaml,
+    origins_of,
+    registry_source,
+    select,
+    select_all,
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parses the command line, writes the registry, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="registry", description=__doc__)
+    parser.add_argument("--program", type=Path, action="append", default=[], help="a program (.pte); repeatable")
+    parser.add_argument("--manifest", type=Path, action="append", default=[], help="a program's manifest (.json)")
+    parser.add_argument("--all", action="store_true", help="every kernel with every dtype")
+    parser.add_argument("--output", type=Path, required=True, help="where the C++ source goes")
+    parser.add_argument("--operators", type=Path, required=True, help="where the list of operators (.yaml) goes")
+    options = parser.parse_args(arguments)
+    if options.all == bool(options.program):
+        parser.error("give either --all or --program")
+
+    catalog = read_catalog()
+    try:
+        if options.all:
+            selected = select_all(catalog)
+        else:
+            programs = [operator_uses(read(path)) for path in options.program]
+            manifests = [json.loads(path.read_text()) for path in options.manifest]
+            selected = select(programs, catalog, origins_of(manifests))
+    except (UnsupportedError, ProgramError, OSError) as error:
+        print(f"registry: {error}", file=sys.stderr)
+        return 1
+    options.output.write_text(registry_source(selected))
+    options.operators.write_text(operators_yaml(selected))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

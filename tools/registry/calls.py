@@ -1,0 +1,153 @@
+"""The operators of programs and what each call hands them.
+
+Works on the tables that tools/program reads; only field names of the schema matter here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+# Names of executorch::aten::ScalarType by value (runtime/core/portable_type/scalar_type.h).
+SCALAR_TYPES = {
+    0: "Byte",
+    1: "Char",
+    2: "Short",
+    3: "Int",
+    4: "Long",
+    5: "Half",
+    6: "Float",
+    7: "Double",
+    11: "Bool",
+    15: "BFloat16",
+    27: "UInt16",
+    28: "UInt32",
+    29: "UInt64",
+}
+
+
+@dataclass(frozen=True)
+class TensorUse:
+    """A tensor as an argument: what kernel selection depends on."""
+
+    dtype: str
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...]
+    is_dynamic: bool
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the dims lie in memory in their own order."""
+        return self.dim_order == tuple(range(len(self.sizes)))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call.
+
+    Attributes:
+      arguments: per argument its tensors (none, one, or a list's) and the constant it holds, if it is a number.
+      is_read: per argument whether another instruction, or the program's caller, uses its value.
+    """
+
+    arguments: tuple[tuple[TensorUse, ...], ...]
+    constants: tuple[float | int | bool | None, ...]
+    is_read: tuple[bool, ...]
+
+
+@dataclass
+class OperatorUse:
+    """An operator of a program with its calls."""
+
+    name: str
+    calls: list[Call] = field(default_factory=list)
+
+
+def operator_name(name: str, overload: str | None) -> str:
+    """The name that the registry knows an operator by, e.g. aten::add.out."""
+    return f"{name}.{overload}" if overload else name
+
+
+def operator_uses(program: Any) -> list[OperatorUse]:
+    """The operators of a program's methods, in the order of their tables, each with its calls."""
+    uses: dict[str, OperatorUse] = {}
+    for plan in program.execution_plan or []:
+        names = [operator_name(operator.name, operator.overload) for operator in plan.operators or []]
+        for name in names:
+            uses.setdefault(name, OperatorUse(name))
+        readers = _readers(plan)
+        for chain in plan.chains or []:
+            for instruction in chain.instructions or []:
+                call = instruction.instr_args
+                if type(call).__name__ == "KernelCall":
+                    uses[names[call.op_index]].calls.append(_call(plan, list(call.args or []), readers))
+    return list(uses.values())
+
+
+def _call(plan: Any, arguments: list[int], readers: list[int]) -> Call:
+    # The exporter appends the result: the out argument once more, or a list of the out arguments.
+    result = arguments[-1:]
+    if result and type(plan.values[result[0]].val).__name__ == "TensorList":
+        result = list(plan.values[result[0]].val.items or [])
+    if result and set(result) <= set(arguments[:-1]):
+        arguments = arguments[:-1]
+    else:
+        result = []
+    own = arguments + result
+    return Call(
+        arguments=tuple(tuple(_tensors(plan, index)) for index in arguments),
+        constants=tuple(_constant(plan.values[index].val) for index in arguments),
+        is_read=tuple(readers[index] > own.count(index) for index in arguments),
+    )
+
+
+def _readers(plan: Any) -> list[int]:
+    """How often each value is an argument, an element of a list, or an output of the method."""
+    counts = [0] * len(plan.values)
+    for index in plan.outputs or []:
+        counts[index] += 1
+    for value in plan.values:
+        if type(value.val).__name__ in ("TensorList", "OptionalTensorList", "IntList"):
+            for item in value.val.items or []:
+                if item >= 0:
+                    counts[item] += 1
+    for chain in plan.chains or []:
+        for instruction in chain.instructions or []:
+            call = instruction.instr_args
+            kind = type(call).__name__
+            if kind in ("KernelCall", "DelegateCall"):
+                for index in call.args or []:
+                    counts[index] += 1
+            elif kind == "MoveCall":
+                counts[call.move_from] += 1
+    return counts
+
+
+def _tensors(plan: Any, index: int) -> Iterator[TensorUse]:
+    value = plan.values[index].val
+    kind = type(value).__name__
+    if kind == "Tensor":
+        sizes = tuple(value.sizes or ())
+        code = int(value.scalar_type)
+        yield TensorUse(
+            dtype=SCALAR_TYPES.get(code, f"ScalarType {code}"),
+            sizes=sizes,
+            dim_order=tuple(value.dim_order or range(len(sizes))),
+            is_dynamic=int(value.shape_dynamism) != 0,
+        )
+    elif kind in ("TensorList", "OptionalTensorList"):
+        for item in value.items or []:
+            if item >= 0:
+                yield from _tensors(plan, item)
+
+
+def _constant(value: Any) -> float | int | bool | None:
+    kind = type(value).__name__
+    if kind == "Int":
+        return int(value.int_val)
+    if kind == "Double":
+        return float(value.double_val)
+    if kind == "Bool":
+        return bool(value.bool_val)
+    return None

@@ -1,0 +1,67 @@
+"""The kernels there are: kernels/*/operators.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.registry.calls import SCALAR_TYPES
+
+KERNELS = Path(__file__).absolute().parents[2] / "kernels"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel as operators.yaml describes it.
+
+    Attributes:
+      operator: e.g. aten::add.out.
+      function: C++ name of the kernel: a template on its Selection, or a boxed function.
+      header: where it is declared, from the repository's root.
+      dtypes: the dtypes its tensors may have, by ScalarType's names.
+      variants: names of those variants that it handles and could be left out; in lower case.
+      is_boxed: whether it takes its arguments boxed, as the registry calls it, and is no template.
+      fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
+      factors: positions of Scalars for which 1 means that they need no code.
+      index_outputs: positions of outputs that need no code unless they are read.
+    """
+
+    operator: str
+    function: str
+    header: str
+    dtypes: tuple[str, ...]
+    variants: tuple[str, ...]
+    is_boxed: bool
+    fixed_dtypes: dict[int, tuple[str, ...]]
+    factors: tuple[int, ...]
+    index_outputs: tuple[int, ...]
+
+
+def read_catalog(folder: Path = KERNELS) -> dict[str, Kernel]:
+    """All kernels by operator, in the order of the files' names and of the entries in them."""
+    kernels: dict[str, Kernel] = {}
+    for path in sorted(folder.glob("*/operators.yaml")):
+        for entry in yaml.safe_load(path.read_text()):
+            kernel = _kernel(entry)
+            if kernel.operator in kernels:
+                raise ValueError(f"{path}: {kernel.operator} has a kernel already")
+            kernels[kernel.operator] = kernel
+    return kernels
+
+
+def _kernel(entry: dict[str, Any]) -> Kernel:
+    dtypes = entry.get("dtypes", "any")
+    return Kernel(
+        operator=entry["op"],
+        function=entry["kernel"],
+        header=entry["header"],
+        dtypes=tuple(SCALAR_TYPES.values()) if dtypes == "any" else tuple(dtypes),
+        variants=tuple(entry.get("variants", ())),
+        is_boxed=bool(entry.get("boxed", False)),
+        fixed_dtypes={index: tuple(types) for index, types in entry.get("fixed_dtypes", {}).items()},
+        factors=tuple(entry.get("factors", ())),
+        index_outputs=tuple(entry.get("index_outputs", ())),
+    )

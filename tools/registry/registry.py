@@ -1,0 +1,203 @@
+"""Selects the kernels that programs use and writes the table that the runtime looks them up in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tools.registry.calls import SCALAR_TYPES, OperatorUse
+from tools.registry.catalog import Kernel
+from tools.registry.variants import REFUSED_UNLESS_LISTED, Variant, needed_variants
+
+_VALUES = {name: value for value, name in SCALAR_TYPES.items()}
+
+
+class UnsupportedError(Exception):
+    """A program needs what no kernel does; the message is for the user."""
+
+
+@dataclass
+class Selected:
+    """A kernel with what is used of it; None stands for all."""
+
+    kernel: Kernel
+    dtypes: set[str] | None
+    variants: Variant | None
+    calls: int = 0
+
+
+def select_all(catalog: dict[str, Kernel]) -> list[Selected]:
+    """Every kernel with every dtype and variant."""
+    return [Selected(kernel, None, None) for kernel in catalog.values()]
+
+
+def select(
+    programs: Iterable[Sequence[OperatorUse]],
+    catalog: dict[str, Kernel],
+    origins: dict[str, list[str]],
+) -> list[Selected]:
+    """The kernels of programs: the union of their dtypes and variants, operators in the first program's order.
+
+    Args:
+      origins: places in the user's model by operator, from the manifests.
+
+    Raises:
+      UnsupportedError: names every operator that has no kernel, or none for its dtypes or variants.
+    """
+    selected: dict[str, Selected] = {}
+    errors: list[str] = []
+    for uses in programs:
+        for use in uses:
+            kernel = catalog.get(use.name)
+            if kernel is None:
+                errors.append(_missing(use, catalog, origins))
+                continue
+            entry = selected.setdefault(use.name, Selected(kernel, set(), Variant(0)))
+            assert entry.dtypes is not None and entry.variants is not None
+            problems: list[str] = []
+            for call in use.calls:
+                entry.calls += 1
+                needed = needed_variants(kernel, call)
+                entry.variants |= needed & _listed(kernel)
+                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
+                for position, tensors in enumerate(call.arguments):
+                    allowed = kernel.fixed_dtypes.get(position, kernel.dtypes)
+                    problems += [f"dtype {tensor.dtype}" for tensor in tensors if tensor.dtype not in allowed]
+                    if position not in kernel.fixed_dtypes:
+                        entry.dtypes |= {tensor.dtype for tensor in tensors}
+            if problems and not kernel.is_boxed:
+                errors.append(_unsupported(use, kernel, sorted(set(problems)), origins))
+    if errors:
+        raise UnsupportedError("\n".join([*errors, f"  operators with a kernel: {', '.join(sorted(catalog))}"]))
+    return list(selected.values())
+
+
+def _listed(kernel: Kernel) -> Variant:
+    listed = Variant.DYNAMIC_SHAPE
+    for name in kernel.variants:
+        listed |= Variant[name.upper()]
+    if kernel.factors:
+        listed |= Variant.ALPHA
+    if kernel.index_outputs:
+        listed |= Variant.INDICES
+    return listed
+
+
+def _missing(use: OperatorUse, catalog: dict[str, Kernel], origins: dict[str, list[str]]) -> str:
+    dtypes = sorted({t.dtype for call in use.calls for argument in call.arguments for t in argument})
+    base = use.name.partition(".")[0]
+    near = [name for name in catalog if name.partition(".")[0] == base]
+    near = near or difflib.get_close_matches(use.name, list(catalog), n=3, cutoff=0.8)
+    lines = [
+        f"no kernel for operator {use.name} (dtypes {', '.join(dtypes) or 'none'})",
+        *_places(use.name, origins),
+    ]
+    if near:
+        lines.append(f"  nearest with a kernel: {', '.join(near)}")
+    lines.append("  next step: express that part of the model by others, or add a kernel: kernels/README.md")
+    return "\n".join(lines)
+
+
+def _unsupported(use: OperatorUse, kernel: Kernel, problems: list[str], origins: dict[str, list[str]]) -> str:
+    also = ", ".join(kernel.variants)
+    return "\n".join(
+        [
+            f"the kernel of operator {use.name} does not support {', nor '.join(problems)}",
+            *_places(use.name, origins),
+            f"  supported: dtypes {', '.join(kernel.dtypes)}" + (f"; {also.replace('_', ' ')}" if also else ""),
+            "  next step: convert the tensors there (x.to(torch.float32), x.contiguous()), or extend "
+            f"{kernel.header} and its operators.yaml",
+        ]
+    )
+
+
+def _places(name: str, origins: dict[str, list[str]]) -> list[str]:
+    places = origins.get(name, [])
+    return ["  in the model: " + "; ".join(places)] if places else []
+
+
+def origins_of(manifests: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+    """Places in the user's models by operator."""
+    origins: dict[str, list[str]] = {}
+    for manifest in manifests:
+        for operator in manifest.get("operators", []):
+            name = operator["name"] + (f".{operator['overload']}" if operator.get("overload") else "")
+            known = origins.setdefault(name, [])
+            known += [place for place in operator.get("origin", []) if place not in known]
+    return origins
+
+
+def registry_source(selected: Sequence[Selected]) -> str:
+    """The C++ source of the kernel table."""
+    headers = sorted({entry.kernel.header for entry in selected})
+    lines = [
+        "// Generated by //tools/registry.",
+        '#include "runtime/kernel/static_kernels.h"',
+        "",
+        '#include "kernels/boxed.h"',
+        '#include "kernels/selection.h"',
+        *[f'#include "{header}"' for header in headers],
+        "",
+        "namespace executorch {",
+        "namespace runtime {",
+        "namespace internal {",
+        "",
+    ]
+    if selected:
+        lines += ["namespace {", "constexpr Kernel kKernels[] = {", *map(_entry, selected), "};", "} // namespace", ""]
+    table = "(kKernels)" if selected else ""
+    lines += [
+        "extern const Span<const Kernel> kStaticKernels;",
+        f"const Span<const Kernel> kStaticKernels{table};",
+        "",
+        "} // namespace internal",
+        "} // namespace runtime",
+        "} // namespace executorch",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _entry(entry: Selected) -> str:
+    kernel = entry.kernel
+    if kernel.is_boxed:
+        return f'    Kernel("{kernel.operator}", &{kernel.function}),'
+    comment = ""
+    if entry.dtypes is None or entry.variants is None:
+        selection = "SelectAll"
+    else:
+        mask = sum(1 << _VALUES[dtype] for dtype in entry.dtypes)
+        selection = f"Selection<{mask:#x}, {int(entry.variants):#x}>"
+        words = sorted(entry.dtypes) + [variant.lower() for variant in _names(entry.variants)]
+        comment = f"    // {' '.join(words)}\n"
+    native = "torch::executor::native"
+    return (
+        f"{comment}    Kernel(\n"
+        f'        "{kernel.operator}",\n'
+        f"        {native}::boxed<&{kernel.function}<{native}::{selection}>>),"
+    )
+
+
+def _names(variants: Variant) -> list[str]:
+    return [str(variant.name) for variant in Variant if variant in variants]
+
+
+def operators_yaml(selected: Sequence[Selected]) -> str:
+    """What is in the table, for people and tests."""
+    return yaml.safe_dump(
+        [
+            {
+                "op": entry.kernel.operator,
+                "kernel": entry.kernel.function,
+                "dtypes": sorted(entry.kernel.dtypes if entry.dtypes is None else entry.dtypes),
+                "variants": "all" if entry.variants is None else [name.lower() for name in _names(entry.variants)],
+                "calls": entry.calls,
+            }
+            for entry in selected
+        ],
+        sort_keys=False,
+    )

@@ -1,0 +1,47 @@
+"""When a program needs a variant of a kernel; names and bits are those of `Variant` in kernels/selection.h."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+from tools.registry.calls import Call
+from tools.registry.catalog import Kernel
+
+
+class Variant(IntFlag):
+    """What a call asks of a kernel beyond contiguous tensors of one dtype and shape."""
+
+    BROADCAST = 1 << 0
+    MIXED_DTYPES = 1 << 1
+    DIM_ORDER = 1 << 2
+    DYNAMIC_SHAPE = 1 << 3
+    ALPHA = 1 << 4
+    INDICES = 1 << 5
+
+
+# What a kernel that does not list them refuses at run time, so that the build can say it first.
+REFUSED_UNLESS_LISTED = {
+    Variant.MIXED_DTYPES: "tensors of different dtypes in one call",
+    Variant.DIM_ORDER: "tensors that are not contiguous (a memory format such as channels_last)",
+}
+
+
+def needed_variants(kernel: Kernel, call: Call) -> Variant:
+    """The variants that one call needs of a kernel."""
+    needed = Variant(0)
+    tensors = [tensor for argument in call.arguments for tensor in argument]
+    if len({tensor.sizes for tensor in tensors}) > 1:
+        needed |= Variant.BROADCAST
+    data = [t for i, argument in enumerate(call.arguments) if i not in kernel.fixed_dtypes for t in argument]
+    if len({tensor.dtype for tensor in data}) > 1:
+        needed |= Variant.MIXED_DTYPES
+    if not all(tensor.is_contiguous for tensor in tensors):
+        needed |= Variant.DIM_ORDER
+    if any(tensor.is_dynamic for tensor in tensors):
+        needed |= Variant.DYNAMIC_SHAPE
+    # A factor that the program computes has no constant and may be anything.
+    if any(call.constants[i] != 1 for i in kernel.factors if i < len(call.constants)):
+        needed |= Variant.ALPHA
+    if any(call.is_read[i] for i in kernel.index_outputs if i < len(call.is_read)):
+        needed |= Variant.INDICES
+    return needed
