@@ -1,0 +1,177 @@
+"""./bazelw takes the Bazel it should, and says what to do when it can't, on machines made of stand-in programs."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# What the scripts use of a base system; nothing here fetches or installs.
+BASE = ["awk", "bash", "cat", "df", "dirname", "env", "find", "flock", "grep", "head", "ls", "mkdir", "mv", "perl"]
+BASE += ["readlink", "rm", "sh", "sleep", "tail", "touch", "tr"]
+
+# apt's data on the stand-in machine; the real keyring need not exist there.
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+Program = Callable[[str, str], None]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A directory with the programs of a base system (bin), a home, and a checkout whose path has a space."""
+    for directory in ["bin", "home", "a checkout"]:
+        (tmp_path / directory).mkdir()
+    for name in BASE:
+        found = shutil.which(name, path="/usr/bin:/bin")
+        if found:
+            (tmp_path / "bin" / name).symlink_to(found)
+    script = Path(os.environ["BAZELW_SCRIPT"])
+    for file in [script, script.parent / "toolchains/bazel/install_debian_bazel.sh"]:
+        copy = tmp_path / "a checkout" / file.relative_to(script.parent)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    return tmp_path
+
+
+@pytest.fixture
+def program(machine: Path) -> Program:
+    """Adds a program, given as lines of shell, to the machine."""
+
+    def add(name: str, lines: str) -> None:
+        path = machine / "bin" / name
+        path.unlink(missing_ok=True)
+        path.write_text(f"#!/bin/sh\n{lines}\n")
+        path.chmod(0o755)
+
+    return add
+
+
+@pytest.fixture
+def debian(program: Program) -> None:
+    """Makes the machine a Debian one, without a network."""
+    for name in ["dpkg", "dpkg-deb", "apt-cache", "apt-config"]:
+        program(name, "echo amd64")
+    sources = "http://mirror/debian/ main Debian"
+    program("apt-get", f'case "$*" in *indextargets*) echo "{sources}";; *) echo "E: no route";; esac')
+
+
+def bazelw(machine: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the checkout's bazelw on the machine."""
+    environment = {"PATH": str(machine / "bin"), "HOME": str(machine / "home")} | environment
+    command = [machine / "a checkout" / "bazelw", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("version", ["7.7.0", "7.7.1", "7.10.2", "8.0.0", "8.4.2", "7.7.1- (@non-git)"])
+def test_a_supported_bazel_is_used(machine: Path, program: Program, version: str) -> None:
+    program("bazel", f'[ "$1" = --version ] && echo "bazel {version}" || echo "ran: $*"')
+    result = bazelw(machine, "build", "//a b")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "ran: build //a b\n", "")
+
+
+@pytest.mark.parametrize("version", ["6.5.0", "7.1.0", "7.6.2", "9.0.0", "70.7.1"])
+def test_an_unsupported_bazel_is_refused_by_name(machine: Path, program: Program, version: str) -> None:
+    program("bazel", f'echo "bazel {version}"')
+    result = bazelw(machine, "build")
+    assert result.returncode == 2
+    assert f"bin/bazel is \"bazel {version}\"" in result.stderr
+    assert "bazelisk" in result.stderr
+    assert "BAZELW=debian" in result.stderr
+
+
+def test_a_bazel_that_fails_is_refused_with_what_it_said(machine: Path, program: Program) -> None:
+    program("bazel", "echo 'needs Bazel 7.7.1, which is not installed' >&2; exit 1")
+    result = bazelw(machine, "build")
+    assert result.returncode == 2
+    assert "which is not installed" in result.stderr
+
+
+def test_bazelisk_comes_first_and_needs_no_check(machine: Path, program: Program) -> None:
+    program("bazelisk", 'echo "bazelisk: $*"')
+    program("bazel", 'echo "bazel 5.0.0"')
+    assert bazelw(machine, "info").stdout == "bazelisk: info\n"
+
+
+def test_the_exit_status_is_bazels(machine: Path, program: Program) -> None:
+    program("bazelisk", "exit 3")
+    assert bazelw(machine, "test").returncode == 3
+
+
+def test_system_without_bazel(machine: Path) -> None:
+    result = bazelw(machine, BAZELW="system")
+    assert result.returncode == 2
+    assert "neither bazelisk nor bazel is on the PATH" in result.stderr
+
+
+def test_a_misspelt_choice_is_named(machine: Path) -> None:
+    result = bazelw(machine, BAZELW="debain")
+    assert result.returncode == 2
+    assert '"debain"' in result.stderr
+
+
+def test_off_debian_it_says_how_to_get_bazelisk(machine: Path) -> None:
+    result = bazelw(machine, "build")
+    assert result.returncode == 2
+    assert "not a Debian-family machine" in result.stderr
+    assert "bazelisk" in result.stderr
+
+
+needs_keyring = pytest.mark.skipif(not Path(KEYRING).exists(), reason=f"this machine has no {KEYRING}")
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+def test_without_a_network_it_says_so(machine: Path) -> None:
+    result = bazelw(machine, "build")
+    assert result.returncode == 2
+    assert "could not be downloaded from http://mirror/debian/" in result.stderr
+    assert "network" in result.stderr
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+def test_a_full_disk_is_named_with_what_is_needed(machine: Path, program: Program) -> None:
+    program("df", "echo Avail; echo 17")
+    result = bazelw(machine, "build")
+    assert result.returncode == 2
+    assert "17 MB free" in result.stderr
+    assert "BAZELW_CACHE" in result.stderr
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+def test_what_an_interrupted_installation_left_is_removed(machine: Path) -> None:
+    left = machine / "home/.cache/torch_fusion/bazel-1"
+    (left / "root/usr").mkdir(parents=True)
+    (left / "incomplete").mkdir()
+    bazelw(machine, "build")
+    assert sorted(path.name for path in left.iterdir()) == ["lock"]
+
+
+def test_an_installed_debian_bazel_is_used(machine: Path) -> None:
+    install = machine / "home/.cache/torch_fusion/bazel-1"
+    (install / "root/usr/bin").mkdir(parents=True)
+    (install / "complete").touch()
+    installed = install / "root/usr/bin/bazel"
+    installed.write_text('#!/bin/sh\nfor argument; do last=$argument; done\necho "debian: $last"\n')
+    installed.chmod(0o755)
+    assert bazelw(machine, "version").stdout == "debian: version\n"
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+def test_a_second_bazelw_waits_for_the_first_and_finds_its_work_done(machine: Path) -> None:
+    install = machine / "home/.cache/torch_fusion/bazel-1"
+    (install / "root/usr/bin").mkdir(parents=True)
+    installed = install / "root/usr/bin/bazel"
+    installed.write_text("#!/bin/sh\necho started\n")
+    installed.chmod(0o755)
+    first = f'exec 9>"{install}/lock"; flock 9; echo held; sleep 1; touch "{install}/complete"'
+    with subprocess.Popen(["bash", "-c", first], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        result = bazelw(machine, "build")
+    assert "waiting for another bazelw" in result.stderr
+    assert result.stdout == "started\n"
