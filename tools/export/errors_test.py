@@ -27,7 +27,7 @@ def message(folder: Path, source: str) -> str:
         (_MODEL, "my_model.py: there is no function example_inputs(); a model file must define it."),
         ("def model(:\n", "my_model.py:1: invalid syntax"),
         ("import torch\nimport not_there\n", "my_model.py:2: ModuleNotFoundError: No module named 'not_there'. Is "),
-        ("import torch\ntorch.ones(2) @ torch.ones(3)\n", "my_model.py:2: importing the model file failed: RuntimeError"),
+        ("import torch\ntorch.ones(2) @ torch.ones(3)\n", "my_model.py:2: importing the model file failed: Runtime"),
         (_EXAMPLE + "def model(): return 3\n", "my_model.py:2: model() must return a torch.nn.Module, not int 3."),
         (
             _MODEL.replace(".eval()", "") + _EXAMPLE,
