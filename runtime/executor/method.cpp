@@ -25,18 +25,16 @@ using executorch_flatbuffer::ExecutionPlan;
 using executorch_flatbuffer::Instruction;
 using executorch_flatbuffer::InstructionArguments;
 using executorch_flatbuffer::KernelCall;
+using executorch_flatbuffer::KernelTypes;
+using flatbuffers::length;
+using flatbuffers::load;
 using flatbuffers::Offset;
 using flatbuffers::Vector;
+using flatbuffers::Verifier;
+using flatbuffers::view;
+using flatbuffers::View;
 using internal::Arena;
-
-template <typename T>
-uint32_t length(const Vector<T>* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
-
-std::string_view view(const flatbuffers::String* text) {
-  return text == nullptr ? std::string_view() : text->view();
-}
+using Indices = Vector<int32_t>;
 
 // What loops a method may run: jumps back to an earlier instruction, in one execution. A program's loops end by
 // themselves; this is for those of a corrupted one.
@@ -51,11 +49,15 @@ TORCH_FUSION_THREAD_LOCAL ConstantData constant_data = {0, 0};
 } // namespace internal
 
 /**
- * A verified list of instructions, and what all chains of a method share. Instructions are decoded where they are, in the
- * program, as they are executed: a decoded form would take RAM for each of their arguments.
+ * A verified list of instructions, and what all chains of a method share; a method without chains has one for that.
+ *
+ * Instructions are decoded where they are, in the program, as they are executed: a decoded form would take RAM for each of
+ * their arguments.
  */
 struct Chain {
   const Vector<Offset<Instruction>>* instructions;
+  const Indices* inputs;
+  const Indices* outputs;
   /// The kernel of each of the method's operators; nullptr for those whose kernels depend on their arguments.
   OpFunction* kernels;
   /// Room for the arguments of any one instruction.
@@ -64,13 +66,19 @@ struct Chain {
   uint32_t backward_jumps;
 };
 
+// tools/plan knows this size.
+static_assert(sizeof(Chain) == 8 * sizeof(void*));
+
 namespace {
 
 /// What a method allocates, made by a Builder in one block.
 struct Parts {
   EValue* values;
-  bool* input_set;
+  /// For each input whether it has been set, then for each input whether it has planned memory.
+  bool* input_flags;
   Chain* chains;
+  uint32_t value_count;
+  uint32_t chain_count;
 };
 
 /// Makes the parts of a method. A second run, with a larger block, starts from the beginning.
@@ -78,170 +86,243 @@ class Builder final {
  public:
   Builder(
       const Program* program,
+      const FreeableBuffer& data,
       const ExecutionPlan* plan,
       HierarchicalAllocator* planned_memory,
       Span<const Kernel> kernels,
       internal::ConstantData constants)
-      : program_(program), plan_(plan), planned_memory_(planned_memory), kernels_(kernels), constants_(constants) {}
+      : program_(program),
+        verifier_(data.data(), data.size()),
+        plan_(plan),
+        planned_memory_(planned_memory),
+        kernels_(kernels),
+        constants_(constants) {}
 
-  Error run(Arena& arena, Parts& parts) const {
-    const uint32_t value_count = length(plan_->values());
-    parts.values = arena.take<EValue>(value_count);
-    const bool makes_values = arena.fits();
-    deserialization::TensorParser parser(program_, planned_memory_, arena, parts.values, value_count);
-    for (uint32_t i = 0; i < value_count; ++i) {
+  Error run(Arena& arena, Parts& parts) {
+    ET_CHECK_OR_RETURN_ERROR(check_delegates(), NotSupported, "the method needs a delegate");
+    Error error = make_values(arena, parts);
+    if (error != Error::Ok) {
+      return error;
+    }
+    const auto* chains = verifier_.vector<Offset<executorch_flatbuffer::Chain>>(plan_, ExecutionPlan::VT_CHAINS);
+    parts.chain_count = length(chains);
+    parts.chains = arena.take<Chain>(parts.chain_count == 0 ? 1 : parts.chain_count);
+    Chain first = {};
+    first.constants = constants_;
+    error = find_kernels(arena, &first.kernels);
+    if (error != Error::Ok) {
+      return error;
+    }
+    uint32_t argument_count = 0;
+    for (uint32_t i = parts.chain_count; i-- > 0;) {
+      View chain;
+      if (verifier_.open(*chains, i, chain)) {
+        first.instructions =
+            verifier_.vector<Offset<Instruction>>(chain, executorch_flatbuffer::Chain::VT_INSTRUCTIONS);
+        error = check_instructions(first.instructions, &argument_count);
+        if (error != Error::Ok) {
+          return error;
+        }
+        if (arena.fits()) {
+          parts.chains[i] = first;
+        }
+      }
+    }
+    first.arguments = arena.take<EValue*>(argument_count);
+    first.inputs = verifier_.vector<int32_t>(plan_, ExecutionPlan::VT_INPUTS);
+    first.outputs = verifier_.vector<int32_t>(plan_, ExecutionPlan::VT_OUTPUTS);
+    const uint32_t input_count = length(first.inputs);
+    parts.input_flags = arena.take<bool>(2 * static_cast<size_t>(input_count));
+    for (uint32_t i = 0; i < input_count; ++i) {
+      bool is_planned = false;
+      error = check_input(i, static_cast<uint32_t>((*first.inputs)[i]), &is_planned);
+      if (error != Error::Ok) {
+        return error;
+      }
+      if (arena.fits()) {
+        parts.input_flags[i] = false;
+        parts.input_flags[input_count + i] = is_planned;
+      }
+    }
+    for (uint32_t i = 0; i < length(first.outputs); ++i) {
+      if (static_cast<uint32_t>((*first.outputs)[i]) >= value_count_) {
+        verifier_.fail();
+      }
+    }
+    if (arena.fits()) {
+      first.instructions = parts.chain_count == 0 ? nullptr : parts.chains[0].instructions;
+      parts.chains[0] = first;
+      for (uint32_t i = 1; i < parts.chain_count; ++i) {
+        parts.chains[i].arguments = first.arguments;
+      }
+    }
+    ET_CHECK_OR_RETURN_ERROR(verifier_.ok(), InvalidProgram, "the method is corrupted");
+    return Error::Ok;
+  }
+
+ private:
+  bool check_delegates() {
+    using executorch_flatbuffer::BackendDelegate;
+    const auto* delegates = verifier_.vector<Offset<BackendDelegate>>(plan_, ExecutionPlan::VT_DELEGATES);
+    for (uint32_t i = 0; i < length(delegates); ++i) {
+      View delegate;
+      ET_UNUSED const flatbuffers::String* id =
+          verifier_.open(*delegates, i, delegate) ? verifier_.string(delegate, BackendDelegate::VT_ID) : nullptr;
+      ET_LOG(Error, "delegate not supported: %s", id == nullptr ? "(corrupted)" : id->c_str());
+    }
+    return length(delegates) == 0;
+  }
+
+  Error make_values(Arena& arena, Parts& parts) {
+    values_ = verifier_.vector<Offset<executorch_flatbuffer::EValue>>(plan_, ExecutionPlan::VT_VALUES);
+    value_count_ = length(values_);
+    parts.value_count = value_count_;
+    parts.values = arena.take<EValue>(value_count_);
+    const bool has_values = arena.fits();
+    deserialization::TensorParser parser(
+        program_, planned_memory_, verifier_, arena, parts.values, value_count_);
+    for (uint32_t i = 0; i < value_count_; ++i) {
+      View value;
+      ET_CHECK_OR_RETURN_ERROR(verifier_.open(*values_, i, value), InvalidProgram, "value %" PRIu32 " is corrupted", i);
       EValue counted;
-      EValue* value = makes_values ? new (&parts.values[i]) EValue() : &counted;
-      const Error error = parser.parse((*plan_->values())[i], value);
+      const Error error = parser.parse(value, has_values ? new (&parts.values[i]) EValue() : &counted);
       if (error != Error::Ok) {
         ET_LOG(Error, "value %" PRIu32 " cannot be made", i);
         return error;
       }
     }
-    const Error error = check_inputs();
-    if (error != Error::Ok) {
-      return error;
-    }
-    const uint32_t chain_count = length(plan_->chains());
-    const uint32_t operator_count = length(plan_->operators());
-    parts.chains = arena.take<Chain>(chain_count);
-    OpFunction* operators = arena.take<OpFunction>(operator_count);
-    const Error operator_error = find_kernels(operators, operator_count, arena.fits());
-    if (operator_error != Error::Ok) {
-      return operator_error;
-    }
-    uint32_t argument_count = 0;
-    for (uint32_t i = 0; i < chain_count; ++i) {
-      const auto* instructions = (*plan_->chains())[i]->instructions();
-      const Error chain_error = check_instructions(instructions, value_count, &argument_count);
-      if (chain_error != Error::Ok) {
-        return chain_error;
-      }
-    }
-    EValue** arguments = arena.take<EValue*>(argument_count);
-    for (uint32_t i = 0; i < chain_count && arena.fits(); ++i) {
-      parts.chains[i] = {(*plan_->chains())[i]->instructions(), operators, arguments, constants_, 0};
-    }
-    const uint32_t input_count = length(plan_->inputs());
-    parts.input_set = arena.take<bool>(input_count);
-    for (uint32_t i = 0; i < input_count && arena.fits(); ++i) {
-      parts.input_set[i] = false;
-    }
     return Error::Ok;
   }
 
- private:
   // An input is written to or made to point at the caller's data, so it must not be a constant.
-  Error check_inputs() const {
-    for (uint32_t i = 0; i < length(plan_->inputs()); ++i) {
-      const auto* value = (*plan_->values())[static_cast<uint32_t>((*plan_->inputs())[i])];
-      if (value->val_type() == executorch_flatbuffer::KernelTypes::Tensor) {
-        const auto* tensor = static_cast<const executorch_flatbuffer::Tensor*>(value->val());
-        ET_CHECK_OR_RETURN_ERROR(
-            tensor->data_buffer_idx() == 0 || tensor->allocation_info() != nullptr,
-            InvalidProgram,
-            "input %" PRIu32 " is a constant",
-            i);
-      }
+  Error check_input(ET_UNUSED uint32_t input, uint32_t index, bool* is_planned) const {
+    using executorch_flatbuffer::Tensor;
+    ET_CHECK_OR_RETURN_ERROR(
+        index < value_count_, InvalidProgram, "input %" PRIu32 " is value %" PRIu32, input, index);
+    const auto* value = (*values_)[index];
+    if (value->val_type() == KernelTypes::Tensor) {
+      const View tensor(value->val());
+      *is_planned = tensor.field(Tensor::VT_ALLOCATION_INFO, sizeof(uint32_t)) != nullptr;
+      ET_CHECK_OR_RETURN_ERROR(
+          *is_planned || tensor.scalar<uint32_t>(Tensor::VT_DATA_BUFFER_IDX) == 0,
+          InvalidProgram,
+          "input %" PRIu32 " is a constant",
+          input);
     }
     return Error::Ok;
   }
 
-  Error find_kernels(OpFunction* operators, uint32_t count, bool fits) const {
+  Error find_kernels(Arena& arena, OpFunction** kernels) {
+    using executorch_flatbuffer::Operator;
+    const auto* operators = verifier_.vector<Offset<Operator>>(plan_, ExecutionPlan::VT_OPERATORS);
+    operator_count_ = length(operators);
+    *kernels = arena.take<OpFunction>(operator_count_);
     Error error = Error::Ok;
-    for (uint32_t i = 0; i < count; ++i) {
-      const auto* op = (*plan_->operators())[i];
-      OpFunction kernel = internal::find_kernel(kernels_, i, view(op->name()), view(op->overload()));
+    for (uint32_t i = 0; i < operator_count_; ++i) {
+      View op;
+      const auto* name =
+          verifier_.open(*operators, i, op) ? verifier_.string(op, Operator::VT_NAME) : nullptr;
+      ET_CHECK_OR_RETURN_ERROR(name != nullptr, InvalidProgram, "operator %" PRIu32 " is corrupted", i);
+      const auto* overload = verifier_.string(op, Operator::VT_OVERLOAD);
+      const OpFunction kernel = internal::find_kernel(kernels_, i, name->view(), view(overload));
       const bool has_keys = internal::has_kernel_with_key != nullptr &&
-          internal::has_kernel_with_key(kernels_, view(op->name()), view(op->overload()));
-      if (fits) {
-        operators[i] = has_keys ? nullptr : kernel;
+          internal::has_kernel_with_key(kernels_, name->view(), view(overload));
+      if (arena.fits()) {
+        (*kernels)[i] = has_keys ? nullptr : kernel;
       }
       if (kernel == nullptr && !has_keys) {
         ET_LOG(
             Error,
             "no kernel for operator %s.%s: the image was built for another program; rebuild it with this program in the "
             "`programs` of its kernel_registry",
-            op->name()->c_str(),
-            op->overload() == nullptr ? "" : op->overload()->c_str());
+            name->c_str(),
+            overload == nullptr ? "" : overload->c_str());
+        // Goes on, so that all operators without a kernel are named.
         error = Error::OperatorMissing;
       }
     }
     return error;
   }
 
-  // Checks every index in a chain's instructions; raises *argument_count to the largest number of arguments.
-  Error check_instructions(
-      const Vector<Offset<Instruction>>* instructions,
-      uint32_t value_count,
-      uint32_t* argument_count) const {
+  // Checks a chain's instructions and every index in them; raises *argument_count to the largest number of arguments.
+  Error check_instructions(const Vector<Offset<Instruction>>* instructions, uint32_t* argument_count) {
     using namespace executorch_flatbuffer;
     const uint32_t count = length(instructions);
     for (uint32_t i = 0; i < count; ++i) {
-      const Instruction* instruction = (*instructions)[i];
-      const flatbuffers::Table* content = instruction->instr_args();
+      View instruction;
+      View content;
+      ET_CHECK_OR_RETURN_ERROR(
+          verifier_.open(*instructions, i, instruction) &&
+              verifier_.open(instruction, Instruction::VT_INSTR_ARGS, content),
+          InvalidProgram,
+          "instruction %" PRIu32 " is corrupted",
+          i);
       uint32_t highest_value = 0;
-      switch (instruction->instr_args_type()) {
+      switch (instruction.scalar<InstructionArguments>(Instruction::VT_INSTR_ARGS_TYPE)) {
         case InstructionArguments::KernelCall: {
-          const auto* call = static_cast<const KernelCall*>(content);
+          const uint32_t op = content.scalar<uint32_t>(KernelCall::VT_OP_INDEX);
+          const auto* args = verifier_.vector<int32_t>(content, KernelCall::VT_ARGS);
+          // decode_call() relies on all of this.
           ET_CHECK_OR_RETURN_ERROR(
-              static_cast<uint32_t>(call->op_index()) < length(plan_->operators()),
+              args != nullptr && op < operator_count_ && content.is_sound(KernelCall::VT_OP_INDEX, sizeof(uint32_t)),
               InvalidProgram,
-              "instruction %" PRIu32 " calls operator %" PRId32 " of %" PRIu32,
+              "instruction %" PRIu32 " calls operator %" PRIu32 " of %" PRIu32,
               i,
-              call->op_index(),
-              length(plan_->operators()));
-          const auto* args = call->args();
-          const uint32_t arg_count = length(args);
-          *argument_count = arg_count > *argument_count ? arg_count : *argument_count;
-          for (uint32_t j = 0; j < arg_count; ++j) {
+              op,
+              operator_count_);
+          const uint32_t args_count = args->size();
+          *argument_count = args_count > *argument_count ? args_count : *argument_count;
+          for (uint32_t j = 0; j < args_count; ++j) {
             const uint32_t value = static_cast<uint32_t>((*args)[j]);
             highest_value = value > highest_value ? value : highest_value;
           }
           break;
         }
         case InstructionArguments::MoveCall: {
-          const auto* call = static_cast<const MoveCall*>(content);
-          const uint32_t from = static_cast<uint32_t>(call->move_from());
-          const uint32_t to = static_cast<uint32_t>(call->move_to());
+          const uint32_t from = content.scalar<uint32_t>(MoveCall::VT_MOVE_FROM);
+          const uint32_t to = content.scalar<uint32_t>(MoveCall::VT_MOVE_TO);
           highest_value = from > to ? from : to;
           break;
         }
         case InstructionArguments::JumpFalseCall: {
-          const auto* call = static_cast<const JumpFalseCall*>(content);
-          highest_value = static_cast<uint32_t>(call->cond_value_index());
+          highest_value = content.scalar<uint32_t>(JumpFalseCall::VT_COND_VALUE_INDEX);
+          const uint32_t destination = content.scalar<uint32_t>(JumpFalseCall::VT_DESTINATION_INSTRUCTION);
           ET_CHECK_OR_RETURN_ERROR(
-              static_cast<uint32_t>(call->destination_instruction()) <= count,
+              destination <= count,
               InvalidProgram,
-              "instruction %" PRIu32 " jumps to instruction %" PRId32 " of %" PRIu32,
+              "instruction %" PRIu32 " jumps to instruction %" PRIu32 " of %" PRIu32,
               i,
-              call->destination_instruction(),
+              destination,
               count);
           break;
         }
         case InstructionArguments::FreeCall:
-          highest_value = static_cast<uint32_t>(static_cast<const FreeCall*>(content)->value_index());
+          highest_value = content.scalar<uint32_t>(FreeCall::VT_VALUE_INDEX);
           break;
         default:
           ET_LOG(Error, "instruction %" PRIu32 " is of an unknown kind", i);
           return Error::InvalidProgram;
       }
       ET_CHECK_OR_RETURN_ERROR(
-          highest_value < value_count,
+          highest_value < value_count_,
           InvalidProgram,
           "instruction %" PRIu32 " refers to value %" PRIu32 " of %" PRIu32,
           i,
           highest_value,
-          value_count);
+          value_count_);
     }
     return Error::Ok;
   }
 
   const Program* program_;
-  const ExecutionPlan* plan_;
+  Verifier verifier_;
+  View plan_;
   HierarchicalAllocator* planned_memory_;
   Span<const Kernel> kernels_;
   internal::ConstantData constants_;
+  const Vector<Offset<executorch_flatbuffer::EValue>>* values_ = nullptr;
+  uint32_t value_count_ = 0;
+  uint32_t operator_count_ = 0;
 };
 
 } // namespace
@@ -269,24 +350,19 @@ Result<Method> Method::load(
 Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackendOptionsMap*) {
   init_state_ = InitializationState::InitializationFailed;
   serialization_plan_ = s_plan;
-  ET_CHECK_OR_RETURN_ERROR(
-      length(s_plan->delegates()) == 0,
-      NotSupported,
-      "delegate not supported: %s",
-      (*s_plan->delegates())[0]->id()->c_str());
-
   // Constants are either in their segment or within the flatbuffer.
   const FreeableBuffer& segment = program_->constant_segment_data_;
   const FreeableBuffer& constants = segment.size() != 0 ? segment : program_->program_data_;
-  const Builder builder(
+  Builder builder(
       program_,
+      program_->program_data_,
       s_plan,
       memory_manager_->planned_memory(),
       kernel_registry_.empty() ? get_registered_kernels() : kernel_registry_,
       {reinterpret_cast<uintptr_t>(constants.data()), constants.size()});
 
-  // Builds in the free memory of the allocator, and claims what that took. Allocators that aren't one block of memory are asked for
-  // what was counted, and the parts made again.
+  // Builds in the free memory of the allocator, and claims what that took. Allocators that aren't one block of memory are
+  // asked for what was counted, and the parts made again.
   MemoryAllocator* allocator = memory_manager_->method_allocator();
   uint8_t* block = static_cast<uint8_t*>(allocator->allocate(0, Arena::kAlignment));
   size_t capacity =
@@ -312,10 +388,10 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
     capacity = arena.used();
   }
 
-  n_value_ = length(s_plan->values());
+  n_value_ = parts.value_count;
   values_ = parts.values;
-  input_set_ = parts.input_set;
-  n_chains_ = length(s_plan->chains());
+  input_set_ = parts.input_flags;
+  n_chains_ = parts.chain_count;
   chains_ = parts.chains;
   init_state_ = InitializationState::Initialized;
   return Error::Ok;
@@ -325,21 +401,21 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
 Method::~Method() = default;
 
 size_t Method::inputs_size() const {
-  return length(serialization_plan_->inputs());
+  return initialized() ? length(chains_->inputs) : 0;
 }
 
 size_t Method::outputs_size() const {
-  return length(serialization_plan_->outputs());
+  return initialized() ? length(chains_->outputs) : 0;
 }
 
 size_t Method::get_input_index(size_t i) const {
   ET_CHECK_MSG(i < inputs_size(), "the method has no input %zu", i);
-  return static_cast<size_t>((*serialization_plan_->inputs())[static_cast<uint32_t>(i)]);
+  return static_cast<size_t>((*chains_->inputs)[static_cast<uint32_t>(i)]);
 }
 
 size_t Method::get_output_index(size_t i) const {
   ET_CHECK_MSG(i < outputs_size(), "the method has no output %zu", i);
-  return static_cast<size_t>((*serialization_plan_->outputs())[static_cast<uint32_t>(i)]);
+  return static_cast<size_t>((*chains_->outputs)[static_cast<uint32_t>(i)]);
 }
 
 const EValue& Method::get_value(size_t i) const {
@@ -371,11 +447,10 @@ EValue& Method::mutable_output(size_t i) {
 
 Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
   ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
+  const size_t input_count = length(chains_->inputs);
   ET_CHECK_OR_RETURN_ERROR(
-      input_idx < inputs_size(), InvalidArgument, "the method has %zu inputs, and no input %zu", inputs_size(), input_idx);
-  const size_t index =
-      static_cast<size_t>((*serialization_plan_->inputs())[static_cast<uint32_t>(input_idx)]);
-  const EValue& input = values_[index];
+      input_idx < input_count, InvalidArgument, "the method has %zu inputs, and no input %zu", input_count, input_idx);
+  const EValue& input = values_[(*chains_->inputs)[static_cast<uint32_t>(input_idx)]];
   ET_CHECK_OR_RETURN_ERROR(
       input.tag == input_evalue.tag,
       InvalidArgument,
@@ -406,8 +481,7 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
           InvalidArgument,
           "the tensor given for input %zu has another dim order",
           input_idx);
-      const auto* value = (*serialization_plan_->values())[static_cast<uint32_t>(index)];
-      const bool is_planned = static_cast<const executorch_flatbuffer::Tensor*>(value->val())->allocation_info() != nullptr;
+      const bool is_planned = input_set_[input_count + input_idx];
       error = is_planned ? internal::copy_tensor_data(target, source) : internal::share_tensor_data(target, source);
       if (error != Error::Ok) {
         return error;
@@ -419,13 +493,12 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
     case Tag::Int:
     case Tag::Double:
     case Tag::Bool: {
-      // The export made the value a constant of the program.
+      // The export made the value a constant of the program. Doubles are compared by their bits, which needs no software
+      // floating point.
       const auto& expected = input.payload.copyable_union;
       const auto& given = input_evalue.payload.copyable_union;
       ET_CHECK_OR_RETURN_ERROR(
-          input.tag == Tag::Int          ? expected.as_int == given.as_int
-              : input.tag == Tag::Double ? expected.as_double == given.as_double
-                                         : expected.as_bool == given.as_bool,
+          input.tag == Tag::Bool ? expected.as_bool == given.as_bool : expected.as_int == given.as_int,
           InvalidArgument,
           "input %zu is not the number that the model was exported with",
           input_idx);
@@ -506,7 +579,7 @@ Error copy_values(
 
 Error Method::get_outputs(EValue* output_evalues, size_t length) {
   ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
-  return copy_values(values_, serialization_plan_->outputs(), output_evalues, length);
+  return copy_values(values_, chains_->outputs, output_evalues, length);
 }
 
 Error Method::get_inputs(EValue* input_evalues, size_t length) {
@@ -515,7 +588,7 @@ Error Method::get_inputs(EValue* input_evalues, size_t length) {
     // Who asks for these may fill them.
     input_set_[i] = true;
   }
-  return copy_values(values_, serialization_plan_->inputs(), input_evalues, length);
+  return copy_values(values_, chains_->inputs, input_evalues, length);
 }
 
 Result<Tensor> Method::get_attribute(std::string_view name) {
@@ -568,22 +641,55 @@ Result<bool> is_true(const EValue& condition) {
 
 } // namespace
 
+namespace {
+
+// Address of a field that a table is known to have.
+[[gnu::always_inline]] inline const uint8_t* known_field(const void* table, uint32_t place) {
+  const uint8_t* start = static_cast<const uint8_t*>(table);
+  const uint8_t* vtable = start - load<int32_t>(start);
+  return start + load<uint16_t>(vtable + place);
+}
+
+[[gnu::always_inline]] inline const uint8_t* known_target(const void* table, uint32_t place) {
+  const uint8_t* reference = known_field(table, place);
+  return reference + load<uint32_t>(reference);
+}
+
+// Decodes an instruction whose type and arguments Builder::check_instructions() has verified to be there.
+[[gnu::always_inline]] inline const flatbuffers::Table* decode(
+    const Instruction* instruction,
+    InstructionArguments* type) {
+  *type = load<InstructionArguments>(known_field(instruction, Instruction::VT_INSTR_ARGS_TYPE));
+  return reinterpret_cast<const flatbuffers::Table*>(known_target(instruction, Instruction::VT_INSTR_ARGS));
+}
+
+// Decodes a kernel call that Builder::check_instructions() has verified to have arguments.
+[[gnu::always_inline]] inline const Indices& decode_call(const void* call, uint32_t* operator_index) {
+  static_assert(KernelCall::VT_OP_INDEX < KernelCall::VT_ARGS, "the vtable holds both if it holds the last");
+  const uint8_t* field = known_field(call, KernelCall::VT_OP_INDEX);
+  // An index of 0 need not be stored.
+  *operator_index = field == call ? 0 : load<uint32_t>(field);
+  return *reinterpret_cast<const Indices*>(known_target(call, KernelCall::VT_ARGS));
+}
+
+} // namespace
+
 Error Method::execute_instruction() {
   using namespace executorch_flatbuffer;
   Chain& chain = chains_[step_state_.chain_idx];
   const Instruction* instruction = (*chain.instructions)[static_cast<uint32_t>(step_state_.instr_idx)];
-  const flatbuffers::Table* content = instruction->instr_args();
+  InstructionArguments type;
+  const flatbuffers::Table* content = decode(instruction, &type);
   size_t next = step_state_.instr_idx + 1;
-  switch (instruction->instr_args_type()) {
+  switch (type) {
     case InstructionArguments::KernelCall: {
-      const auto* call = static_cast<const KernelCall*>(content);
-      const auto* args = call->args();
-      const uint32_t count = length(args);
+      uint32_t operator_index;
+      const Indices& args = decode_call(content, &operator_index);
+      const uint32_t count = args.size();
       for (uint32_t i = 0; i < count; ++i) {
-        chain.arguments[i] = &values_[(*args)[i]];
+        chain.arguments[i] = &values_[args[i]];
       }
       const Span<EValue*> arguments(chain.arguments, count);
-      const uint32_t operator_index = static_cast<uint32_t>(call->op_index());
       OpFunction kernel = chain.kernels[operator_index];
       if (kernel == nullptr) {
         const auto* op = (*serialization_plan_->operators())[operator_index];

@@ -15,12 +15,8 @@ namespace {
 using executorch::aten::ScalarType;
 using executorch_flatbuffer::ExecutionPlan;
 using executorch_flatbuffer::KernelTypes;
+using flatbuffers::length;
 using flatbuffers::Vector;
-
-template <typename T>
-uint32_t length(const Vector<T>* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
 
 template <typename T>
 Span<const T> span(const Vector<T>* vector) {

@@ -9,9 +9,9 @@ namespace runtime {
 namespace internal {
 
 /**
- * Verifies every reference of a method that MethodMeta and Method follow, and the indices of its inputs and outputs.
+ * Verifies every reference of a method that MethodMeta follows, and the indices of its inputs and outputs.
  *
- * Other indices, sizes and offsets are checked by Method where it uses them.
+ * Method doesn't need it, as it verifies what it reads while it reads it.
  *
  * @param[in] data The flatbuffer that holds the plan.
  * @param[in] size Its size in bytes.

@@ -13,6 +13,10 @@ namespace {
 
 using executorch_flatbuffer::DataSegment;
 using executorch_flatbuffer::ExecutionPlan;
+using flatbuffers::length;
+using flatbuffers::Offset;
+using flatbuffers::Verifier;
+using flatbuffers::View;
 using SegmentType = DataLoader::SegmentInfo::Type;
 
 // A flatbuffer begins with the root table's offset and the file identifier. A program with segments has the extended
@@ -27,7 +31,7 @@ constexpr size_t kSmallestProgram = 16;
 constexpr uintptr_t kAlignment = 16;
 
 // True if a big-endian writer made this: the root offset makes sense only with its bytes swapped.
-ET_UNUSED bool is_big_endian(const uint8_t* data, size_t size) {
+bool is_big_endian(const uint8_t* data, size_t size) {
   const uint32_t root = flatbuffers::load<uint32_t>(data);
   return root >= size && __builtin_bswap32(root) < size;
 }
@@ -39,55 +43,56 @@ size_t load_size(const uint8_t* address) {
 }
 
 // Verifies what the methods of Program read of the root table.
-bool verify_program(flatbuffers::Verifier& verifier, const executorch_flatbuffer::Program* program) {
-  using executorch_flatbuffer::NamedData;
-  using executorch_flatbuffer::SubsegmentOffsets;
+bool verify_program(Verifier& verifier, const View& program) {
+  using namespace executorch_flatbuffer;
   using Root = executorch_flatbuffer::Program;
-  if (!verifier.tables(program, Root::VT_EXECUTION_PLAN)) {
-    return false;
-  }
-  const auto& plans = *program->execution_plan();
-  for (uint32_t i = 0; i < plans.size(); ++i) {
-    if (!verifier.string(plans[i], ExecutionPlan::VT_NAME)) {
+  View table;
+  const auto* plans = verifier.vector<Offset<ExecutionPlan>>(program, Root::VT_EXECUTION_PLAN);
+  for (uint32_t i = 0; i < length(plans); ++i) {
+    if (!verifier.open(*plans, i, table) || verifier.string(table, ExecutionPlan::VT_NAME) == nullptr) {
       return false;
     }
   }
-  if (verifier.tables(program, Root::VT_CONSTANT_BUFFER)) {
-    const auto& buffers = *program->constant_buffer();
-    for (uint32_t i = 0; i < buffers.size(); ++i) {
-      verifier.vector(buffers[i], executorch_flatbuffer::Buffer::VT_STORAGE, 1);
+  const auto* buffers = verifier.vector<Offset<Buffer>>(program, Root::VT_CONSTANT_BUFFER);
+  for (uint32_t i = 0; i < length(buffers); ++i) {
+    if (verifier.open(*buffers, i, table)) {
+      verifier.vector<uint8_t>(table, Buffer::VT_STORAGE);
     }
   }
-  verifier.tables(program, Root::VT_SEGMENTS);
-  if (verifier.table(program, Root::VT_CONSTANT_SEGMENT)) {
-    verifier.vector(program->constant_segment(), SubsegmentOffsets::VT_OFFSETS, sizeof(uint64_t));
+  const auto* segments = verifier.vector<Offset<DataSegment>>(program, Root::VT_SEGMENTS);
+  for (uint32_t i = 0; i < length(segments); ++i) {
+    verifier.open(*segments, i, table);
   }
-  if (verifier.tables(program, Root::VT_MUTABLE_DATA_SEGMENTS)) {
-    const auto& segments = *program->mutable_data_segments();
-    for (uint32_t i = 0; i < segments.size(); ++i) {
-      verifier.vector(segments[i], SubsegmentOffsets::VT_OFFSETS, sizeof(uint64_t));
+  if (verifier.open(program, Root::VT_CONSTANT_SEGMENT, table)) {
+    verifier.vector<uint64_t>(table, SubsegmentOffsets::VT_OFFSETS);
+  }
+  const auto* mutable_segments = verifier.vector<Offset<SubsegmentOffsets>>(program, Root::VT_MUTABLE_DATA_SEGMENTS);
+  for (uint32_t i = 0; i < length(mutable_segments); ++i) {
+    if (verifier.open(*mutable_segments, i, table)) {
+      verifier.vector<uint64_t>(table, SubsegmentOffsets::VT_OFFSETS);
     }
   }
-  if (verifier.tables(program, Root::VT_NAMED_DATA)) {
-    const auto& named_data = *program->named_data();
-    for (uint32_t i = 0; i < named_data.size(); ++i) {
-      if (!verifier.string(named_data[i], NamedData::VT_KEY)) {
-        return false;
-      }
+  const auto* named_data = verifier.vector<Offset<executorch_flatbuffer::NamedData>>(program, Root::VT_NAMED_DATA);
+  for (uint32_t i = 0; i < length(named_data); ++i) {
+    if (!verifier.open(*named_data, i, table) || verifier.string(table, executorch_flatbuffer::NamedData::VT_KEY) == nullptr) {
+      return false;
     }
   }
-  return verifier.ok();
+  return verifier.ok() && plans != nullptr;
 }
 
-template <typename T>
-uint32_t length(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr ? 0 : vector->size();
+bool is_equal(const char* a, const char* b) {
+  while (*a == *b && *a != '\0') {
+    ++a;
+    ++b;
+  }
+  return *a == *b;
 }
 
 const ExecutionPlan* find_plan(const executorch_flatbuffer::Program* program, const char* name) {
   const auto& plans = *program->execution_plan();
   for (uint32_t i = 0; name != nullptr && i < plans.size(); ++i) {
-    if (std::strcmp(plans[i]->name()->c_str(), name) == 0) {
+    if (is_equal(plans[i]->name()->c_str(), name)) {
       return plans[i];
     }
   }
@@ -190,14 +195,16 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
       data->data(),
       static_cast<unsigned>(kAlignment));
 
-  flatbuffers::Verifier verifier(data->data(), program_size);
-  const auto* root = static_cast<const executorch_flatbuffer::Program*>(verifier.root());
+  Verifier verifier(data->data(), program_size);
+  View root_view;
+  const bool has_root = verifier.root(root_view);
   ET_CHECK_OR_RETURN_ERROR(
-      root != nullptr || !is_big_endian(static_cast<const uint8_t*>(data->data()), program_size),
+      has_root || !is_big_endian(static_cast<const uint8_t*>(data->data()), program_size),
       NotSupported,
       "the program is big-endian; programs are little-endian");
   ET_CHECK_OR_RETURN_ERROR(
-      root != nullptr && verify_program(verifier, root), InvalidProgram, "corrupted or truncated program");
+      has_root && verify_program(verifier, root_view), InvalidProgram, "corrupted or truncated program");
+  const auto* root = root_view.as<executorch_flatbuffer::Program>();
   ET_CHECK_OR_RETURN_ERROR(
       root->version() == 0,
       NotSupported,
@@ -298,11 +305,6 @@ Result<Method> Program::load_method(
   if (plan == nullptr) {
     return Error::InvalidArgument;
   }
-  ET_CHECK_OR_RETURN_ERROR(
-      internal::verify_plan(program_data_.data(), program_data_.size(), plan),
-      InvalidProgram,
-      "method %s is corrupted",
-      method_name);
   return Method::load(
       const_cast<ExecutionPlan*>(plan),
       this,
@@ -332,34 +334,33 @@ Result<const char*> Program::get_output_flattening_encoding(const char* method_n
   if (plan == nullptr) {
     return Error::InvalidArgument;
   }
-  flatbuffers::Verifier verifier(program_data_.data(), program_data_.size());
+  Verifier verifier(program_data_.data(), program_data_.size());
+  View metadata;
+  const flatbuffers::String* encoding = nullptr;
+  if (verifier.open(View(plan), ExecutionPlan::VT_CONTAINER_META_TYPE, metadata)) {
+    encoding = verifier.string(metadata, ContainerMetadata::VT_ENCODED_OUT_STR);
+  }
   ET_CHECK_OR_RETURN_ERROR(
-      verifier.table(plan, ExecutionPlan::VT_CONTAINER_META_TYPE) &&
-          verifier.string(plan->container_meta_type(), ContainerMetadata::VT_ENCODED_OUT_STR),
-      InvalidProgram,
-      "method %s has no output encoding",
-      method_name);
-  return plan->container_meta_type()->encoded_out_str()->c_str();
+      encoding != nullptr, InvalidProgram, "method %s has no output encoding", method_name);
+  return encoding->c_str();
 }
 
 Error Program::get_backend_delegate_data(size_t index, const void** out_data, size_t* out_size) const {
   using executorch_flatbuffer::BackendDelegateInlineData;
   using Root = executorch_flatbuffer::Program;
-  flatbuffers::Verifier verifier(program_data_.data(), program_data_.size());
-  const bool is_there = verifier.tables(internal_program_, Root::VT_BACKEND_DELEGATE_DATA);
+  Verifier verifier(program_data_.data(), program_data_.size());
+  const auto* items =
+      verifier.vector<Offset<BackendDelegateInlineData>>(View(internal_program_), Root::VT_BACKEND_DELEGATE_DATA);
+  View item;
   ET_CHECK_OR_RETURN_ERROR(
-      is_there && index < internal_program_->backend_delegate_data()->size(),
+      index < length(items) && verifier.open(*items, static_cast<uint32_t>(index), item),
       NotFound,
       "the program has no inline delegate data %zu",
       index);
-  const auto* data = (*internal_program_->backend_delegate_data())[static_cast<uint32_t>(index)];
-  ET_CHECK_OR_RETURN_ERROR(
-      verifier.vector(data, BackendDelegateInlineData::VT_DATA, 1),
-      InvalidProgram,
-      "inline delegate data %zu is corrupted",
-      index);
-  *out_data = data->data()->data();
-  *out_size = data->data()->size();
+  const auto* data = verifier.vector<uint8_t>(item, BackendDelegateInlineData::VT_DATA);
+  ET_CHECK_OR_RETURN_ERROR(data != nullptr, InvalidProgram, "inline delegate data %zu is corrupted", index);
+  *out_data = data->data();
+  *out_size = data->size();
   return Error::Ok;
 }
 

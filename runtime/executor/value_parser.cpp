@@ -1,7 +1,6 @@
 #include "runtime/executor/value_parser.h"
 
 #include <cinttypes>
-#include <cstring>
 
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 
@@ -16,6 +15,8 @@ using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;
 using executorch_flatbuffer::KernelTypes;
+using flatbuffers::length;
+using flatbuffers::View;
 
 // Bytes per element by ScalarType; 0 for the types that the runtime refuses. As the schema's ScalarType.
 constexpr uint8_t kElementSizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 0, 0, 0, 1, 1, 1, 4, 2, 1, 1, 0, 0,
@@ -24,88 +25,95 @@ constexpr uint8_t kElementSizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 0, 0, 0, 1, 1, 1, 4
 // A vector of one dimension has the stride 1, whatever its size.
 constexpr int32_t kOne = 1;
 
-template <typename T>
-size_t length(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr ? 0 : vector->size();
-}
+// All lists, and a string, are the only field of their table.
+constexpr uint32_t kItems = executorch_flatbuffer::IntList::VT_ITEMS;
+static_assert(
+    executorch_flatbuffer::String::VT_STRING_VAL == kItems && executorch_flatbuffer::BoolList::VT_ITEMS == kItems &&
+    executorch_flatbuffer::DoubleList::VT_ITEMS == kItems && executorch_flatbuffer::TensorList::VT_ITEMS == kItems &&
+    executorch_flatbuffer::OptionalTensorList::VT_ITEMS == kItems);
 
-template <typename T>
-const T* data_of(const flatbuffers::Vector<T>* vector) {
-  return vector == nullptr ? nullptr : vector->data();
-}
+// tools/plan knows these sizes.
+static_assert(sizeof(EValue) == 16 && alignof(EValue) == 8);
+static_assert(sizeof(TensorImpl) == (7 * sizeof(void*) + 4 + sizeof(void*) - 1) / sizeof(void*) * sizeof(void*));
+static_assert(sizeof(ArrayRef<char>) == 2 * sizeof(void*));
+static_assert(sizeof(BoxedEvalueList<int64_t>) == 3 * sizeof(void*));
+static_assert(sizeof(Tensor) == sizeof(void*) && sizeof(std::optional<Tensor>) == 2 * sizeof(void*));
 
 } // namespace
 
-Error TensorParser::parse(const executorch_flatbuffer::EValue* value, EValue* out) {
-  const flatbuffers::Table* content = value->val();
-  switch (value->val_type()) {
-    case KernelTypes::Null:
-      return Error::Ok;
+Error TensorParser::parse(const View& value, EValue* out) {
+  const auto type = value.scalar<KernelTypes>(executorch_flatbuffer::EValue::VT_VAL_TYPE);
+  if (type == KernelTypes::Null) {
+    return Error::Ok;
+  }
+  View content;
+  ET_CHECK_OR_RETURN_ERROR(
+      verifier_.open(value, executorch_flatbuffer::EValue::VT_VAL, content), InvalidProgram, "corrupted program");
+  switch (type) {
     case KernelTypes::Int:
-      new (out) EValue(static_cast<const executorch_flatbuffer::Int*>(content)->int_val());
+      new (out) EValue(content.scalar<int64_t>(executorch_flatbuffer::Int::VT_INT_VAL));
       return Error::Ok;
     case KernelTypes::Bool:
-      new (out) EValue(static_cast<const executorch_flatbuffer::Bool*>(content)->bool_val());
+      new (out) EValue(content.scalar<bool>(executorch_flatbuffer::Bool::VT_BOOL_VAL));
       return Error::Ok;
     case KernelTypes::Double:
-      new (out) EValue(static_cast<const executorch_flatbuffer::Double*>(content)->double_val());
+      new (out) EValue(content.scalar<double>(executorch_flatbuffer::Double::VT_DOUBLE_VAL));
       return Error::Ok;
     case KernelTypes::Tensor:
-      return parse_tensor(static_cast<const executorch_flatbuffer::Tensor*>(content), out);
+      return parse_tensor(content, out);
     case KernelTypes::String: {
-      const auto* text = static_cast<const executorch_flatbuffer::String*>(content)->string_val();
-      parse_array(text == nullptr ? "" : text->c_str(), text == nullptr ? 0 : text->size(), out);
+      const auto* text = verifier_.string(content, kItems);
+      place_array(text == nullptr ? nullptr : text->c_str(), text == nullptr ? 0 : text->size(), out);
       return Error::Ok;
     }
     case KernelTypes::IntList:
-      return parse_references<int64_t>(
-          static_cast<const executorch_flatbuffer::IntList*>(content)->items(), false, out);
+      return parse_references<int64_t, int64_t>(content, out);
     case KernelTypes::DoubleList: {
-      const auto* items = static_cast<const executorch_flatbuffer::DoubleList*>(content)->items();
-      parse_array(data_of(items), length(items), out);
+      const auto* items = verifier_.aligned_vector<double>(content, kItems);
+      place_array(items == nullptr ? nullptr : items->data(), length(items), out);
       return Error::Ok;
     }
     case KernelTypes::BoolList: {
-      const auto* items = static_cast<const executorch_flatbuffer::BoolList*>(content)->items();
-      for (size_t i = 0; i < length(items); ++i) {
-        ET_CHECK_OR_RETURN_ERROR(
-            reinterpret_cast<const uint8_t*>(items->data())[i] <= 1, InvalidProgram, "a flag is neither 0 nor 1");
+      const auto* items = verifier_.vector<uint8_t>(content, kItems);
+      for (uint32_t i = 0; i < length(items); ++i) {
+        ET_CHECK_OR_RETURN_ERROR((*items)[i] <= 1, InvalidProgram, "a flag is neither 0 nor 1");
       }
-      parse_array(data_of(items), length(items), out);
+      place_array(items == nullptr ? nullptr : reinterpret_cast<const bool*>(items->data()), length(items), out);
       return Error::Ok;
     }
     case KernelTypes::TensorList:
-      return parse_references<Tensor>(
-          static_cast<const executorch_flatbuffer::TensorList*>(content)->items(), false, out);
+      return parse_references<Tensor, int32_t>(content, out);
     case KernelTypes::OptionalTensorList:
-      return parse_references<std::optional<Tensor>>(
-          static_cast<const executorch_flatbuffer::OptionalTensorList*>(content)->items(), true, out);
+      return parse_references<std::optional<Tensor>, int32_t>(content, out);
     default:
+      ET_LOG(Error, "unknown kind of value %u", static_cast<unsigned>(type));
       return Error::InvalidProgram;
   }
 }
 
 template <typename T>
-void TensorParser::parse_array(const T* data, size_t size, EValue* out) {
+void TensorParser::place_array(const T* data, size_t size, EValue* out) {
   auto* array = arena_.take<ArrayRef<T>>(1);
-  if (array != nullptr) {
+  if (arena_.fits()) {
     new (out) EValue(new (array) ArrayRef<T>(data, size));
   }
 }
 
 template <typename T, typename Item>
-Error TensorParser::parse_references(const flatbuffers::Vector<Item>* items, bool allows_none, EValue* out) {
-  const size_t size = length(items);
+Error TensorParser::parse_references(const View& view, EValue* out) {
+  constexpr bool kAllowsNone = std::is_same_v<T, std::optional<Tensor>>;
+  const auto* items = verifier_.vector<Item>(view, kItems);
+  const uint32_t size = length(items);
   auto* list = arena_.take<BoxedEvalueList<T>>(1);
   auto* references = arena_.take<EValue*>(size);
   auto* elements = arena_.take<T>(size);
-  for (size_t i = 0; i < size; ++i) {
-    const Item index = (*items)[static_cast<uint32_t>(i)];
-    const bool is_none = allows_none && index == -1;
+  for (uint32_t i = 0; i < size; ++i) {
+    const Item index = (*items)[i];
+    const bool is_none = kAllowsNone && index == -1;
     ET_CHECK_OR_RETURN_ERROR(
         is_none || (index >= 0 && static_cast<uint64_t>(index) < value_count_),
         InvalidProgram,
-        "a list refers to value %d of %zu",
+        "a list refers to value %d of %" PRIu32,
         static_cast<int>(index),
         value_count_);
     if (arena_.fits()) {
@@ -118,60 +126,70 @@ Error TensorParser::parse_references(const flatbuffers::Vector<Item>* items, boo
   return Error::Ok;
 }
 
-Error TensorParser::parse_tensor(const executorch_flatbuffer::Tensor* tensor, EValue* out) {
-  const size_t type = static_cast<size_t>(tensor->scalar_type());
-  const size_t element_size = type < sizeof(kElementSizes) ? kElementSizes[type] : 0;
-  ET_CHECK_OR_RETURN_ERROR(element_size != 0, NotSupported, "scalar type %zu is not supported", type);
+Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
+  using executorch_flatbuffer::ExtraTensorInfo;
+  using Fields = executorch_flatbuffer::Tensor;
+  const uint32_t type = tensor.scalar<uint8_t>(Fields::VT_SCALAR_TYPE);
+  const uint32_t element_size = type < sizeof(kElementSizes) ? kElementSizes[type] : 0;
+  ET_CHECK_OR_RETURN_ERROR(element_size != 0, NotSupported, "scalar type %" PRIu32 " is not supported", type);
   ET_CHECK_OR_RETURN_ERROR(
-      tensor->storage_offset() == 0, NotSupported, "a tensor with a storage offset is not supported");
-  const auto dynamism = static_cast<TensorShapeDynamism>(tensor->shape_dynamism());
+      tensor.scalar<int32_t>(Fields::VT_STORAGE_OFFSET) == 0,
+      NotSupported,
+      "a tensor with a storage offset is not supported");
+  const auto dynamism = tensor.scalar<TensorShapeDynamism>(Fields::VT_SHAPE_DYNAMISM);
   ET_CHECK_OR_RETURN_ERROR(
       dynamism == TensorShapeDynamism::STATIC || dynamism == TensorShapeDynamism::DYNAMIC_BOUND,
       NotSupported,
       "a tensor of unbounded dynamic shape is not supported; export the model with an upper bound for each dimension");
-  const auto* info = tensor->extra_tensor_info();
-  if (info != nullptr) {
+  View info;
+  const bool has_info = verifier_.open(tensor, Fields::VT_EXTRA_TENSOR_INFO, info);
+  if (has_info) {
+    ET_UNUSED const auto* name = verifier_.string(info, ExtraTensorInfo::VT_FULLY_QUALIFIED_NAME);
     ET_CHECK_OR_RETURN_ERROR(
-        info->location() == executorch_flatbuffer::TensorDataLocation::SEGMENT,
+        info.scalar<uint8_t>(ExtraTensorInfo::VT_LOCATION) ==
+            static_cast<uint8_t>(executorch_flatbuffer::TensorDataLocation::SEGMENT),
         NotSupported,
         "tensor %s is stored outside the program; export it without external constants",
-        info->fully_qualified_name() == nullptr ? "" : info->fully_qualified_name()->c_str());
+        name == nullptr ? "" : name->c_str());
     ET_CHECK_OR_RETURN_ERROR(
-        info->device_type() == executorch_flatbuffer::DeviceType::CPU,
+        info.scalar<uint8_t>(ExtraTensorInfo::VT_DEVICE_TYPE) ==
+            static_cast<uint8_t>(executorch_flatbuffer::DeviceType::CPU),
         NotSupported,
-        "a tensor on device type %d is not supported",
-        static_cast<int>(info->device_type()));
+        "tensor %s is on a device other than the CPU",
+        name == nullptr ? "" : name->c_str());
   }
 
-  const size_t dim = length(tensor->sizes());
-  const int32_t* sizes = data_of(tensor->sizes());
-  const uint8_t* dim_order = data_of(tensor->dim_order());
+  const auto* sizes_vector = verifier_.aligned_vector<int32_t>(tensor, Fields::VT_SIZES);
+  const auto* order_vector = verifier_.vector<uint8_t>(tensor, Fields::VT_DIM_ORDER);
+  const uint32_t dim = length(sizes_vector);
+  const int32_t* sizes = dim == 0 ? nullptr : sizes_vector->data();
+  const uint8_t* dim_order = length(order_vector) == 0 ? nullptr : order_vector->data();
   ET_CHECK_OR_RETURN_ERROR(
-      dim <= kTensorDimensionLimit && length(tensor->dim_order()) == dim && validate_dim_order(dim_order, dim),
+      length(order_vector) == dim && validate_dim_order(dim_order, dim),
       InvalidProgram,
-      "a tensor has %zu dimensions, or its dim order is no permutation of them",
+      "a tensor has %" PRIu32 " dimensions, or its dim order is no permutation of them",
       dim);
-  // What the largest strides span, in bytes, must fit; a size of 0 counts as 1 there.
-  size_t span = element_size;
+  // What the largest stride spans, in bytes, must fit; a size of 0 counts as 1 there.
+  uint32_t span = element_size;
   bool is_empty = false;
-  for (size_t i = 0; i < dim; ++i) {
-    is_empty |= sizes[i] == 0;
+  for (uint32_t i = 0; i < dim; ++i) {
+    const int32_t size = sizes[i];
+    is_empty |= size == 0;
+    const uint64_t product = static_cast<uint64_t>(span) * static_cast<uint32_t>(size == 0 ? 1 : size);
     ET_CHECK_OR_RETURN_ERROR(
-        sizes[i] >= 0 && !__builtin_mul_overflow(span, sizes[i] == 0 ? 1u : static_cast<size_t>(sizes[i]), &span) &&
-            span <= INT32_MAX,
-        InvalidProgram,
-        "the size of a tensor is negative or too large");
+        size >= 0 && product <= INT32_MAX, InvalidProgram, "the size of a tensor is negative or too large");
+    span = static_cast<uint32_t>(product);
   }
 
   void* data = nullptr;
-  const Error error = find_data(tensor, is_empty ? 0 : span, &data);
+  const Error error = find_data(tensor, has_info ? &info : nullptr, is_empty ? 0 : span, &data);
   if (error != Error::Ok) {
     return error;
   }
   ET_CHECK_OR_RETURN_ERROR(
-      reinterpret_cast<uintptr_t>(data) % element_size == 0,
+      (reinterpret_cast<uintptr_t>(data) & (element_size - 1)) == 0,
       InvalidProgram,
-      "the data of a tensor is misaligned for elements of %zu bytes",
+      "the data of a tensor is misaligned for elements of %" PRIu32 " bytes",
       element_size);
 
   auto* impl = arena_.take<TensorImpl>(1);
@@ -183,7 +201,7 @@ Error TensorParser::parse_tensor(const executorch_flatbuffer::Tensor* tensor, EV
     own_sizes = arena_.take<int32_t>(dim);
     strides = arena_.take<int32_t>(dim);
     if (arena_.fits()) {
-      for (size_t i = 0; i < dim; ++i) {
+      for (uint32_t i = 0; i < dim; ++i) {
         own_sizes[i] = sizes[i];
       }
       dim_order_to_stride_nocheck(sizes, dim_order, dim, strides);
@@ -203,30 +221,38 @@ Error TensorParser::parse_tensor(const executorch_flatbuffer::Tensor* tensor, EV
   return Error::Ok;
 }
 
-int32_t* TensorParser::strides_of(const int32_t* sizes, const uint8_t* dim_order, size_t dim) {
+int32_t* TensorParser::strides_of(const int32_t* sizes, const uint8_t* dim_order, uint32_t dim) {
   if (dim <= 1) {
     return const_cast<int32_t*>(&kOne);
   }
-  for (const Strides& other : shared_) {
-    if (other.dim == dim && std::memcmp(other.dim_order, dim_order, dim) == 0 &&
-        std::memcmp(other.sizes, sizes, dim * sizeof(int32_t)) == 0) {
-      return other.strides;
+  const uint32_t known = shared_count_ < kSharedStrides ? shared_count_ : kSharedStrides;
+  for (uint32_t i = 0; i < known; ++i) {
+    const Strides& other = shared_[i];
+    if (other.dim == dim) {
+      uint32_t j = 0;
+      while (j < dim && other.sizes[j] == sizes[j] && other.dim_order[j] == dim_order[j]) {
+        ++j;
+      }
+      if (j == dim) {
+        return other.strides;
+      }
     }
   }
   int32_t* strides = arena_.take<int32_t>(dim);
   if (arena_.fits()) {
     dim_order_to_stride_nocheck(sizes, dim_order, dim, strides);
   }
-  shared_[next_shared_] = {sizes, dim_order, dim, strides};
-  next_shared_ = (next_shared_ + 1) % kSharedStrides;
+  shared_[shared_count_++ % kSharedStrides] = {sizes, dim_order, dim, strides};
   return strides;
 }
 
 // Finds where the data of a tensor is: in the program, in planned memory, or nowhere yet (nullptr).
-Error TensorParser::find_data(const executorch_flatbuffer::Tensor* tensor, size_t nbytes, void** data) {
-  const uint32_t buffer_index = tensor->data_buffer_idx();
-  const auto* allocation = tensor->allocation_info();
-  if (allocation == nullptr) {
+Error TensorParser::find_data(const View& tensor, const View* info, size_t nbytes, void** data) {
+  using executorch_flatbuffer::AllocationDetails;
+  using Fields = executorch_flatbuffer::Tensor;
+  const uint32_t buffer_index = tensor.scalar<uint32_t>(Fields::VT_DATA_BUFFER_IDX);
+  View allocation;
+  if (!verifier_.open(tensor, Fields::VT_ALLOCATION_INFO, allocation)) {
     if (buffer_index != 0) {
       const Result<const void*> constant = program_->get_constant_buffer_data(buffer_index, nbytes);
       if (!constant.ok()) {
@@ -238,14 +264,14 @@ Error TensorParser::find_data(const executorch_flatbuffer::Tensor* tensor, size_
   }
   ET_CHECK_OR_RETURN_ERROR(
       planned_memory_ != nullptr, InvalidArgument, "the method needs planned memory, and the memory manager has none");
-  const uint32_t id = allocation->memory_id();
+  const uint32_t id = allocation.scalar<uint32_t>(AllocationDetails::VT_MEMORY_ID);
   // Memory 0 is that of the constants, which are in the program; the buffers of the memory manager begin with memory 1.
   ET_CHECK_OR_RETURN_ERROR(id >= 1, InvalidProgram, "a tensor is planned into memory %" PRIu32, id);
   const uint64_t offset =
-      static_cast<uint64_t>(allocation->memory_offset_high()) << 32 | allocation->memory_offset_low();
+      static_cast<uint64_t>(allocation.scalar<uint32_t>(AllocationDetails::VT_MEMORY_OFFSET_HIGH)) << 32 |
+      allocation.scalar<uint32_t>(AllocationDetails::VT_MEMORY_OFFSET_LOW);
   ET_CHECK_OR_RETURN_ERROR(offset <= SIZE_MAX, InvalidProgram, "a tensor is planned beyond the address space");
-  const Result<void*> planned =
-      planned_memory_->get_offset_address(id - 1, static_cast<size_t>(offset), nbytes);
+  const Result<void*> planned = planned_memory_->get_offset_address(id - 1, static_cast<size_t>(offset), nbytes);
   if (!planned.ok()) {
     return planned.error();
   }
@@ -253,8 +279,9 @@ Error TensorParser::find_data(const executorch_flatbuffer::Tensor* tensor, size_
   if (buffer_index == 0) {
     return Error::Ok;
   }
-  const auto* info = tensor->extra_tensor_info();
-  const uint64_t segment = info == nullptr ? 0 : info->mutable_data_segments_idx();
+  const uint64_t segment = info == nullptr
+      ? 0
+      : info->scalar<uint64_t>(executorch_flatbuffer::ExtraTensorInfo::VT_MUTABLE_DATA_SEGMENTS_IDX);
   ET_CHECK_OR_RETURN_ERROR(segment <= SIZE_MAX, InvalidProgram, "an initial state lies beyond the address space");
   return program_->load_mutable_subsegment_into(static_cast<size_t>(segment), buffer_index, nbytes, *data);
 }

@@ -12,11 +12,11 @@ namespace runtime {
 namespace deserialization {
 
 /**
- * Makes the values of a method from its verified plan.
+ * Makes the values of a method from its plan, and verifies what it reads.
  *
- * Sizes and dim orders of static tensors, strings, and lists of numbers and flags stay in the program. A tensor takes a TensorImpl
- * and its strides, unless one of the kSharedStrides tensors before has equal ones; a tensor of a bounded dynamic shape takes sizes
- * and strides of its own.
+ * Sizes and dim orders of static tensors, strings, and lists of floating-point numbers and flags stay in the program. A
+ * tensor takes a TensorImpl and its strides, unless one of the kSharedStrides shapes before is the same; a tensor of a
+ * bounded dynamic shape takes sizes and strides of its own.
  *
  * It has this name because Program lets a class of this name reach its data.
  */
@@ -29,43 +29,46 @@ class TensorParser final {
   TensorParser(
       const Program* program,
       HierarchicalAllocator* planned_memory,
+      flatbuffers::Verifier& verifier,
       internal::Arena& arena,
       EValue* values,
-      size_t value_count)
+      uint32_t value_count)
       : program_(program),
         planned_memory_(planned_memory),
+        verifier_(verifier),
         arena_(arena),
         values_(values),
         value_count_(value_count) {}
 
-  /// Makes one value in `out`, which is None before.
-  Error parse(const executorch_flatbuffer::EValue* value, EValue* out);
+  /// Makes one value, an EValue table, in `out`, which is None before.
+  Error parse(const flatbuffers::View& value, EValue* out);
 
  private:
   // Strides of an earlier tensor, shared by later ones of the same sizes and dim order.
   struct Strides {
     const int32_t* sizes;
     const uint8_t* dim_order;
-    size_t dim;
+    uint32_t dim;
     int32_t* strides;
   };
-  static constexpr size_t kSharedStrides = 4;
+  static constexpr uint32_t kSharedStrides = 4;
 
-  Error parse_tensor(const executorch_flatbuffer::Tensor* tensor, EValue* out);
-  Error find_data(const executorch_flatbuffer::Tensor* tensor, size_t nbytes, void** data);
-  int32_t* strides_of(const int32_t* sizes, const uint8_t* dim_order, size_t dim);
+  Error parse_tensor(const flatbuffers::View& tensor, EValue* out);
+  Error find_data(const flatbuffers::View& tensor, const flatbuffers::View* info, size_t nbytes, void** data);
+  int32_t* strides_of(const int32_t* sizes, const uint8_t* dim_order, uint32_t dim);
   template <typename T, typename Item>
-  Error parse_references(const flatbuffers::Vector<Item>* items, bool allows_none, EValue* out);
+  Error parse_references(const flatbuffers::View& list, EValue* out);
   template <typename T>
-  void parse_array(const T* data, size_t size, EValue* out);
+  void place_array(const T* data, size_t size, EValue* out);
 
   const Program* program_;
   HierarchicalAllocator* planned_memory_;
+  flatbuffers::Verifier& verifier_;
   internal::Arena& arena_;
   EValue* values_;
-  size_t value_count_;
-  Strides shared_[kSharedStrides] = {};
-  size_t next_shared_ = 0;
+  uint32_t value_count_;
+  uint32_t shared_count_ = 0;
+  Strides shared_[kSharedStrides];
 };
 
 } // namespace deserialization

@@ -3,46 +3,28 @@
 namespace flatbuffers {
 
 const uint8_t* Table::field(uint32_t place, uint32_t width) const {
-  const uint8_t* table = reinterpret_cast<const uint8_t*>(this);
-  const uint8_t* vtable = table - load<int32_t>(table);
-  if (place >= load<uint16_t>(vtable)) {
-    return nullptr;
-  }
-  const uint32_t offset = load<uint16_t>(vtable + place);
-  // Offset 0 means absent, and what overlaps the table's first word is corrupted.
-  if (offset < sizeof(int32_t) || offset + width > load<uint16_t>(vtable + sizeof(uint16_t))) {
-    return nullptr;
-  }
-  return table + offset;
+  return View(this).field(place, width);
 }
 
 Verifier::Verifier(const void* data, size_t size)
     : base_(static_cast<const uint8_t*>(data)),
       size_(static_cast<uint32_t>(size)),
-      // A table takes at least 4 bytes and a reference another 4.
-      budget_(static_cast<uint32_t>(size) / 4),
+      budget_(static_cast<uint32_t>(size)),
       ok_(size <= INT32_MAX) {}
 
-bool Verifier::spend(uint32_t units) {
-  if (units > budget_) {
-    ok_ = false;
-    return false;
-  }
-  budget_ -= units;
-  return true;
-}
-
-// Checks the header of the table at a position: table and vtable lie within the buffer.
-bool Verifier::table_at(uint32_t position) {
-  // Every position is below size_, so that only the distances to the end need checks.
+// Opens the table at a position: table and vtable lie within the buffer.
+bool Verifier::open_at(uint32_t position, View& view) {
   if (position <= size_ - sizeof(int32_t)) {
     const uint32_t vtable = position - load<uint32_t>(base_ + position);
     if (vtable <= size_ - sizeof(uint32_t)) {
-      const uint32_t vtable_size = load<uint16_t>(base_ + vtable);
-      const uint32_t table_size = load<uint16_t>(base_ + vtable + sizeof(uint16_t));
-      if (vtable_size >= sizeof(uint32_t) && vtable_size % 2 == 0 && vtable_size <= size_ - vtable &&
-          table_size >= sizeof(int32_t) && table_size <= size_ - position) {
-        return spend(1);
+      view.table_ = base_ + position;
+      view.vtable_ = base_ + vtable;
+      view.vtable_size_ = load<uint16_t>(base_ + vtable);
+      view.table_size_ = load<uint16_t>(base_ + vtable + sizeof(uint16_t));
+      if (view.vtable_size_ % 2 == 0 && view.vtable_size_ <= size_ - vtable && view.table_size_ <= size_ - position &&
+          budget_ != 0) {
+        --budget_;
+        return true;
       }
     }
   }
@@ -50,14 +32,13 @@ bool Verifier::table_at(uint32_t position) {
   return false;
 }
 
-const Table* Verifier::root() {
-  const uint32_t position = load<uint32_t>(base_);
-  return ok_ && table_at(position) ? reinterpret_cast<const Table*>(base_ + position) : nullptr;
+bool Verifier::root(View& view) {
+  return ok_ && open_at(load<uint32_t>(base_), view);
 }
 
-// Position of a reference's target, below size_ - 4; 0 if absent or bad (nothing can refer to position 0).
-uint32_t Verifier::target(const Table* table, uint32_t place) {
-  const uint8_t* field = table->field(place, sizeof(uint32_t));
+// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can be, if absent or bad.
+uint32_t Verifier::follow(const View& view, uint32_t place) {
+  const uint8_t* field = view.field(place, sizeof(uint32_t));
   if (field == nullptr) {
     return 0;
   }
@@ -70,57 +51,52 @@ uint32_t Verifier::target(const Table* table, uint32_t place) {
   return position + distance;
 }
 
-bool Verifier::table(const Table* table, uint32_t place) {
-  const uint32_t position = target(table, place);
-  return position != 0 && table_at(position);
+bool Verifier::open(const View& parent, uint32_t place, View& view) {
+  const uint32_t position = follow(parent, place);
+  return position != 0 && open_at(position, view);
 }
 
-// As target(), for a vector whose elements of `width` bytes lie within the buffer.
-uint32_t Verifier::vector_at(const Table* table, uint32_t place, uint32_t width) {
-  const uint32_t position = target(table, place);
-  if (position != 0 && load<uint32_t>(base_ + position) > (size_ - sizeof(uint32_t) - position) / width) {
-    ok_ = false;
-    return 0;
-  }
-  return position;
-}
-
-bool Verifier::vector(const Table* table, uint32_t place, uint32_t width, uint32_t alignment) {
-  const uint32_t position = vector_at(table, place, width);
-  if (reinterpret_cast<uintptr_t>(base_ + position + sizeof(uint32_t)) % alignment != 0 && position != 0) {
+bool Verifier::open_element(const uint8_t* element, View& view) {
+  // The element lies within the buffer, and its distance cannot reach over the end of the address space to a position
+  // that looks good: both are below 2^31 in a good buffer.
+  const uint32_t position = static_cast<uint32_t>(element - base_);
+  const uint32_t distance = load<uint32_t>(element);
+  if (distance > size_) {
     ok_ = false;
     return false;
   }
-  return position != 0;
+  return open_at(position + distance, view);
 }
 
-bool Verifier::string(const Table* table, uint32_t place) {
-  const uint32_t position = vector_at(table, place, 1);
+const uint8_t* Verifier::vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment) {
+  const uint32_t position = follow(view, place);
   if (position == 0) {
-    return false;
+    return nullptr;
   }
-  const uint32_t end = position + sizeof(uint32_t) + load<uint32_t>(base_ + position);
-  if (end >= size_ || base_[end] != 0) {
+  const uint8_t* vector = base_ + position;
+  const uint32_t count = load<uint32_t>(vector);
+  // The budget is never more than the buffer's size, so that the product cannot overflow 64 bits, nor 32 bits once the
+  // count has been compared.
+  if (count > budget_ || static_cast<uint64_t>(count) * width > size_ - sizeof(uint32_t) - position ||
+      reinterpret_cast<uintptr_t>(vector + sizeof(uint32_t)) % alignment != 0) {
     ok_ = false;
-    return false;
+    return nullptr;
   }
-  return true;
+  budget_ -= count;
+  return vector;
 }
 
-bool Verifier::tables(const Table* table, uint32_t place) {
-  const uint32_t position = vector_at(table, place, sizeof(uint32_t));
-  if (position == 0) {
-    return false;
+const String* Verifier::string(const View& view, uint32_t place) {
+  const uint8_t* string = vector(view, place, 1, 1);
+  if (string == nullptr) {
+    return nullptr;
   }
-  const uint32_t count = load<uint32_t>(base_ + position);
-  for (uint32_t element = position + sizeof(uint32_t), left = count; left != 0; --left, element += sizeof(uint32_t)) {
-    const uint32_t distance = load<uint32_t>(base_ + element);
-    if (distance > size_ - element || !table_at(element + distance)) {
-      ok_ = false;
-      return false;
-    }
+  const uint8_t* end = string + sizeof(uint32_t) + load<uint32_t>(string);
+  if (end == base_ + size_ || *end != 0) {
+    ok_ = false;
+    return nullptr;
   }
-  return true;
+  return reinterpret_cast<const String*>(string);
 }
 
 } // namespace flatbuffers

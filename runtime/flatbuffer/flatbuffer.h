@@ -11,16 +11,17 @@
  * Reader and verifier of FlatBuffers (FlatBuffers documentation, "FlatBuffer Internals"), for tables whose accessors
  * //tools/schema generates from a schema.
  *
- * The runtime reads programs with this instead of the FlatBuffers library for safety and for flash. The library's accessors trust
- * their data, so its full verifier has to be linked (one function per table, every field of every table, used or not), and it needs
- * the compiler of the same version. Here the division of work is another one:
+ * The runtime reads programs with this instead of the FlatBuffers library for safety and for flash. The library's
+ * accessors trust their data, so its verifier has to run before them, which is one function per table that visits every
+ * field of every table, used or not; and it needs a compiler of the same version. Here the division of work is another:
  *
- * - An accessor of a scalar checks itself: a table's verified header holds the table's size, and a field that doesn't lie
- *   within reads as its default. Nothing has to verify scalars, and a table's accessors are safe once its header is.
- * - Only references (tables, vectors, strings) are verified, once, by Verifier, and only those that the runtime follows.
+ * - A scalar is checked when it is read: a table's header, once verified, holds the table's size, and a field that
+ *   doesn't lie within reads as its default. Nothing else has to verify scalars.
+ * - References (tables, vectors, strings) are verified by Verifier as it follows them, once, and only those that the
+ *   runtime follows.
  *
- * Values are read by memcpy, as a corrupted program may put them at any address; that is one load instruction on the cores we
- * build for. Vectors whose elements are handed out by address are verified to be aligned.
+ * Values are read by memcpy, as a corrupted program may put them at any address; on the cores that we build for that is
+ * one load instruction. Vectors whose elements are handed out by address are verified to be aligned.
  */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "programs are little-endian and read in place");
@@ -29,7 +30,7 @@ namespace flatbuffers {
 
 /// Reads a value at any address.
 template <typename T>
-inline T load(const void* address) {
+[[gnu::always_inline]] inline T load(const void* address) {
   T value;
   std::memcpy(&value, address, sizeof(T));
   return value;
@@ -47,35 +48,41 @@ class Vector {
  public:
   Vector() = delete;
 
-  SizeT size() const {
+  [[gnu::always_inline]] SizeT size() const {
     return load<SizeT>(this);
   }
 
   /// Address of the elements; aligned for T only where the verifier checked it.
-  const T* data() const {
+  [[gnu::always_inline]] const T* data() const {
     return reinterpret_cast<const T*>(address());
   }
 
   /// The element at an index below size(): a scalar's value, or the address that an offset points at.
-  auto operator[](SizeT index) const {
+  [[gnu::always_inline]] auto operator[](SizeT index) const {
     return get(index, static_cast<T*>(nullptr));
   }
 
  private:
   template <typename U>
-  const U* get(SizeT index, Offset<U>*) const {
+  [[gnu::always_inline]] const U* get(SizeT index, Offset<U>*) const {
     const uint8_t* element = address() + index * sizeof(uint32_t);
     return reinterpret_cast<const U*>(element + load<uint32_t>(element));
   }
 
-  T get(SizeT index, void*) const {
+  [[gnu::always_inline]] T get(SizeT index, void*) const {
     return load<T>(address() + index * sizeof(T));
   }
 
-  const uint8_t* address() const {
+  [[gnu::always_inline]] const uint8_t* address() const {
     return reinterpret_cast<const uint8_t*>(this) + sizeof(SizeT);
   }
 };
+
+/// Length of a vector, 0 if it is absent.
+template <typename T>
+inline uint32_t length(const Vector<T>* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
 
 /// A verified string: its length, its characters, and a NUL that the length doesn't count.
 class String {
@@ -93,15 +100,80 @@ class String {
   }
 };
 
-/// Base of the generated tables. The object is the table itself, in place.
-class Table {
+/// The characters of a string, none if it is absent.
+inline std::string_view view(const String* string) {
+  return string == nullptr ? std::string_view() : string->view();
+}
+
+class Table;
+
+/**
+ * A table whose header has been verified, opened for reading: it holds what every access needs.
+ *
+ * Its accessors are inlined, for the functions that read much of a table. Those of the generated tables are not.
+ */
+class View {
  public:
+  /// Nothing; only Verifier::open() makes it a table.
+  View() = default;
+
+  /// Opens a table whose header has been verified.
+  explicit View(const Table* table)
+      : table_(reinterpret_cast<const uint8_t*>(table)),
+        vtable_(table_ - load<int32_t>(table_)),
+        vtable_size_(load<uint16_t>(vtable_)),
+        table_size_(load<uint16_t>(vtable_ + sizeof(uint16_t))) {}
+
   /**
    * Address of a field, or nullptr if the table doesn't have it or it doesn't lie within the table.
    *
    * @param[in] place The field's place in the vtable, in bytes from its start: 4 + 2 * slot.
    * @param[in] width The field's width in bytes.
    */
+  [[gnu::always_inline]] const uint8_t* field(uint32_t place, uint32_t width) const {
+    if (place >= vtable_size_) {
+      return nullptr;
+    }
+    const uint32_t offset = load<uint16_t>(vtable_ + place);
+    // Offset 0 means absent, and what overlaps the table's first word is corrupted.
+    return offset < sizeof(int32_t) || offset + width > table_size_ ? nullptr : table_ + offset;
+  }
+
+  /// True if a field is absent, or lies within the table.
+  bool is_sound(uint32_t place, uint32_t width) const {
+    return place >= vtable_size_ || load<uint16_t>(vtable_ + place) == 0 || field(place, width) != nullptr;
+  }
+
+  /// Value of a scalar.
+  template <typename T>
+  [[gnu::always_inline]] T scalar(uint32_t place, T otherwise = T()) const {
+    const uint8_t* address = field(place, sizeof(T));
+    if constexpr (std::is_same_v<T, bool>) {
+      return address == nullptr ? otherwise : *address != 0;
+    } else {
+      return address == nullptr ? otherwise : load<T>(address);
+    }
+  }
+
+  /// The table in place, whose accessors may be called as far as its references have been verified.
+  template <typename T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(table_);
+  }
+
+ private:
+  friend class Verifier;
+
+  const uint8_t* table_;
+  const uint8_t* vtable_;
+  uint32_t vtable_size_;
+  uint32_t table_size_;
+};
+
+/// Base of the generated tables. The object is the table itself, in place.
+class Table {
+ public:
+  /// As View::field().
   const uint8_t* field(uint32_t place, uint32_t width) const;
 
  protected:
@@ -110,13 +182,10 @@ class Table {
   template <typename T>
   T scalar(uint32_t place, T otherwise) const {
     const uint8_t* address = field(place, sizeof(T));
-    if (address == nullptr) {
-      return otherwise;
-    }
     if constexpr (std::is_same_v<T, bool>) {
-      return *address != 0;
+      return address == nullptr ? otherwise : *address != 0;
     } else {
-      return load<T>(address);
+      return address == nullptr ? otherwise : load<T>(address);
     }
   }
 
@@ -129,13 +198,13 @@ class Table {
 };
 
 /**
- * Checks references, so that what they point at lies within the buffer.
+ * Follows references, so that what they point at lies within the buffer.
  *
- * A failure is remembered: after any number of calls, ok() says whether all references were good. Absent references are good. The calls that
- * return bool say whether there is a target to go on with.
+ * A failure is remembered: ok() says whether all references that were followed are good. An absent reference is good, and
+ * is followed to nothing, as is a bad one.
  *
- * Work is bounded: the number of tables that may be verified is what the buffer can hold, so that a buffer whose vectors share
- * elements cannot multiply it.
+ * Work is bounded: all elements of all vectors, all characters and all tables that are visited together may not be more
+ * than the buffer's bytes, so that a buffer whose vectors share elements cannot multiply it.
  */
 class Verifier {
  public:
@@ -154,28 +223,38 @@ class Verifier {
     ok_ = false;
   }
 
-  /// Takes `units` from the bound on the work; false, and a failure, where nothing is left.
-  bool spend(uint32_t units);
+  /// Opens the root table; false if it is bad.
+  bool root(View& view);
 
-  /// The root table, or nullptr if it is bad.
-  const Table* root();
+  /// Opens the table that a field refers to; false if there is none.
+  bool open(const View& parent, uint32_t place, View& view);
 
-  /// Verifies a field that refers to a table.
-  bool table(const Table* table, uint32_t place);
+  /// Opens the table that an element of a vector refers to; false if it is bad.
+  template <typename T>
+  bool open(const Vector<Offset<T>>& vector, uint32_t index, View& view) {
+    return open_element(reinterpret_cast<const uint8_t*>(vector.data() + index), view);
+  }
 
-  /// Verifies a field that refers to a vector of scalars of `width` bytes, whose elements must be aligned to `alignment`.
-  bool vector(const Table* table, uint32_t place, uint32_t width, uint32_t alignment = 1);
+  /// The string that a field refers to, or nullptr.
+  const String* string(const View& view, uint32_t place);
 
-  /// Verifies a field that refers to a string.
-  bool string(const Table* table, uint32_t place);
+  /// The vector that a field refers to, or nullptr. The targets of references in it are not verified.
+  template <typename T>
+  const Vector<T>* vector(const View& view, uint32_t place) {
+    return reinterpret_cast<const Vector<T>*>(vector(view, place, sizeof(T), 1));
+  }
 
-  /// Verifies a field that refers to a vector of tables, and the tables' headers.
-  bool tables(const Table* table, uint32_t place);
+  /// As vector(), with elements that are aligned for their type.
+  template <typename T>
+  const Vector<T>* aligned_vector(const View& view, uint32_t place) {
+    return reinterpret_cast<const Vector<T>*>(vector(view, place, sizeof(T), alignof(T)));
+  }
 
  private:
-  bool table_at(uint32_t position);
-  uint32_t vector_at(const Table* table, uint32_t place, uint32_t width);
-  uint32_t target(const Table* table, uint32_t place);
+  bool open_at(uint32_t position, View& view);
+  bool open_element(const uint8_t* element, View& view);
+  const uint8_t* vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment);
+  uint32_t follow(const View& view, uint32_t place);
 
   const uint8_t* base_;
   uint32_t size_;

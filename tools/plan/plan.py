@@ -134,12 +134,12 @@ def make_plan(program: Path, core: str, method: str = "forward") -> Plan:
     parser = _Values(arena, pointer)
     for value in values:
         parser.parse(value.val)
-    arena.take(len(chains), 6 * pointer, pointer)  # Chain
+    arena.take(max(len(chains), 1), 8 * pointer, pointer)  # Chain
     arena.take(len(plan.operators or []), pointer, pointer)  # OpFunction
     instructions = [instruction.instr_args for chain in chains for instruction in chain.instructions or []]
     calls = [len(call.args or []) for call in instructions if type(call).__name__ == "KernelCall"]
     arena.take(max(calls, default=0), pointer, pointer)  # EValue*
-    arena.take(len(plan.inputs or []), 1, 1)  # bool
+    arena.take(2 * len(plan.inputs or []), 1, 1)  # bool
     return Plan(
         core=core,
         method=arena.used,
