@@ -5,6 +5,8 @@
 /// Inputs and outputs are a sequence of values, each a Header and its bytes in memory order. A
 /// number is a tensor without dimensions: Long for an integer, Double for a float, Bool for a bool.
 
+#include <cstring>
+
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
@@ -52,11 +54,14 @@ constexpr size_t kPlannedArenaSize = RUNNER_PLANNED_ARENA_SIZE;
 constexpr size_t kTempArenaSize = RUNNER_TEMP_ARENA_SIZE;
 constexpr size_t kArenaAlignment = 16;
 
-alignas(kArenaAlignment)
-    __attribute__((section(".arena.method"))) uint8_t method_arena[kMethodArenaSize];
-alignas(kArenaAlignment)
-    __attribute__((section(".arena.planned"))) uint8_t planned_arena[kPlannedArenaSize];
-alignas(kArenaAlignment) __attribute__((section(".arena.temp"))) uint8_t temp_arena[kTempArenaSize];
+#ifdef __arm__
+#define ARENA(name) alignas(kArenaAlignment) __attribute__((section(".arena." #name)))
+#else
+#define ARENA(name) alignas(kArenaAlignment)
+#endif
+ARENA(method) uint8_t method_arena[kMethodArenaSize];
+ARENA(planned) uint8_t planned_arena[kPlannedArenaSize];
+ARENA(temp) uint8_t temp_arena[kTempArenaSize];
 
 HostReport report;
 
@@ -73,25 +78,57 @@ void check(const char* step, Error error) {
   }
 }
 
+/// The part of planned_arena that is taken.
+size_t planned_end = 0;
+
+/// Takes `size` bytes of the planned arena.
+uint8_t* take_planned(uint64_t size) {
+  if (size > kPlannedArenaSize - planned_end) {
+    fail("load", Error::MemoryAllocationFailed);
+  }
+  uint8_t* const start = planned_arena + planned_end;
+  // The arena's size is a multiple of the alignment, so that this stays within it.
+  planned_end +=
+      (static_cast<size_t>(size) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  return start;
+}
+
 /// Gives every planned buffer its part of the arena. Returns how many there are.
 size_t place_buffers(const MethodMeta& meta, Span<uint8_t>* buffers) {
   const size_t count = meta.num_memory_planned_buffers();
   if (count > kMaxPlannedBuffers) {
     fail("load", Error::NotSupported);
   }
-  size_t used = 0;
   for (size_t i = 0; i < count; ++i) {
     const Result<int64_t> size = meta.memory_planned_buffer_size(i);
     check("load", size.error());
-    if (*size < 0 || static_cast<uint64_t>(*size) > kPlannedArenaSize - used) {
-      fail("load", Error::MemoryAllocationFailed);
+    if (*size < 0) {
+      fail("load", Error::InvalidProgram);
     }
-    buffers[i] = {planned_arena + used, static_cast<size_t>(*size)};
+    buffers[i] = {take_planned(static_cast<uint64_t>(*size)), static_cast<size_t>(*size)};
     report.planned_used += static_cast<uint32_t>(*size);
-    // The arena's size is a multiple of the alignment, so that this stays within it.
-    used += (static_cast<size_t>(*size) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
   }
   return count;
+}
+
+/// Gives memory to the outputs that the program was exported without memory for.
+void place_outputs(Method& method) {
+  const MethodMeta meta = method.method_meta();
+  for (size_t i = 0; i < meta.num_outputs(); ++i) {
+    const Result<Tag> tag = meta.output_tag(i);
+    check("load", tag.error());
+    if (*tag != Tag::Tensor) {
+      continue;
+    }
+    const auto tensor = meta.output_tensor_meta(i);
+    check("load", tensor.error());
+    // An output that is an input or a constant has memory, planned or not.
+    if (!tensor->is_memory_planned() &&
+        method.get_output(i).toTensor().const_data_ptr() == nullptr) {
+      check(
+          "load", method.set_output_data_ptr(take_planned(tensor->nbytes()), tensor->nbytes(), i));
+    }
+  }
 }
 
 /// The number in a tensor without dimensions.
@@ -214,6 +251,7 @@ int main() {
   for (size_t i = 0; i < method->inputs_size(); ++i) {
     set_input(*method, i);
   }
+  place_outputs(*method);
   start = board_ticks();
   const Error error = method->execute();
   report.execute_ticks = ticks_since(start);

@@ -134,8 +134,8 @@ def compare(outputs: Sequence[np.ndarray], golden: Golden, atol: float, rtol: fl
             index = tuple(int(axis) for axis in np.argwhere(bad)[0])
             problems.append(
                 f"output {i}: {int(bad.sum())} of {bad.size} elements differ from PyTorch by more than {atol:g} + "
-                f"{rtol:g} * |PyTorch|, the first in sample {index[0]} at {list(index[1:])}: device {actual[index]}, PyTorch "
-                f"{expected[index]}; the largest difference is {differences(actual, expected).max():.3g}"
+                f"{rtol:g} * |PyTorch|, the first in sample {index[0]} at {list(index[1:])}: device {actual[index]}, "
+                f"PyTorch {expected[index]}; the largest difference is {differences(actual, expected).max():.3g}"
             )
     return problems
 

@@ -93,7 +93,7 @@ class EmulationError(UserError):
     """An image that did not end as it should.
 
     Attributes:
-        name: `Timeout`, `Fault`, `Abort`, `Mismatch`, `Emulator`, `MissingPass`, `StackOverflow`, `Host`, or the name
+        name: `Timeout`, `Fault`, `Abort`, `Mismatch`, `Crash`, `MissingPass`, `StackOverflow`, `Host`, or the name
             of ExecuTorch's error.
         reason: one line.
         console: what the image printed until then.
@@ -256,11 +256,11 @@ def _check_ending(elf: Path, status: int, report: Report | None, console: str, m
     if status == _EXIT_ERROR and report is not None and report.error:
         name = _ERRORS.get(report.error, f"Error {report.error:#x}")
         raise EmulationError(name, f"{elf.name} could not run the program", console)
-    if status == _EXIT_MISMATCH and report is not None:
+    if status == _EXIT_MISMATCH and report is not None and report.passed != _PASS:
         raise EmulationError("Mismatch", f"the outputs of {elf.name} differ from PyTorch's", console)
     if status != 0:
-        reason = f"the emulator ended with status {status}" + (f": {messages.strip()}" if messages.strip() else "")
-        raise EmulationError("Emulator", reason, console)
+        reason = f"{elf.name} ended with status {status}" + (f": {messages.strip()}" if messages.strip() else "")
+        raise EmulationError("Crash", reason, console)
     if report is None or report.passed != _PASS or (console and "\nPASS\n" not in console):
         raise EmulationError("MissingPass", f"{elf.name} exited without PASS", console)
     if report.stack_used >= report.stack_size > 0:

@@ -1,0 +1,63 @@
+"""The `board_binary` rule: an image without a program of its own."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "BoardInfo")
+load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
+load("//rules/private:transitions.bzl", "firmware_transition")
+
+BoardBinaryInfo = provider(
+    doc = "An image that is linked for a board.",
+    fields = {
+        "board": "BoardInfo of the board.",
+        "elf": "File: the image.",
+    },
+)
+
+def _board_binary_impl(ctx):
+    board = ctx.attr.board[BoardInfo]
+    cc = configure_cc(ctx)
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + [ctx.attr.board]]
+    _, outputs = compile_sources(
+        ctx,
+        cc,
+        name = ctx.label.name,
+        srcs = ctx.files.srcs,
+        hdrs = [],
+        include_directories = [],
+        deps = deps,
+        defines = ctx.attr.local_defines,
+    )
+    linked = cc_common.link(
+        name = ctx.label.name + ".elf",
+        actions = ctx.actions,
+        feature_configuration = cc.features,
+        cc_toolchain = cc.toolchain,
+        compilation_outputs = outputs,
+        linking_contexts = [dep.linking_context for dep in deps],
+        user_link_flags = ["-nostartfiles", "-T", board.linker_script.path],
+        additional_inputs = [board.linker_script],
+        output_type = "executable",
+    )
+    return [
+        DefaultInfo(files = depset([linked.executable])),
+        BoardBinaryInfo(board = board, elf = linked.executable),
+    ]
+
+board_binary = rule(
+    implementation = _board_binary_impl,
+    doc = "Links sources and libraries with a board's start-up code into `<name>.elf`, all built for the board.",
+    attrs = {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
+        "console": attr.string(default = "on", values = ["on", "off"], doc = "Whether the image prints."),
+        "deps": attr.label_list(providers = [CcInfo], doc = "Libraries."),
+        "local_defines": attr.string_list(doc = "Preprocessor definitions of the sources."),
+        "srcs": attr.label_list(mandatory = True, allow_files = [".c", ".cpp", ".S"], doc = "Sources, main() among them."),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    cfg = firmware_transition,
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+    provides = [BoardBinaryInfo],
+)
