@@ -2,6 +2,8 @@
 
 #include <executorch/runtime/platform/log.h>
 
+#include "runtime/kernel/constant_data.h"
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -58,6 +60,12 @@ bool check_arguments(
     if (value.tag == Tag::Tensor && !has_memory(value.payload.as_tensor)) {
       ET_LOG(Error, "Argument %zu is a tensor without memory", i);
       ctx.fail(Error::InvalidState);
+      return false;
+    }
+    if ((expected[i] & kWritten) != 0 &&
+        executorch::runtime::internal::is_constant_data(value.payload.as_tensor.const_data_ptr())) {
+      ET_LOG(Error, "Argument %zu is a constant, and the operator writes to it", i);
+      ctx.fail(Error::InvalidProgram);
       return false;
     }
   }

@@ -40,7 +40,8 @@ constexpr TagSet kScalarTags = tags(Tag::Int) | tags(Tag::Double) | tags(Tag::Bo
  * Checks the boxed arguments of a kernel before they are unboxed: their number,
  * their tags, and that every tensor with elements has memory. Otherwise fails
  * the context (InvalidProgram for too few arguments, InvalidType for a wrong
- * tag, InvalidState for a tensor without memory) and returns false.
+ * tag, InvalidState for a tensor without memory, InvalidProgram for a constant that is written to)
+ * and returns false.
  *
  * @param[in] expected The tags allowed for each argument.
  */
@@ -180,10 +181,14 @@ struct Unbox<std::optional<T>> {
 template <class T>
 using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
+/// Beside the tags of an argument: the kernel writes to it, as it does to every `Tensor&`.
+constexpr TagSet kWritten = 1u << 15;
+
 /// The tag sets of an argument list, one table per signature in the image.
 template <class... Args>
 struct ExpectedTags {
-  static constexpr TagSet kTable[] = {Unbox<Bare<Args>>::kTags...};
+  static constexpr TagSet kTable[] = {static_cast<TagSet>(
+      Unbox<Bare<Args>>::kTags | (std::is_same_v<Args, Tensor&> ? kWritten : 0))...};
 };
 
 template <auto kFn>
