@@ -19,6 +19,7 @@ load(
     _ProgramDataInfo = "ProgramDataInfo",
     _TorchProgramInfo = "TorchProgramInfo",
 )
+load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
 load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 load(":torch_program.bzl", _torch_program = "torch_program")
@@ -30,6 +31,7 @@ firmware_flash = _firmware_flash
 firmware_test = _firmware_test
 kernel_registry = _kernel_registry
 program_data = _program_data
+reproducibility_test = _reproducibility_test
 size_report = _size_report
 torch_firmware = _torch_firmware
 torch_program = _torch_program
