@@ -137,7 +137,7 @@ def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
     return found
 
 
-def schema_of(plan: ExecutionPlan, instruction: Instruction) -> torch.FunctionSchema:
+def _schema_of(plan: ExecutionPlan, instruction: Instruction) -> torch.FunctionSchema:
     """The torch schema of the operator that the instruction calls."""
     operator = plan.operators[instruction.instr_args.op_index]
     namespace, name = operator.name.split("::")
@@ -428,7 +428,7 @@ def _reads_and_writes(plan: ExecutionPlan, instruction: Instruction) -> tuple[li
     """Indices of the tensors that an instruction reads and of those it writes."""
     reads: list[int] = []
     writes: list[int] = []
-    schema = schema_of(plan, instruction)
+    schema = _schema_of(plan, instruction)
     # Behind the arguments the call holds its results, which are the out arguments again.
     for argument, index in zip(schema.arguments, instruction.instr_args.args, strict=False):
         is_written = argument.alias_info is not None and argument.alias_info.is_write
@@ -517,7 +517,7 @@ def _run(plan: ExecutionPlan, instruction: Instruction, operands: dict[int, torc
         # Int, Bool, Double, String, BoolList and DoubleList hold one field each.
         return getattr(value, dataclasses.fields(value)[0].name)
 
-    schema = schema_of(plan, instruction)
+    schema = _schema_of(plan, instruction)
     operator = getattr(getattr(torch.ops, schema.name.split("::")[0]), schema.name.split("::")[1])
     arguments: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -596,7 +596,7 @@ def _is_constant(tensor: Tensor) -> bool:
 
 
 def _is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:
-    operator = schema_of(plan, instruction).name.split("::")
+    operator = _schema_of(plan, instruction).name.split("::")
     overload = plan.operators[instruction.instr_args.op_index].overload or "default"
     return (
         torch.Tag.nondeterministic_seeded
