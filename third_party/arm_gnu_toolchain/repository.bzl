@@ -132,12 +132,17 @@ def _fetch_release(rctx):
     if rctx.os.arch not in _RELEASES or rctx.os.name != "linux":
         fail("There is no Arm GNU toolchain 12.2 for {} on {} here; Linux on x86_64 or aarch64 is needed.".format(rctx.os.name, rctx.os.arch))
     name, sha256 = _RELEASES[rctx.os.arch]
-    rctx.download_and_extract(
+    download = rctx.download_and_extract(
         _RELEASE_URL.format(name),
+        allow_fail = True,
         sha256 = sha256,
         stripPrefix = "arm-gnu-toolchain-12.2.rel1-{}-arm-none-eabi".format(name),
         output = "release",
     )
+    if not download.success:
+        fail("""Arm's toolchain could not be downloaded from
+  {}
+Is the network reachable? On a Debian machine (x86-64), TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.""".format(_RELEASE_URL.format(name)))
     gcc = "release/lib/gcc/arm-none-eabi/" + _GCC_VERSION
     headers = "release/arm-none-eabi/include"
     _delete_other_multilibs(rctx, gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))

@@ -146,7 +146,8 @@ def _pypi_impl(rctx):
     )
     if result.return_code:
         fail("""The Python packages could not be installed from third_party/python/requirements_lock.txt.
-If pip finds no matching torch: the comment at the head of that file says what to do. pip said:
+If it is torch that doesn't match, pip found another build than the one for the CPU: point PIP_FIND_LINKS or
+PIP_EXTRA_INDEX_URL to PyTorch's wheels for the CPU. The head of that file says more. pip said:
 {}""".format(result.stdout + result.stderr))
     rctx.file("BUILD.bazel", _PYPI_BUILD)
 
