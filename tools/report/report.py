@@ -1,6 +1,6 @@
 """Reports what takes an image's flash and RAM, and holds it to its board's limits.
 
-The JSON: {"image", "board", "core", "flash", "ram"}, where flash and ram are {"used", "limit", "parts"}: bytes in all,
+The JSON: {"image", "program", "board", "core", "flash", "ram"}, where program is the .pte's name or null, and flash and ram are {"used", "limit", "parts"}: bytes in all,
 what the board has, and bytes by part, largest first. Parts of flash: runtime, kernels, libc, weights, program metadata,
 example, application, board, alignment; of ram: arena method, arena planned, arena temp, stack, data, alignment. A part
 of no bytes is left out.
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.board.board import read_board
+from tools.board.board import Board, read_board
 from tools.program.program import ProgramError, constant_bytes
 from tools.quiet.console import UserError
 from tools.report.image import Image, measure
@@ -23,15 +23,21 @@ _BAR = 24
 _MEMORIES = {"flash": "flash", "ram": "RAM"}
 
 
-def as_json(name: str, board_name: str, core: str, image: Image, flash_limit: int, ram_limit: int) -> dict:
+def as_json(name: str, program: str | None, board: Board, image: Image) -> dict:
     """The report as it is written to the JSON file."""
     return {
         "image": name,
-        "board": board_name,
-        "core": core,
-        "flash": {"used": image.flash.used, "limit": flash_limit, "parts": image.flash.parts},
-        "ram": {"used": image.ram.used, "limit": ram_limit, "parts": image.ram.parts},
+        "program": program,
+        "board": board.name,
+        "core": board.core,
+        "flash": {"used": image.flash.used, "limit": board.flash.length, "parts": image.flash.parts},
+        "ram": {"used": image.ram.used, "limit": board.ram.length, "parts": image.ram.parts},
     }
+
+
+def _title(report: dict) -> str:
+    program = f": {report['program']}" if report["program"] else ""
+    return f"{report['image']}{program} on {report['board']} ({report['core']})"
 
 
 def _bar(used: int, limit: int) -> str:
@@ -48,12 +54,12 @@ def summary(report: dict) -> str:
         bar = _bar(usage["used"], usage["limit"])
         lines.append(f"  {name:<5} {bar} {usage['used']:>9,} of {usage['limit']:,} bytes ({share})")
         lines.append("        " + ", ".join(f"{part} {size:,}" for part, size in usage["parts"].items()))
-    return f"{report['image']} on {report['board']}\n" + "\n".join(lines) + "\n"
+    return "\n".join([_title(report), *lines]) + "\n"
 
 
 def full_text(report: dict) -> str:
     """The report with one line per part."""
-    lines = [f"{report['image']} on {report['board']} ({report['core']})"]
+    lines = [_title(report)]
     for memory, name in _MEMORIES.items():
         usage = report[memory]
         lines += ["", f"{name}: {usage['used']:,} of {usage['limit']:,} bytes"]
@@ -173,7 +179,8 @@ def _run(arguments: argparse.Namespace) -> int:
     board = read_board(arguments.board)
     constants = _constants(arguments.program) if arguments.program else 0
     image = measure(arguments.elf, arguments.map, board.flash, board.ram, constants)
-    report = as_json(arguments.elf.stem, board.name, board.core, image, board.flash.length, board.ram.length)
+    program = arguments.program.stem if arguments.program else None
+    report = as_json(arguments.elf.stem, program, board, image)
     problems = list(over_limits(report))
     _write(arguments, full_text(report), report)
     if problems:

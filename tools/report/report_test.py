@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -91,7 +92,10 @@ def _report(flash: int = 3000, ram: int = 1000) -> dict:
         Usage(flash, {"weights": flash - 1000, "runtime": 600, "kernels": 400}),
         Usage(ram, {"arena planned": ram - 100, "stack": 100}),
     )
-    return as_json("sine", "tiny", "cortex-m4", image, 4096, 2048)
+    board = SimpleNamespace(
+        name="tiny", core="cortex-m4", flash=SimpleNamespace(length=4096), ram=SimpleNamespace(length=2048)
+    )
+    return as_json("firmware", "sine", board, image)
 
 
 def test_a_fitting_image_has_no_message() -> None:
@@ -110,7 +114,15 @@ def test_both_memories_can_be_over() -> None:
 
 def test_texts_name_every_part() -> None:
     for text in (summary(_report()), full_text(_report())):
-        for word in ("sine on tiny", "3,000 of 4,096", "weights", "runtime", "kernels", "arena planned", "stack"):
+        for word in (
+            "firmware: sine on tiny (cortex-m4)",
+            "3,000 of 4,096",
+            "weights",
+            "runtime",
+            "kernels",
+            "arena planned",
+            "stack",
+        ):
             assert word in text
     assert "[##################......]" in summary(_report())
 
