@@ -98,7 +98,7 @@ static void write_fault(void) {
 
 #endif // ET_LOG_ENABLED
 
-/// Called on a fresh stack.
+/// Called with enough of a stack, see below.
 __attribute__((used, noreturn)) void cortex_m_fault_end(void) {
 #if ET_LOG_ENABLED
   write_fault();
@@ -106,8 +106,9 @@ __attribute__((used, noreturn)) void cortex_m_fault_end(void) {
   board_exit(kExitFault);
 }
 
-/// Keeps the registers, then starts the stack over: after an overflow there is none left to run on.
-/// All code runs on the main stack.
+/// Keeps the registers. Where the stack has less than 512 bytes left, as after an overflow, it
+/// starts over at the top, far from the exception frame; else it goes on below the frame. All code
+/// runs on the main stack.
 __attribute__((naked)) void cortex_m_fault(void) {
   __asm volatile(
 #if __ARM_ARCH >= 8
@@ -117,8 +118,13 @@ __attribute__((naked)) void cortex_m_fault(void) {
       "  ldr r0, =cortex_m_fault_state\n"
       "  mov r1, sp\n"
       "  stmia r0, {r1, r4-r11}\n"
-      "  ldr r1, =__stack_end\n"
-      "  mov sp, r1\n"
-      "  b cortex_m_fault_end\n"
+      "  ldr r2, =__stack_start + 512\n"
+      "  ldr r3, =__stack_end\n"
+      "  cmp r1, r2\n"
+      "  blo 1f\n"
+      "  cmp r1, r3\n"
+      "  bls 2f\n"
+      "1: mov sp, r3\n"
+      "2: b cortex_m_fault_end\n"
       "  .ltorg\n");
 }

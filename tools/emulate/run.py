@@ -136,7 +136,18 @@ def _fault_place(elf: Path, console: str) -> str:
     return f" ({', '.join(places)})" if places else ""
 
 
-def _command(elf: Path, board: Board, qemu: Path, options: Sequence[str]) -> list[str]:
+def command_line(elf: Path, board: Board, qemu: Path, options: Sequence[str]) -> list[str]:
+    """The command line that runs an image on its board's machine.
+
+    Args:
+        elf: the image.
+        board: the board it was linked for.
+        qemu: qemu-system-arm.
+        options: words of the image's own command line (firmware/host.h); the first is its name.
+
+    Raises:
+        UserError: the board has no emulator.
+    """
     if board.emulator is None:
         raise UserError(f"board {board.name} has no emulator; use one whose definition sets emulator_machine")
     semihosting = ",".join(["enable=on", "target=native", *(f"arg={option}" for option in options)])
@@ -194,7 +205,7 @@ def emulate(
             (folder / f"{key}.bin").write_bytes(content)
             options.append(f"{key}={key}.bin")
         options.append(f"samples={samples}")
-        return finish(_command(elf, board, qemu, options), elf, board, folder, timeout)
+        return finish(command_line(elf, board, qemu, options), elf, board, folder, timeout)
 
 
 def finish(command: Sequence[str], image: Path, board: Board | None, folder: Path, timeout: float) -> Result:

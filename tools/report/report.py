@@ -1,9 +1,9 @@
 """Reports what takes an image's flash and RAM, and holds it to its board's limits.
 
-The JSON: {"image", "program", "board", "core", "flash", "ram"}, where program is the .pte's name or null, and flash and ram are {"used", "limit", "parts"}: bytes in all,
-what the board has, and bytes by part, largest first. Parts of flash: runtime, kernels, libc, weights, program metadata,
-example, application, board, alignment; of ram: arena method, arena planned, arena temp, stack, data, alignment. A part
-of no bytes is left out.
+The JSON: {"image", "program", "board", "core", "flash", "ram"}, where program is the name of the .pte or null, and
+flash and ram are {"used", "limit", "parts"}: bytes in all, what the board has, and bytes by part, largest first. Parts
+of flash: runtime, kernels, libc, weights, program metadata, example, application, board, alignment; of ram: arena
+method, arena planned, arena temp, stack, data, alignment. A part of no bytes is left out.
 """
 
 from __future__ import annotations

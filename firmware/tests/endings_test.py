@@ -1,0 +1,81 @@
+"""How emulated images can end, with real images: each must be told apart, with its console."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.board.board import Board, read_board
+from tools.emulate.run import EmulationError, emulate
+
+QEMU = Path(os.environ["QEMU"])
+IMAGES = [Path(name) for name in os.environ["IMAGES"].split()]
+BOARDS = {
+    path.parent.name: read_board(path)
+    for name in os.environ["BOARDS"].split()
+    if (path := Path(name)).name == "board.json"
+}
+
+
+def _image(name: str, board: str) -> tuple[Path, Board]:
+    (path,) = [image for image in IMAGES if image.stem == f"{name}_{board}"]
+    return path, BOARDS[board]
+
+
+def _ending(name: str, board: str, timeout: float = 60) -> EmulationError:
+    path, definition = _image(name, board)
+    with pytest.raises(EmulationError) as caught:
+        emulate(path, definition, QEMU, timeout=timeout)
+    return caught.value
+
+
+@pytest.fixture(params=sorted(BOARDS))
+def board(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("unaligned", "UsageFault: unaligned access by an instruction that needs alignment"),
+        ("undefined", "UsageFault: undefined instruction"),
+    ],
+)
+def test_a_fault_names_its_cause_and_place(board: str, name: str, cause: str) -> None:
+    error = _ending(name, board)
+    assert error.name == "Fault"
+    assert cause in error.console
+    assert "pc in main" in error.reason
+    for register in ("cfsr", "hfsr", "pc", "lr", "sp", "r0", "r12", "r4", "r11"):
+        assert f" {register} 0x" in error.console
+
+
+def test_a_hang_is_a_timeout(board: str) -> None:
+    error = _ending("hang", board, timeout=2)
+    assert error.name == "Timeout"
+    assert "waiting" in error.console
+
+
+def test_an_image_that_never_says_pass(board: str) -> None:
+    error = _ending("no_pass", board)
+    assert error.name == "MissingPass"
+    assert "done" in error.console
+
+
+def test_an_abort_shows_the_check_that_failed(board: str) -> None:
+    error = _ending("abort", board)
+    assert error.name == "Abort"
+    assert "this does not hold" in error.console
+
+
+def test_a_stack_overflow_is_found(board: str) -> None:
+    error = _ending("stack_overflow", board)
+    if board == "mps2_an505":
+        # The Cortex-M33 stops at the limit.
+        assert error.name == "Fault" and "UsageFault: stack overflow" in error.console
+    else:
+        # The Cortex-M4 has none, and QEMU lets it write where its board has no memory: what it reads back makes it
+        # fault sooner or later, or the stack is seen to be full.
+        assert error.name in ("Fault", "StackOverflow")
