@@ -462,11 +462,12 @@ void plane(
       Taps taps = all;
       taps.rows = y.taps;
       taps.columns = x.taps;
-      if (taps.rows == 0 || taps.columns == 0) {
-        // Padding alone.
+      if (taps.rows == 0 || taps.columns == 0 || taps.channels == 0) {
+        // Nothing but padding: the inner loops run at least once, the outer one does not.
         taps.channels = 0;
+      } else {
+        merge_loops(taps);
       }
-      merge_loops(taps);
       const float* from = in + y.in * width.in + x.in;
       const float* const w = weight + y.first_tap * width.kernel + x.first_tap;
       float* to = out + y.begin * width.out + x.begin;

@@ -1,0 +1,535 @@
+"""Cases of every operator, with what eager PyTorch makes of them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+from kernels.test.case_file import Case, Out, dim_order
+
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+REALS = [torch.float32, *INTEGERS]
+ALL = [*REALS, torch.bool]
+SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 2), (3, 1, 5), (2, 3, 4, 5), (0,), (2, 0, 3), (33,)]
+BROADCASTS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 3), (3,)),
+    ((3,), (2, 3)),
+    ((4, 1), (1, 5)),
+    ((2, 3, 4), ()),
+    ((), (5,)),
+    ((2, 1, 4), (3, 1)),
+    ((2, 3, 4, 5), (3, 1, 5)),
+    ((1,), (0,)),
+    ((2, 0, 3), (1, 3)),
+    ((1, 1, 1), (2, 2)),
+    ((17, 1), (17, 19)),
+]
+
+
+def values(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) -> Tensor:
+    """Values of a dtype; `special` adds the extremes, and NaN and infinities."""
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, dtype=torch.bool)
+    if dtype.is_floating_point:
+        tensor = torch.randn(shape, dtype=dtype) * 3
+        extremes = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38, 100.0, -100.0]
+    else:
+        info = torch.iinfo(dtype)
+        low, high = (info.min, info.max) if special else (max(info.min, -9), 9)
+        tensor = torch.randint(low, high, shape, dtype=dtype)
+        extremes = [info.min, info.max, 0, 1]
+    if special and tensor.numel() > 0:
+        flat = tensor.view(-1)
+        for i in range(min(flat.numel(), len(extremes))):
+            flat[random.randrange(flat.numel())] = extremes[i] if flat.numel() > 1 else random.choice(extremes)
+    return tensor
+
+
+def out_like(expected: Tensor) -> Out:
+    """An output that fits a result."""
+    return Out(expected.dtype, tuple(expected.shape), dim_order(expected))
+
+
+def case(operator: str, *arguments: Any, expected: Tensor) -> Case:
+    """A call with one output, which comes last."""
+    return Case(operator, [*arguments, out_like(expected)], [expected])
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    """A tensor of four dims with its channels innermost."""
+    return tensor.contiguous(memory_format=torch.channels_last)
+
+
+def unary_cases() -> Iterator[Case]:
+    """Elementwise operators of one tensor."""
+    table: list[tuple[str, Callable[[Tensor], Tensor], list[torch.dtype]]] = [
+        ("aten::abs.out", torch.abs, REALS),
+        ("aten::neg.out", torch.neg, REALS),
+        ("aten::relu.out", torch.relu, REALS),
+        ("aten::exp.out", torch.exp, ALL),
+        ("aten::sigmoid.out", torch.sigmoid, ALL),
+        ("aten::tanh.out", torch.tanh, ALL),
+    ]
+    for name, function, dtypes in table:
+        for dtype, shape, special in itertools.product(dtypes, SHAPES, (False, True)):
+            x = values(shape, dtype, special)
+            yield case(name, x, expected=function(x))
+        x = channels_last(values((2, 3, 4, 5), torch.float32))
+        yield case(name, x, expected=function(x))
+        # Another dim order than the input's.
+        yield Case(name, [x, Out(torch.float32, (2, 3, 4, 5))], [function(x)])
+        dynamic = Out(torch.float32, (4, 5), is_dynamic=True)
+        x = values((2, 3), torch.float32)
+        yield Case(name, [x, dynamic], [function(x)])
+
+
+def binary_cases() -> Iterator[Case]:
+    """Elementwise operators of two tensors, and of a tensor and a scalar."""
+    table: list[tuple[str, Callable[[Any, Any], Tensor], list[torch.dtype]]] = [
+        ("add", torch.add, ALL),
+        ("sub", torch.sub, REALS),
+        ("mul", torch.mul, ALL),
+        ("div", torch.div, ALL),
+    ]
+    for name, function, dtypes in table:
+        scaled = name in ("add", "sub")
+        alpha: tuple[Any, ...] = (1,) if scaled else ()
+        for dtype, shape in itertools.product(dtypes, SHAPES):
+            a, b = values(shape, dtype, True), values(shape, dtype, True)
+            yield case(f"aten::{name}.out", a, b, *alpha, expected=function(a, b))
+        for dtype, (left, right) in itertools.product(dtypes, BROADCASTS):
+            a, b = values(left, dtype, True), values(right, dtype, True)
+            yield case(f"aten::{name}.out", a, b, *alpha, expected=function(a, b))
+        for first, second in itertools.product(dtypes, dtypes):
+            for left, right in [((3, 5), (3, 5)), ((2, 3), ()), ((), (4,)), ((), ()), ((20, 1), (3,))]:
+                a, b = values(left, first), values(right, second)
+                yield case(f"aten::{name}.out", a, b, *alpha, expected=function(a, b))
+        a, b = channels_last(values((2, 3, 4, 5), torch.float32)), values((2, 3, 4, 5), torch.float32)
+        for left_tensor, right_tensor in [(a, a), (a, b), (b, a), (a, values((3, 1, 1), torch.float32))]:
+            expected = function(left_tensor, right_tensor)
+            yield case(f"aten::{name}.out", left_tensor, right_tensor, *alpha, expected=expected)
+        dynamic = Out(torch.float32, (8, 8), is_dynamic=True)
+        left_tensor, right_tensor = values((2, 1), torch.float32), values((3,), torch.float32)
+        yield Case(
+            f"aten::{name}.out",
+            [left_tensor, right_tensor, *alpha, dynamic],
+            [function(left_tensor, right_tensor)],
+        )
+        for dtype, scalar in itertools.product(dtypes, (3, -2, 2.5, True)):
+            if name == "sub" and isinstance(scalar, bool):
+                continue
+            a = values((2, 5), dtype)
+            yield case(f"aten::{name}.Scalar_out", a, scalar, *alpha, expected=function(a, scalar))
+        if scaled:
+            for dtype, factor in itertools.product(REALS, (2, -3)):
+                a, b = values((2, 5), dtype, True), values((5,), dtype, True)
+                yield case(f"aten::{name}.out", a, b, factor, expected=function(a, b, alpha=factor))
+                yield case(f"aten::{name}.Scalar_out", a, 4, factor, expected=function(a, 4, alpha=factor))
+            a, b = values((2, 5), torch.float32), values((2, 5), torch.float32)
+            yield case(f"aten::{name}.out", a, b, 0.3, expected=function(a, b, alpha=0.3))
+
+
+def softmax_cases() -> Iterator[Case]:
+    """Softmax over every dim."""
+    for shape in [(), (1,), (2, 2), (10,), (3, 4, 5), (2, 0, 3), (0,), (1, 1000)]:
+        for dim in range(-max(len(shape), 1), max(len(shape), 1)):
+            for scale in (1.0, 50.0):
+                x = torch.randn(shape) * scale
+                yield case("aten::_softmax.out", x, dim, False, expected=torch.softmax(x, dim))
+    inf = float("inf")
+    for row in (
+        [0.0, -inf, 1.0],
+        [-inf, -inf],
+        [inf, 0.0],
+        [float("nan"), 0.0],
+        [3e38, -3e38],
+        [0.0, -87.0, -88.0, -200.0],
+    ):
+        x = torch.tensor(row)
+        yield case("aten::_softmax.out", x, 0, False, expected=torch.softmax(x, 0))
+
+
+def matmul_cases() -> Iterator[Case]:
+    """Matrix products and linear layers, around the kernels' block sizes."""
+    extents = [(1, 1, 1), (1, 1, 16), (1, 16, 16), (1, 16, 1), (3, 5, 7), (4, 4, 4), (5, 9, 6), (8, 64, 32), (0, 3, 4)]
+    extents += [(2, 0, 3), (3, 4, 0), (4, 3, 3), (3, 3, 4), (9, 1, 9)]
+    for dtype, (rows, inner, columns) in itertools.product(REALS, extents):
+        special = not dtype.is_floating_point
+        a, b = values((rows, inner), dtype, special), values((inner, columns), dtype, special)
+        yield case("aten::mm.out", a, b, expected=torch.mm(a, b))
+        c, d = values((2, rows, inner), dtype, special), values((2, inner, columns), dtype, special)
+        yield case("aten::bmm.out", c, d, expected=torch.bmm(c, d))
+        bias = values((columns,), dtype)
+        yield case("aten::addmm.out", bias, a, b, 1, 1, expected=torch.addmm(bias, a, b))
+        yield case("aten::addmm.out", bias, a, b, 2, -3, expected=torch.addmm(bias, a, b, beta=2, alpha=-3))
+        full = values((rows, columns), dtype)
+        yield case("aten::addmm.out", full, a, b, 0, 1, expected=torch.addmm(full, a, b, beta=0))
+        weight = b.t().contiguous()
+        yield case("aten::linear.out", a, weight, None, expected=functional.linear(a, weight))
+        yield case("aten::linear.out", a, weight, bias, expected=functional.linear(a, weight, bias))
+    x, weight = torch.randn(2, 3, 5), torch.randn(4, 5)
+    yield case("aten::linear.out", x, weight, None, expected=functional.linear(x, weight))
+    yield case("aten::linear.out", x[0, 0], weight, None, expected=functional.linear(x[0, 0], weight))
+    nan = torch.full((4,), float("nan"))
+    a, b = torch.randn(2, 3), torch.randn(3, 4)
+    yield case("aten::addmm.out", nan, a, b, 0, 1, expected=torch.mm(a, b))
+    bias = torch.randn(4)
+    yield case("aten::addmm.out", bias, a, b, 0.5, 1.5, expected=torch.addmm(bias, a, b, beta=0.5, alpha=1.5))
+
+
+def convolution_cases(count: int) -> Iterator[Case]:
+    """Random 1-d and 2-d convolutions, besides those of the models."""
+    fixed: list[tuple[int, ...]] = [
+        # channels in, out, groups, height, width, kernel, stride, padding, dilation
+        (1, 8, 1, 8, 8, 3, 1, 1, 1),
+        (8, 16, 1, 4, 4, 3, 1, 1, 1),
+        (16, 16, 1, 7, 7, 1, 1, 0, 1),
+        (8, 8, 8, 25, 5, 3, 1, 1, 1),
+        (4, 8, 4, 9, 9, 3, 2, 1, 1),
+        (3, 5, 1, 11, 6, 3, 2, 2, 2),
+        (2, 4, 2, 5, 5, 5, 1, 2, 1),
+        (1, 1, 1, 1, 1, 1, 1, 0, 1),
+        (1, 6, 1, 3, 3, 3, 1, 0, 1),
+        (2, 6, 1, 2, 2, 3, 1, 2, 1),
+    ]
+    generator = random.Random(5)
+    drawn = [
+        (
+            (groups := generator.choice([1, 1, 1, 2, 3])) * generator.randint(1, 4),
+            groups * generator.randint(1, 6),
+            groups,
+            generator.randint(1, 12),
+            generator.randint(1, 12),
+            generator.randint(1, 4),
+            generator.randint(1, 3),
+            generator.randint(0, 3),
+            generator.randint(1, 3),
+        )
+        for _ in range(count)
+    ]
+    for index, parameters in enumerate([*fixed, *drawn]):
+        channels, outputs, groups, height, width, kernel, stride, padding, dilation = parameters
+        if min(height, width) + 2 * padding < dilation * (kernel - 1) + 1:
+            continue
+        # Eager dilates floats only.
+        dtype = random.choice(REALS) if index % 5 == 0 and dilation == 1 else torch.float32
+        batch = 1 + index % 2
+        x = values((batch, channels, height, width), dtype)
+        weight = values((outputs, channels // groups, kernel, kernel), dtype)
+        bias = values((outputs,), dtype) if index % 3 else None
+        lists = ((stride,) * 2, (padding,) * 2, (dilation,) * 2)
+        expected = functional.conv2d(x, weight, bias, *lists, groups)
+        yield case("aten::convolution.out", x, weight, bias, *lists, False, (0, 0), groups, expected=expected)
+        if kernel <= width:
+            line, line_weight = x[:, :, 0, :].contiguous(), weight[:, :, 0, :].contiguous()
+            one = ((stride,), (padding,), (dilation,))
+            expected = (
+                functional.conv1d(line, line_weight, bias, stride, padding, dilation, groups)
+                if (width + 2 * padding >= dilation * (kernel - 1) + 1)
+                else None
+            )
+            if expected is not None:
+                yield case(
+                    "aten::convolution.out",
+                    line,
+                    line_weight,
+                    bias,
+                    *one,
+                    False,
+                    (0,),
+                    groups,
+                    expected=expected,
+                )
+    x, weight = torch.randn(1, 3, 9, 7), torch.randn(4, 3, 2, 5)
+    expected = functional.conv2d(x, weight, None, (2, 1), (0, 2), (3, 1))
+    yield case("aten::convolution.out", x, weight, None, (2, 1), (0, 2), (3, 1), False, (0, 0), 1, expected=expected)
+
+
+def pool_cases() -> Iterator[Case]:
+    """Pooling of windows of all kinds."""
+    parameters = itertools.product([(2, 2), (3, 2), (1, 3)], [(), (1,), (2, 3)], [0, 1], [1, 2], [False, True])
+    for kernel, stride, padding, dilation, ceil_mode in parameters:
+        if padding * 2 > min(kernel):
+            continue
+        for dtype, shape in [(torch.float32, (2, 3, 9, 8)), (torch.float32, (3, 7, 7)), (torch.int8, (1, 2, 6, 9))]:
+            x = values(shape, dtype, True)
+            out, indices = functional.max_pool2d(
+                x, kernel, stride or None, padding, dilation, ceil_mode, return_indices=True
+            )
+            yield Case(
+                "aten::max_pool2d_with_indices.out",
+                [x, kernel, stride, (padding,), (dilation,), ceil_mode, out_like(out), out_like(indices)],
+                [out, indices],
+            )
+        if dilation == 1:
+            for count_padding, divisor in [(True, None), (False, None), (True, 3)]:
+                x = torch.randn(2, 3, 9, 8)
+                expected = functional.avg_pool2d(x, kernel, stride or None, padding, ceil_mode, count_padding, divisor)
+                yield case(
+                    "aten::avg_pool2d.out",
+                    x,
+                    kernel,
+                    stride,
+                    (padding,),
+                    ceil_mode,
+                    count_padding,
+                    divisor,
+                    expected=expected,
+                )
+    x = torch.full((1, 1, 4, 4), -float("inf"))
+    out, indices = functional.max_pool2d(x, 2, return_indices=True)
+    yield Case(
+        "aten::max_pool2d_with_indices.out",
+        [x, (2, 2), (2, 2), (0, 0), (1, 1), False, out_like(out), out_like(indices)],
+        [out, indices],
+    )
+
+
+def copy_cases() -> Iterator[Case]:
+    """Operators that move elements, for elements of every size."""
+    for dtype in (torch.float32, torch.int8, torch.int16, torch.int64, torch.bool):
+        x = values((2, 3, 4, 5), dtype)
+        for dims in [(0, 1, 2, 3), (3, 2, 1, 0), (0, 2, 3, 1), (1, 0, 2, 3), (0, -1, 1, 2)]:
+            yield case("aten::permute_copy.out", x, dims, expected=x.permute(dims).contiguous())
+        for first, second in [(0, 1), (1, 3), (-1, 0), (2, 2)]:
+            expected = x.transpose(first, second).contiguous()
+            yield case("aten::transpose_copy.int_out", x, first, second, expected=expected)
+        for size in [(120,), (6, 20), (2, -1), (1, 120, 1)]:
+            yield case("aten::view_copy.out", x, size, expected=x.reshape(size))
+        for dim in (0, 2, 4, -1, -5):
+            yield case("aten::unsqueeze_copy.out", x, dim, expected=x.unsqueeze(dim))
+        thin = values((1, 3, 1, 2), dtype)
+        for dim in (0, 1, 2, -1, -4):
+            yield case("aten::squeeze_copy.dim_out", thin, dim, expected=thin.squeeze(dim))
+        for dims in [(0,), (0, 2), (1, 3), (-2,)]:
+            yield case("aten::squeeze_copy.dims_out", thin, dims, expected=thin.squeeze(dims))
+        for size in [(4, 3, 2, 2), (1, 3, 5, 2), (-1, -1, 3, -1), (2, 1, 3, 1, 2)]:
+            yield case("aten::expand_copy.out", thin, size, False, expected=thin.expand(size).contiguous())
+        slices = [(0, None, None, 1), (1, 1, 3, 1), (2, 0, 4, 2), (3, -3, -1, 1), (3, 1, 100, 3), (1, 2, 1, 1)]
+        slices += [(0, None, 1, 1), (-1, 0, 9223372036854775807, 1), (2, -100, 2, 1), (1, 3, 3, 1)]
+        for dim, start, end, step in slices:
+            index = [slice(None)] * 4
+            index[dim] = slice(start, end, step)
+            expected = x[tuple(index)].contiguous()
+            yield case("aten::slice_copy.Tensor_out", x, dim, start, end, step, expected=expected)
+        for dim, position in [(0, 1), (1, -1), (3, 2), (-1, 0)]:
+            yield case("aten::select_copy.int_out", x, dim, position, expected=x.select(dim, position).contiguous())
+        for dim in (0, 1, -1):
+            other = values(tuple(s + (i == dim % 3) for i, s in enumerate((2, 3, 4))), dtype)
+            tensors = (values((2, 3, 4), dtype), other, values((2, 3, 4), dtype))
+            yield case("aten::cat.out", tensors, dim, expected=torch.cat(tensors, dim))
+        tensors = (values((0,), dtype), values((3, 2), dtype), values((0, 2), dtype))
+        yield case("aten::cat.out", tensors, 0, expected=torch.cat(tensors, 0))
+        yield case("aten::clone.out", x, None, expected=x)
+        yield case("dim_order_ops::_clone_dim_order.out", x, False, (0, 1, 2, 3), expected=x)
+        last = channels_last(x)
+        yield case("dim_order_ops::_clone_dim_order.out", x, False, (0, 2, 3, 1), expected=last)
+        yield case("dim_order_ops::_to_dim_order_copy.out", last, False, (0, 1, 2, 3), expected=x)
+        empty = values((2, 0, 3), dtype)
+        yield case("aten::permute_copy.out", empty, (2, 0, 1), expected=empty.permute(2, 0, 1).contiguous())
+        yield case("aten::view_copy.out", empty, (0, 6), expected=empty.reshape(0, 6))
+        scalar = values((), dtype)
+        yield case("aten::view_copy.out", scalar, (1, 1), expected=scalar.reshape(1, 1))
+        yield case("aten::permute_copy.out", scalar, (), expected=scalar)
+        yield case("aten::expand_copy.out", scalar, (2, 3), False, expected=scalar.expand(2, 3).contiguous())
+    for source, target in itertools.product(ALL, ALL):
+        x = values((2, 3, 2, 3), source)
+        if source == torch.float32 and target == torch.uint8:
+            x = x.abs()
+        yield case("dim_order_ops::_to_dim_order_copy.out", x, False, (0, 1, 2, 3), expected=x.to(target))
+        expected = channels_last(x.to(target))
+        yield case("dim_order_ops::_to_dim_order_copy.out", x, False, (0, 2, 3, 1), expected=expected)
+    x = values((3, 4), torch.float32)
+    for operator, arguments, expected in [
+        ("aten::view_copy.out", [x, (2, -1)], x.view(2, -1)),
+        ("aten::permute_copy.out", [x, (1, 0)], x.t()),
+        ("aten::transpose_copy.int_out", [x, 0, 1], x.t()),
+        ("aten::slice_copy.Tensor_out", [x, 1, 1, 3, 1], x[:, 1:3]),
+        ("aten::expand_copy.out", [x[:, :1].contiguous(), (3, 2), False], x[:, :1].expand(3, 2)),
+        ("aten::cat.out", [(x, x), 0], torch.cat((x, x))),
+    ]:
+        bound = tuple(size + 2 for size in expected.shape)
+        yield Case(operator, [*arguments, Out(torch.float32, bound, is_dynamic=True)], [expected])
+
+
+def reduction_cases() -> Iterator[Case]:
+    """Sums and means."""
+    for shape in [(2, 3, 4), (5,), (1, 1), (), (2, 0, 3), (2, 3, 4, 5)]:
+        dims: list[tuple[int, ...] | None] = [None, ()]
+        if shape:
+            dims += [(0,), (-1,)]
+        if len(shape) > 2:
+            dims += [(0, 2), (1,), (2, 1)]
+        for dim, keepdim in itertools.product(dims, (False, True)):
+            x = torch.randn(shape)
+            axes = dim or tuple(range(len(shape)))
+            mean = x.mean(axes, keepdim) if shape else x.mean()
+            yield case("aten::mean.out", x, dim, keepdim, None, expected=mean)
+            for dtype in ALL:
+                x = values(shape, dtype)
+                total = x.sum(axes, keepdim) if shape else x.sum()
+                yield case("aten::sum.IntList_out", x, dim, keepdim, None, expected=total)
+        x = torch.randn(shape)
+        yield case("aten::mean.dtype_out", x, None, expected=x.mean())
+        integers = values(shape, torch.int32)
+        yield case("aten::mean.dtype_out", integers, 6, expected=integers.mean(dtype=torch.float32))
+
+
+def fill_cases() -> Iterator[Case]:
+    """Operators that write one value."""
+    for dtype, value in itertools.product(ALL, (3, 2.5, True, -1)):
+        if dtype == torch.uint8 and value == -1:
+            continue
+        for shape in [(), (2, 3), (0,)]:
+            expected = torch.full(shape, value, dtype=dtype)
+            yield case("aten::full.out", shape, value, expected=expected)
+            x = values(shape, dtype)
+            yield case("aten::full_like.out", x, value, None, expected=expected)
+            yield case("aten::fill.Scalar_out", x, value, expected=expected)
+
+
+def symbol_cases() -> Iterator[Case]:
+    """Operators on symbolic sizes."""
+    operations: dict[str, Callable[[int, int], int | bool]] = {
+        "add": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "floordiv": lambda a, b: a // b,
+        "mod": lambda a, b: a % b,
+        "sym_max": max,
+        "sym_min": min,
+        "eq": lambda a, b: a == b,
+        "gt": lambda a, b: a > b,
+        "lt": lambda a, b: a < b,
+        "ge": lambda a, b: a >= b,
+        "le": lambda a, b: a <= b,
+    }
+    for (name, operation), a, b in itertools.product(operations.items(), (-7, -1, 0, 3, 8), (-3, -1, 2, 3)):
+        yield Case(f"executorch_prim::{name}.Scalar", [a, b, None], value=int(operation(a, b)))
+    for name in ("floordiv", "mod"):
+        yield Case(f"executorch_prim::{name}.Scalar", [1, 0, None], error="InvalidArgument")
+    yield Case("executorch_prim::neg.Scalar", [5, None], value=-5)
+    yield Case("executorch_prim::sym_not.Scalar", [False, None], value=1)
+    yield Case("executorch_prim::add.Scalar", [1.5, 1, None], error="NotSupported")
+    x = torch.zeros(2, 3)
+    yield Case("aten::sym_size.int", [x, -1, None], value=3)
+    yield Case("aten::sym_size.int", [x, 2, None], error="InvalidArgument")
+    yield Case("aten::sym_numel", [x, None], value=6)
+    yield Case("executorch_prim::et_view.default", [x, (3, -1), Out(torch.float32, (3, 2))], [x.view(3, 2)])
+    yield Case("executorch_prim::et_view.default", [x, (4, -1), Out(torch.float32, (3, 2))], error="InvalidArgument")
+
+
+def refused_cases() -> Iterator[Case]:
+    """Calls that no kernel may accept, with the error that says why."""
+    x = torch.randn(2, 3)
+    image = torch.randn(1, 3, 8, 8)
+    weight = torch.randn(4, 3, 3, 3)
+    unit = ((1, 1), (0, 0), (1, 1))
+    out = Out(torch.float32, (2, 3))
+    image_out = Out(torch.float32, (1, 4, 6, 6))
+    yield Case("aten::add.out", [x, torch.randn(2, 4), 1, out], error="InvalidArgument")
+    yield Case("aten::add.out", [x, x, 1, Out(torch.int32, (2, 3))], error="InvalidType")
+    yield Case("aten::add.out", [x, x, 1], error="InvalidProgram")
+    yield Case("aten::add.out", [x, 1, 1, out], error="InvalidType")
+    yield Case("aten::add.out", [x, x, None, out], error="InvalidType")
+    yield Case("aten::relu.out", [x, Out(torch.float32, (2, 4))], error="InvalidArgument")
+    yield Case("aten::relu.out", [x.bool(), Out(torch.bool, (2, 3))], error="NotSupported")
+    yield Case("aten::relu.out", [x.half(), Out(torch.float16, (2, 3))], error="NotSupported")
+    yield Case("aten::_softmax.out", [x, 2, False, out], error="InvalidArgument")
+    yield Case("aten::_softmax.out", [x, 0, True, out], error="NotSupported")
+    yield Case("aten::_softmax.out", [x.int(), 0, False, Out(torch.int32, (2, 3))], error="NotSupported")
+    yield Case("aten::linear.out", [x, torch.randn(4, 2), None, Out(torch.float32, (2, 4))], error="InvalidArgument")
+    yield Case("aten::linear.out", [x, torch.randn(4, 3).int(), None, Out(torch.float32, (2, 4))], error="InvalidType")
+    yield Case("aten::mm.out", [x, x, out], error="InvalidArgument")
+    arguments: list[Any] = [image, weight, None, *unit, True, (0, 0), 1, image_out]
+    yield Case("aten::convolution.out", arguments, error="NotSupported")
+    arguments = [channels_last(image), weight, None, *unit, False, (0, 0), 1, image_out]
+    yield Case("aten::convolution.out", arguments, error="NotSupported")
+    arguments = [image, weight, None, (0, 1), (0, 0), (1, 1), False, (0, 0), 1, image_out]
+    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
+    arguments = [image, weight, None, *unit, False, (0, 0), 2, image_out]
+    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
+    arguments = [image, weight, torch.randn(3), *unit, False, (0, 0), 1, image_out]
+    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
+    arguments = [image, weight, None, *unit, False, (0, 0), 1, Out(torch.float32, (1, 4, 5, 6))]
+    yield Case("aten::convolution.out", arguments, error="InvalidArgument")
+    yield Case("aten::permute_copy.out", [x, (0, 0), out], error="InvalidArgument")
+    yield Case("aten::permute_copy.out", [x, (0,), out], error="InvalidArgument")
+    yield Case("aten::view_copy.out", [x, (7,), Out(torch.float32, (7,))], error="InvalidArgument")
+    yield Case("aten::select_copy.int_out", [x, 0, 2, Out(torch.float32, (3,))], error="InvalidArgument")
+    yield Case("aten::slice_copy.Tensor_out", [x, 0, None, None, 0, out], error="InvalidArgument")
+    yield Case("aten::cat.out", [(x, torch.randn(2, 4)), 0, Out(torch.float32, (4, 3))], error="InvalidArgument")
+    yield Case("aten::cat.out", [(x, x.int()), 0, Out(torch.float32, (4, 3))], error="InvalidType")
+    pool = [
+        image,
+        (2, 2),
+        (2, 2),
+        (2, 2),
+        (1, 1),
+        False,
+        Out(torch.float32, (1, 3, 6, 6)),
+        Out(torch.int64, (1, 3, 6, 6)),
+    ]
+    yield Case("aten::max_pool2d_with_indices.out", pool, error="InvalidArgument")
+    yield Case("aten::mean.out", [x, (0, 0), False, None, Out(torch.float32, (3,))], error="InvalidArgument")
+
+
+def supported_cases() -> list[Case]:
+    """All cases that a kernel has to compute."""
+    torch.manual_seed(0)
+    random.seed(0)
+    groups = [
+        unary_cases(),
+        binary_cases(),
+        softmax_cases(),
+        matmul_cases(),
+        convolution_cases(400),
+        pool_cases(),
+        copy_cases(),
+        reduction_cases(),
+        fill_cases(),
+        symbol_cases(),
+    ]
+    return list(itertools.chain.from_iterable(groups))
+
+
+def corrupted_cases(cases: list[Case], count: int, seed: int) -> list[Case]:
+    """Calls as a corrupted program may make them: arguments exchanged, dropped, of other types, shapes and values."""
+    generator = random.Random(seed)
+    tensors = [a for case in cases for a in case.arguments if isinstance(a, Tensor) and a.numel() < 200]
+
+    def replacement(value: Any) -> Any:
+        choice = generator.randrange(8)
+        if choice < 3 and isinstance(value, Out):
+            other = generator.choice(tensors)
+            sizes = tuple(other.shape) if choice else value.sizes
+            dtype = other.dtype if choice < 2 else value.dtype
+            return Out(dtype, sizes, is_dynamic=generator.random() < 0.5)
+        if choice < 4 and isinstance(value, Tensor):
+            return generator.choice(tensors)
+        if choice < 5 and isinstance(value, tuple) and value and isinstance(value[0], int):
+            numbers = [generator.choice([-1, 0, 1, 2, 7, 2**31, -(2**63), 2**62]) for _ in value]
+            return tuple(numbers[: generator.randrange(len(numbers) + 2)])
+        if choice < 6 and isinstance(value, int):
+            return generator.choice([-(2**63), -5, -1, 0, 1, 2, 5, 2**31 - 1, 2**32, 2**63 - 1])
+        return generator.choice(
+            [None, 0, -1, 2**40, 1.5, float("nan"), True, "floor", (), (1, 2), generator.choice(tensors)]
+        )
+
+    corrupted = []
+    for _ in range(count):
+        case = generator.choice(cases)
+        arguments = list(case.arguments)
+        for _ in range(generator.choice([1, 1, 2, 3])):
+            position = generator.randrange(len(arguments))
+            arguments[position] = replacement(arguments[position])
+        if generator.random() < 0.05:
+            arguments = arguments[: generator.randrange(len(arguments)) + 1]
+        corrupted.append(Case(case.operator, arguments, error="any"))
+    return corrupted

@@ -1,0 +1,200 @@
+"""Selection of kernels: what a table holds, and what a user reads when a kernel is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools.registry import __main__ as command
+from tools.registry.calls import OperatorUse, operator_uses
+from tools.registry.catalog import read_catalog
+from tools.registry.registry import UnsupportedError, origins_of, registry_source, select, select_all
+
+FLOAT, INT, LONG, COMPLEX = 6, 3, 4, 9
+
+
+# Stand-ins for the tables of tools/program, by the schema's names.
+@dataclass
+class Tensor:
+    scalar_type: int
+    sizes: list[int]
+    dim_order: list[int]
+    shape_dynamism: int = 0
+
+
+@dataclass
+class TensorList:
+    items: list[int]
+
+
+@dataclass
+class Int:
+    int_val: int
+
+
+@dataclass
+class Value:
+    val: Any
+
+
+@dataclass
+class Operator:
+    name: str
+    overload: str
+
+
+@dataclass
+class KernelCall:
+    op_index: int
+    args: list[int]
+
+
+@dataclass
+class Instruction:
+    instr_args: KernelCall
+
+
+@dataclass
+class Chain:
+    instructions: list[Instruction]
+
+
+@dataclass
+class Plan:
+    values: list[Value]
+    operators: list[Operator]
+    chains: list[Chain]
+    outputs: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Program:
+    execution_plan: list[Plan]
+
+
+def tensor(dtype: int = FLOAT, *sizes: int, order: list[int] | None = None, dynamism: int = 0) -> Tensor:
+    return Tensor(dtype, list(sizes), order or list(range(len(sizes))), dynamism)
+
+
+def uses(
+    operator: tuple[str, str], values: list[Any], args: list[int], outputs: tuple[int, ...] = ()
+) -> list[OperatorUse]:
+    plan = Plan(
+        [Value(value) for value in values],
+        [Operator(*operator)],
+        [Chain([Instruction(KernelCall(0, args))])],
+        list(outputs),
+    )
+    return operator_uses(Program([plan]))
+
+
+def add(a: Tensor, b: Tensor, out: Tensor, alpha: int = 1) -> list[OperatorUse]:
+    return uses(("aten::add", "out"), [a, b, Int(alpha), out], [0, 1, 2, 3, 3], (3,))
+
+
+def selection(program: list[OperatorUse]) -> tuple[set[str], set[str]]:
+    (entry,) = select([program], read_catalog(), {})
+    assert entry.dtypes is not None and entry.variants is not None
+    return entry.dtypes, {str(variant.name) for variant in type(entry.variants) if variant in entry.variants}
+
+
+def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
+    x = tensor(FLOAT, 2, 3)
+    assert selection(add(x, x, x)) == ({"Float"}, set())
+    assert selection(add(x, tensor(FLOAT, 3), x)) == ({"Float"}, {"BROADCAST"})
+    assert selection(add(x, tensor(INT, 2, 3), x)) == ({"Float", "Int"}, {"MIXED_DTYPES"})
+    assert selection(add(x, x, x, alpha=2)) == ({"Float"}, {"ALPHA"})
+    bound = tensor(FLOAT, 2, 3, dynamism=1)
+    assert selection(add(bound, bound, bound)) == ({"Float"}, {"DYNAMIC_SHAPE"})
+    last = tensor(FLOAT, 1, 2, 3, 4, order=[0, 2, 3, 1])
+    assert selection(add(last, last, last)) == ({"Float"}, {"DIM_ORDER"})
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_an_output_that_nothing_reads_takes_no_code(is_read: bool) -> None:
+    image, pooled, indices = tensor(FLOAT, 1, 4, 4), tensor(FLOAT, 1, 2, 2), tensor(LONG, 1, 2, 2)
+    values = [image, Int(2), pooled, indices, TensorList([2, 3])]
+    program = uses(
+        ("aten::max_pool2d_with_indices", "out"), values, [0, 1, 1, 1, 1, 1, 2, 3, 4], (2, 3) if is_read else (2,)
+    )
+    dtypes, variants = selection(program)
+    # The indices are int64 in any case and select no int64 pooling.
+    assert dtypes == {"Float"}
+    assert ("INDICES" in variants) == is_read
+
+
+def test_several_programs_give_the_union_in_the_first_ones_order() -> None:
+    relu = uses(("aten::relu", "out"), [tensor(FLOAT, 2), tensor(FLOAT, 2)], [0, 1, 1], (1,))
+    floats, integers = tensor(FLOAT, 2), tensor(INT, 2)
+    selected = select([[*relu, *add(floats, floats, floats)], add(integers, integers, integers)], read_catalog(), {})
+    assert [entry.kernel.operator for entry in selected] == ["aten::relu.out", "aten::add.out"]
+    assert selected[1].dtypes == {"Float", "Int"}
+    source = registry_source(selected)
+    assert source.index('"aten::relu.out"') < source.index('"aten::add.out"')
+    assert "add_out<torch::executor::native::Selection<0x48, 0x0>>" in source
+
+
+def test_a_missing_operator_is_named_with_its_place_and_what_there_is() -> None:
+    program = uses(("aten::add", "Complex_out"), [tensor(FLOAT, 2)], [0])
+    manifest = {
+        "operators": [{"name": "aten::add", "overload": "Complex_out", "origin": ["layer (Net) at models/net.py:12"]}]
+    }
+    with pytest.raises(UnsupportedError) as error:
+        select([program], read_catalog(), origins_of([manifest]))
+    message = str(error.value)
+    assert "no kernel for operator aten::add.Complex_out (dtypes Float)" in message
+    assert "layer (Net) at models/net.py:12" in message
+    assert "nearest with a kernel: aten::add.Scalar_out, aten::add.out" in message
+    assert "aten::_softmax.out" in message
+    assert "next step" in message
+
+
+def test_a_dtype_without_kernel_is_named() -> None:
+    x = tensor(COMPLEX, 2)
+    with pytest.raises(UnsupportedError) as error:
+        select([add(x, x, x)], read_catalog(), {})
+    assert "the kernel of operator aten::add.out does not support dtype ScalarType 9" in str(error.value)
+    assert "supported: dtypes Byte, Char, Short, Int, Long, Float, Bool" in str(error.value)
+
+
+def test_what_a_kernel_refuses_at_run_time_fails_the_build() -> None:
+    last = tensor(FLOAT, 1, 2, 3, 4, order=[0, 2, 3, 1])
+    program = uses(("aten::_softmax", "out"), [last, Int(0), Int(0), last], [0, 1, 2, 3, 3], (3,))
+    with pytest.raises(UnsupportedError, match="not contiguous"):
+        select([program], read_catalog(), {})
+
+
+def test_all_has_every_kernel() -> None:
+    catalog = read_catalog()
+    source = registry_source(select_all(catalog))
+    assert all(f'"{operator}"' in source for operator in catalog)
+    assert "Selection<" not in source
+
+
+def test_no_operators_give_an_empty_table() -> None:
+    assert "kStaticKernels;" in registry_source([])
+
+
+def test_a_real_program(tmp_path: Path) -> None:
+    (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(json.dumps({"operators": []}))
+    source, operators = tmp_path / "registry.cpp", tmp_path / "operators.yaml"
+    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--operators", operators]
+    assert command.main([str(argument) for argument in arguments]) == 0
+    assert [entry["op"] for entry in yaml.safe_load(operators.read_text())] == ["aten::linear.out", "aten::relu.out"]
+    assert "linear_out<torch::executor::native::Selection<0x40, 0x0>>" in source.read_text()
+
+
+def test_what_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken.pte"
+    broken.write_bytes(b"no program")
+    arguments = ["--program", broken, "--output", tmp_path / "out.cpp", "--operators", tmp_path / "out.yaml"]
+    assert command.main([str(argument) for argument in arguments]) == 1
+    assert "broken.pte" in capsys.readouterr().err
