@@ -41,13 +41,14 @@ def _board_binary_impl(ctx):
         output_type = "executable",
     )
     return [
-        DefaultInfo(files = depset([linked.executable])),
+        DefaultInfo(files = depset([linked.executable, board.description])),
         BoardBinaryInfo(board = board, elf = linked.executable),
     ]
 
 board_binary = rule(
     implementation = _board_binary_impl,
-    doc = "Links sources and libraries with a board's start-up code into `<name>.elf`, all built for the board.",
+    doc = """Links sources and libraries with a board's start-up code into `<name>.elf`, all built for the board. With it comes
+the board's definition, which emulating the image needs.""",
     attrs = {
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
         "console": attr.string(default = "on", values = ["on", "off"], doc = "Whether the image prints."),

@@ -1,4 +1,4 @@
-"""How emulated images can end, with real images: each must be told apart, with its console."""
+"""Real images in the emulator: how one can end, each told apart and with its console; and what firmware/libc computes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from tools.board.board import Board, read_board
 from tools.emulate.run import EmulationError, emulate
 
 QEMU = Path(os.environ["QEMU"])
-IMAGES = [Path(name) for name in os.environ["IMAGES"].split()]
-BOARDS = {
-    path.parent.name: read_board(path)
-    for name in os.environ["BOARDS"].split()
-    if (path := Path(name)).name == "board.json"
-}
+FILES = [Path(name) for name in os.environ["IMAGES"].split()]
+BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
 
 
 def _image(name: str, board: str) -> tuple[Path, Board]:
-    (path,) = [image for image in IMAGES if image.stem == f"{name}_{board}"]
+    (path,) = [image for image in FILES if image.stem == f"{name}_{board}"]
     return path, BOARDS[board]
 
 
@@ -79,3 +75,8 @@ def test_a_stack_overflow_is_found(board: str) -> None:
         # The Cortex-M4 has none, and QEMU lets it write where its board has no memory: what it reads back makes it
         # fault sooner or later, or the stack is seen to be full.
         assert error.name in ("Fault", "StackOverflow")
+
+
+def test_the_small_string_functions_are_right(board: str) -> None:
+    path, definition = _image("string", board)
+    assert emulate(path, definition, QEMU).console == "\nPASS\n"
