@@ -26,16 +26,19 @@ def _torch_program_impl(ctx):
 
     sources = depset([ctx.file.src], transitive = [depset(ctx.files.data)])
     weights = None
+    logs = []
     if ctx.attr.train:
         weights = ctx.actions.declare_file(name + ".weights")
+        logs.append(ctx.actions.declare_file(name + ".train.log"))
         arguments = ctx.actions.args()
         arguments.add("--model", ctx.file.src)
         arguments.add("--output", weights)
+        arguments.add("--log", logs[0])
         ctx.actions.run(
             executable = ctx.executable._train,
             arguments = [arguments],
             inputs = sources,
-            outputs = [weights],
+            outputs = [weights] + logs,
             mnemonic = "TorchTrain",
             progress_message = "Training %{label}",
         )
@@ -44,6 +47,7 @@ def _torch_program_impl(ctx):
     manifest = ctx.actions.declare_file(name + ".manifest.json")
     golden = ctx.actions.declare_file(name + ".golden.npz")
     log = ctx.actions.declare_file(name + ".export.log")
+    logs.append(log)
     arguments = ctx.actions.args()
     arguments.add("--model", ctx.file.src)
     arguments.add("--name", name)
@@ -65,7 +69,7 @@ def _torch_program_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([program, manifest, golden])),
-        OutputGroupInfo(log = depset([log])),
+        OutputGroupInfo(log = depset(logs)),
         TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core),
     ]
 
