@@ -1,4 +1,4 @@
-"""Real images in the emulator: how one can end, each told apart and with its console; and what firmware/libc computes."""
+"""Real images in the emulator: how one can end, each told apart, with its console; and what firmware/libc computes."""
 
 from __future__ import annotations
 
