@@ -8,13 +8,14 @@ using executorch::aten::Tensor;
 
 template <>
 Result<ArrayRef<std::optional<Tensor>>> BoxedEvalueList<std::optional<Tensor>>::tryGet() const {
+  // The elements are made anew, as those of a list that was never read are raw memory.
   for (size_t i = 0; i < wrapped_vals_.size(); ++i) {
     const EValue* value = wrapped_vals_[i];
     // An element is absent where the program gives no index for it or the index of a None.
     if (value == nullptr || value->isNone()) {
-      unwrapped_vals_[i] = std::nullopt;
+      new (&unwrapped_vals_[i]) std::optional<Tensor>();
     } else if (value->isTensor()) {
-      unwrapped_vals_[i] = value->payload.as_tensor;
+      new (&unwrapped_vals_[i]) std::optional<Tensor>(value->payload.as_tensor);
     } else {
       return Error::InvalidType;
     }

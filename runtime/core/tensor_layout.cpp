@@ -14,7 +14,8 @@ Result<const TensorLayout> TensorLayout::create(
       sizes.size(),
       dim_order.size(),
       static_cast<int>(scalar_type));
-  const Result<ssize_t> numel = etensor::safe_numel(sizes.data(), static_cast<ssize_t>(sizes.size()));
+  const Result<ssize_t> numel =
+      etensor::safe_numel(sizes.data(), static_cast<ssize_t>(sizes.size()));
   if (!numel.ok()) {
     return numel.error();
   }

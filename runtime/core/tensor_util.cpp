@@ -44,14 +44,16 @@ bool tensor_is_default_or_channels_last_dim_order(Tensor t) {
 bool tensor_is_default_dim_order(Tensor t) {
   const auto dim_order = t.dim_order();
   ET_CHECK_OR_RETURN_FALSE(
-      is_contiguous_dim_order(dim_order.data(), dim_order.size()), "the dim order is not the default one");
+      is_contiguous_dim_order(dim_order.data(), dim_order.size()),
+      "the dim order is not the default one");
   return true;
 }
 
 bool tensor_is_channels_last_dim_order(Tensor t) {
   const auto dim_order = t.dim_order();
   ET_CHECK_OR_RETURN_FALSE(
-      is_channels_last_dim_order(dim_order.data(), dim_order.size()), "the dim order is not channels last");
+      is_channels_last_dim_order(dim_order.data(), dim_order.size()),
+      "the dim order is not channels last");
   return true;
 }
 
@@ -87,7 +89,9 @@ Error share_tensor_data(const Tensor& t_dst, const Tensor& t_src) {
       t_src.nbytes(),
       t_dst.nbytes());
   ET_CHECK_OR_RETURN_ERROR(
-      t_src.mutable_data_ptr() != nullptr || t_src.nbytes() == 0, InvalidArgument, "the tensor has no data");
+      t_src.mutable_data_ptr() != nullptr || t_src.nbytes() == 0,
+      InvalidArgument,
+      "the tensor has no data");
   t_dst.unsafeGetTensorImpl()->set_data(t_src.mutable_data_ptr());
   return Error::Ok;
 }
@@ -95,13 +99,19 @@ Error share_tensor_data(const Tensor& t_dst, const Tensor& t_src) {
 Error copy_tensor_data(const Tensor& t_dst, const Tensor& t_src) {
   const size_t size = t_src.nbytes();
   ET_CHECK_OR_RETURN_ERROR(
-      t_dst.nbytes() == size, InvalidArgument, "%zu bytes of data for a tensor of %zu", size, t_dst.nbytes());
+      t_dst.nbytes() == size,
+      InvalidArgument,
+      "%zu bytes of data for a tensor of %zu",
+      size,
+      t_dst.nbytes());
   const uint8_t* source = static_cast<const uint8_t*>(t_src.const_data_ptr());
   uint8_t* target = static_cast<uint8_t*>(t_dst.mutable_data_ptr());
   ET_CHECK_OR_RETURN_ERROR(
-      (source != nullptr && target != nullptr) || size == 0, InvalidArgument, "the tensor has no data");
-  // Word by word, as the memcpy of the C library for small images goes byte by byte. memcpy of one word is a load and a
-  // store at any alignment.
+      (source != nullptr && target != nullptr) || size == 0,
+      InvalidArgument,
+      "the tensor has no data");
+  // Word by word, as the memcpy of the C library for small images goes byte by byte. memcpy of one
+  // word is a load and a store at any alignment.
   size_t i = 0;
   for (; i + sizeof(uint32_t) <= size; i += sizeof(uint32_t)) {
     uint32_t word;

@@ -7,7 +7,8 @@ namespace internal {
 uint8_t* Arena::take(size_t count, size_t size, size_t alignment) {
   size_t bytes = 0;
   size_t start = used_;
-  if (__builtin_add_overflow(start, alignment - 1, &start) || __builtin_mul_overflow(count, size, &bytes)) {
+  if (__builtin_add_overflow(start, alignment - 1, &start) ||
+      __builtin_mul_overflow(count, size, &bytes)) {
     used_ = SIZE_MAX;
     return nullptr;
   }

@@ -10,8 +10,8 @@ namespace internal {
 /**
  * Counts and places the allocations of a method within one block of memory.
  *
- * Beyond the block's end it goes on counting and gives null pointers, so that the size that would have been enough is known in
- * the end. tools/plan models what Method takes of it, step by step.
+ * Beyond the block's end it goes on counting and gives null pointers, so that the size that would
+ * have been enough is known in the end. tools/plan models what Method takes of it, step by step.
  */
 class Arena final {
  public:
@@ -27,7 +27,8 @@ class Arena final {
     return reinterpret_cast<T*>(take(count, sizeof(T), alignof(T)));
   }
 
-  /// Bytes taken, counting those that didn't fit; SIZE_MAX if the address space has no room for them.
+  /// Bytes taken, counting those that didn't fit; SIZE_MAX if the address space has no room for
+  /// them.
   size_t used() const {
     return used_;
   }

@@ -36,8 +36,8 @@ using flatbuffers::View;
 using internal::Arena;
 using Indices = Vector<int32_t>;
 
-// What loops a method may run: jumps back to an earlier instruction, in one execution. A program's loops end by
-// themselves; this is for those of a corrupted one.
+// What loops a method may run: jumps back to an earlier instruction, in one execution. A program's
+// loops end by themselves; this is for those of a corrupted one.
 constexpr uint32_t kMaxBackwardJumps = 1u << 20;
 
 } // namespace
@@ -49,16 +49,18 @@ TORCH_FUSION_THREAD_LOCAL ConstantData constant_data = {0, 0};
 } // namespace internal
 
 /**
- * A verified list of instructions, and what all chains of a method share; a method without chains has one for that.
+ * A verified list of instructions, and what all chains of a method share; a method without chains
+ * has one for that.
  *
- * Instructions are decoded where they are, in the program, as they are executed: a decoded form would take RAM for each of
- * their arguments.
+ * Instructions are decoded where they are, in the program, as they are executed: a decoded form
+ * would take RAM for each of their arguments.
  */
 struct Chain {
   const Vector<Offset<Instruction>>* instructions;
   const Indices* inputs;
   const Indices* outputs;
-  /// The kernel of each of the method's operators; nullptr for those whose kernels depend on their arguments.
+  /// The kernel of each of the method's operators; nullptr for those whose kernels depend on their
+  /// arguments.
   OpFunction* kernels;
   /// Room for the arguments of any one instruction.
   EValue** arguments;
@@ -92,19 +94,23 @@ class Builder final {
       Span<const Kernel> kernels,
       internal::ConstantData constants)
       : program_(program),
-        verifier_(data.data(), data.size()),
+        data_(data.data()),
+        size_(data.size()),
+        verifier_(data_, size_),
         plan_(plan),
         planned_memory_(planned_memory),
         kernels_(kernels),
         constants_(constants) {}
 
   Error run(Arena& arena, Parts& parts) {
+    verifier_ = Verifier(data_, size_);
     ET_CHECK_OR_RETURN_ERROR(check_delegates(), NotSupported, "the method needs a delegate");
     Error error = make_values(arena, parts);
     if (error != Error::Ok) {
       return error;
     }
-    const auto* chains = verifier_.vector<Offset<executorch_flatbuffer::Chain>>(plan_, ExecutionPlan::VT_CHAINS);
+    const auto* chains =
+        verifier_.vector<Offset<executorch_flatbuffer::Chain>>(plan_, ExecutionPlan::VT_CHAINS);
     parts.chain_count = length(chains);
     parts.chains = arena.take<Chain>(parts.chain_count == 0 ? 1 : parts.chain_count);
     Chain first = {};
@@ -117,8 +123,8 @@ class Builder final {
     for (uint32_t i = parts.chain_count; i-- > 0;) {
       View chain;
       if (verifier_.open(*chains, i, chain)) {
-        first.instructions =
-            verifier_.vector<Offset<Instruction>>(chain, executorch_flatbuffer::Chain::VT_INSTRUCTIONS);
+        first.instructions = verifier_.vector<Offset<Instruction>>(
+            chain, executorch_flatbuffer::Chain::VT_INSTRUCTIONS);
         error = check_instructions(first.instructions, &argument_count);
         if (error != Error::Ok) {
           return error;
@@ -163,18 +169,21 @@ class Builder final {
  private:
   bool check_delegates() {
     using executorch_flatbuffer::BackendDelegate;
-    const auto* delegates = verifier_.vector<Offset<BackendDelegate>>(plan_, ExecutionPlan::VT_DELEGATES);
+    const auto* delegates =
+        verifier_.vector<Offset<BackendDelegate>>(plan_, ExecutionPlan::VT_DELEGATES);
     for (uint32_t i = 0; i < length(delegates); ++i) {
       View delegate;
-      ET_UNUSED const flatbuffers::String* id =
-          verifier_.open(*delegates, i, delegate) ? verifier_.string(delegate, BackendDelegate::VT_ID) : nullptr;
+      ET_UNUSED const flatbuffers::String* id = verifier_.open(*delegates, i, delegate)
+          ? verifier_.string(delegate, BackendDelegate::VT_ID)
+          : nullptr;
       ET_LOG(Error, "delegate not supported: %s", id == nullptr ? "(corrupted)" : id->c_str());
     }
     return length(delegates) == 0;
   }
 
   Error make_values(Arena& arena, Parts& parts) {
-    values_ = verifier_.vector<Offset<executorch_flatbuffer::EValue>>(plan_, ExecutionPlan::VT_VALUES);
+    values_ =
+        verifier_.vector<Offset<executorch_flatbuffer::EValue>>(plan_, ExecutionPlan::VT_VALUES);
     value_count_ = length(values_);
     parts.value_count = value_count_;
     parts.values = arena.take<EValue>(value_count_);
@@ -183,9 +192,11 @@ class Builder final {
         program_, planned_memory_, verifier_, arena, parts.values, value_count_);
     for (uint32_t i = 0; i < value_count_; ++i) {
       View value;
-      ET_CHECK_OR_RETURN_ERROR(verifier_.open(*values_, i, value), InvalidProgram, "value %" PRIu32 " is corrupted", i);
+      ET_CHECK_OR_RETURN_ERROR(
+          verifier_.open(*values_, i, value), InvalidProgram, "value %" PRIu32 " is corrupted", i);
       EValue counted;
-      const Error error = parser.parse(value, has_values ? new (&parts.values[i]) EValue() : &counted);
+      const Error error =
+          parser.parse(value, has_values ? new (&parts.values[i]) EValue() : &counted);
       if (error != Error::Ok) {
         ET_LOG(Error, "value %" PRIu32 " cannot be made", i);
         return error;
@@ -222,7 +233,8 @@ class Builder final {
       View op;
       const auto* name =
           verifier_.open(*operators, i, op) ? verifier_.string(op, Operator::VT_NAME) : nullptr;
-      ET_CHECK_OR_RETURN_ERROR(name != nullptr, InvalidProgram, "operator %" PRIu32 " is corrupted", i);
+      ET_CHECK_OR_RETURN_ERROR(
+          name != nullptr, InvalidProgram, "operator %" PRIu32 " is corrupted", i);
       const auto* overload = verifier_.string(op, Operator::VT_OVERLOAD);
       const OpFunction kernel = internal::find_kernel(kernels_, i, name->view(), view(overload));
       const bool has_keys = internal::has_kernel_with_key != nullptr &&
@@ -233,7 +245,8 @@ class Builder final {
       if (kernel == nullptr && !has_keys) {
         ET_LOG(
             Error,
-            "no kernel for operator %s.%s: the image was built for another program; rebuild it with this program in the "
+            "no kernel for operator %s.%s: the image was built for another program; rebuild it "
+            "with this program in the "
             "`programs` of its kernel_registry",
             name->c_str(),
             overload == nullptr ? "" : overload->c_str());
@@ -244,8 +257,11 @@ class Builder final {
     return error;
   }
 
-  // Checks a chain's instructions and every index in them; raises *argument_count to the largest number of arguments.
-  Error check_instructions(const Vector<Offset<Instruction>>* instructions, uint32_t* argument_count) {
+  // Checks a chain's instructions and every index in them; raises *argument_count to the largest
+  // number of arguments.
+  Error check_instructions(
+      const Vector<Offset<Instruction>>* instructions,
+      uint32_t* argument_count) {
     using namespace executorch_flatbuffer;
     const uint32_t count = length(instructions);
     for (uint32_t i = 0; i < count; ++i) {
@@ -264,7 +280,8 @@ class Builder final {
           const auto* args = verifier_.vector<int32_t>(content, KernelCall::VT_ARGS);
           // decode_call() relies on all of this.
           ET_CHECK_OR_RETURN_ERROR(
-              args != nullptr && op < operator_count_ && content.is_sound(KernelCall::VT_OP_INDEX, sizeof(uint32_t)),
+              args != nullptr && op < operator_count_ &&
+                  content.is_sound(KernelCall::VT_OP_INDEX, sizeof(uint32_t)),
               InvalidProgram,
               "instruction %" PRIu32 " calls operator %" PRIu32 " of %" PRIu32,
               i,
@@ -286,7 +303,8 @@ class Builder final {
         }
         case InstructionArguments::JumpFalseCall: {
           highest_value = content.scalar<uint32_t>(JumpFalseCall::VT_COND_VALUE_INDEX);
-          const uint32_t destination = content.scalar<uint32_t>(JumpFalseCall::VT_DESTINATION_INSTRUCTION);
+          const uint32_t destination =
+              content.scalar<uint32_t>(JumpFalseCall::VT_DESTINATION_INSTRUCTION);
           ET_CHECK_OR_RETURN_ERROR(
               destination <= count,
               InvalidProgram,
@@ -315,6 +333,8 @@ class Builder final {
   }
 
   const Program* program_;
+  const void* data_;
+  size_t size_;
   Verifier verifier_;
   View plan_;
   HierarchicalAllocator* planned_memory_;
@@ -339,7 +359,8 @@ Result<Method> Method::load(
       memory_manager != nullptr && memory_manager->method_allocator() != nullptr,
       InvalidArgument,
       "no method allocator to load the method with");
-  Method method(program, memory_manager, event_tracer, memory_manager->temp_allocator(), kernel_registry);
+  Method method(
+      program, memory_manager, event_tracer, memory_manager->temp_allocator(), kernel_registry);
   const Error error = method.init(s_plan, named_data_map, backend_options);
   if (error != Error::Ok) {
     return error;
@@ -361,31 +382,36 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
       kernel_registry_.empty() ? get_registered_kernels() : kernel_registry_,
       {reinterpret_cast<uintptr_t>(constants.data()), constants.size()});
 
-  // Builds in the free memory of the allocator, and claims what that took. Allocators that aren't one block of memory are
-  // asked for what was counted, and the parts made again.
+  // Builds in the free memory of the allocator, and claims what that took. Allocators that aren't
+  // one block of memory are asked for what was counted, and the parts made again.
   MemoryAllocator* allocator = memory_manager_->method_allocator();
   uint8_t* block = static_cast<uint8_t*>(allocator->allocate(0, Arena::kAlignment));
-  size_t capacity =
-      block != nullptr && block == allocator->base_address() + allocator->used_size() ? allocator->free_size() : 0;
+  size_t capacity = block != nullptr && block == allocator->base_address() + allocator->used_size()
+      ? allocator->free_size()
+      : 0;
   Parts parts;
-  for (;;) {
+  for (bool is_claimed = false;; is_claimed = true) {
     Arena arena(block, capacity);
     const Error error = builder.run(arena, parts);
     if (error != Error::Ok) {
       return error;
     }
-    uint8_t* const claimed = static_cast<uint8_t*>(allocator->allocate(arena.used(), Arena::kAlignment));
+    if (is_claimed) {
+      break;
+    }
+    capacity = arena.used();
+    uint8_t* const claimed =
+        static_cast<uint8_t*>(allocator->allocate(capacity, Arena::kAlignment));
     ET_CHECK_OR_RETURN_ERROR(
         claimed != nullptr,
         MemoryAllocationFailed,
         "the method needs %zu bytes of the method allocator, which has %zu left",
-        arena.used(),
+        capacity,
         allocator->free_size());
     if (claimed == block && arena.fits()) {
       break;
     }
     block = claimed;
-    capacity = arena.used();
   }
 
   n_value_ = parts.value_count;
@@ -449,7 +475,11 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
   ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
   const size_t input_count = length(chains_->inputs);
   ET_CHECK_OR_RETURN_ERROR(
-      input_idx < input_count, InvalidArgument, "the method has %zu inputs, and no input %zu", input_count, input_idx);
+      input_idx < input_count,
+      InvalidArgument,
+      "the method has %zu inputs, and no input %zu",
+      input_count,
+      input_idx);
   const EValue& input = values_[(*chains_->inputs)[static_cast<uint32_t>(input_idx)]];
   ET_CHECK_OR_RETURN_ERROR(
       input.tag == input_evalue.tag,
@@ -471,7 +501,10 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
           static_cast<int>(source.scalar_type()));
       Error error = resize_tensor(target, source.sizes());
       ET_CHECK_OR_RETURN_ERROR(
-          error == Error::Ok, InvalidArgument, "the tensor given for input %zu has another shape", input_idx);
+          error == Error::Ok,
+          InvalidArgument,
+          "the tensor given for input %zu has another shape",
+          input_idx);
       // A tensor made without a dim order has the default one.
       const auto dim_order = source.dim_order();
       const size_t dim = target.dim_order().size();
@@ -482,7 +515,8 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
           "the tensor given for input %zu has another dim order",
           input_idx);
       const bool is_planned = input_set_[input_count + input_idx];
-      error = is_planned ? internal::copy_tensor_data(target, source) : internal::share_tensor_data(target, source);
+      error = is_planned ? internal::copy_tensor_data(target, source)
+                         : internal::share_tensor_data(target, source);
       if (error != Error::Ok) {
         return error;
       }
@@ -493,12 +527,13 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
     case Tag::Int:
     case Tag::Double:
     case Tag::Bool: {
-      // The export made the value a constant of the program. Doubles are compared by their bits, which needs no software
-      // floating point.
+      // The export made the value a constant of the program. Doubles are compared by their bits,
+      // which needs no software floating point.
       const auto& expected = input.payload.copyable_union;
       const auto& given = input_evalue.payload.copyable_union;
       ET_CHECK_OR_RETURN_ERROR(
-          input.tag == Tag::Bool ? expected.as_bool == given.as_bool : expected.as_int == given.as_int,
+          input.tag == Tag::Bool ? expected.as_bool == given.as_bool
+                                 : expected.as_int == given.as_int,
           InvalidArgument,
           "input %zu is not the number that the model was exported with",
           input_idx);
@@ -535,7 +570,11 @@ Error Method::set_inputs(const executorch::aten::ArrayRef<EValue>& input_evalues
 Error Method::set_output_data_ptr(void* buffer, size_t size, size_t output_idx) {
   ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
   ET_CHECK_OR_RETURN_ERROR(
-      output_idx < outputs_size(), InvalidArgument, "the method has %zu outputs, and no output %zu", outputs_size(), output_idx);
+      output_idx < outputs_size(),
+      InvalidArgument,
+      "the method has %zu outputs, and no output %zu",
+      outputs_size(),
+      output_idx);
   const size_t index = get_output_index(output_idx);
   const EValue& output = values_[index];
   const auto* value = (*serialization_plan_->values())[static_cast<uint32_t>(index)];
@@ -568,7 +607,11 @@ Error copy_values(
     size_t out_length) {
   const size_t count = length(indices);
   ET_CHECK_OR_RETURN_ERROR(
-      out != nullptr && out_length >= count, InvalidArgument, "room for %zu values, of %zu", out_length, count);
+      out != nullptr && out_length >= count,
+      InvalidArgument,
+      "room for %zu values, of %zu",
+      out_length,
+      count);
   for (size_t i = 0; i < out_length; ++i) {
     out[i] = i < count ? values[(*indices)[static_cast<uint32_t>(i)]] : EValue();
   }
@@ -596,7 +639,8 @@ Result<Tensor> Method::get_attribute(std::string_view name) {
   for (uint32_t i = 0; i < n_value_; ++i) {
     const auto* value = (*serialization_plan_->values())[i];
     if (value->val_type() == executorch_flatbuffer::KernelTypes::Tensor) {
-      const auto* info = static_cast<const executorch_flatbuffer::Tensor*>(value->val())->extra_tensor_info();
+      const auto* info =
+          static_cast<const executorch_flatbuffer::Tensor*>(value->val())->extra_tensor_info();
       if (info != nullptr && view(info->fully_qualified_name()) == name && values_[i].isTensor()) {
         return values_[i].payload.as_tensor;
       }
@@ -624,13 +668,15 @@ Result<bool> is_true(const EValue& condition) {
     return condition.payload.copyable_union.as_bool;
   }
   ET_CHECK_OR_RETURN_ERROR(
-      condition.isTensor() && condition.payload.as_tensor.scalar_type() == executorch::aten::ScalarType::Bool,
+      condition.isTensor() &&
+          condition.payload.as_tensor.scalar_type() == executorch::aten::ScalarType::Bool,
       InvalidProgram,
       "a jump's condition is no flag");
   const Tensor& tensor = condition.payload.as_tensor;
   const uint8_t* flags = static_cast<const uint8_t*>(tensor.const_data_ptr());
   const size_t count = tensor.nbytes();
-  ET_CHECK_OR_RETURN_ERROR(flags != nullptr || count == 0, InvalidState, "a jump's condition has no data");
+  ET_CHECK_OR_RETURN_ERROR(
+      flags != nullptr || count == 0, InvalidState, "a jump's condition has no data");
   for (size_t i = 0; i < count; ++i) {
     if (flags[i] == 0) {
       return false;
@@ -655,17 +701,22 @@ namespace {
   return reference + load<uint32_t>(reference);
 }
 
-// Decodes an instruction whose type and arguments Builder::check_instructions() has verified to be there.
+// Decodes an instruction whose type and arguments Builder::check_instructions() has verified to be
+// there.
 [[gnu::always_inline]] inline const flatbuffers::Table* decode(
     const Instruction* instruction,
     InstructionArguments* type) {
   *type = load<InstructionArguments>(known_field(instruction, Instruction::VT_INSTR_ARGS_TYPE));
-  return reinterpret_cast<const flatbuffers::Table*>(known_target(instruction, Instruction::VT_INSTR_ARGS));
+  return reinterpret_cast<const flatbuffers::Table*>(
+      known_target(instruction, Instruction::VT_INSTR_ARGS));
 }
 
 // Decodes a kernel call that Builder::check_instructions() has verified to have arguments.
-[[gnu::always_inline]] inline const Indices& decode_call(const void* call, uint32_t* operator_index) {
-  static_assert(KernelCall::VT_OP_INDEX < KernelCall::VT_ARGS, "the vtable holds both if it holds the last");
+[[gnu::always_inline]] inline const Indices& decode_call(
+    const void* call,
+    uint32_t* operator_index) {
+  static_assert(
+      KernelCall::VT_OP_INDEX < KernelCall::VT_ARGS, "the vtable holds both if it holds the last");
   const uint8_t* field = known_field(call, KernelCall::VT_OP_INDEX);
   // An index of 0 need not be stored.
   *operator_index = field == call ? 0 : load<uint32_t>(field);
@@ -677,7 +728,8 @@ namespace {
 Error Method::execute_instruction() {
   using namespace executorch_flatbuffer;
   Chain& chain = chains_[step_state_.chain_idx];
-  const Instruction* instruction = (*chain.instructions)[static_cast<uint32_t>(step_state_.instr_idx)];
+  const Instruction* instruction =
+      (*chain.instructions)[static_cast<uint32_t>(step_state_.instr_idx)];
   InstructionArguments type;
   const flatbuffers::Table* content = decode(instruction, &type);
   size_t next = step_state_.instr_idx + 1;
@@ -742,7 +794,8 @@ Error Method::execute_instruction() {
     default: {
       // FreeCall, as all instructions were checked when the method was loaded.
       const EValue& value = values_[static_cast<const FreeCall*>(content)->value_index()];
-      ET_CHECK_OR_RETURN_ERROR(value.isTensor(), InvalidProgram, "what is to be freed is no tensor");
+      ET_CHECK_OR_RETURN_ERROR(
+          value.isTensor(), InvalidProgram, "what is to be freed is no tensor");
       internal::reset_data_ptr(value.payload.as_tensor);
     }
   }
@@ -760,7 +813,8 @@ Error Method::execute() {
     ET_CHECK_OR_RETURN_ERROR(input_set_[i], InvalidState, "input %zu has not been set", i);
   }
   Error error = Error::Ok;
-  for (; step_state_.chain_idx < n_chains_ && error == Error::Ok; step_state_ = {step_state_.chain_idx + 1, 0}) {
+  for (; step_state_.chain_idx < n_chains_ && error == Error::Ok;
+       step_state_ = {step_state_.chain_idx + 1, 0}) {
     Chain& chain = chains_[step_state_.chain_idx];
     chain.backward_jumps = 0;
     internal::constant_data = chain.constants;
@@ -810,13 +864,15 @@ Error Method::experimental_step() {
 }
 
 bool Method::in_progress() const {
-  return (step_state_.chain_idx != 0 || step_state_.instr_idx != 0) && step_state_.chain_idx < n_chains_ &&
+  return (step_state_.chain_idx != 0 || step_state_.instr_idx != 0) &&
+      step_state_.chain_idx < n_chains_ &&
       (step_state_.chain_idx + 1 < n_chains_ ||
        step_state_.instr_idx < length(chains_[step_state_.chain_idx].instructions));
 }
 
 Error Method::reset_execution() {
-  ET_CHECK_OR_RETURN_ERROR(!in_progress(), InvalidState, "the method has instructions left to step through");
+  ET_CHECK_OR_RETURN_ERROR(
+      !in_progress(), InvalidState, "the method has instructions left to step through");
   step_state_ = {};
   forget_jumps(chains_, n_chains_);
   return Error::Ok;

@@ -23,7 +23,8 @@ Span<const T> span(const Vector<T>* vector) {
   return vector == nullptr ? Span<const T>() : Span<const T>(vector->data(), vector->size());
 }
 
-const executorch_flatbuffer::EValue* value_at(const ExecutionPlan* plan, const Vector<int32_t>* indices, size_t index) {
+const executorch_flatbuffer::EValue*
+value_at(const ExecutionPlan* plan, const Vector<int32_t>* indices, size_t index) {
   if (index >= length(indices)) {
     ET_LOG(Error, "no value %zu of %" PRIu32, index, length(indices));
     return nullptr;
@@ -77,8 +78,10 @@ std::string_view name_of(const executorch_flatbuffer::Tensor* tensor) {
   return name == nullptr ? std::string_view() : name->view();
 }
 
-// The tensor of a method's attribute: one with a name. nullptr if there are fewer; *count is how many there are up to it.
-const executorch_flatbuffer::Tensor* attribute(const ExecutionPlan* plan, size_t index, size_t* count) {
+// The tensor of a method's attribute: one with a name. nullptr if there are fewer; *count is how
+// many there are up to it.
+const executorch_flatbuffer::Tensor*
+attribute(const ExecutionPlan* plan, size_t index, size_t* count) {
   *count = 0;
   for (uint32_t i = 0; i < length(plan->values()); ++i) {
     const auto* value = (*plan->values())[i];
@@ -100,7 +103,8 @@ Result<TensorInfo> TensorInfo::create(
     ScalarType scalar_type,
     const bool is_memory_planned,
     std::string_view name) {
-  const Result<ssize_t> numel = etensor::safe_numel(sizes.data(), static_cast<ssize_t>(sizes.size()));
+  const Result<ssize_t> numel =
+      etensor::safe_numel(sizes.data(), static_cast<ssize_t>(sizes.size()));
   size_t nbytes = 0;
   ET_CHECK_OR_RETURN_ERROR(
       numel.ok() && isValid(scalar_type) && dim_order.size() == sizes.size() &&
@@ -226,7 +230,8 @@ Result<etensor::Device> MethodMeta::memory_planned_buffer_device(size_t index) c
   for (uint32_t i = 0; i < length(devices); ++i) {
     const auto* device = (*devices)[i];
     if (device->buffer_idx() >= 0 && static_cast<size_t>(device->buffer_idx()) == index + 1) {
-      return etensor::Device(static_cast<etensor::DeviceType>(device->device_type()), device->device_index());
+      return etensor::Device(
+          static_cast<etensor::DeviceType>(device->device_type()), device->device_index());
     }
   }
   return etensor::Device(etensor::DeviceType::CPU, 0);

@@ -13,12 +13,15 @@ using flatbuffers::Vector;
 using flatbuffers::Verifier;
 using flatbuffers::View;
 
-void verify_values(Verifier& verifier, const Vector<Offset<executorch_flatbuffer::EValue>>& values) {
+void verify_values(
+    Verifier& verifier,
+    const Vector<Offset<executorch_flatbuffer::EValue>>& values) {
   using namespace executorch_flatbuffer;
   for (uint32_t i = 0; i < values.size(); ++i) {
     View value;
     View tensor;
-    if (verifier.open(values, i, value) && value.scalar<KernelTypes>(EValue::VT_VAL_TYPE) == KernelTypes::Tensor) {
+    if (verifier.open(values, i, value) &&
+        value.scalar<KernelTypes>(EValue::VT_VAL_TYPE) == KernelTypes::Tensor) {
       if (!verifier.open(value, EValue::VT_VAL, tensor)) {
         verifier.fail();
         return;
@@ -62,14 +65,17 @@ bool verify_plan(const void* data, size_t size, const ExecutionPlan* plan_table)
       verifier.vector<Offset<Instruction>>(table, Chain::VT_INSTRUCTIONS);
     }
   }
-  const auto* delegates = verifier.vector<Offset<BackendDelegate>>(plan, ExecutionPlan::VT_DELEGATES);
+  const auto* delegates =
+      verifier.vector<Offset<BackendDelegate>>(plan, ExecutionPlan::VT_DELEGATES);
   for (uint32_t i = 0; i < length(delegates); ++i) {
-    if (!verifier.open(*delegates, i, table) || verifier.string(table, BackendDelegate::VT_ID) == nullptr) {
+    if (!verifier.open(*delegates, i, table) ||
+        verifier.string(table, BackendDelegate::VT_ID) == nullptr) {
       return false;
     }
   }
   verifier.vector<int64_t>(plan, ExecutionPlan::VT_NON_CONST_BUFFER_SIZES);
-  const auto* devices = verifier.vector<Offset<NonConstBufferDevice>>(plan, ExecutionPlan::VT_NON_CONST_BUFFER_DEVICE);
+  const auto* devices = verifier.vector<Offset<NonConstBufferDevice>>(
+      plan, ExecutionPlan::VT_NON_CONST_BUFFER_DEVICE);
   for (uint32_t i = 0; i < length(devices); ++i) {
     verifier.open(*devices, i, table);
   }

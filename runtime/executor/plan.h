@@ -9,7 +9,8 @@ namespace runtime {
 namespace internal {
 
 /**
- * Verifies every reference of a method that MethodMeta follows, and the indices of its inputs and outputs.
+ * Verifies every reference of a method that MethodMeta follows, and the indices of its inputs and
+ * outputs.
  *
  * Method doesn't need it, as it verifies what it reads while it reads it.
  *

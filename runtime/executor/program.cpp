@@ -19,9 +19,9 @@ using flatbuffers::Verifier;
 using flatbuffers::View;
 using SegmentType = DataLoader::SegmentInfo::Type;
 
-// A flatbuffer begins with the root table's offset and the file identifier. A program with segments has the extended
-// header after them: magic, its own length, the size of the flatbuffer and where the segments begin, 4 + 4 + 8 + 8
-// bytes, and in newer programs the size of all segments, 8 bytes.
+// A flatbuffer begins with the root table's offset and the file identifier. A program with segments
+// has the extended header after them: magic, its own length, the size of the flatbuffer and where
+// the segments begin, 4 + 4 + 8 + 8 bytes, and in newer programs the size of all segments, 8 bytes.
 constexpr size_t kIdentifierOffset = 4;
 constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderMinimumLength = 24;
@@ -49,7 +49,8 @@ bool verify_program(Verifier& verifier, const View& program) {
   View table;
   const auto* plans = verifier.vector<Offset<ExecutionPlan>>(program, Root::VT_EXECUTION_PLAN);
   for (uint32_t i = 0; i < length(plans); ++i) {
-    if (!verifier.open(*plans, i, table) || verifier.string(table, ExecutionPlan::VT_NAME) == nullptr) {
+    if (!verifier.open(*plans, i, table) ||
+        verifier.string(table, ExecutionPlan::VT_NAME) == nullptr) {
       return false;
     }
   }
@@ -66,15 +67,18 @@ bool verify_program(Verifier& verifier, const View& program) {
   if (verifier.open(program, Root::VT_CONSTANT_SEGMENT, table)) {
     verifier.vector<uint64_t>(table, SubsegmentOffsets::VT_OFFSETS);
   }
-  const auto* mutable_segments = verifier.vector<Offset<SubsegmentOffsets>>(program, Root::VT_MUTABLE_DATA_SEGMENTS);
+  const auto* mutable_segments =
+      verifier.vector<Offset<SubsegmentOffsets>>(program, Root::VT_MUTABLE_DATA_SEGMENTS);
   for (uint32_t i = 0; i < length(mutable_segments); ++i) {
     if (verifier.open(*mutable_segments, i, table)) {
       verifier.vector<uint64_t>(table, SubsegmentOffsets::VT_OFFSETS);
     }
   }
-  const auto* named_data = verifier.vector<Offset<executorch_flatbuffer::NamedData>>(program, Root::VT_NAMED_DATA);
+  const auto* named_data =
+      verifier.vector<Offset<executorch_flatbuffer::NamedData>>(program, Root::VT_NAMED_DATA);
   for (uint32_t i = 0; i < length(named_data); ++i) {
-    if (!verifier.open(*named_data, i, table) || verifier.string(table, executorch_flatbuffer::NamedData::VT_KEY) == nullptr) {
+    if (!verifier.open(*named_data, i, table) ||
+        verifier.string(table, executorch_flatbuffer::NamedData::VT_KEY) == nullptr) {
       return false;
     }
   }
@@ -134,7 +138,8 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
   if (std::memcmp(identifier, executorch_flatbuffer::kFileIdentifier, 4) == 0) {
     return HeaderStatus::CompatibleVersion;
   }
-  return std::memcmp(identifier, "ET", 2) == 0 ? HeaderStatus::IncompatibleVersion : HeaderStatus::NotPresent;
+  return std::memcmp(identifier, "ET", 2) == 0 ? HeaderStatus::IncompatibleVersion
+                                               : HeaderStatus::NotPresent;
 }
 
 Result<Program> Program::load(DataLoader* loader, Verification) {
@@ -155,22 +160,27 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
       return head.error();
     }
     const uint8_t* bytes = static_cast<const uint8_t*>(head->data());
-    ET_CHECK_OR_RETURN_ERROR(head->size() >= kMinHeadBytes, AccessFailed, "the loader gave too few bytes");
+    ET_CHECK_OR_RETURN_ERROR(
+        head->size() >= kMinHeadBytes, AccessFailed, "the loader gave too few bytes");
     const HeaderStatus status = check_header(bytes, kMinHeadBytes);
     ET_CHECK_OR_RETURN_ERROR(
         status != HeaderStatus::IncompatibleVersion,
         NotSupported,
-        "program format %.4s is not %s, the one that this runtime reads; export the model with an ExecuTorch "
+        "program format %.4s is not %s, the one that this runtime reads; export the model with an "
+        "ExecuTorch "
         "release of the same format",
         reinterpret_cast<const char*>(bytes + kIdentifierOffset),
         executorch_flatbuffer::kFileIdentifier);
     ET_CHECK_OR_RETURN_ERROR(
-        status == HeaderStatus::CompatibleVersion, InvalidProgram, "the bytes are not an ExecuTorch program");
+        status == HeaderStatus::CompatibleVersion,
+        InvalidProgram,
+        "the bytes are not an ExecuTorch program");
     if (std::memcmp(bytes + kHeaderOffset, "eh00", 4) == 0) {
       program_size = load_size(bytes + kHeaderOffset + 8);
       segment_base_offset = load_size(bytes + kHeaderOffset + 16);
       ET_CHECK_OR_RETURN_ERROR(
-          flatbuffers::load<uint32_t>(bytes + kHeaderOffset + 4) >= kHeaderMinimumLength && program_size >= kSmallestProgram &&
+          flatbuffers::load<uint32_t>(bytes + kHeaderOffset + 4) >= kHeaderMinimumLength &&
+              program_size >= kSmallestProgram &&
               (segment_base_offset == 0 || segment_base_offset >= program_size),
           InvalidProgram,
           "corrupted extended header");
@@ -187,7 +197,8 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
   if (!data.ok()) {
     return data.error();
   }
-  ET_CHECK_OR_RETURN_ERROR(data->size() >= program_size, AccessFailed, "the loader gave too few bytes");
+  ET_CHECK_OR_RETURN_ERROR(
+      data->size() >= program_size, AccessFailed, "the loader gave too few bytes");
   ET_CHECK_OR_RETURN_ERROR(
       reinterpret_cast<uintptr_t>(data->data()) % kAlignment == 0,
       InvalidArgument,
@@ -203,7 +214,9 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
       NotSupported,
       "the program is big-endian; programs are little-endian");
   ET_CHECK_OR_RETURN_ERROR(
-      has_root && verify_program(verifier, root_view), InvalidProgram, "corrupted or truncated program");
+      has_root && verify_program(verifier, root_view),
+      InvalidProgram,
+      "corrupted or truncated program");
   const auto* root = root_view.as<executorch_flatbuffer::Program>();
   ET_CHECK_OR_RETURN_ERROR(
       root->version() == 0,
@@ -211,7 +224,8 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
       "program schema version %" PRIu32 " is newer than 0, the one that this runtime reads",
       root->version());
 
-  // The first constant is a placeholder for tensors without one, so that a single entry means no constants.
+  // The first constant is a placeholder for tensors without one, so that a single entry means no
+  // constants.
   const auto* constants = root->constant_segment();
   const bool has_constants = constants != nullptr && length(constants->offsets()) > 1;
   size_t constant_offset = 0;
@@ -240,15 +254,20 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
 
   std::optional<internal::PteDataMap> named_data;
   if (length(root->named_data()) != 0) {
-    Result<internal::PteDataMap> map =
-        internal::PteDataMap::create(loader, segment_base_offset, root->named_data(), root->segments());
+    Result<internal::PteDataMap> map = internal::PteDataMap::create(
+        loader, segment_base_offset, root->named_data(), root->segments());
     if (!map.ok()) {
       return map.error();
     }
     named_data.emplace(std::move(*map));
   }
   return Program(
-      loader, segment_base_offset, std::move(*data), root, std::move(*constant_data), std::move(named_data));
+      loader,
+      segment_base_offset,
+      std::move(*data),
+      root,
+      std::move(*constant_data),
+      std::move(named_data));
 }
 
 Result<const void*> Program::get_constant_buffer_data(size_t buffer_idx, size_t nbytes) const {
@@ -259,21 +278,35 @@ Result<const void*> Program::get_constant_buffer_data(size_t buffer_idx, size_t 
   const uint32_t index = static_cast<uint32_t>(buffer_idx);
   if (length(buffers) == 0 && constant_segment_data_.data() != nullptr) {
     ET_CHECK_OR_RETURN_ERROR(
-        buffer_idx < constants->offsets()->size(), InvalidProgram, "the program has no constant %zu", buffer_idx);
+        buffer_idx < constants->offsets()->size(),
+        InvalidProgram,
+        "the program has no constant %zu",
+        buffer_idx);
     const uint64_t offset = (*constants->offsets())[index];
     ET_CHECK_OR_RETURN_ERROR(
-        offset <= constant_segment_data_.size(), InvalidProgram, "constant %zu lies outside its segment", buffer_idx);
+        offset <= constant_segment_data_.size(),
+        InvalidProgram,
+        "constant %zu lies outside its segment",
+        buffer_idx);
     data = static_cast<const uint8_t*>(constant_segment_data_.data()) + static_cast<size_t>(offset);
     size = constant_segment_data_.size() - static_cast<size_t>(offset);
   } else {
     ET_CHECK_OR_RETURN_ERROR(
-        buffer_idx < length(buffers), InvalidProgram, "the program has no constant %zu", buffer_idx);
+        buffer_idx < length(buffers),
+        InvalidProgram,
+        "the program has no constant %zu",
+        buffer_idx);
     const auto* storage = (*buffers)[index]->storage();
     data = storage == nullptr ? nullptr : storage->data();
     size = length(storage);
   }
   ET_CHECK_OR_RETURN_ERROR(
-      nbytes <= size, InvalidProgram, "constant %zu has %zu bytes where its tensor has %zu", buffer_idx, size, nbytes);
+      nbytes <= size,
+      InvalidProgram,
+      "constant %zu has %zu bytes where its tensor has %zu",
+      buffer_idx,
+      size,
+      nbytes);
   return static_cast<const void*>(data);
 }
 
@@ -291,7 +324,9 @@ size_t Program::num_methods() const {
 Result<const char*> Program::get_method_name(size_t method_index) const {
   ET_CHECK_OR_RETURN_ERROR(
       method_index < num_methods(), InvalidArgument, "the program has no method %zu", method_index);
-  return (*internal_program_->execution_plan())[static_cast<uint32_t>(method_index)]->name()->c_str();
+  return (*internal_program_->execution_plan())[static_cast<uint32_t>(method_index)]
+      ->name()
+      ->c_str();
 }
 
 Result<Method> Program::load_method(
@@ -345,12 +380,13 @@ Result<const char*> Program::get_output_flattening_encoding(const char* method_n
   return encoding->c_str();
 }
 
-Error Program::get_backend_delegate_data(size_t index, const void** out_data, size_t* out_size) const {
+Error Program::get_backend_delegate_data(size_t index, const void** out_data, size_t* out_size)
+    const {
   using executorch_flatbuffer::BackendDelegateInlineData;
   using Root = executorch_flatbuffer::Program;
   Verifier verifier(program_data_.data(), program_data_.size());
-  const auto* items =
-      verifier.vector<Offset<BackendDelegateInlineData>>(View(internal_program_), Root::VT_BACKEND_DELEGATE_DATA);
+  const auto* items = verifier.vector<Offset<BackendDelegateInlineData>>(
+      View(internal_program_), Root::VT_BACKEND_DELEGATE_DATA);
   View item;
   ET_CHECK_OR_RETURN_ERROR(
       index < length(items) && verifier.open(*items, static_cast<uint32_t>(index), item),
@@ -358,7 +394,8 @@ Error Program::get_backend_delegate_data(size_t index, const void** out_data, si
       "the program has no inline delegate data %zu",
       index);
   const auto* data = verifier.vector<uint8_t>(item, BackendDelegateInlineData::VT_DATA);
-  ET_CHECK_OR_RETURN_ERROR(data != nullptr, InvalidProgram, "inline delegate data %zu is corrupted", index);
+  ET_CHECK_OR_RETURN_ERROR(
+      data != nullptr, InvalidProgram, "inline delegate data %zu is corrupted", index);
   *out_data = data->data();
   *out_size = data->size();
   return Error::Ok;
@@ -367,8 +404,8 @@ Error Program::get_backend_delegate_data(size_t index, const void** out_data, si
 Result<FreeableBuffer> Program::LoadSegment(const DataLoader::SegmentInfo& segment_info) const {
   size_t offset = 0;
   size_t size = 0;
-  const Error error =
-      locate_segment(internal_program_, segment_base_offset_, segment_info.segment_index, &offset, &size);
+  const Error error = locate_segment(
+      internal_program_, segment_base_offset_, segment_info.segment_index, &offset, &size);
   if (error != Error::Ok) {
     return error;
   }
@@ -396,7 +433,11 @@ Error Program::load_mutable_subsegment_into(
   size_t segment_offset = 0;
   size_t segment_size = 0;
   const Error error = locate_segment(
-      internal_program_, segment_base_offset_, subsegments->segment_index(), &segment_offset, &segment_size);
+      internal_program_,
+      segment_base_offset_,
+      subsegments->segment_index(),
+      &segment_offset,
+      &segment_size);
   if (error != Error::Ok) {
     return error;
   }

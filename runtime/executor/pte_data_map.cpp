@@ -26,7 +26,10 @@ Result<FreeableBuffer> PteDataMap::get_data(std::string_view key) const {
     if (entry->key()->view() == key) {
       const uint32_t index = entry->segment_index();
       ET_CHECK_OR_RETURN_ERROR(
-          index < segments_->size(), InvalidProgram, "named data refers to segment %" PRIu32, index);
+          index < segments_->size(),
+          InvalidProgram,
+          "named data refers to segment %" PRIu32,
+          index);
       const auto* segment = (*segments_)[index];
       const uint64_t offset = segment->offset() + segment_base_offset_;
       ET_CHECK_OR_RETURN_ERROR(
@@ -48,7 +51,8 @@ Result<uint32_t> PteDataMap::get_num_keys() const {
 }
 
 Result<const char*> PteDataMap::get_key(uint32_t index) const {
-  ET_CHECK_OR_RETURN_ERROR(index < named_data_->size(), InvalidArgument, "no named data %" PRIu32, index);
+  ET_CHECK_OR_RETURN_ERROR(
+      index < named_data_->size(), InvalidArgument, "no named data %" PRIu32, index);
   return (*named_data_)[index]->key()->c_str();
 }
 

@@ -18,9 +18,10 @@ using executorch_flatbuffer::KernelTypes;
 using flatbuffers::length;
 using flatbuffers::View;
 
-// Bytes per element by ScalarType; 0 for the types that the runtime refuses. As the schema's ScalarType.
-constexpr uint8_t kElementSizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 0, 0, 0, 1, 1, 1, 4, 2, 1, 1, 0, 0,
-                                     0, 0, 2, 1, 1, 1, 1, 2, 4, 8};
+// Bytes per element by ScalarType; 0 for the types that the runtime refuses. As the schema's
+// ScalarType.
+constexpr uint8_t kElementSizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 0, 0, 0, 1, 1, 1, 4,
+                                     2, 1, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 2, 4, 8};
 
 // A vector of one dimension has the stride 1, whatever its size.
 constexpr int32_t kOne = 1;
@@ -28,16 +29,21 @@ constexpr int32_t kOne = 1;
 // All lists, and a string, are the only field of their table.
 constexpr uint32_t kItems = executorch_flatbuffer::IntList::VT_ITEMS;
 static_assert(
-    executorch_flatbuffer::String::VT_STRING_VAL == kItems && executorch_flatbuffer::BoolList::VT_ITEMS == kItems &&
-    executorch_flatbuffer::DoubleList::VT_ITEMS == kItems && executorch_flatbuffer::TensorList::VT_ITEMS == kItems &&
+    executorch_flatbuffer::String::VT_STRING_VAL == kItems &&
+    executorch_flatbuffer::BoolList::VT_ITEMS == kItems &&
+    executorch_flatbuffer::DoubleList::VT_ITEMS == kItems &&
+    executorch_flatbuffer::TensorList::VT_ITEMS == kItems &&
     executorch_flatbuffer::OptionalTensorList::VT_ITEMS == kItems);
 
 // tools/plan knows these sizes.
 static_assert(sizeof(EValue) == 16 && alignof(EValue) == 8);
-static_assert(sizeof(TensorImpl) == (7 * sizeof(void*) + 4 + sizeof(void*) - 1) / sizeof(void*) * sizeof(void*));
+static_assert(
+    sizeof(TensorImpl) ==
+    (7 * sizeof(void*) + 4 + sizeof(void*) - 1) / sizeof(void*) * sizeof(void*));
 static_assert(sizeof(ArrayRef<char>) == 2 * sizeof(void*));
 static_assert(sizeof(BoxedEvalueList<int64_t>) == 3 * sizeof(void*));
-static_assert(sizeof(Tensor) == sizeof(void*) && sizeof(std::optional<Tensor>) == 2 * sizeof(void*));
+static_assert(
+    sizeof(Tensor) == sizeof(void*) && sizeof(std::optional<Tensor>) == 2 * sizeof(void*));
 
 } // namespace
 
@@ -48,7 +54,9 @@ Error TensorParser::parse(const View& value, EValue* out) {
   }
   View content;
   ET_CHECK_OR_RETURN_ERROR(
-      verifier_.open(value, executorch_flatbuffer::EValue::VT_VAL, content), InvalidProgram, "corrupted program");
+      verifier_.open(value, executorch_flatbuffer::EValue::VT_VAL, content),
+      InvalidProgram,
+      "corrupted program");
   switch (type) {
     case KernelTypes::Int:
       new (out) EValue(content.scalar<int64_t>(executorch_flatbuffer::Int::VT_INT_VAL));
@@ -63,7 +71,8 @@ Error TensorParser::parse(const View& value, EValue* out) {
       return parse_tensor(content, out);
     case KernelTypes::String: {
       const auto* text = verifier_.string(content, kItems);
-      place_array(text == nullptr ? nullptr : text->c_str(), text == nullptr ? 0 : text->size(), out);
+      place_array(
+          text == nullptr ? nullptr : text->c_str(), text == nullptr ? 0 : text->size(), out);
       return Error::Ok;
     }
     case KernelTypes::IntList:
@@ -78,7 +87,10 @@ Error TensorParser::parse(const View& value, EValue* out) {
       for (uint32_t i = 0; i < length(items); ++i) {
         ET_CHECK_OR_RETURN_ERROR((*items)[i] <= 1, InvalidProgram, "a flag is neither 0 nor 1");
       }
-      place_array(items == nullptr ? nullptr : reinterpret_cast<const bool*>(items->data()), length(items), out);
+      place_array(
+          items == nullptr ? nullptr : reinterpret_cast<const bool*>(items->data()),
+          length(items),
+          out);
       return Error::Ok;
     }
     case KernelTypes::TensorList:
@@ -131,7 +143,8 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
   using Fields = executorch_flatbuffer::Tensor;
   const uint32_t type = tensor.scalar<uint8_t>(Fields::VT_SCALAR_TYPE);
   const uint32_t element_size = type < sizeof(kElementSizes) ? kElementSizes[type] : 0;
-  ET_CHECK_OR_RETURN_ERROR(element_size != 0, NotSupported, "scalar type %" PRIu32 " is not supported", type);
+  ET_CHECK_OR_RETURN_ERROR(
+      element_size != 0, NotSupported, "scalar type %" PRIu32 " is not supported", type);
   ET_CHECK_OR_RETURN_ERROR(
       tensor.scalar<int32_t>(Fields::VT_STORAGE_OFFSET) == 0,
       NotSupported,
@@ -140,7 +153,8 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
   ET_CHECK_OR_RETURN_ERROR(
       dynamism == TensorShapeDynamism::STATIC || dynamism == TensorShapeDynamism::DYNAMIC_BOUND,
       NotSupported,
-      "a tensor of unbounded dynamic shape is not supported; export the model with an upper bound for each dimension");
+      "a tensor of unbounded dynamic shape is not supported; export the model with an upper bound "
+      "for each dimension");
   View info;
   const bool has_info = verifier_.open(tensor, Fields::VT_EXTRA_TENSOR_INFO, info);
   if (has_info) {
@@ -175,9 +189,12 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
   for (uint32_t i = 0; i < dim; ++i) {
     const int32_t size = sizes[i];
     is_empty |= size == 0;
-    const uint64_t product = static_cast<uint64_t>(span) * static_cast<uint32_t>(size == 0 ? 1 : size);
+    const uint64_t product =
+        static_cast<uint64_t>(span) * static_cast<uint32_t>(size == 0 ? 1 : size);
     ET_CHECK_OR_RETURN_ERROR(
-        size >= 0 && product <= INT32_MAX, InvalidProgram, "the size of a tensor is negative or too large");
+        size >= 0 && product <= INT32_MAX,
+        InvalidProgram,
+        "the size of a tensor is negative or too large");
     span = static_cast<uint32_t>(product);
   }
 
@@ -263,15 +280,21 @@ Error TensorParser::find_data(const View& tensor, const View* info, size_t nbyte
     return Error::Ok;
   }
   ET_CHECK_OR_RETURN_ERROR(
-      planned_memory_ != nullptr, InvalidArgument, "the method needs planned memory, and the memory manager has none");
+      planned_memory_ != nullptr,
+      InvalidArgument,
+      "the method needs planned memory, and the memory manager has none");
   const uint32_t id = allocation.scalar<uint32_t>(AllocationDetails::VT_MEMORY_ID);
-  // Memory 0 is that of the constants, which are in the program; the buffers of the memory manager begin with memory 1.
+  // Memory 0 is that of the constants, which are in the program; the buffers of the memory manager
+  // begin with memory 1.
   ET_CHECK_OR_RETURN_ERROR(id >= 1, InvalidProgram, "a tensor is planned into memory %" PRIu32, id);
   const uint64_t offset =
-      static_cast<uint64_t>(allocation.scalar<uint32_t>(AllocationDetails::VT_MEMORY_OFFSET_HIGH)) << 32 |
+      static_cast<uint64_t>(allocation.scalar<uint32_t>(AllocationDetails::VT_MEMORY_OFFSET_HIGH))
+          << 32 |
       allocation.scalar<uint32_t>(AllocationDetails::VT_MEMORY_OFFSET_LOW);
-  ET_CHECK_OR_RETURN_ERROR(offset <= SIZE_MAX, InvalidProgram, "a tensor is planned beyond the address space");
-  const Result<void*> planned = planned_memory_->get_offset_address(id - 1, static_cast<size_t>(offset), nbytes);
+  ET_CHECK_OR_RETURN_ERROR(
+      offset <= SIZE_MAX, InvalidProgram, "a tensor is planned beyond the address space");
+  const Result<void*> planned =
+      planned_memory_->get_offset_address(id - 1, static_cast<size_t>(offset), nbytes);
   if (!planned.ok()) {
     return planned.error();
   }
@@ -281,9 +304,12 @@ Error TensorParser::find_data(const View& tensor, const View* info, size_t nbyte
   }
   const uint64_t segment = info == nullptr
       ? 0
-      : info->scalar<uint64_t>(executorch_flatbuffer::ExtraTensorInfo::VT_MUTABLE_DATA_SEGMENTS_IDX);
-  ET_CHECK_OR_RETURN_ERROR(segment <= SIZE_MAX, InvalidProgram, "an initial state lies beyond the address space");
-  return program_->load_mutable_subsegment_into(static_cast<size_t>(segment), buffer_index, nbytes, *data);
+      : info->scalar<uint64_t>(
+            executorch_flatbuffer::ExtraTensorInfo::VT_MUTABLE_DATA_SEGMENTS_IDX);
+  ET_CHECK_OR_RETURN_ERROR(
+      segment <= SIZE_MAX, InvalidProgram, "an initial state lies beyond the address space");
+  return program_->load_mutable_subsegment_into(
+      static_cast<size_t>(segment), buffer_index, nbytes, *data);
 }
 
 } // namespace deserialization

@@ -14,16 +14,18 @@ namespace deserialization {
 /**
  * Makes the values of a method from its plan, and verifies what it reads.
  *
- * Sizes and dim orders of static tensors, strings, and lists of floating-point numbers and flags stay in the program. A
- * tensor takes a TensorImpl and its strides, unless one of the kSharedStrides shapes before is the same; a tensor of a
- * bounded dynamic shape takes sizes and strides of its own.
+ * Sizes and dim orders of static tensors, strings, and lists of floating-point numbers and flags
+ * stay in the program. A tensor takes a TensorImpl and its strides, unless one of the
+ * kSharedStrides shapes before is the same; a tensor of a bounded dynamic shape takes sizes and
+ * strides of its own.
  *
  * It has this name because Program lets a class of this name reach its data.
  */
 class TensorParser final {
  public:
   /**
-   * @param[in] arena Where values are placed. If it is too small, values are checked and counted, but not made.
+   * @param[in] arena Where values are placed. If it is too small, values are checked and counted,
+   * but not made.
    * @param[in] values The method's values, or nullptr if they didn't fit.
    */
   TensorParser(
@@ -54,7 +56,11 @@ class TensorParser final {
   static constexpr uint32_t kSharedStrides = 4;
 
   Error parse_tensor(const flatbuffers::View& tensor, EValue* out);
-  Error find_data(const flatbuffers::View& tensor, const flatbuffers::View* info, size_t nbytes, void** data);
+  Error find_data(
+      const flatbuffers::View& tensor,
+      const flatbuffers::View* info,
+      size_t nbytes,
+      void** data);
   int32_t* strides_of(const int32_t* sizes, const uint8_t* dim_order, uint32_t dim);
   template <typename T, typename Item>
   Error parse_references(const flatbuffers::View& list, EValue* out);

@@ -21,8 +21,8 @@ bool Verifier::open_at(uint32_t position, View& view) {
       view.vtable_ = base_ + vtable;
       view.vtable_size_ = load<uint16_t>(base_ + vtable);
       view.table_size_ = load<uint16_t>(base_ + vtable + sizeof(uint16_t));
-      if (view.vtable_size_ % 2 == 0 && view.vtable_size_ <= size_ - vtable && view.table_size_ <= size_ - position &&
-          budget_ != 0) {
+      if (view.vtable_size_ % 2 == 0 && view.vtable_size_ <= size_ - vtable &&
+          view.table_size_ <= size_ - position && budget_ != 0) {
         --budget_;
         return true;
       }
@@ -36,7 +36,8 @@ bool Verifier::root(View& view) {
   return ok_ && open_at(load<uint32_t>(base_), view);
 }
 
-// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can be, if absent or bad.
+// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can
+// be, if absent or bad.
 uint32_t Verifier::follow(const View& view, uint32_t place) {
   const uint8_t* field = view.field(place, sizeof(uint32_t));
   if (field == nullptr) {
@@ -57,8 +58,8 @@ bool Verifier::open(const View& parent, uint32_t place, View& view) {
 }
 
 bool Verifier::open_element(const uint8_t* element, View& view) {
-  // The element lies within the buffer, and its distance cannot reach over the end of the address space to a position
-  // that looks good: both are below 2^31 in a good buffer.
+  // The element lies within the buffer, and its distance cannot reach over the end of the address
+  // space to a position that looks good: both are below 2^31 in a good buffer.
   const uint32_t position = static_cast<uint32_t>(element - base_);
   const uint32_t distance = load<uint32_t>(element);
   if (distance > size_) {
@@ -68,16 +69,18 @@ bool Verifier::open_element(const uint8_t* element, View& view) {
   return open_at(position + distance, view);
 }
 
-const uint8_t* Verifier::vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment) {
+const uint8_t*
+Verifier::vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment) {
   const uint32_t position = follow(view, place);
   if (position == 0) {
     return nullptr;
   }
   const uint8_t* vector = base_ + position;
   const uint32_t count = load<uint32_t>(vector);
-  // The budget is never more than the buffer's size, so that the product cannot overflow 64 bits, nor 32 bits once the
-  // count has been compared.
-  if (count > budget_ || static_cast<uint64_t>(count) * width > size_ - sizeof(uint32_t) - position ||
+  // The budget is never more than the buffer's size, so that the product cannot overflow 64 bits,
+  // nor 32 bits once the count has been compared.
+  if (count > budget_ ||
+      static_cast<uint64_t>(count) * width > size_ - sizeof(uint32_t) - position ||
       reinterpret_cast<uintptr_t>(vector + sizeof(uint32_t)) % alignment != 0) {
     ok_ = false;
     return nullptr;

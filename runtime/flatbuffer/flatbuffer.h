@@ -8,23 +8,28 @@
 
 /**
  * @file
- * Reader and verifier of FlatBuffers (FlatBuffers documentation, "FlatBuffer Internals"), for tables whose accessors
+ * Reader and verifier of FlatBuffers (FlatBuffers documentation, "FlatBuffer Internals"), for
+ * tables whose accessors
  * //tools/schema generates from a schema.
  *
- * The runtime reads programs with this instead of the FlatBuffers library for safety and for flash. The library's
- * accessors trust their data, so its verifier has to run before them, which is one function per table that visits every
- * field of every table, used or not; and it needs a compiler of the same version. Here the division of work is another:
+ * The runtime reads programs with this instead of the FlatBuffers library for safety and for flash.
+ * The library's accessors trust their data, so its verifier has to run before them, which is one
+ * function per table that visits every field of every table, used or not; and it needs a compiler
+ * of the same version. Here the division of work is another:
  *
- * - A scalar is checked when it is read: a table's header, once verified, holds the table's size, and a field that
- *   doesn't lie within reads as its default. Nothing else has to verify scalars.
- * - References (tables, vectors, strings) are verified by Verifier as it follows them, once, and only those that the
- *   runtime follows.
+ * - A scalar is checked when it is read: a table's header, once verified, holds the table's size,
+ * and a field that doesn't lie within reads as its default. Nothing else has to verify scalars.
+ * - References (tables, vectors, strings) are verified by Verifier as it follows them, once, and
+ * only those that the runtime follows.
  *
- * Values are read by memcpy, as a corrupted program may put them at any address; on the cores that we build for that is
- * one load instruction. Vectors whose elements are handed out by address are verified to be aligned.
+ * Values are read by memcpy, as a corrupted program may put them at any address; on the cores that
+ * we build for that is one load instruction. Vectors whose elements are handed out by address are
+ * verified to be aligned.
  */
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "programs are little-endian and read in place");
+static_assert(
+    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+    "programs are little-endian and read in place");
 
 namespace flatbuffers {
 
@@ -57,7 +62,8 @@ class Vector {
     return reinterpret_cast<const T*>(address());
   }
 
-  /// The element at an index below size(): a scalar's value, or the address that an offset points at.
+  /// The element at an index below size(): a scalar's value, or the address that an offset points
+  /// at.
   [[gnu::always_inline]] auto operator[](SizeT index) const {
     return get(index, static_cast<T*>(nullptr));
   }
@@ -110,7 +116,8 @@ class Table;
 /**
  * A table whose header has been verified, opened for reading: it holds what every access needs.
  *
- * Its accessors are inlined, for the functions that read much of a table. Those of the generated tables are not.
+ * Its accessors are inlined, for the functions that read much of a table. Those of the generated
+ * tables are not.
  */
 class View {
  public:
@@ -141,7 +148,8 @@ class View {
 
   /// True if a field is absent, or lies within the table.
   bool is_sound(uint32_t place, uint32_t width) const {
-    return place >= vtable_size_ || load<uint16_t>(vtable_ + place) == 0 || field(place, width) != nullptr;
+    return place >= vtable_size_ || load<uint16_t>(vtable_ + place) == 0 ||
+        field(place, width) != nullptr;
   }
 
   /// Value of a scalar.
@@ -193,18 +201,20 @@ class Table {
   template <typename T>
   const T* reference(uint32_t place) const {
     const uint8_t* address = field(place, sizeof(uint32_t));
-    return address == nullptr ? nullptr : reinterpret_cast<const T*>(address + load<uint32_t>(address));
+    return address == nullptr ? nullptr
+                              : reinterpret_cast<const T*>(address + load<uint32_t>(address));
   }
 };
 
 /**
  * Follows references, so that what they point at lies within the buffer.
  *
- * A failure is remembered: ok() says whether all references that were followed are good. An absent reference is good, and
- * is followed to nothing, as is a bad one.
+ * A failure is remembered: ok() says whether all references that were followed are good. An absent
+ * reference is good, and is followed to nothing, as is a bad one.
  *
- * Work is bounded: all elements of all vectors, all characters and all tables that are visited together may not be more
- * than the buffer's bytes, so that a buffer whose vectors share elements cannot multiply it.
+ * Work is bounded: all elements of all vectors, all characters and all tables that are visited
+ * together may not be more than the buffer's bytes, so that a buffer whose vectors share elements
+ * cannot multiply it.
  */
 class Verifier {
  public:
@@ -238,7 +248,8 @@ class Verifier {
   /// The string that a field refers to, or nullptr.
   const String* string(const View& view, uint32_t place);
 
-  /// The vector that a field refers to, or nullptr. The targets of references in it are not verified.
+  /// The vector that a field refers to, or nullptr. The targets of references in it are not
+  /// verified.
   template <typename T>
   const Vector<T>* vector(const View& view, uint32_t place) {
     return reinterpret_cast<const Vector<T>*>(vector(view, place, sizeof(T), 1));

@@ -5,7 +5,8 @@
 
 #include <executorch/runtime/core/span.h>
 
-// Hosts may execute methods on several threads at once; the cores have no threads that the compiler knows of.
+// Hosts may execute methods on several threads at once; the cores have no threads that the compiler
+// knows of.
 #if defined(__linux__) || defined(__APPLE__)
 #define TORCH_FUSION_THREAD_LOCAL thread_local
 #else
@@ -26,9 +27,11 @@ struct ConstantData {
 extern TORCH_FUSION_THREAD_LOCAL ConstantData constant_data;
 
 /**
- * True if an address lies within the constants of the method that is executing: in flash, where a write faults.
+ * True if an address lies within the constants of the method that is executing: in flash, where a
+ * write faults.
  *
- * A kernel that writes to a tensor asks this first, as a corrupted program may name a constant as an output.
+ * A kernel that writes to a tensor asks this first, as a corrupted program may name a constant as
+ * an output.
  */
 inline bool is_constant_data(const void* address) {
   return reinterpret_cast<uintptr_t>(address) - constant_data.begin < constant_data.size;

@@ -24,7 +24,8 @@ OpFunction find(
     std::string_view overload,
     Span<const TensorMeta> metas) {
   char text[kKernelKeyBufSize];
-  const bool has_key = metas.size() != 0 && make_kernel_key_string(metas, text, sizeof(text)) == Error::Ok;
+  const bool has_key =
+      metas.size() != 0 && make_kernel_key_string(metas, text, sizeof(text)) == Error::Ok;
   const KernelKey key = has_key ? KernelKey(text) : KernelKey();
   OpFunction fallback = nullptr;
   for (const Kernel& kernel : kernels) {
@@ -63,7 +64,11 @@ Error make_kernel_key_string(Span<const TensorMeta> key, char* buf, size_t buf_s
     length += format(buf + length, buf_size - length, i == 0 ? "%d;" : "|%d;", dtype);
     const auto& dim_order = key[i].dim_order_;
     for (size_t j = 0; j < dim_order.size(); ++j) {
-      length += format(buf + length, buf_size - length, j == 0 ? "%u" : ",%u", static_cast<unsigned>(dim_order[j]));
+      length += format(
+          buf + length,
+          buf_size - length,
+          j == 0 ? "%u" : ",%u",
+          static_cast<unsigned>(dim_order[j]));
     }
   }
   return length + 1 < buf_size ? Error::Ok : Error::InvalidArgument;
@@ -73,7 +78,10 @@ bool is_valid_key(const KernelKey& key) {
   return key.is_fallback() || std::strncmp(key.data(), kKeyVersion, std::strlen(kKeyVersion)) == 0;
 }
 
-bool has_kernel_with_key(Span<const Kernel> kernels, std::string_view name, std::string_view overload) {
+bool has_kernel_with_key(
+    Span<const Kernel> kernels,
+    std::string_view name,
+    std::string_view overload) {
   for (const Kernel& kernel : kernels) {
     if (!kernel.kernel_key_.is_fallback() && is_kernel_of(kernel, name, overload)) {
       return true;
@@ -118,7 +126,9 @@ Result<OpFunction> get_op_function_from_registry(
   return kernel;
 }
 
-Result<OpFunction> get_op_function_from_registry(const char* name, Span<const TensorMeta> meta_list) {
+Result<OpFunction> get_op_function_from_registry(
+    const char* name,
+    Span<const TensorMeta> meta_list) {
   return get_op_function_from_registry(name, meta_list, get_registered_kernels());
 }
 

@@ -18,23 +18,28 @@ namespace internal {
  * @param[in] overload Its overload, such as "out"; empty if it has none or the name holds it.
  * @returns The kernel, or nullptr.
  */
-OpFunction
-find_kernel(Span<const Kernel> kernels, size_t guess, std::string_view name, std::string_view overload);
+OpFunction find_kernel(
+    Span<const Kernel> kernels,
+    size_t guess,
+    std::string_view name,
+    std::string_view overload);
 
 /**
- * True if an operator has a kernel with a kernel key, so that each call's arguments choose the kernel.
+ * True if an operator has a kernel with a kernel key, so that each call's arguments choose the
+ * kernel.
  *
- * This and find_kernel_for_arguments() are linked, and used by Method, only in images that register kernels at run time or
- * look kernels up by key: the generated registry has no keys.
+ * This and find_kernel_for_arguments() are linked, and used by Method, only in images that register
+ * kernels at run time or look kernels up by key: the generated registry has no keys.
  */
-ET_WEAK bool has_kernel_with_key(Span<const Kernel> kernels, std::string_view name, std::string_view overload);
+ET_WEAK bool
+has_kernel_with_key(Span<const Kernel> kernels, std::string_view name, std::string_view overload);
 
 /// True if a kernel key is one that a call can have.
 bool is_valid_key(const KernelKey& key);
 
 /**
- * Finds the kernel of an operator for the dtypes and dim orders of a call's tensors, falling back on one without a kernel
- * key.
+ * Finds the kernel of an operator for the dtypes and dim orders of a call's tensors, falling back
+ * on one without a kernel key.
  *
  * @param[in] arguments The call's arguments.
  */
@@ -44,7 +49,8 @@ ET_WEAK OpFunction find_kernel_for_arguments(
     std::string_view overload,
     Span<EValue*> arguments);
 
-/// The kernels that register_kernels() registered, after the static ones. Linked only where register_kernels() is.
+/// The kernels that register_kernels() registered, after the static ones. Linked only where
+/// register_kernels() is.
 ET_WEAK Span<const Kernel> registered_kernels();
 
 /// True if a kernel's name is that of an operator.

@@ -31,7 +31,10 @@ Span<const Kernel> registered() {
 
 Error add(const Kernel& kernel) {
   ET_CHECK_OR_RETURN_ERROR(
-      internal::is_valid_key(kernel.kernel_key_), InvalidArgument, "kernel %s has an unknown kind of key", kernel.name_);
+      internal::is_valid_key(kernel.kernel_key_),
+      InvalidArgument,
+      "kernel %s has an unknown kind of key",
+      kernel.name_);
   for (const Kernel& other : registered()) {
     ET_CHECK_OR_RETURN_ERROR(
         std::strcmp(kernel.name_, other.name_) != 0 || kernel.kernel_key_ != other.kernel_key_,

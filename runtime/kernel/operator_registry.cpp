@@ -12,7 +12,8 @@ bool is_kernel_of(const Kernel& kernel, std::string_view name, std::string_view 
   const char* rest = kernel.name_;
   const auto skip = [&rest](std::string_view text) {
     for (const char character : text) {
-      // Stops at the NUL that ends the kernel's name, unless the text itself has one; then the next character differs.
+      // Stops at the NUL that ends the kernel's name, unless the text itself has one; then the next
+      // character differs.
       if (*rest != character || character == '\0') {
         return false;
       }
@@ -26,7 +27,11 @@ bool is_kernel_of(const Kernel& kernel, std::string_view name, std::string_view 
   return (overload.empty() || (*rest == '.' && (++rest, skip(overload)))) && *rest == '\0';
 }
 
-OpFunction find_kernel(Span<const Kernel> kernels, size_t guess, std::string_view name, std::string_view overload) {
+OpFunction find_kernel(
+    Span<const Kernel> kernels,
+    size_t guess,
+    std::string_view name,
+    std::string_view overload) {
   const auto is_it = [name, overload](const Kernel& kernel) {
     return kernel.kernel_key_.is_fallback() && is_kernel_of(kernel, name, overload);
   };
@@ -44,7 +49,8 @@ OpFunction find_kernel(Span<const Kernel> kernels, size_t guess, std::string_vie
 } // namespace internal
 
 Span<const Kernel> get_registered_kernels() {
-  return internal::registered_kernels != nullptr ? internal::registered_kernels() : internal::kStaticKernels;
+  return internal::registered_kernels != nullptr ? internal::registered_kernels()
+                                                 : internal::kStaticKernels;
 }
 
 } // namespace runtime

@@ -4,7 +4,8 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-// The table of images without a generated registry, whose kernels are registered at run time or given to load_method().
+// The table of images without a generated registry, whose kernels are registered at run time or
+// given to load_method().
 ET_WEAK extern const Span<const Kernel> kStaticKernels = {};
 
 } // namespace internal

@@ -132,12 +132,22 @@ size_t vformat(char* buffer, size_t size, const char* format, va_list arguments)
     switch (conversion.kind) {
       case 'd':
       case 'i': {
-        const int64_t value = conversion.size > sizeof(int) ? va_arg(arguments, int64_t) : va_arg(arguments, int);
-        char* text = number(value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value), 10, 'a', end);
+        const int64_t value =
+            conversion.size > sizeof(int) ? va_arg(arguments, int64_t) : va_arg(arguments, int);
+        char* text = number(
+            value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value),
+            10,
+            'a',
+            end);
         if (value < 0) {
           *--text = '-';
         }
-        writer.field(text, static_cast<size_t>(end - text), conversion.width, conversion.is_left, conversion.padding);
+        writer.field(
+            text,
+            static_cast<size_t>(end - text),
+            conversion.width,
+            conversion.is_left,
+            conversion.padding);
         break;
       }
       case 'p':
@@ -148,10 +158,16 @@ size_t vformat(char* buffer, size_t size, const char* format, va_list arguments)
       case 'x':
       case 'X':
       case 'u': {
-        const uint64_t value =
-            conversion.size > sizeof(int) ? va_arg(arguments, uint64_t) : va_arg(arguments, unsigned);
-        const char* text = number(value, conversion.kind == 'u' ? 10 : 16, conversion.kind == 'X' ? 'A' : 'a', end);
-        writer.field(text, static_cast<size_t>(end - text), conversion.width, conversion.is_left, conversion.padding);
+        const uint64_t value = conversion.size > sizeof(int) ? va_arg(arguments, uint64_t)
+                                                             : va_arg(arguments, unsigned);
+        const char* text = number(
+            value, conversion.kind == 'u' ? 10 : 16, conversion.kind == 'X' ? 'A' : 'a', end);
+        writer.field(
+            text,
+            static_cast<size_t>(end - text),
+            conversion.width,
+            conversion.is_left,
+            conversion.padding);
         break;
       }
       case 'c':
@@ -164,7 +180,8 @@ size_t vformat(char* buffer, size_t size, const char* format, va_list arguments)
           text = "(null)";
         }
         size_t length = 0;
-        while ((!conversion.has_precision || length < conversion.precision) && text[length] != '\0') {
+        while ((!conversion.has_precision || length < conversion.precision) &&
+               text[length] != '\0') {
           ++length;
         }
         writer.field(text, length, conversion.width, conversion.is_left, ' ');

@@ -27,7 +27,8 @@ et_timestamp_t pal_current_ticks() {
 }
 
 et_tick_ratio_t pal_ticks_to_ns_multiplier() {
-  return &pal_table != nullptr ? pal_table.ticks_to_ns_multiplier() : et_pal_ticks_to_ns_multiplier();
+  return &pal_table != nullptr ? pal_table.ticks_to_ns_multiplier()
+                               : et_pal_ticks_to_ns_multiplier();
 }
 
 void pal_emit_log_message(

@@ -19,20 +19,20 @@ namespace extension {
 class BufferDataLoader final : public executorch::runtime::DataLoader {
  public:
   /**
-   * @param[in] data The program, aligned to 16 bytes. Must outlive the loader and all that is loaded.
+   * @param[in] data The program, aligned to 16 bytes. Must outlive the loader and all that is
+   * loaded.
    * @param[in] size Its size in bytes.
    */
   BufferDataLoader(const void* data, size_t size) : data_(data), size_(size) {}
 
   /// Points into the memory; InvalidArgument if [offset, offset + size) doesn't lie within it.
-  ET_NODISCARD executorch::runtime::Result<executorch::runtime::FreeableBuffer> load(
-      size_t offset,
-      size_t size,
-      ET_UNUSED const SegmentInfo& segment_info) const override {
+  ET_NODISCARD executorch::runtime::Result<executorch::runtime::FreeableBuffer>
+  load(size_t offset, size_t size, ET_UNUSED const SegmentInfo& segment_info) const override {
     if (!contains(offset, size)) {
       return executorch::runtime::Error::InvalidArgument;
     }
-    return executorch::runtime::FreeableBuffer(static_cast<const uint8_t*>(data_) + offset, size, nullptr);
+    return executorch::runtime::FreeableBuffer(
+        static_cast<const uint8_t*>(data_) + offset, size, nullptr);
   }
 
   /// Copies from the memory; InvalidArgument if [offset, offset + size) doesn't lie within it.

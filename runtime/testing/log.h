@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+namespace torch_fusion {
+namespace testing {
+
+/// What the runtime logged since the last call, a line each.
+std::string take_log();
+
+/// Drops messages, where a test provokes more of them than anyone reads.
+void set_quiet(bool quiet);
+
+} // namespace testing
+} // namespace torch_fusion

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <executorch/extension/data_loader/buffer_data_loader.h>
+#include <executorch/runtime/executor/program.h>
+
+namespace torch_fusion {
+namespace testing {
+
+/// Memory on the heap of exactly a given size, so that the address sanitizer sees any access beyond
+/// it.
+class Block final {
+ public:
+  /// @param[in] misalignment Bytes from the last multiple of 64 to the block.
+  explicit Block(size_t size, size_t misalignment = 0)
+      : memory_(static_cast<uint8_t*>(::operator new(size + misalignment, kAlignment))),
+        misalignment_(misalignment),
+        size_(size) {}
+
+  uint8_t* data() const {
+    return memory_.get() + misalignment_;
+  }
+  size_t size() const {
+    return size_;
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Delete {
+    void operator()(uint8_t* memory) const {
+      ::operator delete(memory, kAlignment);
+    }
+  };
+
+  std::unique_ptr<uint8_t, Delete> memory_;
+  size_t misalignment_;
+  size_t size_;
+};
+
+/// The bytes of a file; aborts if it cannot be read.
+std::vector<uint8_t> read_file(const std::string& path);
+
+/**
+ * Loads a program from memory and runs a method of it, with memory as an application has it.
+ *
+ * Planned memory has the sizes that the program asks for, as far as they are sane.
+ */
+class ProgramRunner final {
+ public:
+  /// Arena of methods whose size a test doesn't care for, in bytes.
+  static constexpr size_t kLargeArena = 1 << 16;
+
+  /// @param[in] data The program. Must outlive the runner.
+  ProgramRunner(const void* data, size_t size) : loader_(data, size) {}
+
+  /// Loads the program and a method.
+  executorch::runtime::Error load(
+      const char* method_name = "forward",
+      size_t method_arena_size = kLargeArena);
+
+  /// Sets every input: tensors to what make_programs.py's fill() gives, others to the value they
+  /// have.
+  executorch::runtime::Error set_inputs();
+
+  /// Gives memory to the outputs that have none.
+  executorch::runtime::Error set_outputs();
+
+  /// set_inputs(), set_outputs() and execute().
+  executorch::runtime::Error run();
+
+  executorch::runtime::Program& program() {
+    return **program_;
+  }
+  executorch::runtime::Method& method() {
+    return **method_;
+  }
+
+  /// Bytes that the method took of its arena.
+  size_t method_arena_used() const {
+    return method_allocator_->used_size();
+  }
+
+  /// An output's elements, which must be float.
+  std::vector<float> output(size_t index = 0);
+
+ private:
+  using Program = executorch::runtime::Program;
+  using Method = executorch::runtime::Method;
+
+  executorch::extension::BufferDataLoader loader_;
+  std::optional<executorch::runtime::Result<Program>> program_;
+  std::vector<Block> planned_;
+  std::vector<executorch::runtime::Span<uint8_t>> planned_spans_;
+  std::optional<Block> method_arena_;
+  std::optional<executorch::runtime::MemoryAllocator> method_allocator_;
+  std::optional<executorch::runtime::MemoryAllocator> temp_allocator_;
+  std::optional<Block> temp_arena_;
+  std::optional<executorch::runtime::HierarchicalAllocator> planned_memory_;
+  std::optional<executorch::runtime::MemoryManager> memory_manager_;
+  std::optional<executorch::runtime::Result<Method>> method_;
+  std::vector<Block> buffers_;
+};
+
+} // namespace testing
+} // namespace torch_fusion
