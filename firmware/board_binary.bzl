@@ -1,4 +1,4 @@
-"""The `board_binary` rule: an image without a program of its own."""
+"""Rules about boards alone: images without a program of their own, and definitions."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
@@ -61,4 +61,18 @@ the board's definition, which emulating the image needs.""",
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
     provides = [BoardBinaryInfo],
+)
+
+def _board_definition_impl(ctx):
+    return [DefaultInfo(files = depset([ctx.attr.board[BoardInfo].description]))]
+
+board_definition = rule(
+    implementation = _board_definition_impl,
+    doc = "A board's board.json, for targets that are not built for the board.",
+    attrs = {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
+        "console": attr.string(default = "on", values = ["on", "off"], doc = "Without effect; the transition reads it."),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    cfg = firmware_transition,
 )

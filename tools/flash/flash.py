@@ -98,7 +98,7 @@ def check_fit(chunks: Sequence[tuple[int, bytes]], board: Board) -> None:
             )
 
 
-def program_with_pyocd(image: Path, board: Board, probe_id: str | None) -> None:
+def program_with_pyocd(image: Path, board: Board, probe_id: str | None, pack: Path | None) -> None:
     """Programs, verifies and resets through pyOCD.
 
     Raises:
@@ -117,8 +117,13 @@ def program_with_pyocd(image: Path, board: Board, probe_id: str | None) -> None:
     chunks = hex_chunks(image)
     check_fit(chunks, board)
     probe = choose_probe(ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False), probe_id)
+    options: dict[str, object] = {"target_override": target, "resume_on_disconnect": True}
+    if pack:
+        if not pack.exists():
+            raise UserError(f"CMSIS pack {pack}: No such file")
+        options["pack"] = [str(pack)]
     try:
-        with Session(probe, options={"target_override": target, "resume_on_disconnect": True}) as session:
+        with Session(probe, options=options) as session:
             FileProgrammer(session, progress=_progress).program(str(image), file_format="hex")
             print()
             target_core = session.target
@@ -128,8 +133,8 @@ def program_with_pyocd(image: Path, board: Board, probe_id: str | None) -> None:
             target_core.reset()
     except exceptions.TargetSupportError as error:
         raise UserError(
-            f"this pyOCD does not know the target '{target}': install its description with "
-            f"`pyocd pack install {target}`, or use --tool openocd"
+            f"pyOCD does not know the target '{target}' by itself: give the chip vendor's CMSIS pack with --pack FILE, "
+            "or use --tool openocd"
         ) from error
     except exceptions.Error as error:
         raise UserError(f"pyOCD: {error}") from error
@@ -157,12 +162,14 @@ def openocd_command(image: Path, board: Board, probe_id: str | None) -> list[str
     return ["openocd", "-f", config, *select_probe, "-c", f"program {{{image.absolute()}}} verify reset exit"]
 
 
-def program_with_openocd(image: Path, board: Board, probe_id: str | None) -> None:
+def program_with_openocd(image: Path, board: Board, probe_id: str | None, pack: Path | None) -> None:
     """Programs, verifies and resets through OpenOCD.
 
     Raises:
         UserError: OpenOCD is not installed or failed.
     """
+    if pack:
+        raise UserError("--pack is for pyOCD; leave it out with --tool openocd")
     check_fit(hex_chunks(image), board)
     command = openocd_command(image, board, probe_id)
     if not shutil.which(command[0]):
@@ -171,10 +178,15 @@ def program_with_openocd(image: Path, board: Board, probe_id: str | None) -> Non
         raise UserError("openocd failed; its messages above say why")
 
 
-_TOOLS: dict[str, Callable[[Path, Board, str | None], None]] = {
+_TOOLS: dict[str, Callable[[Path, Board, str | None, Path | None], None]] = {
     "pyocd": program_with_pyocd,
     "openocd": program_with_openocd,
 }
+
+
+def _user_path(text: str) -> Path:
+    """A path as the user means it: `bazel run` changes the directory and says where the user was."""
+    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), text)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -186,6 +198,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
     parser.add_argument("--probe", help="unique id of the debug probe, or its start, if there are several")
     parser.add_argument("--tool", choices=sorted(_TOOLS), default="pyocd", help="what programs the board")
+    parser.add_argument(
+        "--pack", type=_user_path, help="the chip vendor's CMSIS pack, where pyOCD itself does not know the chip"
+    )
     parser.add_argument("--follow", action="store_true", help="show the board's console afterwards, until Ctrl-C")
     parser.add_argument("--port", type=Path, help="serial port of the console, if it is not found by itself")
     return parser.parse_args(argv)
@@ -210,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         board = read_board(arguments.board)
 
         def program() -> None:
-            _TOOLS[arguments.tool](arguments.hex, board, arguments.probe)
+            _TOOLS[arguments.tool](arguments.hex, board, arguments.probe, arguments.pack)
             print(f"{arguments.hex.stem} runs on {board.name}")
 
         if arguments.follow:

@@ -139,7 +139,21 @@ def test_an_unknown_target_says_what_to_install(
     FakePyocd(monkeypatch, [_probe("0123")]).failure = exceptions.TargetSupportError("unknown")
     assert _run(image, tmp_path) == 1
     error = capsys.readouterr().err
-    assert "pyocd pack install tiny_target" in error and "--tool openocd" in error and error.count("\n") == 1
+    assert "'tiny_target'" in error and "--pack FILE" in error and "--tool openocd" in error and error.count("\n") == 1
+
+
+def test_a_pack_is_given_to_pyocd(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pyocd = FakePyocd(monkeypatch, [_probe("0123")])
+    pack = tmp_path / "chip.pack"
+    assert _run(image, tmp_path, "--pack", str(pack)) == 1
+    assert "chip.pack: No such file" in capsys.readouterr().err
+    pack.touch()
+    assert _run(image, tmp_path, "--pack", str(pack)) == 0
+    assert pyocd.options["pack"] == [str(pack)]
+    assert _run(image, tmp_path, "--pack", str(pack), "--tool", "openocd") == 1
+    assert "--pack is for pyOCD" in capsys.readouterr().err
 
 
 def test_a_failing_probe_is_one_line(
