@@ -3,7 +3,6 @@
 namespace executorch {
 namespace runtime {
 
-using executorch::aten::ArrayRef;
 using executorch::aten::Tensor;
 
 template <>

@@ -3,7 +3,6 @@
 namespace executorch {
 namespace runtime {
 
-using executorch::aten::ArrayRef;
 using executorch::aten::DimOrderType;
 using executorch::aten::SizesType;
 using executorch::aten::Tensor;

@@ -10,7 +10,6 @@ namespace deserialization {
 
 namespace {
 
-using executorch::aten::ArrayRef;
 using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;

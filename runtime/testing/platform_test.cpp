@@ -21,6 +21,10 @@ namespace {
 using namespace executorch::runtime;
 using executorch::aten::ScalarType;
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+
 template <typename... Args>
 void check_format(const char* expected, const char* format, Args... args) {
   char text[64];
@@ -28,10 +32,6 @@ void check_format(const char* expected, const char* format, Args... args) {
   CHECK(std::string(text) == expected, "\"%s\", expected \"%s\"", text, expected);
   CHECK(length == std::strlen(text));
 }
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-security"
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 
 void test_format() {
   check_format("plain", "plain");
