@@ -42,15 +42,25 @@ Tensor& linear_out(
       !check_contiguous<S>(ctx, input, weight, out)) {
     return out;
   }
-  Shape shape;
+  const size_t in_features = static_cast<size_t>(weight_sizes[1]);
+  const size_t out_features = static_cast<size_t>(weight_sizes[0]);
   size_t rows = 1;
   for (size_t i = 0; i + 1 < in_sizes.size(); ++i) {
     rows *= static_cast<size_t>(in_sizes[i]);
-    shape.append(in_sizes[i]);
   }
-  shape.append(weight_sizes[0]);
-  if (!shape_out<S>(ctx, out, shape)) {
-    return out;
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape shape(in_sizes);
+    shape.sizes[shape.dims - 1] = weight_sizes[0];
+    if (!resize_out(ctx, out, shape)) {
+      return out;
+    }
+  } else {
+    KERNEL_CHECK(
+        ctx,
+        static_cast<size_t>(out.numel()) == rows * out_features,
+        InvalidArgument,
+        out,
+        "out does not have the shape of the result");
   }
   dispatch<RealTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -60,8 +70,8 @@ Tensor& linear_out(
         bias.has_value() ? bias->const_data_ptr<T>() : nullptr,
         out.mutable_data_ptr<T>(),
         rows,
-        static_cast<size_t>(weight_sizes[1]),
-        static_cast<size_t>(weight_sizes[0]));
+        in_features,
+        out_features);
   });
   return out;
 }

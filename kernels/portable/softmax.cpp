@@ -13,23 +13,31 @@ void softmax(const float* in, float* out, size_t outer, size_t size, size_t inne
   }
   for (; outer > 0; --outer, in += block, out += block) {
     for (size_t column = 0; column < inner; ++column) {
-      const float* const first = in + column;
-      const float* const last = in + block;
-      float max = *first;
-      for (const float* x = first + inner; x < last; x += inner) {
+      const float* x = in + column;
+      size_t count = size;
+      float max = *x;
+      do {
         max = *x > max ? *x : max;
-      }
-      float sum = 0.0f;
+        x += inner;
+      } while (--count > 0);
+      x = in + column;
       float* y = out + column;
-      for (const float* x = first; x < last; x += inner, y += inner) {
+      float sum = 0.0f;
+      count = size;
+      do {
         const float e = math::exp_nonpositive(*x - max);
         sum += e;
         *y = e;
-      }
+        x += inner;
+        y += inner;
+      } while (--count > 0);
       const float scale = 1.0f / sum;
-      for (y = out + column; y < out + block; y += inner) {
+      y = out + column;
+      count = size;
+      do {
         *y *= scale;
-      }
+        y += inner;
+      } while (--count > 0);
     }
   }
 }

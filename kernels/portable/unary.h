@@ -2,6 +2,7 @@
 
 #include "kernels/math/exp.h"
 #include "kernels/math/hyperbolic.h"
+#include "kernels/portable/relu.h"
 #include "kernels/util/elementwise.h"
 
 /**
@@ -17,16 +18,18 @@ namespace operation {
 struct Relu {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_same_v<T, float>) {
-      // As integers all negative numbers but no NaN are at most -2^23; with the
-      // comparison in the core registers this takes three instructions.
-      const int32_t bits = static_cast<int32_t>(math::as_bits(x));
-      return math::as_float(bits <= -0x800000 ? 0u : static_cast<uint32_t>(bits));
+    if constexpr (std::is_floating_point_v<T>) {
+      return x <= T(0) ? T(0) : x; // NaN stays.
     } else {
       return x > T(0) ? x : T(0);
     }
   }
 };
+
+/// In place of map() for floats.
+inline void map(const Relu&, const float* in, float* out, size_t count) {
+  relu(in, out, count);
+}
 
 struct Neg {
   template <class T>

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "kernels/util/dtypes.h"
+#include "kernels/util/load.h"
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/scalars.h"
 
@@ -37,12 +38,12 @@ constexpr size_t kBlock = 16;
 /// out[i] = op(a[i])
 template <class T, class Op>
 inline void map(const Op& op, const T* a, T* out, size_t count) {
-  for (; count >= 4; count -= 4, a += 4, out += 4) {
-    const T x0 = a[0], x1 = a[1], x2 = a[2], x3 = a[3];
-    out[0] = op(x0);
-    out[1] = op(x1);
-    out[2] = op(x2);
-    out[3] = op(x3);
+  if constexpr (std::is_same_v<T, float>) {
+    for (; count >= 4; count -= 4) {
+      float x0, x1, x2, x3;
+      load4_inputs(a, x0, x1, x2, x3);
+      store4(out, op(x0), op(x1), op(x2), op(x3));
+    }
   }
   for (; count > 0; --count) {
     *out++ = op(*a++);
@@ -52,13 +53,13 @@ inline void map(const Op& op, const T* a, T* out, size_t count) {
 /// out[i] = op(a[i], b[i])
 template <class T, class Op>
 inline void map(const Op& op, const T* a, const T* b, T* out, size_t count) {
-  for (; count >= 4; count -= 4, a += 4, b += 4, out += 4) {
-    const T x0 = a[0], x1 = a[1], x2 = a[2], x3 = a[3];
-    const T y0 = b[0], y1 = b[1], y2 = b[2], y3 = b[3];
-    out[0] = op(x0, y0);
-    out[1] = op(x1, y1);
-    out[2] = op(x2, y2);
-    out[3] = op(x3, y3);
+  if constexpr (std::is_same_v<T, float>) {
+    for (; count >= 4; count -= 4) {
+      float x0, x1, x2, x3, y0, y1, y2, y3;
+      load4_inputs(a, x0, x1, x2, x3);
+      load4_weights(b, y0, y1, y2, y3);
+      store4(out, op(x0, y0), op(x1, y1), op(x2, y2), op(x3, y3));
+    }
   }
   for (; count > 0; --count) {
     *out++ = op(*a++, *b++);

@@ -6,8 +6,15 @@ namespace native {
 
 Split split_at(ArrayRef<SizesType> sizes, size_t dim) {
   Split split{1, 1, 1};
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    (i < dim ? split.outer : i == dim ? split.size : split.inner) *= static_cast<size_t>(sizes[i]);
+  size_t i = 0;
+  for (; i < sizes.size() && i < dim; ++i) {
+    split.outer *= static_cast<size_t>(sizes[i]);
+  }
+  if (i < sizes.size()) {
+    split.size = static_cast<size_t>(sizes[i]);
+    while (++i < sizes.size()) {
+      split.inner *= static_cast<size_t>(sizes[i]);
+    }
   }
   return split;
 }
