@@ -47,8 +47,9 @@ bool check_arguments(
   }
   for (size_t i = 0; i < count; ++i) {
     const EValue& value = *stack[i];
+    const uint32_t allowed = expected[i];
     const uint32_t tag = static_cast<uint32_t>(value.tag);
-    if (((expected[i] >> tag) & 1u) == 0) {
+    if (((allowed >> tag) & 1u) == 0) {
       ET_LOG(
           Error,
           "Argument %zu has type tag %u, which the operator does not take",
@@ -57,12 +58,15 @@ bool check_arguments(
       ctx.fail(Error::InvalidType);
       return false;
     }
-    if (value.tag == Tag::Tensor && !has_memory(value.payload.as_tensor)) {
+    if (value.tag != Tag::Tensor) {
+      continue;
+    }
+    if (!has_memory(value.payload.as_tensor)) {
       ET_LOG(Error, "Argument %zu is a tensor without memory", i);
       ctx.fail(Error::InvalidState);
       return false;
     }
-    if ((expected[i] & kWritten) != 0 &&
+    if ((allowed & kWritten) != 0 &&
         executorch::runtime::internal::is_constant_data(value.payload.as_tensor.const_data_ptr())) {
       ET_LOG(Error, "Argument %zu is a constant, and the operator writes to it", i);
       ctx.fail(Error::InvalidProgram);

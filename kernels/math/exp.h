@@ -55,7 +55,7 @@ ET_INLINE float exp_reduced(float x, int32_t& exponent) {
 /// result would be less than the smallest normal number.
 ET_INLINE float exp_nonpositive(float x) {
   constexpr float kLowest = -87.3365402f;
-  if (!(x >= kLowest)) {
+  if ET_UNLIKELY (!(x >= kLowest)) {
     return x < kLowest ? 0.0f : x;
   }
   int32_t n;

@@ -22,11 +22,20 @@ Tensor& softmax_out(
       !shape_like<S>(ctx, out, self)) {
     return out;
   }
-  const Split split = split_at(self.sizes(), index);
+  const auto sizes = self.sizes();
+  const size_t axis = static_cast<size_t>(index);
+  size_t inner = 1;
+  for (size_t i = axis + 1; i < sizes.size(); ++i) {
+    inner *= static_cast<size_t>(sizes[i]);
+  }
   dispatch<FloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     softmax(
-        self.const_data_ptr<T>(), out.mutable_data_ptr<T>(), split.outer, split.size, split.inner);
+        self.const_data_ptr<T>(),
+        out.mutable_data_ptr<T>(),
+        static_cast<size_t>(self.numel()),
+        sizes.size() == 0 ? 1 : static_cast<size_t>(sizes[axis]),
+        inner);
   });
   return out;
 }

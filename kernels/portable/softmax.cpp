@@ -6,38 +6,36 @@ namespace torch {
 namespace executor {
 namespace native {
 
-void softmax(const float* in, float* out, size_t outer, size_t size, size_t inner) {
+void softmax(const float* in, float* out, size_t count, size_t size, size_t inner) {
+  const float* const end = in + count;
   const size_t block = size * inner;
-  if (block == 0) {
-    return;
-  }
-  for (; outer > 0; --outer, in += block, out += block) {
+  for (; in < end; in += block, out += block) {
     for (size_t column = 0; column < inner; ++column) {
       const float* x = in + column;
-      size_t count = size;
       float max = *x;
-      do {
-        max = *x > max ? *x : max;
+      size_t rest = size;
+      while (--rest > 0) {
         x += inner;
-      } while (--count > 0);
+        max = *x > max ? *x : max;
+      }
       x = in + column;
       float* y = out + column;
       float sum = 0.0f;
-      count = size;
+      rest = size;
       do {
         const float e = math::exp_nonpositive(*x - max);
         sum += e;
         *y = e;
         x += inner;
         y += inner;
-      } while (--count > 0);
+      } while (--rest > 0);
       const float scale = 1.0f / sum;
       y = out + column;
-      count = size;
+      rest = size;
       do {
         *y *= scale;
         y += inner;
-      } while (--count > 0);
+      } while (--rest > 0);
     }
   }
 }
