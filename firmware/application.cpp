@@ -2,6 +2,8 @@
 /// embedded example and then on what comes from the console. It uses ExecuTorch's public API, the
 /// generated model_program.h and firmware/board.h. Start here for an application of your own.
 
+#include <type_traits>
+
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
@@ -42,6 +44,10 @@ alignas(16) __attribute__((section(".arena.planned"))) uint8_t
 alignas(16)
     __attribute__((section(".arena.temp"))) uint8_t temp_arena[model_program::kTempArenaSize];
 
+/// There is nothing to measure where no kernel of the program uses temporary memory.
+using TempAllocator =
+    std::conditional_t<sizeof(temp_arena) == 0, MemoryAllocator, torch_fusion::HighWaterAllocator>;
+
 HostReport report;
 
 /// Ends with what went wrong, where a host or a person can see it.
@@ -52,6 +58,14 @@ HostReport report;
   report.error = static_cast<uint32_t>(error);
   host_close(&report);
   board_exit(kExitError);
+}
+
+/// The most bytes of temporary memory in use at one time.
+[[maybe_unused]] size_t high_water(const MemoryAllocator&) {
+  return 0;
+}
+[[maybe_unused]] size_t high_water(const torch_fusion::HighWaterAllocator& allocator) {
+  return allocator.high_water();
 }
 
 /// Ticks from `start` to now, without those that reading the counter itself takes.
@@ -133,13 +147,12 @@ bool check_example(const Method& method) {
 
 /// Runs on every sample that the host sends and gives it the outputs.
 void run_host(Method& method) {
-  const uint32_t samples = host_samples();
-  for (uint32_t sample = 0; sample < samples; ++sample) {
+  while (const void* const inputs = host_read(model_program::kInputsSize)) {
     for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-      set_input(method, i, host_read(model_program::kInputs[i].nbytes));
+      set_input(method, i, static_cast<const uint8_t*>(inputs) + model_program::kInputs[i].offset);
     }
     const uint32_t ticks = execute(method);
-    if (sample == 0) {
+    if (report.samples == 0) {
       report.execute_ticks = ticks;
     }
     for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
@@ -222,7 +235,7 @@ int main() {
 
   BufferDataLoader loader(model_program::data(), model_program::kSize);
   MemoryAllocator method_allocator(sizeof(method_arena), method_arena);
-  torch_fusion::HighWaterAllocator temp_allocator(sizeof(temp_arena), temp_arena);
+  TempAllocator temp_allocator(sizeof(temp_arena), temp_arena);
   Span<uint8_t> buffers[model_program::kNumPlannedBuffers];
   for (size_t i = 0; i < model_program::kNumPlannedBuffers; ++i) {
     buffers[i] = {
@@ -252,7 +265,7 @@ int main() {
 
   report.method_used = method_allocator.used_size();
   report.planned_used = host_arena_used(planned_arena, sizeof(planned_arena));
-  report.temp_used = temp_allocator.high_water();
+  report.temp_used = high_water(temp_allocator);
   report.stack_used = stack_used();
   report.stack_size = stack_size();
   if constexpr (kConsole) {

@@ -9,9 +9,9 @@
 /// back on its built-in example.
 ///
 /// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE
-/// samples=N console=1`, and by host_file() others, all optional. Tensors are raw, little-endian
-/// and contiguous, one sample after the other, within a sample in the order of the method's inputs
-/// or outputs.
+/// console=1`, and by host_file() others, all optional. Tensors are raw, little-endian and in
+/// memory order, one sample after the other, within a sample in the order of the method's inputs or
+/// outputs. Inputs are padded to multiples of 16 bytes each, outputs are not.
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,11 +68,9 @@ const void* host_file(const char* key, size_t* size);
 /// `console=1`.
 bool host_interactive(void);
 
-/// Samples in the inputs.
-uint32_t host_samples(void);
-
-/// The next `size` bytes of the inputs, 16-byte aligned; they stay where they are until the image
-/// ends. Exits with kExitHost if there are not as many.
+/// The next `size` bytes of the inputs, 16-byte aligned, without the padding after them; they stay
+/// where they are until the image ends. NULL at the end of the inputs. Exits with kExitHost if
+/// there are not as many.
 const void* host_read(size_t size);
 
 /// Appends to the outputs.

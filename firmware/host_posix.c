@@ -111,17 +111,16 @@ bool host_interactive(void) {
   return option("console=") != NULL;
 }
 
-uint32_t host_samples(void) {
-  const char* const samples = option("samples=");
-  return samples != NULL ? (uint32_t)strtoul(samples, NULL, 10) : 0;
-}
-
 const void* host_read(size_t size) {
-  if (size > (size_t)(input_end - input)) {
+  const uint8_t* const data = input;
+  if (data == input_end) {
+    return NULL;
+  }
+  const size_t padded = (size + kAlignment - 1) / kAlignment * kAlignment;
+  if (padded > (size_t)(input_end - data)) {
     exit(kExitHost);
   }
-  void* const data = memcpy(allocate(size), input, size);
-  input += size;
+  input += padded;
   return data;
 }
 

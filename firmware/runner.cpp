@@ -141,9 +141,17 @@ T number(const void* data) {
 
 /// Sets the next input from the host's file.
 void set_input(Method& method, size_t index) {
+  const void* const start = host_read(sizeof(Header));
+  if (start == nullptr) {
+    board_exit(kExitHost);
+  }
   Header header;
-  std::memcpy(&header, host_read(sizeof(header)), sizeof(header));
-  const void* const data = host_read(header.nbytes);
+  std::memcpy(&header, start, sizeof(header));
+  // The elements of an empty tensor are nowhere in the file.
+  const void* const data = header.nbytes == 0 ? start : host_read(header.nbytes);
+  if (data == nullptr) {
+    board_exit(kExitHost);
+  }
   const Result<Tag> tag = method.method_meta().input_tag(index);
   check("input", tag.error());
   if (*tag == Tag::Int) {

@@ -14,10 +14,6 @@ bool host_interactive(void) {
   return true;
 }
 
-uint32_t host_samples(void) {
-  return 0;
-}
-
 const void* host_read(size_t size) {
   (void)size;
   return NULL;

@@ -13,15 +13,13 @@ static char* command_line;
 /// Next input byte, end of the inputs.
 static const uint8_t* input;
 static const uint8_t* input_end;
-/// The outputs so far, and the lowest address given to copies of unaligned inputs, which grow down
-/// from the end.
+/// The outputs so far, which grow towards __host_end.
 static uint8_t* outputs;
 static uint8_t* outputs_end;
-static uint8_t* copies;
 
 enum { kPaint = 0xA5, kCommandLineSize = 256, kAlignment = 16 };
 
-static uint8_t* align_up(uint8_t* address) {
+static uint8_t* align_up(const uint8_t* address) {
   return (uint8_t*)(((uintptr_t)address + kAlignment - 1) & ~(uintptr_t)(kAlignment - 1));
 }
 
@@ -78,7 +76,8 @@ const void* host_file(const char* key, size_t* size) {
     int32_t size;
   } block = {file, data, length};
   // Returns the bytes that were not read.
-  if (file < 0 || length < 0 || length > copies - data || semihosting_call(kSysRead, &block) != 0) {
+  if (file < 0 || length < 0 || length > __host_end - data ||
+      semihosting_call(kSysRead, &block) != 0) {
     board_exit(kExitHost);
   }
   outputs = outputs_end = align_up(data + length);
@@ -104,7 +103,6 @@ bool host_open(void) {
   // An empty word ends the list.
   end[1] = '\0';
   outputs = outputs_end = __host_start + kCommandLineSize;
-  copies = __host_end;
   size_t size;
   input = host_file("inputs=", &size);
   if (input == NULL) {
@@ -118,30 +116,20 @@ bool host_interactive(void) {
   return option("console=") != NULL;
 }
 
-uint32_t host_samples(void) {
-  uint32_t samples = 0;
-  const char* digits = option("samples=");
-  while (digits != NULL && *digits >= '0' && *digits <= '9') {
-    samples = samples * 10 + (uint32_t)(*digits++ - '0');
-  }
-  return samples;
-}
-
 const void* host_read(size_t size) {
-  if (size > (size_t)(input_end - input) || size + kAlignment > (size_t)(copies - outputs_end)) {
-    board_exit(kExitHost);
+  const uint8_t* const data = input;
+  if (data == input_end) {
+    return NULL;
   }
-  const uint8_t* data = input;
-  input += size;
-  if ((uintptr_t)data % kAlignment != 0) {
-    copies = (uint8_t*)((uintptr_t)(copies - size) & ~(uintptr_t)(kAlignment - 1));
-    data = memcpy(copies, data, size);
+  input = align_up(data + size);
+  if (input > input_end) {
+    board_exit(kExitHost);
   }
   return data;
 }
 
 void host_write(const void* data, size_t size) {
-  if (size > (size_t)(copies - outputs_end)) {
+  if (size > (size_t)(__host_end - outputs_end)) {
     board_exit(kExitHost);
   }
   memcpy(outputs_end, data, size);

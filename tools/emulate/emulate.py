@@ -93,7 +93,7 @@ def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
 
 def run_golden(elf: Path, board: Board, qemu: Path, golden: Golden, timeout: float) -> tuple[Result, list[np.ndarray]]:
     """Runs an image on all golden inputs. Returns the run and the device's outputs, shaped as golden.outputs."""
-    result = emulate(elf, board, qemu, join_inputs(golden.inputs), golden.samples, timeout)
+    result = emulate(elf, board, qemu, join_inputs(golden.inputs), timeout)
     return result, split_outputs(result.outputs, golden.outputs)
 
 

@@ -177,7 +177,6 @@ def emulate(
     board: Board,
     qemu: Path,
     inputs: bytes | None = None,
-    samples: int = 0,
     timeout: float = 120,
     files: Mapping[str, bytes] | None = None,
 ) -> Result:
@@ -187,8 +186,7 @@ def emulate(
         elf: the image.
         board: the board it was linked for.
         qemu: qemu-system-arm.
-        inputs: raw inputs of all samples; None runs the example that the image embeds.
-        samples: samples in `inputs`.
+        inputs: what join_inputs() made of the inputs of all samples; None runs the example that the image embeds.
         timeout: seconds of the host's time after which the image counts as hung.
         files: further files for the image, by the key that it asks for them with.
 
@@ -204,7 +202,6 @@ def emulate(
         for key, content in {**({} if inputs is None else {"inputs": inputs}), **(files or {})}.items():
             (folder / f"{key}.bin").write_bytes(content)
             options.append(f"{key}={key}.bin")
-        options.append(f"samples={samples}")
         return finish(command_line(elf, board, qemu, options), elf, board, folder, timeout)
 
 
@@ -308,6 +305,11 @@ def split_outputs(data: bytes, like: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def join_inputs(inputs: Sequence[np.ndarray]) -> bytes:
-    """The raw bytes of inputs with a leading axis of samples, sample by sample."""
+    """The raw bytes of inputs with a leading axis of samples, sample by sample, each padded."""
     samples = inputs[0].shape[0] if inputs else 0
-    return b"".join(np.ascontiguousarray(array[i]).tobytes() for i in range(samples) for array in inputs)
+    return b"".join(pad(np.ascontiguousarray(array[i]).tobytes()) for i in range(samples) for array in inputs)
+
+
+def pad(data: bytes) -> bytes:
+    """Data with zeros up to the next multiple of 16 bytes, as firmware/host.h wants inputs."""
+    return data + bytes(-len(data) % 16)

@@ -54,10 +54,11 @@ def owner(piece: Piece) -> str:
         return "libc"
     if "/firmware/boards/" in path or "/firmware/cortex_m/" in path:
         return "board"
-    if "/kernels/" in path or re.search(r"registry(\.pic)?\.o$", piece.source.rstrip(")")):
-        return "kernels"
     if "/runtime/" in path:
         return "runtime"
+    # The registry is generated for each image; its object lies beside the application's.
+    if "/kernels/" in path or re.search(r"registry(\.pic)?\.o$", piece.source.rstrip(")")):
+        return "kernels"
     return "application"
 
 

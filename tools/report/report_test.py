@@ -68,6 +68,7 @@ def test_the_map_gives_what_was_linked(tmp_path: Path) -> None:
     [
         ("firmware/boards/nucleo_wb55rg/_objs/support/board.o", "board"),
         ("bazel-out/bin/external/torch_fusion/runtime/_objs/runtime/program.o", "runtime"),
+        ("bazel-out/bin/runtime/libruntime.a(operator_registry.o)", "runtime"),
         ("bazel-out/bin/models/own/sine_registry.pic.o", "kernels"),
         ("/usr/lib/gcc/arm-none-eabi/12.2.1/thumb/libgcc.a(_udivmoddi4.o)", "libc"),
         ("firmware/_objs/console_text/console.o", "application"),

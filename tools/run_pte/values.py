@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tools.emulate.run import pad
+
 # runner.cpp, Header: dtype, dim, sizes, dim order, nbytes.
 _MAX_DIM = 16
 _HEADER = struct.Struct(f"<iI{_MAX_DIM}i{_MAX_DIM}BI")
@@ -64,7 +66,7 @@ def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> byt
     data = np.ascontiguousarray(array.transpose(list(dim_order))).tobytes()
     sizes = [*array.shape, *[0] * (_MAX_DIM - array.ndim)]
     order = [*dim_order, *[0] * (_MAX_DIM - array.ndim)]
-    return _HEADER.pack(scalar_type, array.ndim, *sizes, *order, len(data)) + data
+    return pad(_HEADER.pack(scalar_type, array.ndim, *sizes, *order, len(data))) + pad(data)
 
 
 def decode(data: bytes) -> Iterator[Value]:
