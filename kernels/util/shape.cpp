@@ -31,7 +31,7 @@ bool infer_view(
       false,
       "size has more than %zu elements",
       kMaxDims);
-  const int64_t numel = self.numel();
+  const int32_t numel = static_cast<int32_t>(self.numel());
   int64_t known = 1;
   size_t inferred = kMaxDims;
   for (size_t i = 0; i < size.size(); ++i) {
@@ -54,11 +54,11 @@ bool infer_view(
   if (inferred < kMaxDims) {
     KERNEL_CHECK(
         ctx,
-        known > 0 && numel % known == 0,
+        known > 0 && numel % static_cast<int32_t>(known) == 0,
         InvalidArgument,
         false,
         "self's elements do not fill size");
-    out_sizes.sizes[inferred] = static_cast<SizesType>(numel / known);
+    out_sizes.sizes[inferred] = numel / static_cast<int32_t>(known);
     known = numel;
   }
   KERNEL_CHECK(

@@ -1,0 +1,20 @@
+"""Kernels with code of their own for a Cortex-M, on emulated cores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.board.board import read_board
+from tools.emulate.run import emulate
+
+FILES = [Path(name) for name in os.environ["IMAGES"].split()]
+BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
+
+
+@pytest.mark.parametrize("board", sorted(BOARDS))
+def test_inner_functions_equal_plain_loops(board: str) -> None:
+    (image,) = [path for path in FILES if path.stem == f"device_{board}"]
+    assert emulate(image, BOARDS[board], Path(os.environ["QEMU"]), timeout=120).console == "\nPASS\n"
