@@ -5,19 +5,18 @@ namespace runtime {
 namespace internal {
 
 uint8_t* Arena::take(size_t count, size_t size, size_t alignment) {
+  const size_t start = (used_ + (alignment - 1)) & ~(alignment - 1);
+  if (start <= capacity_ && count <= (capacity_ - start) / size) {
+    used_ = start + count * size;
+    return block_ + start;
+  }
+  // Too much for the block. Saturates where the address space ends; an alignment that overflows gives 0.
   size_t bytes = 0;
-  size_t start = used_;
-  if (__builtin_add_overflow(start, alignment - 1, &start) ||
-      __builtin_mul_overflow(count, size, &bytes)) {
+  if (start < used_ || __builtin_mul_overflow(count, size, &bytes) ||
+      __builtin_add_overflow(start, bytes, &used_)) {
     used_ = SIZE_MAX;
-    return nullptr;
   }
-  start &= ~(alignment - 1);
-  if (__builtin_add_overflow(start, bytes, &used_)) {
-    used_ = SIZE_MAX;
-    return nullptr;
-  }
-  return fits() ? block_ + start : nullptr;
+  return nullptr;
 }
 
 } // namespace internal

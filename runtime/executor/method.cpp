@@ -194,9 +194,8 @@ class Builder final {
       View value;
       ET_CHECK_OR_RETURN_ERROR(
           verifier_.open(*values_, i, value), InvalidProgram, "value %" PRIu32 " is corrupted", i);
-      EValue counted;
       const Error error =
-          parser.parse(value, has_values ? new (&parts.values[i]) EValue() : &counted);
+          parser.parse(value, has_values ? new (&parts.values[i]) EValue() : nullptr);
       if (error != Error::Ok) {
         ET_LOG(Error, "value %" PRIu32 " cannot be made", i);
         return error;

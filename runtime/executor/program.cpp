@@ -1,7 +1,6 @@
 #include <executorch/runtime/executor/program.h>
 
 #include <cinttypes>
-#include <cstring>
 
 #include "runtime/executor/plan.h"
 #include "runtime/schema/program_reader.h"
@@ -29,6 +28,11 @@ constexpr size_t kSmallestProgram = 16;
 
 // What the exporter aligns constants and inline buffers to within the file.
 constexpr uintptr_t kAlignment = 16;
+
+// True if data begin with a magic of four characters.
+bool has_magic(const uint8_t* data, const char (&magic)[5]) {
+  return flatbuffers::load<uint32_t>(data) == flatbuffers::load<uint32_t>(magic);
+}
 
 // True if a big-endian writer made this: the root offset makes sense only with its bytes swapped.
 bool is_big_endian(const uint8_t* data, size_t size) {
@@ -134,12 +138,12 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
   if (size < kMinHeadBytes) {
     return HeaderStatus::ShortData;
   }
-  const char* identifier = static_cast<const char*>(data) + kIdentifierOffset;
-  if (std::memcmp(identifier, executorch_flatbuffer::kFileIdentifier, 4) == 0) {
+  const uint8_t* identifier = static_cast<const uint8_t*>(data) + kIdentifierOffset;
+  if (has_magic(identifier, executorch_flatbuffer::kFileIdentifier)) {
     return HeaderStatus::CompatibleVersion;
   }
-  return std::memcmp(identifier, "ET", 2) == 0 ? HeaderStatus::IncompatibleVersion
-                                               : HeaderStatus::NotPresent;
+  return identifier[0] == 'E' && identifier[1] == 'T' ? HeaderStatus::IncompatibleVersion
+                                                      : HeaderStatus::NotPresent;
 }
 
 Result<Program> Program::load(DataLoader* loader, Verification) {
@@ -175,7 +179,7 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
         status == HeaderStatus::CompatibleVersion,
         InvalidProgram,
         "the bytes are not an ExecuTorch program");
-    if (std::memcmp(bytes + kHeaderOffset, "eh00", 4) == 0) {
+    if (has_magic(bytes + kHeaderOffset, "eh00")) {
       program_size = load_size(bytes + kHeaderOffset + 8);
       segment_base_offset = load_size(bytes + kHeaderOffset + 16);
       ET_CHECK_OR_RETURN_ERROR(

@@ -44,6 +44,14 @@ static_assert(sizeof(BoxedEvalueList<int64_t>) == 3 * sizeof(void*));
 static_assert(
     sizeof(Tensor) == sizeof(void*) && sizeof(std::optional<Tensor>) == 2 * sizeof(void*));
 
+// Makes a number where there is room for it.
+template <typename T>
+void place(EValue* out, T value) {
+  if (out != nullptr) {
+    new (out) EValue(value);
+  }
+}
+
 } // namespace
 
 Error TensorParser::parse(const View& value, EValue* out) {
@@ -58,13 +66,13 @@ Error TensorParser::parse(const View& value, EValue* out) {
       "corrupted program");
   switch (type) {
     case KernelTypes::Int:
-      new (out) EValue(content.scalar<int64_t>(executorch_flatbuffer::Int::VT_INT_VAL));
+      place(out, content.scalar<int64_t>(executorch_flatbuffer::Int::VT_INT_VAL));
       return Error::Ok;
     case KernelTypes::Bool:
-      new (out) EValue(content.scalar<bool>(executorch_flatbuffer::Bool::VT_BOOL_VAL));
+      place(out, content.scalar<bool>(executorch_flatbuffer::Bool::VT_BOOL_VAL));
       return Error::Ok;
     case KernelTypes::Double:
-      new (out) EValue(content.scalar<double>(executorch_flatbuffer::Double::VT_DOUBLE_VAL));
+      place(out, content.scalar<double>(executorch_flatbuffer::Double::VT_DOUBLE_VAL));
       return Error::Ok;
     case KernelTypes::Tensor:
       return parse_tensor(content, out);

@@ -42,7 +42,7 @@ class TensorParser final {
         values_(values),
         value_count_(value_count) {}
 
-  /// Makes one value, an EValue table, in `out`, which is None before.
+  /// Makes one value, an EValue table, in `out`, which is None before, or nullptr if the values didn't fit.
   Error parse(const flatbuffers::View& value, EValue* out);
 
  private:

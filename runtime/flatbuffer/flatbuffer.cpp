@@ -13,17 +13,20 @@ Verifier::Verifier(const void* data, size_t size)
       ok_(size <= INT32_MAX) {}
 
 // Opens the table at a position: table and vtable lie within the buffer.
-bool Verifier::open_at(uint32_t position, View& view) {
-  if (position <= size_ - sizeof(int32_t)) {
-    const uint32_t vtable = position - load<uint32_t>(base_ + position);
-    if (vtable <= size_ - sizeof(uint32_t)) {
-      view.table_ = base_ + position;
-      view.vtable_ = base_ + vtable;
-      view.vtable_size_ = load<uint16_t>(base_ + vtable);
-      view.table_size_ = load<uint16_t>(base_ + vtable + sizeof(uint16_t));
-      if (view.vtable_size_ % 2 == 0 && view.vtable_size_ <= size_ - vtable &&
-          view.table_size_ <= size_ - position && budget_ != 0) {
-        --budget_;
+[[gnu::always_inline]] inline bool Verifier::open_at(uint32_t position, View& view) {
+  const uint32_t last = size_ - sizeof(uint32_t);
+  if (position <= last) {
+    const uint8_t* table = base_ + position;
+    const uint32_t vtable_position = position - load<uint32_t>(table);
+    if (vtable_position <= last) {
+      const uint8_t* vtable = base_ + vtable_position;
+      const uint32_t vtable_size = load<uint16_t>(vtable);
+      const uint32_t table_size = load<uint16_t>(vtable + sizeof(uint16_t));
+      if (vtable_size <= size_ - vtable_position && table_size <= size_ - position) {
+        view.table_ = table;
+        view.vtable_ = vtable;
+        view.vtable_size_ = vtable_size;
+        view.table_size_ = table_size;
         return true;
       }
     }
@@ -36,16 +39,15 @@ bool Verifier::root(View& view) {
   return ok_ && open_at(load<uint32_t>(base_), view);
 }
 
-// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can
-// be, if absent or bad.
-uint32_t Verifier::follow(const View& view, uint32_t place) {
+// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can be, if absent or bad.
+[[gnu::always_inline]] inline uint32_t Verifier::follow(const View& view, uint32_t place) {
   const uint8_t* field = view.field(place, sizeof(uint32_t));
   if (field == nullptr) {
     return 0;
   }
   const uint32_t position = static_cast<uint32_t>(field - base_);
   const uint32_t distance = load<uint32_t>(field);
-  if (distance == 0 || distance > size_ - sizeof(uint32_t) - position) {
+  if (distance > size_ - sizeof(uint32_t) - position) {
     ok_ = false;
     return 0;
   }
@@ -58,30 +60,23 @@ bool Verifier::open(const View& parent, uint32_t place, View& view) {
 }
 
 bool Verifier::open_element(const uint8_t* element, View& view) {
-  // The element lies within the buffer, and its distance cannot reach over the end of the address
-  // space to a position that looks good: both are below 2^31 in a good buffer.
+  // The element lies within the buffer, and a good distance is below 2^31, as its position is, so that the sum of a bad
+  // one cannot pass the end of the address space unnoticed.
   const uint32_t position = static_cast<uint32_t>(element - base_);
   const uint32_t distance = load<uint32_t>(element);
-  if (distance > size_) {
-    ok_ = false;
-    return false;
-  }
-  return open_at(position + distance, view);
+  return open_at(distance <= size_ ? position + distance : UINT32_MAX, view);
 }
 
-const uint8_t*
-Verifier::vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment) {
+const uint8_t* Verifier::vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment) {
   const uint32_t position = follow(view, place);
   if (position == 0) {
     return nullptr;
   }
   const uint8_t* vector = base_ + position;
   const uint32_t count = load<uint32_t>(vector);
-  // The budget is never more than the buffer's size, so that the product cannot overflow 64 bits,
-  // nor 32 bits once the count has been compared.
-  if (count > budget_ ||
-      static_cast<uint64_t>(count) * width > size_ - sizeof(uint32_t) - position ||
-      reinterpret_cast<uintptr_t>(vector + sizeof(uint32_t)) % alignment != 0) {
+  // The budget is never more than the buffer's size, so that the product cannot overflow 64 bits.
+  if (count > budget_ || static_cast<uint64_t>(count) * width > size_ - sizeof(uint32_t) - position ||
+      (reinterpret_cast<uintptr_t>(vector + sizeof(uint32_t)) & (alignment - 1)) != 0) {
     ok_ = false;
     return nullptr;
   }

@@ -138,7 +138,7 @@ class View {
    * @param[in] width The field's width in bytes.
    */
   [[gnu::always_inline]] const uint8_t* field(uint32_t place, uint32_t width) const {
-    if (place >= vtable_size_) {
+    if (place + 1 >= vtable_size_) {
       return nullptr;
     }
     const uint32_t offset = load<uint16_t>(vtable_ + place);
@@ -148,7 +148,7 @@ class View {
 
   /// True if a field is absent, or lies within the table.
   bool is_sound(uint32_t place, uint32_t width) const {
-    return place >= vtable_size_ || load<uint16_t>(vtable_ + place) == 0 ||
+    return place + 1 >= vtable_size_ || load<uint16_t>(vtable_ + place) == 0 ||
         field(place, width) != nullptr;
   }
 

@@ -8,23 +8,28 @@ namespace runtime {
 
 namespace internal {
 
-bool is_kernel_of(const Kernel& kernel, std::string_view name, std::string_view overload) {
-  const char* rest = kernel.name_;
-  const auto skip = [&rest](std::string_view text) {
-    for (const char character : text) {
-      // Stops at the NUL that ends the kernel's name, unless the text itself has one; then the next
-      // character differs.
-      if (*rest != character || character == '\0') {
-        return false;
-      }
-      ++rest;
+namespace {
+
+// Skips a text that a C string begins with; nullptr if it begins otherwise.
+const char* skip(const char* string, std::string_view text) {
+  const char* next = text.data();
+  for (const char* const end = next + text.size(); next != end; ++next, ++string) {
+    // Goes not beyond the NUL that ends the string: a NUL in the text stops at it.
+    if (*string != *next || *next == '\0') {
+      return nullptr;
     }
-    return true;
-  };
-  if (!skip(name)) {
-    return false;
   }
-  return (overload.empty() || (*rest == '.' && (++rest, skip(overload)))) && *rest == '\0';
+  return string;
+}
+
+} // namespace
+
+bool is_kernel_of(const Kernel& kernel, std::string_view name, std::string_view overload) {
+  const char* rest = skip(kernel.name_, name);
+  if (rest != nullptr && !overload.empty()) {
+    rest = *rest == '.' ? skip(rest + 1, overload) : nullptr;
+  }
+  return rest != nullptr && *rest == '\0';
 }
 
 OpFunction find_kernel(
