@@ -11,7 +11,7 @@ void copy_elements(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   const void* const from = self.const_data_ptr();
   void* const to = out.mutable_data_ptr();
   if (from != to && out.numel() > 0) {
-    std::memcpy(to, from, out.nbytes());
+    std::memmove(to, from, out.nbytes());
   }
 }
 

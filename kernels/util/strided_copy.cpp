@@ -43,7 +43,7 @@ void copy_nest(LoopNest& nest, const void* from, void* to, size_t element_size) 
     const void* const run_from = source + nest.offset(0) * static_cast<int32_t>(element_size);
     void* const run_to = target + nest.out_offset() * element_size;
     if (stride == 1) {
-      std::memcpy(run_to, run_from, count * element_size);
+      std::memmove(run_to, run_from, count * element_size);
     } else if (element_size == sizeof(uint32_t)) {
       copy_run<uint32_t>(run_from, stride, run_to, count);
     } else if (element_size == sizeof(uint8_t)) {
@@ -66,7 +66,7 @@ void block_copy(
   const char* source = static_cast<const char*>(from);
   char* target = static_cast<char*>(to);
   for (; count > 0; --count, source += from_step, target += to_step) {
-    std::memcpy(target, source, bytes);
+    std::memmove(target, source, bytes);
   }
 }
 

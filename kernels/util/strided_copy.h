@@ -10,7 +10,8 @@ namespace executor {
 namespace native {
 
 /**
- * Copies elements of any type from where strides point into a dense array.
+ * Copies elements of any type from where strides point into a dense array. Here and below the two
+ * may overlap, as a corrupted program may have it; what is copied then is arbitrary.
  *
  * @param[in] sizes The output's shape, `dims` sizes.
  * @param[in] strides Distance in the source per dim, in elements; may be 0 or
