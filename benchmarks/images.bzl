@@ -18,9 +18,12 @@ def benchmark_images(name, models):
                 name = image,
                 board = board,
                 console = "off",
+                # An application gets its input from somewhere else.
+                example = False,
                 model = model,
                 summary = False,
             )
             rows[":" + image] = row
     firmware_benchmark(name = name, firmware = rows)
+    native.filegroup(name = "index", srcs = [name], output_group = "index")
     size_report(name = name + "_sizes", firmware = rows.keys())

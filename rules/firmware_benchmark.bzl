@@ -29,7 +29,10 @@ def _firmware_benchmark_impl(ctx):
         files += [firmware.elf, firmware.plan, firmware.board.description, firmware.report_json, firmware.program.golden]
     # Paths are relative to the index, wherever the runfiles are.
     ctx.actions.write(index, json.encode_indent(rows, indent = "  ") + "\n")
-    return [create_launcher(ctx, ctx.attr._benchmark, ["--index", index, "--qemu", ctx.file._qemu], files)]
+    return [
+        OutputGroupInfo(index = depset([index])),
+        create_launcher(ctx, ctx.attr._benchmark, ["--index", index, "--qemu", ctx.file._qemu], files),
+    ]
 
 firmware_benchmark = rule(
     implementation = _firmware_benchmark_impl,

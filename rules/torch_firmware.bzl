@@ -21,8 +21,7 @@ def _torch_firmware_impl(ctx):
     if program.core not in ["portable", board.core]:
         fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, ctx.attr.model.label, program.core, board.name, board.core))
 
-    # Without a console nothing would print the comparison with the example.
-    data, plan = embed_program(ctx, program, name, example = console == "on")
+    data, plan = embed_program(ctx, program, name, example = ctx.attr.example)
     registry = generate_registry(ctx, [program], name)
 
     # The application includes this one name whatever the model is called.
@@ -124,6 +123,10 @@ much. Everything below it is built for the board's platform.""",
             doc = "The application; it includes \"model_program.h\" for the program and its sizes.",
         ),
         "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
+        "example": attr.bool(
+            default = True,
+            doc = "Whether the example input is embedded, which the application runs on, and with a console PyTorch's output.",
+        ),
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
         "_console": attr.label(default = "//firmware:console"),
         "_kernels": attr.label_list(default = ["//kernels", "//runtime"], providers = [CcInfo]),

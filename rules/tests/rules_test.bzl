@@ -48,7 +48,7 @@ def _firmware_test_impl(ctx):
     asserts.equals(env, "sine_pte.h", target[ProgramDataInfo].header.basename)
     asserts.equals(env, "registry.cpp", target[KernelRegistryInfo].source.basename)
     asserts.equals(env, ctx.attr.core, _value_of(_action_arguments(env, "MemoryPlan"), "--core"))
-    asserts.true(env, "--golden" not in _action_arguments(env, "EmbedProgram"), "without a console no example is embedded")
+    asserts.true(env, "--golden" not in _action_arguments(env, "EmbedProgram"), "example = False embeds an example")
     names = [file.basename for file in target[DefaultInfo].files.to_list()]
     for extension in ["elf", "bin", "hex", "map", "report.txt", "report.json"]:
         asserts.true(env, "%s.%s" % (target.label.name, extension) in names, "no .%s in %s" % (extension, names))
@@ -121,6 +121,7 @@ def rules_test_suite(name):
             name = "sine_" + board_name,
             board = "//firmware/boards/" + board_name,
             console = "off",
+            example = False,
             model = "//models/sine",
             summary = False,
             tags = ["manual"],

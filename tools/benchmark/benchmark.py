@@ -1,7 +1,7 @@
 """Measures images: flash from the ELF, arenas, stack and instructions from a run in the board's emulator.
 
 flash counts every byte that is programmed, weights included, in an image without console. arena is all the memory that
-runtime and kernels allocate, stack the deepest use. load (Program::load and load_method) and inference (Method::execute)
+runtime and kernels allocate, stack the deepest use. load (Program::load, load_method) and inference (Method::execute)
 are instructions, counted by QEMU with -icount.
 """
 
@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tqdm import tqdm
+
 from tools.board.board import read_board
 from tools.emulate.emulate import read_golden, run_golden
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, user_path
 from tools.report.report import read_report
-from tqdm import tqdm
 
 _COLUMNS = ("flash", "arena", "stack", "load", "inference")
 
@@ -46,7 +47,7 @@ def read_index(path: Path) -> list[dict[str, str]]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"index {path}: {error.strerror}; run a firmware_benchmark target instead of this program") from error
+        raise UserError(f"index {path}: {error.strerror}; run a firmware_benchmark target instead") from error
     except ValueError as error:
         raise UserError(f"index {path} is no JSON ({error}); run a firmware_benchmark target") from error
 
@@ -87,8 +88,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--model", action="append", help="only this model; repeat for more")
-    parser.add_argument("--json", type=Path, help="file to write the rows to, as a list of objects")
-    parser.add_argument("--timeout", type=float, default=240, help="seconds until a run counts as hung (default: %(default)s)")
+    parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
+    parser.add_argument(
+        "--timeout", type=float, default=240, help="seconds until a run counts as hung (default: %(default)s)"
+    )
     return parser.parse_args(argv)
 
 
@@ -109,7 +112,9 @@ def _run(arguments: argparse.Namespace) -> int:
         try:
             arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
         except OSError as error:
-            raise UserError(f"--json {arguments.json}: {error.strerror}; choose a folder that exists and can be written to") from error
+            raise UserError(
+                f"--json {arguments.json}: {error.strerror}; choose a folder that exists and can be written to"
+            ) from error
     return 0
 
 

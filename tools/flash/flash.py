@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tools.board.board import Board, read_board
 from tools.flash.console_port import find_port, open_port, read_port
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, user_path
 
 if TYPE_CHECKING:
     from pyocd.probe.debug_probe import DebugProbe
@@ -184,11 +184,6 @@ _TOOLS: dict[str, Callable[[Path, Board, str | None, Path | None], None]] = {
 }
 
 
-def _user_path(text: str) -> Path:
-    """A path as the user means it: `bazel run` changes the directory and says where the user was."""
-    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), text)
-
-
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="flash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -199,7 +194,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--probe", help="unique id of the debug probe, or its start, if there are several")
     parser.add_argument("--tool", choices=sorted(_TOOLS), default="pyocd", help="what programs the board")
     parser.add_argument(
-        "--pack", type=_user_path, help="the chip vendor's CMSIS pack, where pyOCD itself does not know the chip"
+        "--pack", type=user_path, help="the chip vendor's CMSIS pack, where pyOCD itself does not know the chip"
     )
     parser.add_argument("--follow", action="store_true", help="show the board's console afterwards, until Ctrl-C")
     parser.add_argument("--port", type=Path, help="serial port of the console, if it is not found by itself")

@@ -22,6 +22,11 @@ class UserError(Exception):
     """A mistake in what the user gave: the message names the thing, the cause and the next step."""
 
 
+def user_path(text: str) -> Path:
+    """A path as the user means it: `bazel run` changes the directory and says where the user was."""
+    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), text)
+
+
 class Console:
     """The user's terminal, which stays reachable while stdout and stderr go to a log.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import numpy as np
 from tools.board.board import read_board
 from tools.emulate.run import EmulationError, Result, emulate, finish
 from tools.program.program import ProgramError, Tensor, read
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, user_path
 from tools.run_pte.values import Value, decode, dtype_name, encode, numpy_dtype
 
 _HOST = "host"
@@ -248,25 +247,20 @@ def _text(run_: Run, files: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
-def _user_path(text: str) -> Path:
-    """A path as the user means it: `bazel run` changes the directory and says where the user was."""
-    return Path(os.environ.get("BUILD_WORKING_DIRECTORY", "."), text)
-
-
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
-    parser.add_argument("program", type=_user_path, metavar="FILE.pte", help="the program")
+    parser.add_argument("program", type=user_path, metavar="FILE.pte", help="the program")
     parser.add_argument("--board", default="mps2_an386", help="mps2_an386 (Cortex-M4), mps2_an505 (Cortex-M33) or host")
     parser.add_argument(
         "--input",
-        type=_user_path,
+        type=user_path,
         action="append",
         default=[],
         metavar="X.npy",
         help="an input; repeat in order; default: ones",
     )
     parser.add_argument(
-        "--output-dir", type=_user_path, metavar="D", help="where the outputs are written as output_<i>.npy"
+        "--output-dir", type=user_path, metavar="D", help="where the outputs are written as output_<i>.npy"
     )
     parser.add_argument(
         "--json",
