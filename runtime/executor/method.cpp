@@ -113,8 +113,9 @@ class Builder final {
         verifier_.vector<Offset<executorch_flatbuffer::Chain>>(plan_, ExecutionPlan::VT_CHAINS);
     parts.chain_count = length(chains);
     parts.chains = arena.take<Chain>(parts.chain_count == 0 ? 1 : parts.chain_count);
-    Chain first = {};
+    Chain first;
     first.constants = constants_;
+    first.backward_jumps = 0;
     error = find_kernels(arena, &first.kernels);
     if (error != Error::Ok) {
       return error;

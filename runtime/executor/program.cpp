@@ -12,10 +12,13 @@ namespace {
 
 using executorch_flatbuffer::DataSegment;
 using executorch_flatbuffer::ExecutionPlan;
+using executorch_flatbuffer::SubsegmentOffsets;
 using flatbuffers::length;
 using flatbuffers::Offset;
+using flatbuffers::String;
 using flatbuffers::Verifier;
 using flatbuffers::View;
+using Root = executorch_flatbuffer::Program;
 using SegmentType = DataLoader::SegmentInfo::Type;
 
 // A flatbuffer begins with the root table's offset and the file identifier. A program with segments
@@ -46,47 +49,45 @@ size_t load_size(const uint8_t* address) {
   return value < SIZE_MAX ? static_cast<size_t>(value) : SIZE_MAX;
 }
 
-// Verifies what the methods of Program read of the root table.
-bool verify_program(Verifier& verifier, const View& program) {
-  using namespace executorch_flatbuffer;
-  using Root = executorch_flatbuffer::Program;
-  View table;
-  const auto* plans = verifier.vector<Offset<ExecutionPlan>>(program, Root::VT_EXECUTION_PLAN);
-  for (uint32_t i = 0; i < length(plans); ++i) {
-    if (!verifier.open(*plans, i, table) ||
-        verifier.string(table, ExecutionPlan::VT_NAME) == nullptr) {
-      return false;
-    }
+// Reads what stands before the root table, in the first Program::kMinHeadBytes of a file.
+Error read_header(
+    const FreeableBuffer& head,
+    size_t file_size,
+    size_t* program_size,
+    size_t* segment_base_offset) {
+  const uint8_t* bytes = static_cast<const uint8_t*>(head.data());
+  ET_CHECK_OR_RETURN_ERROR(
+      head.size() >= Program::kMinHeadBytes, AccessFailed, "the loader gave too few bytes");
+  const Program::HeaderStatus status = Program::check_header(bytes, Program::kMinHeadBytes);
+  ET_CHECK_OR_RETURN_ERROR(
+      status != Program::IncompatibleVersion,
+      NotSupported,
+      "program format %.4s is not %s, the one that this runtime reads; export the model with an "
+      "ExecuTorch release of the same format",
+      reinterpret_cast<const char*>(bytes + kIdentifierOffset),
+      executorch_flatbuffer::kFileIdentifier);
+  ET_CHECK_OR_RETURN_ERROR(
+      status == Program::CompatibleVersion,
+      InvalidProgram,
+      "the bytes are not an ExecuTorch program");
+  const uint8_t* header = bytes + kHeaderOffset;
+  if (has_magic(header, "eh00")) {
+    *program_size = load_size(header + 8);
+    *segment_base_offset = load_size(header + 16);
+    ET_CHECK_OR_RETURN_ERROR(
+        flatbuffers::load<uint32_t>(header + 4) >= kHeaderMinimumLength &&
+            *program_size >= kSmallestProgram &&
+            (*segment_base_offset == 0 || *segment_base_offset >= *program_size),
+        InvalidProgram,
+        "corrupted extended header");
+    ET_CHECK_OR_RETURN_ERROR(
+        *program_size <= file_size && *segment_base_offset <= file_size,
+        AccessFailed,
+        "truncated program: %zu of %zu bytes",
+        file_size,
+        *program_size > *segment_base_offset ? *program_size : *segment_base_offset);
   }
-  const auto* buffers = verifier.vector<Offset<Buffer>>(program, Root::VT_CONSTANT_BUFFER);
-  for (uint32_t i = 0; i < length(buffers); ++i) {
-    if (verifier.open(*buffers, i, table)) {
-      verifier.vector<uint8_t>(table, Buffer::VT_STORAGE);
-    }
-  }
-  const auto* segments = verifier.vector<Offset<DataSegment>>(program, Root::VT_SEGMENTS);
-  for (uint32_t i = 0; i < length(segments); ++i) {
-    verifier.open(*segments, i, table);
-  }
-  if (verifier.open(program, Root::VT_CONSTANT_SEGMENT, table)) {
-    verifier.vector<uint64_t>(table, SubsegmentOffsets::VT_OFFSETS);
-  }
-  const auto* mutable_segments =
-      verifier.vector<Offset<SubsegmentOffsets>>(program, Root::VT_MUTABLE_DATA_SEGMENTS);
-  for (uint32_t i = 0; i < length(mutable_segments); ++i) {
-    if (verifier.open(*mutable_segments, i, table)) {
-      verifier.vector<uint64_t>(table, SubsegmentOffsets::VT_OFFSETS);
-    }
-  }
-  const auto* named_data =
-      verifier.vector<Offset<executorch_flatbuffer::NamedData>>(program, Root::VT_NAMED_DATA);
-  for (uint32_t i = 0; i < length(named_data); ++i) {
-    if (!verifier.open(*named_data, i, table) ||
-        verifier.string(table, executorch_flatbuffer::NamedData::VT_KEY) == nullptr) {
-      return false;
-    }
-  }
-  return verifier.ok() && plans != nullptr;
+  return Error::Ok;
 }
 
 bool is_equal(const char* a, const char* b) {
@@ -97,11 +98,16 @@ bool is_equal(const char* a, const char* b) {
   return *a == *b;
 }
 
-const ExecutionPlan* find_plan(const executorch_flatbuffer::Program* program, const char* name) {
+// Finds a method by its name, verifying names on the way; nullptr if there is none.
+const ExecutionPlan* find_plan(const FreeableBuffer& data, const Root* program, const char* name) {
+  Verifier verifier(data.data(), data.size());
   const auto& plans = *program->execution_plan();
   for (uint32_t i = 0; name != nullptr && i < plans.size(); ++i) {
-    if (is_equal(plans[i]->name()->c_str(), name)) {
-      return plans[i];
+    View plan;
+    const String* plan_name =
+        verifier.open(plans, i, plan) ? verifier.string(plan, ExecutionPlan::VT_NAME) : nullptr;
+    if (plan_name != nullptr && is_equal(plan_name->c_str(), name)) {
+      return plan.as<ExecutionPlan>();
     }
   }
   ET_LOG(Error, "the program has no method %s", name == nullptr ? "(null)" : name);
@@ -110,25 +116,29 @@ const ExecutionPlan* find_plan(const executorch_flatbuffer::Program* program, co
 
 // Finds where a segment lies in the file.
 Error locate_segment(
-    const executorch_flatbuffer::Program* program,
+    Verifier& verifier,
+    const View& program,
     size_t segment_base_offset,
     size_t index,
     size_t* offset,
     size_t* size) {
+  const auto* segments = verifier.vector<Offset<DataSegment>>(program, Root::VT_SEGMENTS);
+  View segment;
   ET_CHECK_OR_RETURN_ERROR(
-      segment_base_offset != 0 && index < length(program->segments()),
+      segment_base_offset != 0 && index < length(segments) &&
+          verifier.open(*segments, static_cast<uint32_t>(index), segment),
       NotFound,
       "the program has no segment %zu",
       index);
-  const DataSegment* segment = (*program->segments())[static_cast<uint32_t>(index)];
-  const uint64_t start = segment->offset() + segment_base_offset;
+  const uint64_t start = segment.scalar<uint64_t>(DataSegment::VT_OFFSET) + segment_base_offset;
+  const uint64_t bytes = segment.scalar<uint64_t>(DataSegment::VT_SIZE);
   ET_CHECK_OR_RETURN_ERROR(
-      start >= segment_base_offset && start < SIZE_MAX && segment->size() < SIZE_MAX,
+      start >= segment_base_offset && start < SIZE_MAX && bytes < SIZE_MAX,
       InvalidProgram,
       "segment %zu lies beyond the address space",
       index);
   *offset = static_cast<size_t>(start);
-  *size = static_cast<size_t>(segment->size());
+  *size = static_cast<size_t>(bytes);
   return Error::Ok;
 }
 
@@ -163,37 +173,9 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
     if (!head.ok()) {
       return head.error();
     }
-    const uint8_t* bytes = static_cast<const uint8_t*>(head->data());
-    ET_CHECK_OR_RETURN_ERROR(
-        head->size() >= kMinHeadBytes, AccessFailed, "the loader gave too few bytes");
-    const HeaderStatus status = check_header(bytes, kMinHeadBytes);
-    ET_CHECK_OR_RETURN_ERROR(
-        status != HeaderStatus::IncompatibleVersion,
-        NotSupported,
-        "program format %.4s is not %s, the one that this runtime reads; export the model with an "
-        "ExecuTorch "
-        "release of the same format",
-        reinterpret_cast<const char*>(bytes + kIdentifierOffset),
-        executorch_flatbuffer::kFileIdentifier);
-    ET_CHECK_OR_RETURN_ERROR(
-        status == HeaderStatus::CompatibleVersion,
-        InvalidProgram,
-        "the bytes are not an ExecuTorch program");
-    if (has_magic(bytes + kHeaderOffset, "eh00")) {
-      program_size = load_size(bytes + kHeaderOffset + 8);
-      segment_base_offset = load_size(bytes + kHeaderOffset + 16);
-      ET_CHECK_OR_RETURN_ERROR(
-          flatbuffers::load<uint32_t>(bytes + kHeaderOffset + 4) >= kHeaderMinimumLength &&
-              program_size >= kSmallestProgram &&
-              (segment_base_offset == 0 || segment_base_offset >= program_size),
-          InvalidProgram,
-          "corrupted extended header");
-      ET_CHECK_OR_RETURN_ERROR(
-          program_size <= *file_size && segment_base_offset <= *file_size,
-          AccessFailed,
-          "truncated program: %zu of %zu bytes",
-          *file_size,
-          program_size > segment_base_offset ? program_size : segment_base_offset);
+    const Error error = read_header(*head, *file_size, &program_size, &segment_base_offset);
+    if (error != Error::Ok) {
+      return error;
     }
   }
 
@@ -210,115 +192,96 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
       data->data(),
       static_cast<unsigned>(kAlignment));
 
+  // What else there is in the root table is verified where it is used.
   Verifier verifier(data->data(), program_size);
-  View root_view;
-  const bool has_root = verifier.root(root_view);
+  View root;
+  const bool has_root = verifier.root(root);
   ET_CHECK_OR_RETURN_ERROR(
       has_root || !is_big_endian(static_cast<const uint8_t*>(data->data()), program_size),
       NotSupported,
       "the program is big-endian; programs are little-endian");
-  ET_CHECK_OR_RETURN_ERROR(
-      has_root && verify_program(verifier, root_view),
-      InvalidProgram,
-      "corrupted or truncated program");
-  const auto* root = root_view.as<executorch_flatbuffer::Program>();
-  ET_CHECK_OR_RETURN_ERROR(
-      root->version() == 0,
-      NotSupported,
-      "program schema version %" PRIu32 " is newer than 0, the one that this runtime reads",
-      root->version());
-
+  const auto* plans =
+      has_root ? verifier.vector<Offset<ExecutionPlan>>(root, Root::VT_EXECUTION_PLAN) : nullptr;
+  View constants;
   // The first constant is a placeholder for tensors without one, so that a single entry means no
   // constants.
-  const auto* constants = root->constant_segment();
-  const bool has_constants = constants != nullptr && length(constants->offsets()) > 1;
-  size_t constant_offset = 0;
-  size_t constant_size = 0;
+  const bool has_constants = plans != nullptr &&
+      verifier.open(root, Root::VT_CONSTANT_SEGMENT, constants) &&
+      length(verifier.vector<uint64_t>(constants, SubsegmentOffsets::VT_OFFSETS)) > 1;
+  ET_CHECK_OR_RETURN_ERROR(
+      plans != nullptr && verifier.ok(), InvalidProgram, "corrupted or truncated program");
+  ET_CHECK_OR_RETURN_ERROR(
+      root.scalar<uint32_t>(Root::VT_VERSION) == 0,
+      NotSupported,
+      "program schema version %" PRIu32 " is newer than 0, the one that this runtime reads",
+      root.scalar<uint32_t>(Root::VT_VERSION));
+
+  size_t offset = 0;
+  size_t size = 0;
+  const DataLoader::SegmentInfo constant_info(
+      SegmentType::Constant,
+      has_constants ? constants.scalar<uint32_t>(SubsegmentOffsets::VT_SEGMENT_INDEX) : 0);
   if (has_constants) {
     const Error error = locate_segment(
-        root, segment_base_offset, constants->segment_index(), &constant_offset, &constant_size);
+        verifier, root, segment_base_offset, constant_info.segment_index, &offset, &size);
     if (error != Error::Ok) {
       return error;
     }
     ET_CHECK_OR_RETURN_ERROR(
-        constant_offset <= *file_size && constant_size <= *file_size - constant_offset,
+        offset <= *file_size && size <= *file_size - offset,
         AccessFailed,
         "truncated program: %zu bytes, without the constants' end",
         *file_size);
   }
-  Result<FreeableBuffer> constant_data = has_constants
-      ? loader->load(
-            constant_offset,
-            constant_size,
-            DataLoader::SegmentInfo(SegmentType::Constant, constants->segment_index()))
-      : Result<FreeableBuffer>(FreeableBuffer());
+  Result<FreeableBuffer> constant_data = has_constants ? loader->load(offset, size, constant_info)
+                                                       : Result<FreeableBuffer>(FreeableBuffer());
   if (!constant_data.ok()) {
     return constant_data.error();
-  }
-
-  std::optional<internal::PteDataMap> named_data;
-  if (length(root->named_data()) != 0) {
-    Result<internal::PteDataMap> map = internal::PteDataMap::create(
-        loader, segment_base_offset, root->named_data(), root->segments());
-    if (!map.ok()) {
-      return map.error();
-    }
-    named_data.emplace(std::move(*map));
   }
   return Program(
       loader,
       segment_base_offset,
       std::move(*data),
-      root,
+      root.as<Root>(),
       std::move(*constant_data),
-      std::move(named_data));
+      std::nullopt);
 }
 
 Result<const void*> Program::get_constant_buffer_data(size_t buffer_idx, size_t nbytes) const {
-  const auto* constants = internal_program_->constant_segment();
-  const auto* buffers = internal_program_->constant_buffer();
+  Verifier verifier(program_data_.data(), program_data_.size());
+  const View root(internal_program_);
+  const uint32_t index = static_cast<uint32_t>(buffer_idx);
   const uint8_t* data = nullptr;
   size_t size = 0;
-  const uint32_t index = static_cast<uint32_t>(buffer_idx);
-  if (length(buffers) == 0 && constant_segment_data_.data() != nullptr) {
-    ET_CHECK_OR_RETURN_ERROR(
-        buffer_idx < constants->offsets()->size(),
-        InvalidProgram,
-        "the program has no constant %zu",
-        buffer_idx);
-    const uint64_t offset = (*constants->offsets())[index];
-    ET_CHECK_OR_RETURN_ERROR(
-        offset <= constant_segment_data_.size(),
-        InvalidProgram,
-        "constant %zu lies outside its segment",
-        buffer_idx);
-    data = static_cast<const uint8_t*>(constant_segment_data_.data()) + static_cast<size_t>(offset);
-    size = constant_segment_data_.size() - static_cast<size_t>(offset);
+  View table;
+  if (constant_segment_data_.data() != nullptr) {
+    const auto* offsets = verifier.open(root, Root::VT_CONSTANT_SEGMENT, table)
+        ? verifier.vector<uint64_t>(table, SubsegmentOffsets::VT_OFFSETS)
+        : nullptr;
+    const uint64_t offset = buffer_idx < length(offsets) ? (*offsets)[index] : UINT64_MAX;
+    if (offset <= constant_segment_data_.size()) {
+      data =
+          static_cast<const uint8_t*>(constant_segment_data_.data()) + static_cast<size_t>(offset);
+      size = constant_segment_data_.size() - static_cast<size_t>(offset);
+    }
   } else {
-    ET_CHECK_OR_RETURN_ERROR(
-        buffer_idx < length(buffers),
-        InvalidProgram,
-        "the program has no constant %zu",
-        buffer_idx);
-    const auto* storage = (*buffers)[index]->storage();
-    data = storage == nullptr ? nullptr : storage->data();
-    size = length(storage);
+    const auto* buffers =
+        verifier.vector<Offset<executorch_flatbuffer::Buffer>>(root, Root::VT_CONSTANT_BUFFER);
+    if (buffer_idx < length(buffers) && verifier.open(*buffers, index, table)) {
+      const auto* storage =
+          verifier.vector<uint8_t>(table, executorch_flatbuffer::Buffer::VT_STORAGE);
+      data = storage == nullptr ? nullptr : storage->data();
+      size = length(storage);
+    }
   }
   ET_CHECK_OR_RETURN_ERROR(
-      nbytes <= size,
+      data != nullptr && nbytes <= size,
       InvalidProgram,
-      "constant %zu has %zu bytes where its tensor has %zu",
-      buffer_idx,
+      "the program has %zu bytes of constant %zu where its tensor has %zu",
       size,
+      buffer_idx,
       nbytes);
   return static_cast<const void*>(data);
-}
-
-Result<const NamedDataMap*> Program::get_named_data_map() const {
-  if (!pte_data_map_.has_value()) {
-    return Error::NotFound;
-  }
-  return &*pte_data_map_;
 }
 
 size_t Program::num_methods() const {
@@ -328,9 +291,15 @@ size_t Program::num_methods() const {
 Result<const char*> Program::get_method_name(size_t method_index) const {
   ET_CHECK_OR_RETURN_ERROR(
       method_index < num_methods(), InvalidArgument, "the program has no method %zu", method_index);
-  return (*internal_program_->execution_plan())[static_cast<uint32_t>(method_index)]
-      ->name()
-      ->c_str();
+  Verifier verifier(program_data_.data(), program_data_.size());
+  View plan;
+  const auto& plans = *internal_program_->execution_plan();
+  const String* name = verifier.open(plans, static_cast<uint32_t>(method_index), plan)
+      ? verifier.string(plan, ExecutionPlan::VT_NAME)
+      : nullptr;
+  ET_CHECK_OR_RETURN_ERROR(
+      name != nullptr, InvalidProgram, "method %zu is corrupted", method_index);
+  return name->c_str();
 }
 
 Result<Method> Program::load_method(
@@ -340,7 +309,7 @@ Result<Method> Program::load_method(
     const NamedDataMap* named_data_map,
     const LoadBackendOptionsMap* backend_options,
     Span<const Kernel> kernel_registry) const {
-  const ExecutionPlan* plan = find_plan(internal_program_, method_name);
+  const ExecutionPlan* plan = find_plan(program_data_, internal_program_, method_name);
   if (plan == nullptr) {
     return Error::InvalidArgument;
   }
@@ -355,7 +324,7 @@ Result<Method> Program::load_method(
 }
 
 Result<MethodMeta> Program::method_meta(const char* method_name) const {
-  const ExecutionPlan* plan = find_plan(internal_program_, method_name);
+  const ExecutionPlan* plan = find_plan(program_data_, internal_program_, method_name);
   if (plan == nullptr) {
     return Error::InvalidArgument;
   }
@@ -369,16 +338,16 @@ Result<MethodMeta> Program::method_meta(const char* method_name) const {
 
 Result<const char*> Program::get_output_flattening_encoding(const char* method_name) const {
   using executorch_flatbuffer::ContainerMetadata;
-  const ExecutionPlan* plan = find_plan(internal_program_, method_name);
+  const ExecutionPlan* plan = find_plan(program_data_, internal_program_, method_name);
   if (plan == nullptr) {
     return Error::InvalidArgument;
   }
   Verifier verifier(program_data_.data(), program_data_.size());
   View metadata;
-  const flatbuffers::String* encoding = nullptr;
-  if (verifier.open(View(plan), ExecutionPlan::VT_CONTAINER_META_TYPE, metadata)) {
-    encoding = verifier.string(metadata, ContainerMetadata::VT_ENCODED_OUT_STR);
-  }
+  const String* encoding =
+      verifier.open(View(plan), ExecutionPlan::VT_CONTAINER_META_TYPE, metadata)
+      ? verifier.string(metadata, ContainerMetadata::VT_ENCODED_OUT_STR)
+      : nullptr;
   ET_CHECK_OR_RETURN_ERROR(
       encoding != nullptr, InvalidProgram, "method %s has no output encoding", method_name);
   return encoding->c_str();
@@ -387,7 +356,6 @@ Result<const char*> Program::get_output_flattening_encoding(const char* method_n
 Error Program::get_backend_delegate_data(size_t index, const void** out_data, size_t* out_size)
     const {
   using executorch_flatbuffer::BackendDelegateInlineData;
-  using Root = executorch_flatbuffer::Program;
   Verifier verifier(program_data_.data(), program_data_.size());
   const auto* items = verifier.vector<Offset<BackendDelegateInlineData>>(
       View(internal_program_), Root::VT_BACKEND_DELEGATE_DATA);
@@ -406,10 +374,16 @@ Error Program::get_backend_delegate_data(size_t index, const void** out_data, si
 }
 
 Result<FreeableBuffer> Program::LoadSegment(const DataLoader::SegmentInfo& segment_info) const {
+  Verifier verifier(program_data_.data(), program_data_.size());
   size_t offset = 0;
   size_t size = 0;
   const Error error = locate_segment(
-      internal_program_, segment_base_offset_, segment_info.segment_index, &offset, &size);
+      verifier,
+      View(internal_program_),
+      segment_base_offset_,
+      segment_info.segment_index,
+      &offset,
+      &size);
   if (error != Error::Ok) {
     return error;
   }
@@ -421,41 +395,37 @@ Error Program::load_mutable_subsegment_into(
     size_t offset_index,
     size_t size,
     void* buffer) const {
-  const auto* segments = internal_program_->mutable_data_segments();
+  Verifier verifier(program_data_.data(), program_data_.size());
+  const View root(internal_program_);
+  const auto* segments =
+      verifier.vector<Offset<SubsegmentOffsets>>(root, Root::VT_MUTABLE_DATA_SEGMENTS);
+  View subsegments;
+  const auto* offsets = mutable_data_segments_index < length(segments) &&
+          verifier.open(*segments, static_cast<uint32_t>(mutable_data_segments_index), subsegments)
+      ? verifier.vector<uint64_t>(subsegments, SubsegmentOffsets::VT_OFFSETS)
+      : nullptr;
   ET_CHECK_OR_RETURN_ERROR(
-      mutable_data_segments_index < length(segments),
-      NotFound,
-      "the program has no mutable data segment %zu",
-      mutable_data_segments_index);
-  const auto* subsegments = (*segments)[static_cast<uint32_t>(mutable_data_segments_index)];
-  ET_CHECK_OR_RETURN_ERROR(
-      offset_index < length(subsegments->offsets()),
+      offset_index < length(offsets),
       NotFound,
       "mutable data segment %zu has no tensor %zu",
       mutable_data_segments_index,
       offset_index);
+  const DataLoader::SegmentInfo info(
+      SegmentType::Mutable, subsegments.scalar<uint32_t>(SubsegmentOffsets::VT_SEGMENT_INDEX));
   size_t segment_offset = 0;
   size_t segment_size = 0;
   const Error error = locate_segment(
-      internal_program_,
-      segment_base_offset_,
-      subsegments->segment_index(),
-      &segment_offset,
-      &segment_size);
+      verifier, root, segment_base_offset_, info.segment_index, &segment_offset, &segment_size);
   if (error != Error::Ok) {
     return error;
   }
-  const uint64_t offset = (*subsegments->offsets())[static_cast<uint32_t>(offset_index)];
+  const uint64_t offset = (*offsets)[static_cast<uint32_t>(offset_index)];
   ET_CHECK_OR_RETURN_ERROR(
       offset <= segment_size && size <= segment_size - static_cast<size_t>(offset),
       InvalidProgram,
       "initial state %zu lies outside its segment",
       offset_index);
-  return loader_->load_into(
-      segment_offset + static_cast<size_t>(offset),
-      size,
-      DataLoader::SegmentInfo(SegmentType::Mutable, subsegments->segment_index()),
-      buffer);
+  return loader_->load_into(segment_offset + static_cast<size_t>(offset), size, info, buffer);
 }
 
 } // namespace runtime

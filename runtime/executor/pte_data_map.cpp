@@ -2,6 +2,8 @@
 
 #include <cinttypes>
 
+#include <executorch/runtime/executor/program.h>
+
 #include "runtime/schema/program_reader.h"
 
 namespace executorch {
@@ -57,5 +59,46 @@ Result<const char*> PteDataMap::get_key(uint32_t index) const {
 }
 
 } // namespace internal
+
+// Named data are verified, and the map is made, when they are first asked for: most programs have
+// none, and most applications don't ask. The first call is not to be made by two threads at once,
+// nor on a constant object.
+Result<const NamedDataMap*> Program::get_named_data_map() const {
+  using executorch_flatbuffer::DataSegment;
+  using executorch_flatbuffer::NamedData;
+  using flatbuffers::Offset;
+  using flatbuffers::View;
+  using Root = executorch_flatbuffer::Program;
+  if (!pte_data_map_.has_value()) {
+    flatbuffers::Verifier verifier(program_data_.data(), program_data_.size());
+    const View root(internal_program_);
+    View table;
+    const auto* named_data = verifier.vector<Offset<NamedData>>(root, Root::VT_NAMED_DATA);
+    if (flatbuffers::length(named_data) == 0) {
+      return Error::NotFound;
+    }
+    for (uint32_t i = 0; i < named_data->size(); ++i) {
+      ET_CHECK_OR_RETURN_ERROR(
+          verifier.open(*named_data, i, table) &&
+              verifier.string(table, NamedData::VT_KEY) != nullptr,
+          InvalidProgram,
+          "named data %" PRIu32 " are corrupted",
+          i);
+    }
+    const auto* segments = verifier.vector<Offset<DataSegment>>(root, Root::VT_SEGMENTS);
+    for (uint32_t i = 0; i < flatbuffers::length(segments); ++i) {
+      verifier.open(*segments, i, table);
+    }
+    ET_CHECK_OR_RETURN_ERROR(verifier.ok(), InvalidProgram, "the segments are corrupted");
+    Result<internal::PteDataMap> map =
+        internal::PteDataMap::create(loader_, segment_base_offset_, named_data, segments);
+    if (!map.ok()) {
+      return map.error();
+    }
+    const_cast<Program*>(this)->pte_data_map_.emplace(std::move(*map));
+  }
+  return &*pte_data_map_;
+}
+
 } // namespace runtime
 } // namespace executorch

@@ -39,7 +39,8 @@ bool Verifier::root(View& view) {
   return ok_ && open_at(load<uint32_t>(base_), view);
 }
 
-// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can be, if absent or bad.
+// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can
+// be, if absent or bad.
 [[gnu::always_inline]] inline uint32_t Verifier::follow(const View& view, uint32_t place) {
   const uint8_t* field = view.field(place, sizeof(uint32_t));
   if (field == nullptr) {
@@ -60,23 +61,24 @@ bool Verifier::open(const View& parent, uint32_t place, View& view) {
 }
 
 bool Verifier::open_element(const uint8_t* element, View& view) {
-  // The element lies within the buffer, and a good distance is below 2^31, as its position is, so that the sum of a bad
-  // one cannot pass the end of the address space unnoticed.
+  // The element lies within the buffer, and a good distance is below 2^31, as its position is, so
+  // that the sum of a bad one cannot pass the end of the address space unnoticed.
   const uint32_t position = static_cast<uint32_t>(element - base_);
   const uint32_t distance = load<uint32_t>(element);
   return open_at(distance <= size_ ? position + distance : UINT32_MAX, view);
 }
 
-const uint8_t* Verifier::vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment) {
-  const uint32_t position = follow(view, place);
+const uint8_t* Verifier::vector_of(const View& view, uint32_t kind) {
+  const uint32_t position = follow(view, kind & 0xff);
   if (position == 0) {
     return nullptr;
   }
   const uint8_t* vector = base_ + position;
   const uint32_t count = load<uint32_t>(vector);
-  // The budget is never more than the buffer's size, so that the product cannot overflow 64 bits.
-  if (count > budget_ || static_cast<uint64_t>(count) * width > size_ - sizeof(uint32_t) - position ||
-      (reinterpret_cast<uintptr_t>(vector + sizeof(uint32_t)) & (alignment - 1)) != 0) {
+  const uint32_t room = size_ - sizeof(uint32_t) - position;
+  const uintptr_t misalignment =
+      reinterpret_cast<uintptr_t>(vector + sizeof(uint32_t)) & kind >> 16;
+  if (count > budget_ || count > room >> (kind >> 8 & 0xff) || misalignment != 0) {
     ok_ = false;
     return nullptr;
   }
@@ -85,7 +87,7 @@ const uint8_t* Verifier::vector(const View& view, uint32_t place, uint32_t width
 }
 
 const String* Verifier::string(const View& view, uint32_t place) {
-  const uint8_t* string = vector(view, place, 1, 1);
+  const uint8_t* string = vector_of(view, kind<char>(place, 1));
   if (string == nullptr) {
     return nullptr;
   }

@@ -241,7 +241,7 @@ class Verifier {
 
   /// Opens the table that an element of a vector refers to; false if it is bad.
   template <typename T>
-  bool open(const Vector<Offset<T>>& vector, uint32_t index, View& view) {
+  [[gnu::always_inline]] bool open(const Vector<Offset<T>>& vector, uint32_t index, View& view) {
     return open_element(reinterpret_cast<const uint8_t*>(vector.data() + index), view);
   }
 
@@ -251,20 +251,29 @@ class Verifier {
   /// The vector that a field refers to, or nullptr. The targets of references in it are not
   /// verified.
   template <typename T>
-  const Vector<T>* vector(const View& view, uint32_t place) {
-    return reinterpret_cast<const Vector<T>*>(vector(view, place, sizeof(T), 1));
+  [[gnu::always_inline]] const Vector<T>* vector(const View& view, uint32_t place) {
+    return reinterpret_cast<const Vector<T>*>(vector_of(view, kind<T>(place, 1)));
   }
 
   /// As vector(), with elements that are aligned for their type.
   template <typename T>
-  const Vector<T>* aligned_vector(const View& view, uint32_t place) {
-    return reinterpret_cast<const Vector<T>*>(vector(view, place, sizeof(T), alignof(T)));
+  [[gnu::always_inline]] const Vector<T>* aligned_vector(const View& view, uint32_t place) {
+    return reinterpret_cast<const Vector<T>*>(vector_of(view, kind<T>(place, alignof(T))));
   }
 
  private:
   bool open_at(uint32_t position, View& view);
   bool open_element(const uint8_t* element, View& view);
-  const uint8_t* vector(const View& view, uint32_t place, uint32_t width, uint32_t alignment);
+
+  // What vector_of() has to know, in one word: place, width of an element as a power of 2,
+  // alignment.
+  template <typename T>
+  static constexpr uint32_t kind(uint32_t place, uint32_t alignment) {
+    constexpr uint32_t kShift = sizeof(T) == 8 ? 3 : sizeof(T) == 4 ? 2 : 0;
+    static_assert(1u << kShift == sizeof(T));
+    return place | kShift << 8 | (alignment - 1) << 16;
+  }
+  const uint8_t* vector_of(const View& view, uint32_t kind);
   uint32_t follow(const View& view, uint32_t place);
 
   const uint8_t* base_;

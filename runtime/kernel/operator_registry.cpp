@@ -13,9 +13,11 @@ namespace {
 // Skips a text that a C string begins with; nullptr if it begins otherwise.
 const char* skip(const char* string, std::string_view text) {
   const char* next = text.data();
-  for (const char* const end = next + text.size(); next != end; ++next, ++string) {
-    // Goes not beyond the NUL that ends the string: a NUL in the text stops at it.
-    if (*string != *next || *next == '\0') {
+  const char* const end = next + text.size();
+  while (next != end) {
+    const char character = *string++;
+    // A NUL in the text must not lead beyond the one that ends the string.
+    if (character != *next++ || character == '\0') {
       return nullptr;
     }
   }
