@@ -73,19 +73,16 @@ def _torch_program_impl(ctx):
         TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core),
     ]
 
-torch_program = rule(
+_torch_program = rule(
     implementation = _torch_program_impl,
-    doc = """Exports a model file to `<name>.pte` with golden inputs and outputs and a manifest.
-
-The model file has `model()`, which returns an eval-mode nn.Module, and `example_inputs()`, a tuple of tensors; with
-`train = True` also `train()`, which runs as its own cached action and returns the trained module. docs/models.md has
-the rest.""",
+    doc = "See the macro `torch_program`.",
     attrs = {
         "src": attr.label(mandatory = True, allow_single_file = [".py"], doc = "The model file."),
         "data": attr.label_list(allow_files = True, doc = "Files that the model file reads or imports, by path from the workspace root."),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
         "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to: one of %s." % _BACKENDS),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
+        "cores": attr.string_list(doc = "The cores that the model is for, of %s; empty: all." % sorted(CORES)),
         "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
         "_train": attr.label(default = "//tools/train", executable = True, cfg = "exec"),
         "_export": attr.label(default = "//tools/export", executable = True, cfg = "exec"),
@@ -94,3 +91,31 @@ the rest.""",
     cfg = program_transition,
     provides = [TorchProgramInfo],
 )
+
+def torch_program(name, cores = [], **kwargs):
+    """Exports a model file to `<name>.pte` with golden inputs and outputs and a manifest.
+
+    The model file has `model()`, which returns an eval-mode nn.Module, and `example_inputs()`, a tuple of tensors; with
+    `train = True` also `train()`, which runs as its own cached action and returns the trained module. docs/models.md has
+    the rest.
+
+    Args:
+      name: the target, and the program unless program_name says otherwise.
+      cores: the cores that the model is for, values of //platforms:core without `core_`; an image for a board with another
+        core is incompatible. Empty: all.
+      **kwargs: attributes of the rule, see above.
+    """
+    unknown = [core for core in cores if core not in CORES]
+    if unknown:
+        fail("torch_program %s: cores %s are unknown; allowed: %s" % (name, unknown, sorted(CORES)))
+    _torch_program(
+        name = name,
+        cores = cores,
+        target_compatible_with = select({
+            Label("//platforms:core_" + core): []
+            for core in cores
+        } | {
+            "//conditions:default": [Label("//platforms:core_listed_by_the_program")] if cores else [],
+        }),
+        **kwargs
+    )

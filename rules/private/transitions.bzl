@@ -20,8 +20,8 @@ firmware_transition = transition(
 def _program_transition_impl(settings, attr):
     # A program that runs on any core is exported (and trained) once for all
     # boards and consoles, so its configuration must not depend on them. One
-    # that is lowered for its core keeps the board's platform.
-    portable = attr.backend == "portable"
+    # that is lowered or meant for a core keeps the board's platform.
+    portable = attr.backend == "portable" and not attr.cores
     return {
         _PLATFORMS: ["//platforms:portable"] if portable else [str(p) for p in settings[_PLATFORMS]],
         _CONSOLE: "on",
