@@ -104,19 +104,35 @@ class Builder final {
 
   Error run(Arena& arena, Parts& parts) {
     verifier_ = Verifier(data_, size_);
-    ET_CHECK_OR_RETURN_ERROR(check_delegates(), NotSupported, "the method needs a delegate");
+    static constexpr uint16_t kVectors[] = {
+        Verifier::kind<uint32_t>(ExecutionPlan::VT_VALUES),
+        Verifier::kind<int32_t>(ExecutionPlan::VT_INPUTS),
+        Verifier::kind<int32_t>(ExecutionPlan::VT_OUTPUTS),
+        Verifier::kind<uint32_t>(ExecutionPlan::VT_CHAINS),
+        Verifier::kind<uint32_t>(ExecutionPlan::VT_OPERATORS),
+        Verifier::kind<uint32_t>(ExecutionPlan::VT_DELEGATES)};
+    const void* vectors[6];
+    ET_CHECK_OR_RETURN_ERROR(
+        verifier_.vectors(plan_, kVectors, 6, vectors), InvalidProgram, "the method is corrupted");
+    values_ = static_cast<const Vector<Offset<executorch_flatbuffer::EValue>>*>(vectors[0]);
+    const auto* chains =
+        static_cast<const Vector<Offset<executorch_flatbuffer::Chain>>*>(vectors[3]);
+    const auto* operators =
+        static_cast<const Vector<Offset<executorch_flatbuffer::Operator>>*>(vectors[4]);
+    const auto* delegates =
+        static_cast<const Vector<Offset<executorch_flatbuffer::BackendDelegate>>*>(vectors[5]);
+    ET_CHECK_OR_RETURN_ERROR(
+        check_delegates(delegates), NotSupported, "the method needs a delegate");
     Error error = make_values(arena, parts);
     if (error != Error::Ok) {
       return error;
     }
-    const auto* chains =
-        verifier_.vector<Offset<executorch_flatbuffer::Chain>>(plan_, ExecutionPlan::VT_CHAINS);
     parts.chain_count = length(chains);
     parts.chains = arena.take<Chain>(parts.chain_count == 0 ? 1 : parts.chain_count);
     Chain first;
     first.constants = constants_;
     first.backward_jumps = 0;
-    error = find_kernels(arena, &first.kernels);
+    error = find_kernels(operators, arena, &first.kernels);
     if (error != Error::Ok) {
       return error;
     }
@@ -136,8 +152,8 @@ class Builder final {
       }
     }
     first.arguments = arena.take<EValue*>(argument_count);
-    first.inputs = verifier_.vector<int32_t>(plan_, ExecutionPlan::VT_INPUTS);
-    first.outputs = verifier_.vector<int32_t>(plan_, ExecutionPlan::VT_OUTPUTS);
+    first.inputs = static_cast<const Indices*>(vectors[1]);
+    first.outputs = static_cast<const Indices*>(vectors[2]);
     const uint32_t input_count = length(first.inputs);
     parts.input_flags = arena.take<bool>(2 * static_cast<size_t>(input_count));
     for (uint32_t i = 0; i < input_count; ++i) {
@@ -168,10 +184,8 @@ class Builder final {
   }
 
  private:
-  bool check_delegates() {
+  bool check_delegates(const Vector<Offset<executorch_flatbuffer::BackendDelegate>>* delegates) {
     using executorch_flatbuffer::BackendDelegate;
-    const auto* delegates =
-        verifier_.vector<Offset<BackendDelegate>>(plan_, ExecutionPlan::VT_DELEGATES);
     for (uint32_t i = 0; i < length(delegates); ++i) {
       View delegate;
       ET_UNUSED const flatbuffers::String* id = verifier_.open(*delegates, i, delegate)
@@ -183,20 +197,26 @@ class Builder final {
   }
 
   Error make_values(Arena& arena, Parts& parts) {
-    values_ =
-        verifier_.vector<Offset<executorch_flatbuffer::EValue>>(plan_, ExecutionPlan::VT_VALUES);
+    using executorch_flatbuffer::EValue;
+    static_assert(EValue::VT_VAL_TYPE == 4 && EValue::VT_VAL == 6, "as open_union() expects");
     value_count_ = length(values_);
     parts.value_count = value_count_;
-    parts.values = arena.take<EValue>(value_count_);
+    parts.values = arena.take<runtime::EValue>(value_count_);
     const bool has_values = arena.fits();
     deserialization::TensorParser parser(
         program_, planned_memory_, verifier_, arena, parts.values, value_count_);
     for (uint32_t i = 0; i < value_count_; ++i) {
-      View value;
+      View content;
+      uint8_t type;
       ET_CHECK_OR_RETURN_ERROR(
-          verifier_.open(*values_, i, value), InvalidProgram, "value %" PRIu32 " is corrupted", i);
-      const Error error =
-          parser.parse(value, has_values ? new (&parts.values[i]) EValue() : nullptr);
+          verifier_.open_union(*values_, i, &type, content),
+          InvalidProgram,
+          "value %" PRIu32 " is corrupted",
+          i);
+      const Error error = parser.parse(
+          static_cast<KernelTypes>(type),
+          content,
+          has_values ? new (&parts.values[i]) runtime::EValue() : nullptr);
       if (error != Error::Ok) {
         ET_LOG(Error, "value %" PRIu32 " cannot be made", i);
         return error;
@@ -223,9 +243,11 @@ class Builder final {
     return Error::Ok;
   }
 
-  Error find_kernels(Arena& arena, OpFunction** kernels) {
+  Error find_kernels(
+      const Vector<Offset<executorch_flatbuffer::Operator>>* operators,
+      Arena& arena,
+      OpFunction** kernels) {
     using executorch_flatbuffer::Operator;
-    const auto* operators = verifier_.vector<Offset<Operator>>(plan_, ExecutionPlan::VT_OPERATORS);
     operator_count_ = length(operators);
     *kernels = arena.take<OpFunction>(operator_count_);
     Error error = Error::Ok;
@@ -263,18 +285,20 @@ class Builder final {
       const Vector<Offset<Instruction>>* instructions,
       uint32_t* argument_count) {
     using namespace executorch_flatbuffer;
+    static_assert(
+        Instruction::VT_INSTR_ARGS_TYPE == 4 && Instruction::VT_INSTR_ARGS == 6,
+        "as open_union() expects");
     const uint32_t count = length(instructions);
     for (uint32_t i = 0; i < count; ++i) {
-      View instruction;
       View content;
+      uint8_t type;
       ET_CHECK_OR_RETURN_ERROR(
-          verifier_.open(*instructions, i, instruction) &&
-              verifier_.open(instruction, Instruction::VT_INSTR_ARGS, content),
+          verifier_.open_union(*instructions, i, &type, content),
           InvalidProgram,
           "instruction %" PRIu32 " is corrupted",
           i);
       uint32_t highest_value = 0;
-      switch (instruction.scalar<InstructionArguments>(Instruction::VT_INSTR_ARGS_TYPE)) {
+      switch (static_cast<InstructionArguments>(type)) {
         case InstructionArguments::KernelCall: {
           const uint32_t op = content.scalar<uint32_t>(KernelCall::VT_OP_INDEX);
           const auto* args = verifier_.vector<int32_t>(content, KernelCall::VT_ARGS);
@@ -499,9 +523,9 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
           input_idx,
           static_cast<int>(target.scalar_type()),
           static_cast<int>(source.scalar_type()));
-      Error error = resize_tensor(target, source.sizes());
       ET_CHECK_OR_RETURN_ERROR(
-          error == Error::Ok,
+          source.sizes().equals(target.sizes()) ||
+              resize_tensor(target, source.sizes()) == Error::Ok,
           InvalidArgument,
           "the tensor given for input %zu has another shape",
           input_idx);
@@ -515,8 +539,8 @@ Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
           "the tensor given for input %zu has another dim order",
           input_idx);
       const bool is_planned = input_set_[input_count + input_idx];
-      error = is_planned ? internal::copy_tensor_data(target, source)
-                         : internal::share_tensor_data(target, source);
+      const Error error = is_planned ? internal::copy_tensor_data(target, source)
+                                     : internal::share_tensor_data(target, source);
       if (error != Error::Ok) {
         return error;
       }

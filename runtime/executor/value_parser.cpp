@@ -44,6 +44,15 @@ static_assert(sizeof(BoxedEvalueList<int64_t>) == 3 * sizeof(void*));
 static_assert(
     sizeof(Tensor) == sizeof(void*) && sizeof(std::optional<Tensor>) == 2 * sizeof(void*));
 
+// True if a dim order has each of its dimensions once.
+bool is_permutation(const uint8_t* dim_order, uint32_t dim) {
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < dim && dim_order[i] < dim; ++i) {
+    seen |= 1u << dim_order[i];
+  }
+  return dim <= kTensorDimensionLimit && seen == (1u << dim) - 1;
+}
+
 // Makes a number where there is room for it.
 template <typename T>
 void place(EValue* out, T value) {
@@ -54,17 +63,10 @@ void place(EValue* out, T value) {
 
 } // namespace
 
-Error TensorParser::parse(const View& value, EValue* out) {
-  const auto type = value.scalar<KernelTypes>(executorch_flatbuffer::EValue::VT_VAL_TYPE);
-  if (type == KernelTypes::Null) {
-    return Error::Ok;
-  }
-  View content;
-  ET_CHECK_OR_RETURN_ERROR(
-      verifier_.open(value, executorch_flatbuffer::EValue::VT_VAL, content),
-      InvalidProgram,
-      "corrupted program");
+Error TensorParser::parse(KernelTypes type, const View& content, EValue* out) {
   switch (type) {
+    case KernelTypes::Null:
+      return Error::Ok;
     case KernelTypes::Int:
       place(out, content.scalar<int64_t>(executorch_flatbuffer::Int::VT_INT_VAL));
       return Error::Ok;
@@ -83,7 +85,7 @@ Error TensorParser::parse(const View& value, EValue* out) {
       return Error::Ok;
     }
     case KernelTypes::IntList:
-      return parse_references<int64_t, int64_t>(content, out);
+      return parse_references<int64_t>(content, sizeof(int64_t), out);
     case KernelTypes::DoubleList: {
       const auto* items = verifier_.aligned_vector<double>(content, kItems);
       place_array(items == nullptr ? nullptr : items->data(), length(items), out);
@@ -101,9 +103,9 @@ Error TensorParser::parse(const View& value, EValue* out) {
       return Error::Ok;
     }
     case KernelTypes::TensorList:
-      return parse_references<Tensor, int32_t>(content, out);
+      return parse_references<Tensor>(content, sizeof(int32_t), out);
     case KernelTypes::OptionalTensorList:
-      return parse_references<std::optional<Tensor>, int32_t>(content, out);
+      return parse_references<std::optional<Tensor>>(content, sizeof(int32_t), out);
     default:
       ET_LOG(Error, "unknown kind of value %u", static_cast<unsigned>(type));
       return Error::InvalidProgram;
@@ -118,31 +120,53 @@ void TensorParser::place_array(const T* data, size_t size, EValue* out) {
   }
 }
 
-template <typename T, typename Item>
-Error TensorParser::parse_references(const View& view, EValue* out) {
-  constexpr bool kAllowsNone = std::is_same_v<T, std::optional<Tensor>>;
-  const auto* items = verifier_.vector<Item>(view, kItems);
-  const uint32_t size = length(items);
+// Finds the values that a list refers to. `out` is nullptr if there is no room for them.
+Error TensorParser::parse_indices(
+    const void* items,
+    uint32_t size,
+    uint32_t index_size,
+    bool allows_none,
+    EValue** out) {
+  const uint8_t* item = static_cast<const uint8_t*>(items) + sizeof(uint32_t);
+  for (uint32_t i = 0; i < size; ++i, item += index_size) {
+    uint32_t index = flatbuffers::load<uint32_t>(item);
+    if (index_size == sizeof(uint64_t) && flatbuffers::load<uint32_t>(item + sizeof(uint32_t)) != 0) {
+      index = UINT32_MAX;
+    }
+    const bool is_none = allows_none && index == UINT32_MAX;
+    ET_CHECK_OR_RETURN_ERROR(
+        is_none || index < value_count_,
+        InvalidProgram,
+        "a list refers to value %" PRId32 " of %" PRIu32,
+        static_cast<int32_t>(index),
+        value_count_);
+    if (out != nullptr) {
+      out[i] = is_none ? nullptr : &values_[index];
+    }
+  }
+  return Error::Ok;
+}
+
+template <typename T>
+Error TensorParser::parse_references(const View& view, uint32_t index_size, EValue* out) {
+  const void* items = index_size == sizeof(int64_t)
+      ? static_cast<const void*>(verifier_.vector<int64_t>(view, kItems))
+      : verifier_.vector<int32_t>(view, kItems);
+  const uint32_t size = items == nullptr ? 0 : flatbuffers::load<uint32_t>(items);
   auto* list = arena_.take<BoxedEvalueList<T>>(1);
   auto* references = arena_.take<EValue*>(size);
   auto* elements = arena_.take<T>(size);
-  for (uint32_t i = 0; i < size; ++i) {
-    const Item index = (*items)[i];
-    const bool is_none = kAllowsNone && index == -1;
-    ET_CHECK_OR_RETURN_ERROR(
-        is_none || (index >= 0 && static_cast<uint64_t>(index) < value_count_),
-        InvalidProgram,
-        "a list refers to value %d of %" PRIu32,
-        static_cast<int>(index),
-        value_count_);
-    if (arena_.fits()) {
-      references[i] = is_none ? nullptr : &values_[index];
-    }
-  }
-  if (arena_.fits()) {
+  const bool fits = arena_.fits();
+  const Error error = parse_indices(
+      items,
+      size,
+      index_size,
+      std::is_same_v<T, std::optional<Tensor>>,
+      fits ? references : nullptr);
+  if (error == Error::Ok && fits) {
     new (out) EValue(new (list) BoxedEvalueList<T>(references, elements, static_cast<int>(size)));
   }
-  return Error::Ok;
+  return error;
 }
 
 Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
@@ -180,13 +204,19 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
         name == nullptr ? "" : name->c_str());
   }
 
-  const auto* sizes_vector = verifier_.aligned_vector<int32_t>(tensor, Fields::VT_SIZES);
-  const auto* order_vector = verifier_.vector<uint8_t>(tensor, Fields::VT_DIM_ORDER);
+  static constexpr uint16_t kVectors[] = {
+      flatbuffers::Verifier::kind<int32_t>(Fields::VT_SIZES),
+      flatbuffers::Verifier::kind<uint8_t>(Fields::VT_DIM_ORDER)};
+  const void* vectors[] = {nullptr, nullptr};
+  verifier_.vectors(tensor, kVectors, 2, vectors);
+  const auto* sizes_vector = static_cast<const flatbuffers::Vector<int32_t>*>(vectors[0]);
+  const auto* order_vector = static_cast<const flatbuffers::Vector<uint8_t>*>(vectors[1]);
   const uint32_t dim = length(sizes_vector);
   const int32_t* sizes = dim == 0 ? nullptr : sizes_vector->data();
   const uint8_t* dim_order = length(order_vector) == 0 ? nullptr : order_vector->data();
   ET_CHECK_OR_RETURN_ERROR(
-      length(order_vector) == dim && validate_dim_order(dim_order, dim),
+      length(order_vector) == dim && is_permutation(dim_order, dim) &&
+          reinterpret_cast<uintptr_t>(sizes) % alignof(int32_t) == 0,
       InvalidProgram,
       "a tensor has %" PRIu32 " dimensions, or its dim order is no permutation of them",
       dim);

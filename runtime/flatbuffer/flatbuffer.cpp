@@ -68,26 +68,56 @@ bool Verifier::open_element(const uint8_t* element, View& view) {
   return open_at(distance <= size_ ? position + distance : UINT32_MAX, view);
 }
 
-const uint8_t* Verifier::vector_of(const View& view, uint32_t kind) {
-  const uint32_t position = follow(view, kind & 0xff);
-  if (position == 0) {
-    return nullptr;
+bool Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& value) {
+  constexpr uint32_t kTypePlace = 4;
+  constexpr uint32_t kValuePlace = 6;
+  View holder;
+  const uint32_t distance = load<uint32_t>(element);
+  const uint32_t position = static_cast<uint32_t>(element - base_);
+  if (!open_at(distance <= size_ ? position + distance : UINT32_MAX, holder)) {
+    return false;
   }
-  const uint8_t* vector = base_ + position;
-  const uint32_t count = load<uint32_t>(vector);
-  const uint32_t room = size_ - sizeof(uint32_t) - position;
-  const uintptr_t misalignment =
-      reinterpret_cast<uintptr_t>(vector + sizeof(uint32_t)) & kind >> 16;
-  if (count > budget_ || count > room >> (kind >> 8 & 0xff) || misalignment != 0) {
-    ok_ = false;
-    return nullptr;
+  *type = holder.scalar<uint8_t>(kTypePlace);
+  const uint32_t target = follow(holder, kValuePlace);
+  return target != 0 && open_at(target, value);
+}
+
+bool Verifier::vectors(
+    const View& view,
+    const uint16_t* kinds,
+    uint32_t count,
+    const void** vectors) {
+  const uint32_t last = size_ - sizeof(uint32_t);
+  uint32_t budget = budget_;
+  for (const uint16_t* const end = kinds + count; kinds != end; ++kinds, ++vectors) {
+    const uint32_t kind = *kinds;
+    const uint8_t* field = view.field(kind & 0xff, sizeof(uint32_t));
+    *vectors = nullptr;
+    if (field != nullptr) {
+      const uint32_t distance = load<uint32_t>(field);
+      const uint32_t room = last - static_cast<uint32_t>(field - base_);
+      // A distance of 0 refers to the reference itself, which has 4 bytes as any length has.
+      const uint8_t* vector = field + (distance <= room ? distance : 0);
+      const uint32_t elements = load<uint32_t>(vector);
+      if (distance > room || elements > budget || elements > (room - distance) >> (kind >> 8)) {
+        ok_ = false;
+        return false;
+      }
+      budget -= elements;
+      *vectors = vector;
+    }
   }
-  budget_ -= count;
-  return vector;
+  budget_ = budget;
+  return true;
+}
+
+const void* Verifier::vector_of(const View& view, uint16_t kind) {
+  const void* vector;
+  return vectors(view, &kind, 1, &vector) ? vector : nullptr;
 }
 
 const String* Verifier::string(const View& view, uint32_t place) {
-  const uint8_t* string = vector_of(view, kind<char>(place, 1));
+  const auto* string = static_cast<const uint8_t*>(vector_of(view, kind<char>(place)));
   if (string == nullptr) {
     return nullptr;
   }

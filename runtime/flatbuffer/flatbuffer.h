@@ -245,35 +245,72 @@ class Verifier {
     return open_element(reinterpret_cast<const uint8_t*>(vector.data() + index), view);
   }
 
+  /**
+   * Opens what an element of a vector of unions refers to: a table that has nothing but a union, its
+   * type in the first slot and its value in the second.
+   *
+   * @param[out] type The union's type.
+   * @param[out] value The union's value.
+   * @returns false if the table is bad, or the union is absent or bad.
+   */
+  template <typename T>
+  [[gnu::always_inline]] bool open_union(
+      const Vector<Offset<T>>& vector,
+      uint32_t index,
+      uint8_t* type,
+      View& value) {
+    return open_union_element(reinterpret_cast<const uint8_t*>(vector.data() + index), type, value);
+  }
+
   /// The string that a field refers to, or nullptr.
   const String* string(const View& view, uint32_t place);
 
-  /// The vector that a field refers to, or nullptr. The targets of references in it are not
-  /// verified.
+  /// Names a vector for vectors(): its place, and the width of its elements as a power of 2.
+  template <typename T>
+  static constexpr uint16_t kind(uint32_t place) {
+    constexpr uint32_t kShift = sizeof(T) == 8 ? 3 : sizeof(T) == 4 ? 2 : 0;
+    static_assert(1u << kShift == sizeof(T));
+    return static_cast<uint16_t>(place | kShift << 8);
+  }
+
+  /**
+   * The vectors that several fields of a table refer to, or nullptr for those that are absent. The
+   * targets of references in them are not verified, nor is their alignment.
+   *
+   * @param[in] kinds What kind() gives for each.
+   * @param[out] vectors Receives as many `const Vector<T>*`.
+   * @returns false if any of them is bad.
+   */
+  bool vectors(const View& view, const uint16_t* kinds, uint32_t count, const void** vectors);
+
+  /// The vector that a field refers to, or nullptr. The targets of references in it are not verified.
   template <typename T>
   [[gnu::always_inline]] const Vector<T>* vector(const View& view, uint32_t place) {
-    return reinterpret_cast<const Vector<T>*>(vector_of(view, kind<T>(place, 1)));
+    return static_cast<const Vector<T>*>(vector_of(view, kind<T>(place)));
   }
 
   /// As vector(), with elements that are aligned for their type.
   template <typename T>
-  [[gnu::always_inline]] const Vector<T>* aligned_vector(const View& view, uint32_t place) {
-    return reinterpret_cast<const Vector<T>*>(vector_of(view, kind<T>(place, alignof(T))));
+  const Vector<T>* aligned_vector(const View& view, uint32_t place) {
+    const Vector<T>* found = vector<T>(view, place);
+    if (found != nullptr && !is_aligned(found)) {
+      ok_ = false;
+      return nullptr;
+    }
+    return found;
+  }
+
+  /// True if a vector's elements are aligned for their type.
+  template <typename T>
+  static bool is_aligned(const Vector<T>* vector) {
+    return reinterpret_cast<uintptr_t>(vector->data()) % alignof(T) == 0;
   }
 
  private:
   bool open_at(uint32_t position, View& view);
   bool open_element(const uint8_t* element, View& view);
-
-  // What vector_of() has to know, in one word: place, width of an element as a power of 2,
-  // alignment.
-  template <typename T>
-  static constexpr uint32_t kind(uint32_t place, uint32_t alignment) {
-    constexpr uint32_t kShift = sizeof(T) == 8 ? 3 : sizeof(T) == 4 ? 2 : 0;
-    static_assert(1u << kShift == sizeof(T));
-    return place | kShift << 8 | (alignment - 1) << 16;
-  }
-  const uint8_t* vector_of(const View& view, uint32_t kind);
+  bool open_union_element(const uint8_t* element, uint8_t* type, View& value);
+  const void* vector_of(const View& view, uint16_t kind);
   uint32_t follow(const View& view, uint32_t place);
 
   const uint8_t* base_;
