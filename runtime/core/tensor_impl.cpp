@@ -7,23 +7,35 @@ namespace executorch {
 namespace runtime {
 namespace etensor {
 
-Result<ssize_t> safe_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
-  ssize_t numel = 1;
-  for (ssize_t i = 0; i < dim; ++i) {
-    ET_CHECK_OR_RETURN_ERROR(
-        sizes[i] >= 0 && !__builtin_mul_overflow(numel, static_cast<ssize_t>(sizes[i]), &numel),
-        InvalidArgument,
-        "size %d of dimension %zd is negative or too large",
-        static_cast<int>(sizes[i]),
-        i);
+namespace {
+
+// Multiplies sizes; false if one is negative or the product too large.
+inline bool multiply(const TensorImpl::SizesType* sizes, ssize_t dim, ssize_t* numel) {
+  ssize_t product = 1;
+  bool is_good = true;
+  for (const auto* const end = sizes + dim; sizes != end; ++sizes) {
+    is_good &= *sizes >= 0 && !__builtin_mul_overflow(product, *sizes, &product);
   }
+  *numel = product;
+  return is_good;
+}
+
+} // namespace
+
+Result<ssize_t> safe_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
+  ssize_t numel;
+  ET_CHECK_OR_RETURN_ERROR(
+      multiply(sizes, dim, &numel),
+      InvalidArgument,
+      "the sizes of a tensor are negative or too large");
   return numel;
 }
 
 ssize_t compute_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
-  const Result<ssize_t> numel = safe_numel(sizes, dim);
-  ET_CHECK_MSG(numel.ok(), "the sizes of a tensor are negative or too large");
-  return *numel;
+  ssize_t numel;
+  ET_CHECK_MSG(
+      multiply(sizes, dim, &numel), "the sizes of a tensor are negative or too large");
+  return numel;
 }
 
 TensorImpl::TensorImpl(

@@ -101,7 +101,7 @@ bool is_equal(const char* a, const char* b) {
 // Finds a method by its name, verifying names on the way; nullptr if there is none.
 const ExecutionPlan* find_plan(const FreeableBuffer& data, const Root* program, const char* name) {
   Verifier verifier(data.data(), data.size());
-  const auto& plans = *program->execution_plan();
+  const auto& plans = *verifier.vector<Offset<ExecutionPlan>>(View(program), Root::VT_EXECUTION_PLAN);
   for (uint32_t i = 0; name != nullptr && i < plans.size(); ++i) {
     View plan;
     const String* plan_name =
@@ -115,7 +115,7 @@ const ExecutionPlan* find_plan(const FreeableBuffer& data, const Root* program, 
 }
 
 // Finds where a segment lies in the file.
-Error locate_segment(
+[[gnu::noinline]] Error locate_segment(
     Verifier& verifier,
     const View& program,
     size_t segment_base_offset,
@@ -156,7 +156,8 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
                                                       : HeaderStatus::NotPresent;
 }
 
-Result<Program> Program::load(DataLoader* loader, Verification) {
+// Flattened, as moves of buffers in and out of results are most of it otherwise, in time and in flash.
+[[gnu::flatten]] Result<Program> Program::load(DataLoader* loader, Verification) {
   ET_CHECK_OR_RETURN_ERROR(loader != nullptr, InvalidArgument, "no data loader");
   Result<size_t> file_size = loader->size();
   if (!file_size.ok()) {
@@ -247,7 +248,7 @@ Result<Program> Program::load(DataLoader* loader, Verification) {
       std::nullopt);
 }
 
-Result<const void*> Program::get_constant_buffer_data(size_t buffer_idx, size_t nbytes) const {
+[[gnu::noinline]] Result<const void*> Program::get_constant_buffer_data(size_t buffer_idx, size_t nbytes) const {
   Verifier verifier(program_data_.data(), program_data_.size());
   const View root(internal_program_);
   const uint32_t index = static_cast<uint32_t>(buffer_idx);
@@ -390,7 +391,7 @@ Result<FreeableBuffer> Program::LoadSegment(const DataLoader::SegmentInfo& segme
   return loader_->load(offset, size, segment_info);
 }
 
-Error Program::load_mutable_subsegment_into(
+[[gnu::noinline]] Error Program::load_mutable_subsegment_into(
     size_t mutable_data_segments_index,
     size_t offset_index,
     size_t size,

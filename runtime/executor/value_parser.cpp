@@ -47,8 +47,9 @@ static_assert(
 // True if a dim order has each of its dimensions once.
 bool is_permutation(const uint8_t* dim_order, uint32_t dim) {
   uint32_t seen = 0;
-  for (uint32_t i = 0; i < dim && dim_order[i] < dim; ++i) {
-    seen |= 1u << dim_order[i];
+  for (const uint8_t* const end = dim_order + dim; dim_order != end; ++dim_order) {
+    // An index that is no dimension leaves another one unseen.
+    seen |= *dim_order < kTensorDimensionLimit ? 1u << *dim_order : 0;
   }
   return dim <= kTensorDimensionLimit && seen == (1u << dim) - 1;
 }
@@ -121,7 +122,7 @@ void TensorParser::place_array(const T* data, size_t size, EValue* out) {
 }
 
 // Finds the values that a list refers to. `out` is nullptr if there is no room for them.
-Error TensorParser::parse_indices(
+[[gnu::noinline]] Error TensorParser::parse_indices(
     const void* items,
     uint32_t size,
     uint32_t index_size,
@@ -148,7 +149,7 @@ Error TensorParser::parse_indices(
 }
 
 template <typename T>
-Error TensorParser::parse_references(const View& view, uint32_t index_size, EValue* out) {
+[[gnu::noinline]] Error TensorParser::parse_references(const View& view, uint32_t index_size, EValue* out) {
   const void* items = index_size == sizeof(int64_t)
       ? static_cast<const void*>(verifier_.vector<int64_t>(view, kItems))
       : verifier_.vector<int32_t>(view, kItems);

@@ -83,29 +83,34 @@ bool Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& v
 }
 
 bool Verifier::vectors(
-    const View& view,
+    const View& table,
     const uint16_t* kinds,
     uint32_t count,
     const void** vectors) {
-  const uint32_t last = size_ - sizeof(uint32_t);
+  // Copies, as the compiler cannot know that what is written through `vectors` is none of it.
+  const View view = table;
+  const uint8_t* const last = base_ + size_ - sizeof(uint32_t);
   uint32_t budget = budget_;
-  for (const uint16_t* const end = kinds + count; kinds != end; ++kinds, ++vectors) {
+  for (const uint16_t* const end = kinds + count; kinds != end; ++kinds) {
     const uint32_t kind = *kinds;
-    const uint8_t* field = view.field(kind & 0xff, sizeof(uint32_t));
-    *vectors = nullptr;
-    if (field != nullptr) {
-      const uint32_t distance = load<uint32_t>(field);
-      const uint32_t room = last - static_cast<uint32_t>(field - base_);
-      // A distance of 0 refers to the reference itself, which has 4 bytes as any length has.
-      const uint8_t* vector = field + (distance <= room ? distance : 0);
-      const uint32_t elements = load<uint32_t>(vector);
-      if (distance > room || elements > budget || elements > (room - distance) >> (kind >> 8)) {
+    const uint8_t* found = view.field(kind & 0xff, sizeof(uint32_t));
+    if (found != nullptr) {
+      const uint32_t distance = load<uint32_t>(found);
+      uint32_t room = static_cast<uint32_t>(last - found);
+      if (distance > room) {
+        ok_ = false;
+        return false;
+      }
+      found += distance;
+      room -= distance;
+      const uint32_t elements = load<uint32_t>(found);
+      if (elements > budget || elements > room >> (kind >> 8)) {
         ok_ = false;
         return false;
       }
       budget -= elements;
-      *vectors = vector;
     }
+    *vectors++ = found;
   }
   budget_ = budget;
   return true;
