@@ -12,18 +12,19 @@ namespace {
 // Multiplies sizes; false if one is negative or the product too large.
 inline bool multiply(const TensorImpl::SizesType* sizes, ssize_t dim, ssize_t* numel) {
   ssize_t product = 1;
-  bool is_good = true;
   for (const auto* const end = sizes + dim; sizes != end; ++sizes) {
-    is_good &= *sizes >= 0 && !__builtin_mul_overflow(product, *sizes, &product);
+    if (*sizes < 0 || __builtin_mul_overflow(product, *sizes, &product)) {
+      return false;
+    }
   }
   *numel = product;
-  return is_good;
+  return true;
 }
 
 } // namespace
 
 Result<ssize_t> safe_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
-  ssize_t numel;
+  ssize_t numel = 0;
   ET_CHECK_OR_RETURN_ERROR(
       multiply(sizes, dim, &numel),
       InvalidArgument,
@@ -32,7 +33,7 @@ Result<ssize_t> safe_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
 }
 
 ssize_t compute_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
-  ssize_t numel;
+  ssize_t numel = 0;
   ET_CHECK_MSG(
       multiply(sizes, dim, &numel), "the sizes of a tensor are negative or too large");
   return numel;

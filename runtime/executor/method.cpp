@@ -157,14 +157,25 @@ class Builder final {
     const uint32_t input_count = length(first.inputs);
     parts.input_flags = arena.take<bool>(2 * static_cast<size_t>(input_count));
     for (uint32_t i = 0; i < input_count; ++i) {
-      bool is_planned = false;
-      error = check_input(i, static_cast<uint32_t>((*first.inputs)[i]), &is_planned);
-      if (error != Error::Ok) {
-        return error;
-      }
+      const uint32_t index = static_cast<uint32_t>((*first.inputs)[i]);
+      ET_CHECK_OR_RETURN_ERROR(
+          index < value_count_,
+          InvalidProgram,
+          "input %" PRIu32 " is value %" PRIu32 " of %" PRIu32,
+          i,
+          index,
+          value_count_);
       if (arena.fits()) {
+        const EValue& input = parts.values[index];
+        const void* data = input.isTensor() ? input.payload.as_tensor.const_data_ptr() : nullptr;
+        // It is written to, or made to point at the caller's data.
+        ET_CHECK_OR_RETURN_ERROR(
+            reinterpret_cast<uintptr_t>(data) - constants_.begin >= constants_.size,
+            InvalidProgram,
+            "input %" PRIu32 " is a constant",
+            i);
         parts.input_flags[i] = false;
-        parts.input_flags[input_count + i] = is_planned;
+        parts.input_flags[input_count + i] = data != nullptr;
       }
     }
     for (uint32_t i = 0; i < length(first.outputs); ++i) {
@@ -225,25 +236,7 @@ class Builder final {
     return Error::Ok;
   }
 
-  // An input is written to or made to point at the caller's data, so it must not be a constant.
-  Error check_input(ET_UNUSED uint32_t input, uint32_t index, bool* is_planned) const {
-    using executorch_flatbuffer::Tensor;
-    ET_CHECK_OR_RETURN_ERROR(
-        index < value_count_, InvalidProgram, "input %" PRIu32 " is value %" PRIu32, input, index);
-    const auto* value = (*values_)[index];
-    if (value->val_type() == KernelTypes::Tensor) {
-      const View tensor(value->val());
-      *is_planned = tensor.field(Tensor::VT_ALLOCATION_INFO, sizeof(uint32_t)) != nullptr;
-      ET_CHECK_OR_RETURN_ERROR(
-          *is_planned || tensor.scalar<uint32_t>(Tensor::VT_DATA_BUFFER_IDX) == 0,
-          InvalidProgram,
-          "input %" PRIu32 " is a constant",
-          input);
-    }
-    return Error::Ok;
-  }
-
-  Error find_kernels(
+  [[gnu::noinline]] Error find_kernels(
       const Vector<Offset<executorch_flatbuffer::Operator>>* operators,
       Arena& arena,
       OpFunction** kernels) {
@@ -281,7 +274,7 @@ class Builder final {
 
   // Checks a chain's instructions and every index in them; raises *argument_count to the largest
   // number of arguments.
-  Error check_instructions(
+  [[gnu::noinline]] Error check_instructions(
       const Vector<Offset<Instruction>>* instructions,
       uint32_t* argument_count) {
     using namespace executorch_flatbuffer;
@@ -371,7 +364,7 @@ class Builder final {
 
 } // namespace
 
-Result<Method> Method::load(
+[[gnu::flatten]] Result<Method> Method::load(
     ExecutionPlan* s_plan,
     const Program* program,
     MemoryManager* memory_manager,

@@ -98,10 +98,16 @@ bool is_equal(const char* a, const char* b) {
   return *a == *b;
 }
 
+// The methods of a program that has been loaded.
+const flatbuffers::Vector<Offset<ExecutionPlan>>& plans_of(const Root* program) {
+  return *View(program).known_reference<flatbuffers::Vector<Offset<ExecutionPlan>>>(
+      Root::VT_EXECUTION_PLAN);
+}
+
 // Finds a method by its name, verifying names on the way; nullptr if there is none.
 const ExecutionPlan* find_plan(const FreeableBuffer& data, const Root* program, const char* name) {
   Verifier verifier(data.data(), data.size());
-  const auto& plans = *verifier.vector<Offset<ExecutionPlan>>(View(program), Root::VT_EXECUTION_PLAN);
+  const auto& plans = plans_of(program);
   for (uint32_t i = 0; name != nullptr && i < plans.size(); ++i) {
     View plan;
     const String* plan_name =
@@ -286,7 +292,7 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
 }
 
 size_t Program::num_methods() const {
-  return internal_program_->execution_plan()->size();
+  return plans_of(internal_program_).size();
 }
 
 Result<const char*> Program::get_method_name(size_t method_index) const {
@@ -294,7 +300,7 @@ Result<const char*> Program::get_method_name(size_t method_index) const {
       method_index < num_methods(), InvalidArgument, "the program has no method %zu", method_index);
   Verifier verifier(program_data_.data(), program_data_.size());
   View plan;
-  const auto& plans = *internal_program_->execution_plan();
+  const auto& plans = plans_of(internal_program_);
   const String* name = verifier.open(plans, static_cast<uint32_t>(method_index), plan)
       ? verifier.string(plan, ExecutionPlan::VT_NAME)
       : nullptr;

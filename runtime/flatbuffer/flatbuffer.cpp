@@ -55,12 +55,12 @@ bool Verifier::root(View& view) {
   return position + distance;
 }
 
-bool Verifier::open(const View& parent, uint32_t place, View& view) {
+[[gnu::noinline]] bool Verifier::open(const View& parent, uint32_t place, View& view) {
   const uint32_t position = follow(parent, place);
   return position != 0 && open_at(position, view);
 }
 
-bool Verifier::open_element(const uint8_t* element, View& view) {
+[[gnu::noinline]] bool Verifier::open_element(const uint8_t* element, View& view) {
   // The element lies within the buffer, and a good distance is below 2^31, as its position is, so
   // that the sum of a bad one cannot pass the end of the address space unnoticed.
   const uint32_t position = static_cast<uint32_t>(element - base_);
@@ -68,7 +68,7 @@ bool Verifier::open_element(const uint8_t* element, View& view) {
   return open_at(distance <= size_ ? position + distance : UINT32_MAX, view);
 }
 
-bool Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& value) {
+[[gnu::noinline]] bool Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& value) {
   constexpr uint32_t kTypePlace = 4;
   constexpr uint32_t kValuePlace = 6;
   View holder;
@@ -82,7 +82,7 @@ bool Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& v
   return target != 0 && open_at(target, value);
 }
 
-bool Verifier::vectors(
+[[gnu::noinline]] bool Verifier::vectors(
     const View& table,
     const uint16_t* kinds,
     uint32_t count,
@@ -116,9 +116,23 @@ bool Verifier::vectors(
   return true;
 }
 
-const void* Verifier::vector_of(const View& view, uint16_t kind) {
-  const void* vector;
-  return vectors(view, &kind, 1, &vector) ? vector : nullptr;
+[[gnu::noinline]] const void* Verifier::vector_of(const View& view, uint32_t kind) {
+  const uint8_t* found = view.field(kind & 0xff, sizeof(uint32_t));
+  if (found != nullptr) {
+    const uint32_t distance = load<uint32_t>(found);
+    uint32_t room = size_ - sizeof(uint32_t) - static_cast<uint32_t>(found - base_);
+    if (distance <= room) {
+      found += distance;
+      room -= distance;
+      const uint32_t elements = load<uint32_t>(found);
+      if (elements <= budget_ && elements <= room >> (kind >> 8)) {
+        budget_ -= elements;
+        return found;
+      }
+    }
+    ok_ = false;
+  }
+  return nullptr;
 }
 
 const String* Verifier::string(const View& view, uint32_t place) {

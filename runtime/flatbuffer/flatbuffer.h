@@ -163,6 +163,13 @@ class View {
     }
   }
 
+  /// Target of a reference that has been verified to be there.
+  template <typename T>
+  [[gnu::always_inline]] const T* known_reference(uint32_t place) const {
+    const uint8_t* address = table_ + load<uint16_t>(vtable_ + place);
+    return reinterpret_cast<const T*>(address + load<uint32_t>(address));
+  }
+
   /// The table in place, whose accessors may be called as far as its references have been verified.
   template <typename T>
   const T* as() const {
@@ -281,7 +288,7 @@ class Verifier {
    * @param[out] vectors Receives as many `const Vector<T>*`.
    * @returns false if any of them is bad.
    */
-  bool vectors(const View& view, const uint16_t* kinds, uint32_t count, const void** vectors);
+  bool vectors(const View& table, const uint16_t* kinds, uint32_t count, const void** vectors);
 
   /// The vector that a field refers to, or nullptr. The targets of references in it are not verified.
   template <typename T>
@@ -310,7 +317,7 @@ class Verifier {
   bool open_at(uint32_t position, View& view);
   bool open_element(const uint8_t* element, View& view);
   bool open_union_element(const uint8_t* element, uint8_t* type, View& value);
-  const void* vector_of(const View& view, uint16_t kind);
+  const void* vector_of(const View& view, uint32_t kind);
   uint32_t follow(const View& view, uint32_t place);
 
   const uint8_t* base_;

@@ -20,8 +20,8 @@ constexpr char kKeyVersion[] = "v1/";
 
 OpFunction find(
     Span<const Kernel> kernels,
-    std::string_view name,
-    std::string_view overload,
+    const std::string_view& name,
+    const std::string_view& overload,
     Span<const TensorMeta> metas) {
   char text[kKernelKeyBufSize];
   const bool has_key =
@@ -80,8 +80,8 @@ bool is_valid_key(const KernelKey& key) {
 
 bool has_kernel_with_key(
     Span<const Kernel> kernels,
-    std::string_view name,
-    std::string_view overload) {
+    const std::string_view& name,
+    const std::string_view& overload) {
   for (const Kernel& kernel : kernels) {
     if (!kernel.kernel_key_.is_fallback() && is_kernel_of(kernel, name, overload)) {
       return true;
@@ -92,8 +92,8 @@ bool has_kernel_with_key(
 
 OpFunction find_kernel_for_arguments(
     Span<const Kernel> kernels,
-    std::string_view name,
-    std::string_view overload,
+    const std::string_view& name,
+    const std::string_view& overload,
     Span<EValue*> arguments) {
   TensorMeta metas[kMaxKeyTensors];
   size_t count = 0;

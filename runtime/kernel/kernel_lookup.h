@@ -14,15 +14,16 @@ namespace internal {
  *
  * @param[in] kernels Where to look.
  * @param[in] guess Index to look at first.
- * @param[in] name The operator's name, such as "aten::add" or "aten::add.out".
- * @param[in] overload Its overload, such as "out"; empty if it has none or the name holds it.
+ * @param[in] name The operator's name, such as "aten::add" or "aten::add.out"; a NUL follows it.
+ * @param[in] overload Its overload, such as "out"; empty if it has none or the name holds it. A
+ *     NUL follows it.
  * @returns The kernel, or nullptr.
  */
 OpFunction find_kernel(
     Span<const Kernel> kernels,
     size_t guess,
-    std::string_view name,
-    std::string_view overload);
+    const std::string_view& name,
+    const std::string_view& overload);
 
 /**
  * True if an operator has a kernel with a kernel key, so that each call's arguments choose the
@@ -32,7 +33,7 @@ OpFunction find_kernel(
  * kernels at run time or look kernels up by key: the generated registry has no keys.
  */
 ET_WEAK bool
-has_kernel_with_key(Span<const Kernel> kernels, std::string_view name, std::string_view overload);
+has_kernel_with_key(Span<const Kernel> kernels, const std::string_view& name, const std::string_view& overload);
 
 /// True if a kernel key is one that a call can have.
 bool is_valid_key(const KernelKey& key);
@@ -45,8 +46,8 @@ bool is_valid_key(const KernelKey& key);
  */
 ET_WEAK OpFunction find_kernel_for_arguments(
     Span<const Kernel> kernels,
-    std::string_view name,
-    std::string_view overload,
+    const std::string_view& name,
+    const std::string_view& overload,
     Span<EValue*> arguments);
 
 /// The kernels that register_kernels() registered, after the static ones. Linked only where
@@ -54,7 +55,7 @@ ET_WEAK OpFunction find_kernel_for_arguments(
 ET_WEAK Span<const Kernel> registered_kernels();
 
 /// True if a kernel's name is that of an operator.
-bool is_kernel_of(const Kernel& kernel, std::string_view name, std::string_view overload);
+bool is_kernel_of(const Kernel& kernel, const std::string_view& name, const std::string_view& overload);
 
 } // namespace internal
 } // namespace runtime

@@ -10,23 +10,23 @@ namespace internal {
 
 namespace {
 
-// Skips a text that a C string begins with; nullptr if it begins otherwise.
+// Skips a text, which a NUL follows, that a C string begins with; nullptr if it begins otherwise.
 const char* skip(const char* string, std::string_view text) {
   const char* next = text.data();
-  const char* const end = next + text.size();
-  while (next != end) {
-    const char character = *string++;
-    // A NUL in the text must not lead beyond the one that ends the string.
-    if (character != *next++ || character == '\0') {
-      return nullptr;
-    }
+  // The NUL after the text differs, or ends the string too.
+  while (*string == *next && *next != '\0') {
+    ++string;
+    ++next;
   }
-  return string;
+  return next == text.data() + text.size() ? string : nullptr;
 }
 
 } // namespace
 
-bool is_kernel_of(const Kernel& kernel, std::string_view name, std::string_view overload) {
+bool is_kernel_of(
+    const Kernel& kernel,
+    const std::string_view& name,
+    const std::string_view& overload) {
   const char* rest = skip(kernel.name_, name);
   if (rest != nullptr && !overload.empty()) {
     rest = *rest == '.' ? skip(rest + 1, overload) : nullptr;
@@ -37,9 +37,9 @@ bool is_kernel_of(const Kernel& kernel, std::string_view name, std::string_view 
 OpFunction find_kernel(
     Span<const Kernel> kernels,
     size_t guess,
-    std::string_view name,
-    std::string_view overload) {
-  const auto is_it = [name, overload](const Kernel& kernel) {
+    const std::string_view& name,
+    const std::string_view& overload) {
+  const auto is_it = [&name, &overload](const Kernel& kernel) {
     return kernel.kernel_key_.is_fallback() && is_kernel_of(kernel, name, overload);
   };
   if (guess < kernels.size() && is_it(kernels[guess])) {
