@@ -34,8 +34,7 @@ Result<ssize_t> safe_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
 
 ssize_t compute_numel(const TensorImpl::SizesType* sizes, ssize_t dim) {
   ssize_t numel = 0;
-  ET_CHECK_MSG(
-      multiply(sizes, dim, &numel), "the sizes of a tensor are negative or too large");
+  ET_CHECK_MSG(multiply(sizes, dim, &numel), "the sizes of a tensor are negative or too large");
   return numel;
 }
 

@@ -83,7 +83,7 @@ struct Parts {
   uint32_t chain_count;
 };
 
-/// Makes the parts of a method. A second run, with a larger block, starts from the beginning.
+/// Makes the parts of a method, once.
 class Builder final {
  public:
   Builder(
@@ -94,16 +94,13 @@ class Builder final {
       Span<const Kernel> kernels,
       internal::ConstantData constants)
       : program_(program),
-        data_(data.data()),
-        size_(data.size()),
-        verifier_(data_, size_),
+        verifier_(data.data(), data.size()),
         plan_(plan),
         planned_memory_(planned_memory),
         kernels_(kernels),
         constants_(constants) {}
 
   Error run(Arena& arena, Parts& parts) {
-    verifier_ = Verifier(data_, size_);
     static constexpr uint16_t kVectors[] = {
         Verifier::kind<uint32_t>(ExecutionPlan::VT_VALUES),
         Verifier::kind<int32_t>(ExecutionPlan::VT_INPUTS),
@@ -130,6 +127,7 @@ class Builder final {
     parts.chain_count = length(chains);
     parts.chains = arena.take<Chain>(parts.chain_count == 0 ? 1 : parts.chain_count);
     Chain first;
+    first.instructions = nullptr;
     first.constants = constants_;
     first.backward_jumps = 0;
     error = find_kernels(operators, arena, &first.kernels);
@@ -147,7 +145,7 @@ class Builder final {
           return error;
         }
         if (arena.fits()) {
-          parts.chains[i] = first;
+          parts.chains[i].instructions = first.instructions;
         }
       }
     }
@@ -184,10 +182,11 @@ class Builder final {
       }
     }
     if (arena.fits()) {
-      first.instructions = parts.chain_count == 0 ? nullptr : parts.chains[0].instructions;
+      // The last chain looked at was the first one.
       parts.chains[0] = first;
       for (uint32_t i = 1; i < parts.chain_count; ++i) {
-        parts.chains[i].arguments = first.arguments;
+        first.instructions = parts.chains[i].instructions;
+        parts.chains[i] = first;
       }
     }
     ET_CHECK_OR_RETURN_ERROR(verifier_.ok(), InvalidProgram, "the method is corrupted");
@@ -225,9 +224,7 @@ class Builder final {
           "value %" PRIu32 " is corrupted",
           i);
       const Error error = parser.parse(
-          static_cast<KernelTypes>(type),
-          content,
-          has_values ? new (&parts.values[i]) runtime::EValue() : nullptr);
+          static_cast<KernelTypes>(type), content, has_values ? &parts.values[i] : nullptr);
       if (error != Error::Ok) {
         ET_LOG(Error, "value %" PRIu32 " cannot be made", i);
         return error;
@@ -350,8 +347,6 @@ class Builder final {
   }
 
   const Program* program_;
-  const void* data_;
-  size_t size_;
   Verifier verifier_;
   View plan_;
   HierarchicalAllocator* planned_memory_;
@@ -391,24 +386,28 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
   // Constants are either in their segment or within the flatbuffer.
   const FreeableBuffer& segment = program_->constant_segment_data_;
   const FreeableBuffer& constants = segment.size() != 0 ? segment : program_->program_data_;
-  Builder builder(
-      program_,
-      program_->program_data_,
-      s_plan,
-      memory_manager_->planned_memory(),
-      kernel_registry_.empty() ? get_registered_kernels() : kernel_registry_,
-      {reinterpret_cast<uintptr_t>(constants.data()), constants.size()});
-
   // Builds in the free memory of the allocator, and claims what that took. Allocators that aren't
   // one block of memory are asked for what was counted, and the parts made again.
   MemoryAllocator* allocator = memory_manager_->method_allocator();
-  uint8_t* block = static_cast<uint8_t*>(allocator->allocate(0, Arena::kAlignment));
-  size_t capacity = block != nullptr && block == allocator->base_address() + allocator->used_size()
-      ? allocator->free_size()
-      : 0;
+  uint8_t* block = allocator->base_address();
+  size_t capacity = 0;
+  if (block != nullptr) {
+    block += allocator->used_size();
+    capacity = allocator->free_size();
+    const size_t padding = -reinterpret_cast<uintptr_t>(block) & (Arena::kAlignment - 1);
+    block += padding;
+    capacity -= padding < capacity ? padding : capacity;
+  }
   Parts parts;
   for (bool is_claimed = false;; is_claimed = true) {
     Arena arena(block, capacity);
+    Builder builder(
+        program_,
+        program_->program_data_,
+        s_plan,
+        memory_manager_->planned_memory(),
+        kernel_registry_.empty() ? get_registered_kernels() : kernel_registry_,
+        {reinterpret_cast<uintptr_t>(constants.data()), constants.size()});
     const Error error = builder.run(arena, parts);
     if (error != Error::Ok) {
       return error;

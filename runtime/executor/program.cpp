@@ -162,7 +162,8 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
                                                       : HeaderStatus::NotPresent;
 }
 
-// Flattened, as moves of buffers in and out of results are most of it otherwise, in time and in flash.
+// Flattened, as moves of buffers in and out of results are most of it otherwise, in time and in
+// flash.
 [[gnu::flatten]] Result<Program> Program::load(DataLoader* loader, Verification) {
   ET_CHECK_OR_RETURN_ERROR(loader != nullptr, InvalidArgument, "no data loader");
   Result<size_t> file_size = loader->size();
@@ -254,7 +255,9 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
       std::nullopt);
 }
 
-[[gnu::noinline]] Result<const void*> Program::get_constant_buffer_data(size_t buffer_idx, size_t nbytes) const {
+[[gnu::noinline]] Result<const void*> Program::get_constant_buffer_data(
+    size_t buffer_idx,
+    size_t nbytes) const {
   Verifier verifier(program_data_.data(), program_data_.size());
   const View root(internal_program_);
   const uint32_t index = static_cast<uint32_t>(buffer_idx);

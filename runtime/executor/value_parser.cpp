@@ -67,6 +67,9 @@ void place(EValue* out, T value) {
 Error TensorParser::parse(KernelTypes type, const View& content, EValue* out) {
   switch (type) {
     case KernelTypes::Null:
+      if (out != nullptr) {
+        new (out) EValue();
+      }
       return Error::Ok;
     case KernelTypes::Int:
       place(out, content.scalar<int64_t>(executorch_flatbuffer::Int::VT_INT_VAL));
@@ -131,7 +134,8 @@ void TensorParser::place_array(const T* data, size_t size, EValue* out) {
   const uint8_t* item = static_cast<const uint8_t*>(items) + sizeof(uint32_t);
   for (uint32_t i = 0; i < size; ++i, item += index_size) {
     uint32_t index = flatbuffers::load<uint32_t>(item);
-    if (index_size == sizeof(uint64_t) && flatbuffers::load<uint32_t>(item + sizeof(uint32_t)) != 0) {
+    if (index_size == sizeof(uint64_t) &&
+        flatbuffers::load<uint32_t>(item + sizeof(uint32_t)) != 0) {
       index = UINT32_MAX;
     }
     const bool is_none = allows_none && index == UINT32_MAX;
@@ -149,7 +153,8 @@ void TensorParser::place_array(const T* data, size_t size, EValue* out) {
 }
 
 template <typename T>
-[[gnu::noinline]] Error TensorParser::parse_references(const View& view, uint32_t index_size, EValue* out) {
+[[gnu::noinline]] Error
+TensorParser::parse_references(const View& view, uint32_t index_size, EValue* out) {
   const void* items = index_size == sizeof(int64_t)
       ? static_cast<const void*>(verifier_.vector<int64_t>(view, kItems))
       : verifier_.vector<int32_t>(view, kItems);
@@ -188,7 +193,9 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
       "a tensor of unbounded dynamic shape is not supported; export the model with an upper bound "
       "for each dimension");
   View info;
-  const bool has_info = verifier_.open(tensor, Fields::VT_EXTRA_TENSOR_INFO, info);
+  // Few tensors have it.
+  const bool has_info = tensor.field(Fields::VT_EXTRA_TENSOR_INFO, sizeof(uint32_t)) != nullptr &&
+      verifier_.open(tensor, Fields::VT_EXTRA_TENSOR_INFO, info);
   if (has_info) {
     ET_UNUSED const auto* name = verifier_.string(info, ExtraTensorInfo::VT_FULLY_QUALIFIED_NAME);
     ET_CHECK_OR_RETURN_ERROR(

@@ -42,8 +42,9 @@ class TensorParser final {
         values_(values),
         value_count_(value_count) {}
 
-  /// Makes one value of a type in `out`, which is None before, or nullptr if the values didn't fit.
-  Error parse(executorch_flatbuffer::KernelTypes type, const flatbuffers::View& content, EValue* out);
+  /// Makes one value of a type in `out`, which is raw memory, or nullptr if the values didn't fit.
+  Error
+  parse(executorch_flatbuffer::KernelTypes type, const flatbuffers::View& content, EValue* out);
 
  private:
   // Strides of an earlier tensor, shared by later ones of the same sizes and dim order.
@@ -64,7 +65,12 @@ class TensorParser final {
   int32_t* strides_of(const int32_t* sizes, const uint8_t* dim_order, uint32_t dim);
   template <typename T>
   Error parse_references(const flatbuffers::View& list, uint32_t index_size, EValue* out);
-  Error parse_indices(const void* items, uint32_t size, uint32_t index_size, bool allows_none, EValue** out);
+  Error parse_indices(
+      const void* items,
+      uint32_t size,
+      uint32_t index_size,
+      bool allows_none,
+      EValue** out);
   template <typename T>
   void place_array(const T* data, size_t size, EValue* out);
 

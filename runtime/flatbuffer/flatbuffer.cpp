@@ -35,58 +35,41 @@ Verifier::Verifier(const void* data, size_t size)
   return false;
 }
 
+// Position that a reference refers to; one beyond the buffer if it refers beyond it. Both
+// summands of a good one are below 2^31, so that the sum of no bad one comes out as good.
+[[gnu::always_inline]] inline uint32_t Verifier::target_of(const uint8_t* reference) const {
+  const uint32_t distance = load<uint32_t>(reference);
+  return distance > size_ ? distance : static_cast<uint32_t>(reference - base_) + distance;
+}
+
 bool Verifier::root(View& view) {
   return ok_ && open_at(load<uint32_t>(base_), view);
 }
 
-// Position of a reference's target, of which 4 bytes lie within the buffer; 0, where nothing can
-// be, if absent or bad.
-[[gnu::always_inline]] inline uint32_t Verifier::follow(const View& view, uint32_t place) {
-  const uint8_t* field = view.field(place, sizeof(uint32_t));
-  if (field == nullptr) {
-    return 0;
-  }
-  const uint32_t position = static_cast<uint32_t>(field - base_);
-  const uint32_t distance = load<uint32_t>(field);
-  if (distance > size_ - sizeof(uint32_t) - position) {
-    ok_ = false;
-    return 0;
-  }
-  return position + distance;
-}
-
 [[gnu::noinline]] bool Verifier::open(const View& parent, uint32_t place, View& view) {
-  const uint32_t position = follow(parent, place);
-  return position != 0 && open_at(position, view);
+  const uint8_t* field = parent.field(place, sizeof(uint32_t));
+  return field != nullptr && open_at(target_of(field), view);
 }
 
 [[gnu::noinline]] bool Verifier::open_element(const uint8_t* element, View& view) {
-  // The element lies within the buffer, and a good distance is below 2^31, as its position is, so
-  // that the sum of a bad one cannot pass the end of the address space unnoticed.
-  const uint32_t position = static_cast<uint32_t>(element - base_);
-  const uint32_t distance = load<uint32_t>(element);
-  return open_at(distance <= size_ ? position + distance : UINT32_MAX, view);
+  return open_at(target_of(element), view);
 }
 
-[[gnu::noinline]] bool Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& value) {
+[[gnu::noinline]] bool
+Verifier::open_union_element(const uint8_t* element, uint8_t* type, View& value) {
   constexpr uint32_t kTypePlace = 4;
   constexpr uint32_t kValuePlace = 6;
   View holder;
-  const uint32_t distance = load<uint32_t>(element);
-  const uint32_t position = static_cast<uint32_t>(element - base_);
-  if (!open_at(distance <= size_ ? position + distance : UINT32_MAX, holder)) {
+  if (!open_at(target_of(element), holder)) {
     return false;
   }
   *type = holder.scalar<uint8_t>(kTypePlace);
-  const uint32_t target = follow(holder, kValuePlace);
-  return target != 0 && open_at(target, value);
+  const uint8_t* field = holder.field(kValuePlace, sizeof(uint32_t));
+  return field != nullptr && open_at(target_of(field), value);
 }
 
-[[gnu::noinline]] bool Verifier::vectors(
-    const View& table,
-    const uint16_t* kinds,
-    uint32_t count,
-    const void** vectors) {
+[[gnu::noinline]] bool
+Verifier::vectors(const View& table, const uint16_t* kinds, uint32_t count, const void** vectors) {
   // Copies, as the compiler cannot know that what is written through `vectors` is none of it.
   const View view = table;
   const uint8_t* const last = base_ + size_ - sizeof(uint32_t);

@@ -253,19 +253,16 @@ class Verifier {
   }
 
   /**
-   * Opens what an element of a vector of unions refers to: a table that has nothing but a union, its
-   * type in the first slot and its value in the second.
+   * Opens what an element of a vector of unions refers to: a table that has nothing but a union,
+   * its type in the first slot and its value in the second.
    *
    * @param[out] type The union's type.
    * @param[out] value The union's value.
    * @returns false if the table is bad, or the union is absent or bad.
    */
   template <typename T>
-  [[gnu::always_inline]] bool open_union(
-      const Vector<Offset<T>>& vector,
-      uint32_t index,
-      uint8_t* type,
-      View& value) {
+  [[gnu::always_inline]] bool
+  open_union(const Vector<Offset<T>>& vector, uint32_t index, uint8_t* type, View& value) {
     return open_union_element(reinterpret_cast<const uint8_t*>(vector.data() + index), type, value);
   }
 
@@ -290,7 +287,8 @@ class Verifier {
    */
   bool vectors(const View& table, const uint16_t* kinds, uint32_t count, const void** vectors);
 
-  /// The vector that a field refers to, or nullptr. The targets of references in it are not verified.
+  /// The vector that a field refers to, or nullptr. The targets of references in it are not
+  /// verified.
   template <typename T>
   [[gnu::always_inline]] const Vector<T>* vector(const View& view, uint32_t place) {
     return static_cast<const Vector<T>*>(vector_of(view, kind<T>(place)));
@@ -318,7 +316,7 @@ class Verifier {
   bool open_element(const uint8_t* element, View& view);
   bool open_union_element(const uint8_t* element, uint8_t* type, View& value);
   const void* vector_of(const View& view, uint32_t kind);
-  uint32_t follow(const View& view, uint32_t place);
+  uint32_t target_of(const uint8_t* element) const;
 
   const uint8_t* base_;
   uint32_t size_;

@@ -32,8 +32,10 @@ OpFunction find_kernel(
  * This and find_kernel_for_arguments() are linked, and used by Method, only in images that register
  * kernels at run time or look kernels up by key: the generated registry has no keys.
  */
-ET_WEAK bool
-has_kernel_with_key(Span<const Kernel> kernels, const std::string_view& name, const std::string_view& overload);
+ET_WEAK bool has_kernel_with_key(
+    Span<const Kernel> kernels,
+    const std::string_view& name,
+    const std::string_view& overload);
 
 /// True if a kernel key is one that a call can have.
 bool is_valid_key(const KernelKey& key);
@@ -55,7 +57,10 @@ ET_WEAK OpFunction find_kernel_for_arguments(
 ET_WEAK Span<const Kernel> registered_kernels();
 
 /// True if a kernel's name is that of an operator.
-bool is_kernel_of(const Kernel& kernel, const std::string_view& name, const std::string_view& overload);
+bool is_kernel_of(
+    const Kernel& kernel,
+    const std::string_view& name,
+    const std::string_view& overload);
 
 } // namespace internal
 } // namespace runtime

@@ -13,12 +13,14 @@ namespace {
 // Skips a text, which a NUL follows, that a C string begins with; nullptr if it begins otherwise.
 const char* skip(const char* string, std::string_view text) {
   const char* next = text.data();
+  uint32_t character;
+  uint32_t expected;
   // The NUL after the text differs, or ends the string too.
-  while (*string == *next && *next != '\0') {
-    ++string;
-    ++next;
-  }
-  return next == text.data() + text.size() ? string : nullptr;
+  do {
+    character = static_cast<uint8_t>(*string++);
+    expected = static_cast<uint8_t>(*next++);
+  } while (character == expected && character != 0);
+  return next - 1 == text.data() + text.size() ? string - 1 : nullptr;
 }
 
 } // namespace
