@@ -131,7 +131,8 @@ void TensorParser::place_array(const T* data, size_t size, EValue* out) {
     uint32_t index_size,
     bool allows_none,
     EValue** out) {
-  const uint8_t* item = static_cast<const uint8_t*>(items) + sizeof(uint32_t);
+  // An absent list has no items, and no address.
+  const uint8_t* item = static_cast<const uint8_t*>(items) + (size == 0 ? 0 : sizeof(uint32_t));
   for (uint32_t i = 0; i < size; ++i, item += index_size) {
     uint32_t index = flatbuffers::load<uint32_t>(item);
     if (index_size == sizeof(uint64_t) &&
