@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 
+#include "runtime/executor/optional_parts.h"
 #include "runtime/executor/plan.h"
 #include "runtime/schema/program_reader.h"
 
@@ -120,8 +121,11 @@ const ExecutionPlan* find_plan(const FreeableBuffer& data, const Root* program, 
   return nullptr;
 }
 
-// Finds where a segment lies in the file.
-[[gnu::noinline]] Error locate_segment(
+} // namespace
+
+namespace internal {
+
+Error locate_segment(
     Verifier& verifier,
     const View& program,
     size_t segment_base_offset,
@@ -148,7 +152,7 @@ const ExecutionPlan* find_plan(const FreeableBuffer& data, const Root* program, 
   return Error::Ok;
 }
 
-} // namespace
+} // namespace internal
 
 Program::HeaderStatus Program::check_header(const void* data, size_t size) {
   if (size < kMinHeadBytes) {
@@ -230,7 +234,8 @@ Program::HeaderStatus Program::check_header(const void* data, size_t size) {
       SegmentType::Constant,
       has_constants ? constants.scalar<uint32_t>(SubsegmentOffsets::VT_SEGMENT_INDEX) : 0);
   if (has_constants) {
-    const Error error = locate_segment(
+    TORCH_FUSION_CHECK_PART(locate_segment);
+    const Error error = internal::kOptionalParts.locate_segment(
         verifier, root, segment_base_offset, constant_info.segment_index, &offset, &size);
     if (error != Error::Ok) {
       return error;
@@ -387,7 +392,7 @@ Result<FreeableBuffer> Program::LoadSegment(const DataLoader::SegmentInfo& segme
   Verifier verifier(program_data_.data(), program_data_.size());
   size_t offset = 0;
   size_t size = 0;
-  const Error error = locate_segment(
+  const Error error = internal::locate_segment(
       verifier,
       View(internal_program_),
       segment_base_offset_,
@@ -424,7 +429,7 @@ Result<FreeableBuffer> Program::LoadSegment(const DataLoader::SegmentInfo& segme
       SegmentType::Mutable, subsegments.scalar<uint32_t>(SubsegmentOffsets::VT_SEGMENT_INDEX));
   size_t segment_offset = 0;
   size_t segment_size = 0;
-  const Error error = locate_segment(
+  const Error error = internal::locate_segment(
       verifier, root, segment_base_offset_, info.segment_index, &segment_offset, &segment_size);
   if (error != Error::Ok) {
     return error;

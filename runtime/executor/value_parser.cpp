@@ -4,6 +4,8 @@
 
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 
+#include "runtime/executor/optional_parts.h"
+
 namespace executorch {
 namespace runtime {
 namespace deserialization {
@@ -82,34 +84,46 @@ Error TensorParser::parse(KernelTypes type, const View& content, EValue* out) {
       return Error::Ok;
     case KernelTypes::Tensor:
       return parse_tensor(content, out);
+    default:
+      TORCH_FUSION_CHECK_PART(parse_list);
+      return internal::kOptionalParts.parse_list(*this, type, content, out);
+  }
+}
+
+Error TensorParser::parse_list(
+    TensorParser& parser,
+    KernelTypes type,
+    const View& content,
+    EValue* out) {
+  switch (type) {
     case KernelTypes::String: {
-      const auto* text = verifier_.string(content, kItems);
-      place_array(
+      const auto* text = parser.verifier_.string(content, kItems);
+      parser.place_array(
           text == nullptr ? nullptr : text->c_str(), text == nullptr ? 0 : text->size(), out);
       return Error::Ok;
     }
     case KernelTypes::IntList:
-      return parse_references<int64_t>(content, sizeof(int64_t), out);
+      return parser.parse_references<int64_t>(content, sizeof(int64_t), out);
     case KernelTypes::DoubleList: {
-      const auto* items = verifier_.aligned_vector<double>(content, kItems);
-      place_array(items == nullptr ? nullptr : items->data(), length(items), out);
+      const auto* items = parser.verifier_.aligned_vector<double>(content, kItems);
+      parser.place_array(items == nullptr ? nullptr : items->data(), length(items), out);
       return Error::Ok;
     }
     case KernelTypes::BoolList: {
-      const auto* items = verifier_.vector<uint8_t>(content, kItems);
+      const auto* items = parser.verifier_.vector<uint8_t>(content, kItems);
       for (uint32_t i = 0; i < length(items); ++i) {
         ET_CHECK_OR_RETURN_ERROR((*items)[i] <= 1, InvalidProgram, "a flag is neither 0 nor 1");
       }
-      place_array(
+      parser.place_array(
           items == nullptr ? nullptr : reinterpret_cast<const bool*>(items->data()),
           length(items),
           out);
       return Error::Ok;
     }
     case KernelTypes::TensorList:
-      return parse_references<Tensor>(content, sizeof(int32_t), out);
+      return parser.parse_references<Tensor>(content, sizeof(int32_t), out);
     case KernelTypes::OptionalTensorList:
-      return parse_references<std::optional<Tensor>>(content, sizeof(int32_t), out);
+      return parser.parse_references<std::optional<Tensor>>(content, sizeof(int32_t), out);
     default:
       ET_LOG(Error, "unknown kind of value %u", static_cast<unsigned>(type));
       return Error::InvalidProgram;
@@ -317,11 +331,8 @@ Error TensorParser::find_data(const View& tensor, const View* info, size_t nbyte
   View allocation;
   if (!verifier_.open(tensor, Fields::VT_ALLOCATION_INFO, allocation)) {
     if (buffer_index != 0) {
-      const Result<const void*> constant = program_->get_constant_buffer_data(buffer_index, nbytes);
-      if (!constant.ok()) {
-        return constant.error();
-      }
-      *data = const_cast<void*>(*constant);
+      TORCH_FUSION_CHECK_PART(find_constant);
+      return internal::kOptionalParts.find_constant(program_, buffer_index, nbytes, data);
     }
     return Error::Ok;
   }
@@ -348,14 +359,37 @@ Error TensorParser::find_data(const View& tensor, const View* info, size_t nbyte
   if (buffer_index == 0) {
     return Error::Ok;
   }
+  TORCH_FUSION_CHECK_PART(load_initial_state);
+  return internal::kOptionalParts.load_initial_state(program_, info, buffer_index, nbytes, *data);
+}
+
+Error TensorParser::find_constant(
+    const Program* program,
+    uint32_t buffer_index,
+    size_t nbytes,
+    void** data) {
+  const Result<const void*> constant = program->get_constant_buffer_data(buffer_index, nbytes);
+  if (!constant.ok()) {
+    return constant.error();
+  }
+  *data = const_cast<void*>(*constant);
+  return Error::Ok;
+}
+
+Error TensorParser::load_initial_state(
+    const Program* program,
+    const View* info,
+    uint32_t buffer_index,
+    size_t nbytes,
+    void* data) {
   const uint64_t segment = info == nullptr
       ? 0
       : info->scalar<uint64_t>(
             executorch_flatbuffer::ExtraTensorInfo::VT_MUTABLE_DATA_SEGMENTS_IDX);
   ET_CHECK_OR_RETURN_ERROR(
       segment <= SIZE_MAX, InvalidProgram, "an initial state lies beyond the address space");
-  return program_->load_mutable_subsegment_into(
-      static_cast<size_t>(segment), buffer_index, nbytes, *data);
+  return program->load_mutable_subsegment_into(
+      static_cast<size_t>(segment), buffer_index, nbytes, data);
 }
 
 } // namespace deserialization

@@ -46,6 +46,29 @@ class TensorParser final {
   Error
   parse(executorch_flatbuffer::KernelTypes type, const flatbuffers::View& content, EValue* out);
 
+  /// Makes a list or a string, as parse() does.
+  static Error parse_list(
+      TensorParser& parser,
+      executorch_flatbuffer::KernelTypes type,
+      const flatbuffers::View& content,
+      EValue* out);
+
+  /// Finds the data of a constant tensor: constant `buffer_index`, of `nbytes`.
+  static Error
+  find_constant(const Program* program, uint32_t buffer_index, size_t nbytes, void** data);
+
+  /**
+   * Fills a planned tensor that starts with a value of the program's.
+   *
+   * @param[in] info The tensor's ExtraTensorInfo, or nullptr if it has none.
+   */
+  static Error load_initial_state(
+      const Program* program,
+      const flatbuffers::View* info,
+      uint32_t buffer_index,
+      size_t nbytes,
+      void* data);
+
  private:
   // Strides of an earlier tensor, shared by later ones of the same sizes and dim order.
   struct Strides {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import operator
 import sys
 from pathlib import Path
 
 from tools.program import ProgramError, read
 from tools.registry.calls import operator_uses
 from tools.registry.catalog import read_catalog
+from tools.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.registry.registry import (
     UnsupportedError,
     operators_yaml,
@@ -36,14 +39,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.all:
             selected = select_all(catalog)
+            parts = ALL_PARTS
         else:
-            programs = [operator_uses(read(path)) for path in options.program]
+            programs = [read(path) for path in options.program]
+            parts = functools.reduce(operator.or_, map(needed_parts, programs), Part(0))
             manifests = [json.loads(path.read_text()) for path in options.manifest]
-            selected = select(programs, catalog, origins_of(manifests))
+            selected = select(map(operator_uses, programs), catalog, origins_of(manifests))
     except (UnsupportedError, ProgramError, OSError) as error:
         print(f"registry: {error}", file=sys.stderr)
         return 1
-    options.output.write_text(registry_source(selected))
+    options.output.write_text(registry_source(selected, parts))
     options.operators.write_text(operators_yaml(selected))
     return 0
 

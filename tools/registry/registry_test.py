@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tools.program import read
+from tools.program import read
 from tools.registry import __main__ as command
 from tools.registry.calls import OperatorUse, operator_uses
 from tools.registry.catalog import read_catalog
+from tools.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.registry.registry import UnsupportedError, origins_of, registry_source, select, select_all
 
 FLOAT, INT, LONG, COMPLEX = 6, 3, 4, 9
@@ -135,7 +138,7 @@ def test_several_programs_give_the_union_in_the_first_ones_order() -> None:
     selected = select([[*relu, *add(floats, floats, floats)], add(integers, integers, integers)], read_catalog(), {})
     assert [entry.kernel.operator for entry in selected] == ["aten::relu.out", "aten::add.out"]
     assert selected[1].dtypes == {"Float", "Int"}
-    source = registry_source(selected)
+    source = registry_source(selected, Part(0))
     assert source.index('"aten::relu.out"') < source.index('"aten::add.out"')
     assert "add_out<torch::executor::native::Selection<0x48, 0x0>>" in source
 
@@ -172,13 +175,13 @@ def test_what_a_kernel_refuses_at_run_time_fails_the_build() -> None:
 
 def test_all_has_every_kernel() -> None:
     catalog = read_catalog()
-    source = registry_source(select_all(catalog))
+    source = registry_source(select_all(catalog), ALL_PARTS)
     assert all(f'"{operator}"' in source for operator in catalog)
     assert "Selection<" not in source
 
 
 def test_no_operators_give_an_empty_table() -> None:
-    assert "kStaticKernels;" in registry_source([])
+    assert "kStaticKernels;" in registry_source([], Part(0))
 
 
 def test_a_real_program(tmp_path: Path) -> None:
@@ -198,3 +201,14 @@ def test_what_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     arguments = ["--program", broken, "--output", tmp_path / "out.cpp", "--operators", tmp_path / "out.yaml"]
     assert command.main([str(argument) for argument in arguments]) == 1
     assert "broken.pte" in capsys.readouterr().err
+
+
+def test_the_runtime_keeps_only_the_parts_that_a_program_needs() -> None:
+    (path,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
+    program = read(Path(path))
+    # Weights in a segment, and no list.
+    assert needed_parts(program) == Part.FIND_CONSTANT | Part.LOCATE_SEGMENT
+    source = registry_source([], needed_parts(program))
+    assert "&deserialization::TensorParser::find_constant," in source
+    assert "nullptr, // deserialization::TensorParser::parse_list" in source
+    assert "nullptr" not in registry_source([], ALL_PARTS)

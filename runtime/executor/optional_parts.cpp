@@ -1,0 +1,16 @@
+#include "runtime/executor/optional_parts.h"
+
+namespace executorch {
+namespace runtime {
+namespace internal {
+
+// The parts of images without a generated registry, which may load any program.
+ET_WEAK extern const OptionalParts kOptionalParts = {
+    &deserialization::TensorParser::parse_list,
+    &deserialization::TensorParser::find_constant,
+    &deserialization::TensorParser::load_initial_state,
+    &locate_segment};
+
+} // namespace internal
+} // namespace runtime
+} // namespace executorch

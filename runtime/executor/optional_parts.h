@@ -1,0 +1,64 @@
+#pragma once
+
+#include "runtime/executor/value_parser.h"
+
+namespace executorch {
+namespace runtime {
+namespace internal {
+
+/**
+ * What of the runtime only some programs need. Method and Program call these functions through
+ * kOptionalParts, so that an image holds those that its programs use: tools/registry writes the
+ * table beside that of the kernels. A program that needs a part which is left out gives
+ * Error::NotSupported.
+ */
+struct OptionalParts {
+  /// TensorParser::parse_list.
+  Error (*parse_list)(
+      deserialization::TensorParser& parser,
+      executorch_flatbuffer::KernelTypes type,
+      const flatbuffers::View& content,
+      EValue* out);
+  /// TensorParser::find_constant.
+  Error (*find_constant)(const Program* program, uint32_t buffer_index, size_t nbytes, void** data);
+  /// TensorParser::load_initial_state.
+  Error (*load_initial_state)(
+      const Program* program,
+      const flatbuffers::View* info,
+      uint32_t buffer_index,
+      size_t nbytes,
+      void* data);
+  /// locate_segment().
+  Error (*locate_segment)(
+      flatbuffers::Verifier& verifier,
+      const flatbuffers::View& program,
+      size_t segment_base_offset,
+      size_t index,
+      size_t* offset,
+      size_t* size);
+};
+
+/// Finds where a segment lies in the file.
+Error locate_segment(
+    flatbuffers::Verifier& verifier,
+    const flatbuffers::View& program,
+    size_t segment_base_offset,
+    size_t index,
+    size_t* offset,
+    size_t* size);
+
+/// The parts of this image; where no registry defines them, all.
+extern const OptionalParts kOptionalParts;
+
+} // namespace internal
+} // namespace runtime
+} // namespace executorch
+
+/// Returns Error::NotSupported from a function of an image that leaves out a part.
+#define TORCH_FUSION_CHECK_PART(part)                                  \
+  ET_CHECK_OR_RETURN_ERROR(                                            \
+      ::executorch::runtime::internal::kOptionalParts.part != nullptr, \
+      NotSupported,                                                    \
+      "the program needs " #part                                       \
+      ", which this image leaves out: its kernel registry is "         \
+      "made from another program; rebuild the image with this one")
