@@ -233,7 +233,7 @@ class Builder final {
     return Error::Ok;
   }
 
-  [[gnu::noinline]] Error find_kernels(
+  Error find_kernels(
       const Vector<Offset<executorch_flatbuffer::Operator>>* operators,
       Arena& arena,
       OpFunction** kernels) {

@@ -46,16 +46,6 @@ static_assert(sizeof(BoxedEvalueList<int64_t>) == 3 * sizeof(void*));
 static_assert(
     sizeof(Tensor) == sizeof(void*) && sizeof(std::optional<Tensor>) == 2 * sizeof(void*));
 
-// True if a dim order has each of its dimensions once.
-bool is_permutation(const uint8_t* dim_order, uint32_t dim) {
-  uint32_t seen = 0;
-  for (const uint8_t* const end = dim_order + dim; dim_order != end; ++dim_order) {
-    // An index that is no dimension leaves another one unseen.
-    seen |= *dim_order < kTensorDimensionLimit ? 1u << *dim_order : 0;
-  }
-  return dim <= kTensorDimensionLimit && seen == (1u << dim) - 1;
-}
-
 // Makes a number where there is room for it.
 template <typename T>
 void place(EValue* out, T value) {
@@ -238,25 +228,32 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
   const int32_t* sizes = dim == 0 ? nullptr : sizes_vector->data();
   const uint8_t* dim_order = length(order_vector) == 0 ? nullptr : order_vector->data();
   ET_CHECK_OR_RETURN_ERROR(
-      length(order_vector) == dim && is_permutation(dim_order, dim) &&
+      dim <= kTensorDimensionLimit && length(order_vector) == dim &&
           reinterpret_cast<uintptr_t>(sizes) % alignof(int32_t) == 0,
       InvalidProgram,
-      "a tensor has %" PRIu32 " dimensions, or its dim order is no permutation of them",
-      dim);
+      "a tensor of %" PRIu32 " dimensions has a dim order of %" PRIu32 ", or misaligned sizes",
+      dim,
+      length(order_vector));
   // What the largest stride spans, in bytes, must fit; a size of 0 counts as 1 there.
   uint32_t span = element_size;
   bool is_empty = false;
+  // A bit for each dimension in the dim order; what is none leaves another one's unset.
+  uint32_t seen = 0;
   for (uint32_t i = 0; i < dim; ++i) {
+    seen |= dim_order[i] < kTensorDimensionLimit ? 1u << dim_order[i] : 0;
     const int32_t size = sizes[i];
     is_empty |= size == 0;
     const uint64_t product =
         static_cast<uint64_t>(span) * static_cast<uint32_t>(size == 0 ? 1 : size);
+    // So is that of a negative size.
     ET_CHECK_OR_RETURN_ERROR(
-        size >= 0 && product <= INT32_MAX,
-        InvalidProgram,
-        "the size of a tensor is negative or too large");
+        product <= INT32_MAX, InvalidProgram, "the size of a tensor is negative or too large");
     span = static_cast<uint32_t>(product);
   }
+  ET_CHECK_OR_RETURN_ERROR(
+      seen == (1u << dim) - 1,
+      InvalidProgram,
+      "the dim order of a tensor is no permutation of its dimensions");
 
   void* data = nullptr;
   const Error error = find_data(tensor, has_info ? &info : nullptr, is_empty ? 0 : span, &data);

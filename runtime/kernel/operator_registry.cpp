@@ -41,14 +41,14 @@ OpFunction find_kernel(
     size_t guess,
     const std::string_view& name,
     const std::string_view& overload) {
-  const auto is_it = [&name, &overload](const Kernel& kernel) {
-    return kernel.kernel_key_.is_fallback() && is_kernel_of(kernel, name, overload);
-  };
-  if (guess < kernels.size() && is_it(kernels[guess])) {
-    return kernels[guess].op_;
-  }
-  for (const Kernel& kernel : kernels) {
-    if (is_it(kernel)) {
+  // Round the table, from the guess on.
+  size_t index = guess;
+  for (size_t left = kernels.size(); left != 0; --left, ++index) {
+    if (index >= kernels.size()) {
+      index = 0;
+    }
+    const Kernel& kernel = kernels[index];
+    if (kernel.kernel_key_.is_fallback() && is_kernel_of(kernel, name, overload)) {
       return kernel.op_;
     }
   }
