@@ -222,7 +222,7 @@ Tensor& convert_copy(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out)
       dispatch<AllTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
         using T = typename decltype(tag)::type;
         do {
-          if (!load_elements<S>(
+          if (!load_elements<S, T>(
                   self.scalar_type(),
                   self.const_data_ptr(),
                   nest.offset(0),

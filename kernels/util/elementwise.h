@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/util/dtypes.h"
 #include "kernels/util/load.h"
@@ -12,11 +14,11 @@
 
 /**
  * Elementwise operators: an operation is a struct with
- * `T operator()(T...) const`, everything else is here and shared: dtypes,
+ * `R operator()(T...) const`, everything else is here and shared: dtypes,
  * promotion, broadcasting, dim orders. One loop per operation, dtype and shape
- * class is compiled: equal shapes, and any stride if the program broadcasts.
- * Tensors of mixed dtypes are converted block by block and go through the loop
- * for equal shapes.
+ * class is compiled: equal shapes, and any stride if the program broadcasts,
+ * mixes dtypes or dim orders. What drives the latter is compiled once for all
+ * operators; tensors of mixed dtypes are converted block by block.
  */
 namespace torch {
 namespace executor {
@@ -28,6 +30,8 @@ enum class Compute : uint8_t {
   Common,
   /// Float where the common dtype is integral or bool.
   Floating,
+  /// The common dtype, with a result that is Bool.
+  Predicate,
 };
 
 /// Elements converted at a time for mixed dtypes.
@@ -36,9 +40,9 @@ constexpr size_t kBlock = 16;
 // ---- inner functions: pointers and sizes only
 
 /// out[i] = op(a[i])
-template <class T, class Op>
-inline void map(const Op& op, const T* a, T* out, size_t count) {
-  if constexpr (std::is_same_v<T, float>) {
+template <class T, class R, class Op>
+inline void map(const Op& op, const T* a, R* out, size_t count) {
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<R, float>) {
     for (; count >= 4; count -= 4) {
       float x0, x1, x2, x3;
       load4_inputs(a, x0, x1, x2, x3);
@@ -51,9 +55,10 @@ inline void map(const Op& op, const T* a, T* out, size_t count) {
 }
 
 /// out[i] = op(a[i], b[i])
-template <class T, class Op>
-inline void map(const Op& op, const T* a, const T* b, T* out, size_t count) {
-  if constexpr (std::is_same_v<T, float>) {
+template <class A, class B, class R, class Op>
+inline void map(const Op& op, const A* a, const B* b, R* out, size_t count) {
+  if constexpr (
+      std::is_same_v<A, float> && std::is_same_v<B, float> && std::is_same_v<R, float>) {
     for (; count >= 4; count -= 4) {
       float x0, x1, x2, x3, y0, y1, y2, y3;
       load4_inputs(a, x0, x1, x2, x3);
@@ -66,25 +71,11 @@ inline void map(const Op& op, const T* a, const T* b, T* out, size_t count) {
   }
 }
 
-/// As map(), with a distance of a_stride and b_stride elements between inputs.
-template <class T, class Op>
-inline void map_strided(const Op& op, const T* a, int32_t a_stride, T* out, size_t count) {
-  for (; count > 0; --count, a += a_stride) {
-    *out++ = op(*a);
-  }
-}
-
-template <class T, class Op>
-inline void map_strided(
-    const Op& op,
-    const T* a,
-    int32_t a_stride,
-    const T* b,
-    int32_t b_stride,
-    T* out,
-    size_t count) {
-  for (; count > 0; --count, a += a_stride, b += b_stride) {
-    *out++ = op(*a, *b);
+/// out[i] = op(a[i], b[i], c[i])
+template <class A, class B, class C, class R, class Op>
+inline void map(const Op& op, const A* a, const B* b, const C* c, R* out, size_t count) {
+  for (; count > 0; --count) {
+    *out++ = op(*a++, *b++, *c++);
   }
 }
 
@@ -96,24 +87,31 @@ bool load_elements(
     const void* data,
     int32_t offset,
     int32_t stride,
-    T* out,
+    void* out,
     size_t count) {
+  T* const to = static_cast<T*>(out);
   return AllTypes::visit<S>(dtype, [&](auto tag) {
     using From = typename decltype(tag)::type;
     const From* from = static_cast<const From*>(data) + offset;
     for (size_t i = 0; i < count; ++i, from += stride) {
-      out[i] = convert<T>(*from);
+      to[i] = convert<T>(*from);
     }
   });
 }
 
 template <class S, class T>
-bool store_elements(ScalarType dtype, void* data, size_t offset, const T* values, size_t count) {
+bool store_elements(
+    ScalarType dtype,
+    void* data,
+    size_t offset,
+    const void* values,
+    size_t count) {
+  const T* const from = static_cast<const T*>(values);
   return AllTypes::visit<S>(dtype, [&](auto tag) {
     using To = typename decltype(tag)::type;
     To* to = static_cast<To*>(data) + offset;
     for (size_t i = 0; i < count; ++i) {
-      to[i] = convert<To>(values[i]);
+      to[i] = convert<To>(from[i]);
     }
   });
 }
@@ -148,82 +146,134 @@ template <class S>
 constexpr bool kNeedsNest =
     S::has(Variant::Broadcast) || S::has(Variant::DimOrder) || S::has(Variant::MixedDtypes);
 
-template <class S, class T, class Op, size_t kInputs>
+/// An operation with its loop, for code that all operators share.
+struct Erased {
+  const void* op;
+  /// out[i] = op(in[0][i * strides[0]], in[1][i * strides[1]], ...)
+  void (*loop)(
+      const void* op,
+      const void* const* in,
+      const int32_t* strides,
+      void* out,
+      size_t count);
+  /// What the operation takes and gives, and the sizes of their elements.
+  ScalarType dtypes[LoopNest::kMaxInputs];
+  ScalarType out_dtype;
+  uint8_t sizes[LoopNest::kMaxInputs];
+  uint8_t out_size;
+  /// load_elements() and store_elements() of the computing dtype; only for
+  /// mixed dtypes.
+  bool (*load)(
+      ScalarType dtype,
+      const void* data,
+      int32_t offset,
+      int32_t stride,
+      void* out,
+      size_t count);
+  bool (
+      *store)(ScalarType dtype, void* data, size_t offset, const void* values, size_t count);
+};
+
+/// Runs an operation on tensors of its dtypes, of any shapes and dim orders.
+void run_strided(
+    KernelRuntimeContext& ctx,
+    const Erased& operation,
+    const Tensor* const* inputs,
+    size_t count,
+    const Tensor& out);
+
+/// As run_strided(), for tensors of any dtypes.
+void run_mixed(
+    KernelRuntimeContext& ctx,
+    const Erased& operation,
+    const Tensor* const* inputs,
+    size_t count,
+    const Tensor& out);
+
+template <class Op, class R, class... In, size_t... kIndex>
+void loop(
+    const void* op,
+    const void* const* in,
+    const int32_t* strides,
+    void* out,
+    size_t count,
+    std::index_sequence<kIndex...>) {
+  const Op& operation = *static_cast<const Op*>(op);
+  R* to = static_cast<R*>(out);
+  std::tuple<const In*...> from(static_cast<const In*>(in[kIndex])...);
+  for (; count > 0; --count) {
+    *to++ = operation(*std::get<kIndex>(from)...);
+    ((std::get<kIndex>(from) += strides[kIndex]), ...);
+  }
+}
+
+template <class Op, class R, class... In>
+void erased_loop(
+    const void* op,
+    const void* const* in,
+    const int32_t* strides,
+    void* out,
+    size_t count) {
+  loop<Op, R, In...>(op, in, strides, out, count, std::index_sequence_for<In...>());
+}
+
+template <class... In, class Op, class R, size_t... kIndex>
+void map_tensors(
+    const Op& op,
+    const Tensor* const* inputs,
+    R* out,
+    size_t count,
+    std::index_sequence<kIndex...>) {
+  map(op, inputs[kIndex]->template const_data_ptr<In>()..., out, count);
+}
+
+/// out = op(inputs...) for an operation on In..., computed in the dtype of T.
+template <class S, class T, class... In, class Op>
 void run(
     KernelRuntimeContext& ctx,
     const Op& op,
-    const Tensor* const (&inputs)[kInputs],
+    const Tensor* const (&inputs)[sizeof...(In)],
     const Tensor& out) {
-  static_assert(kInputs == 1 || kInputs == 2);
-  constexpr ScalarType dtype = dtype_of<T>();
-  bool same = out.scalar_type() == dtype;
-  for (const Tensor* input : inputs) {
-    same = same && input->scalar_type() == dtype;
+  constexpr size_t kInputs = sizeof...(In);
+  static_assert(kInputs <= LoopNest::kMaxInputs);
+  using R = decltype(op(In()...));
+  constexpr ScalarType kDtypes[] = {dtype_of<In>()...};
+  bool same = out.scalar_type() == dtype_of<R>();
+  for (size_t i = 0; i < kInputs; ++i) {
+    same = same && inputs[i]->scalar_type() == kDtypes[i];
   }
   if (same && flat<S>(out, inputs, kInputs)) {
-    const size_t count = static_cast<size_t>(out.numel());
-    T* const to = out.mutable_data_ptr<T>();
-    if constexpr (kInputs == 1) {
-      map(op, inputs[0]->template const_data_ptr<T>(), to, count);
-    } else {
-      map(op,
-          inputs[0]->template const_data_ptr<T>(),
-          inputs[1]->template const_data_ptr<T>(),
-          to,
-          count);
-    }
+    map_tensors<In...>(
+        op,
+        inputs,
+        out.mutable_data_ptr<R>(),
+        static_cast<size_t>(out.numel()),
+        std::index_sequence_for<In...>());
     return;
   }
   if constexpr (kNeedsNest<S>) {
-    LoopNest nest;
-    if (!nest.init(ctx, out, inputs, kInputs)) {
-      return;
+    Erased erased = {
+        &op,
+        &erased_loop<Op, R, In...>,
+        {dtype_of<In>()...},
+        dtype_of<R>(),
+        {sizeof(In)...},
+        sizeof(R),
+        nullptr,
+        nullptr};
+    if constexpr (S::has(Variant::MixedDtypes)) {
+      erased.load = &load_elements<S, T>;
+      erased.store = &store_elements<S, T>;
+      run_mixed(ctx, erased, inputs, kInputs, out);
+    } else {
+      KERNEL_CHECK(
+          ctx,
+          same,
+          InvalidType,
+          ,
+          "The tensors' dtypes differ, and mixed dtypes are not linked in");
+      run_strided(ctx, erased, inputs, kInputs, out);
     }
-    do {
-      size_t count = nest.size();
-      if (same) {
-        T* const to = out.mutable_data_ptr<T>() + nest.out_offset();
-        const T* const a = inputs[0]->template const_data_ptr<T>() + nest.offset(0);
-        if constexpr (kInputs == 1) {
-          map_strided(op, a, nest.stride(0), to, count);
-        } else {
-          const T* const b = inputs[1]->template const_data_ptr<T>() + nest.offset(1);
-          map_strided(op, a, nest.stride(0), b, nest.stride(1), to, count);
-        }
-      } else if constexpr (S::has(Variant::MixedDtypes)) {
-        T buffer[kInputs][kBlock];
-        for (size_t done = 0; done < count; done += kBlock) {
-          const size_t part = count - done < kBlock ? count - done : kBlock;
-          for (size_t i = 0; i < kInputs; ++i) {
-            if (!load_elements<S>(
-                    inputs[i]->scalar_type(),
-                    inputs[i]->const_data_ptr(),
-                    nest.offset(i) + static_cast<int32_t>(done) * nest.stride(i),
-                    nest.stride(i),
-                    buffer[i],
-                    part)) {
-              return unsupported_dtype(ctx, inputs[i]->scalar_type());
-            }
-          }
-          if constexpr (kInputs == 1) {
-            map(op, buffer[0], buffer[0], part);
-          } else {
-            map(op, buffer[0], buffer[1], buffer[0], part);
-          }
-          if (!store_elements<S>(
-                  out.scalar_type(),
-                  out.mutable_data_ptr(),
-                  nest.out_offset() + done,
-                  buffer[0],
-                  part)) {
-            return unsupported_dtype(ctx, out.scalar_type());
-          }
-        }
-      } else {
-        unsupported_dtype(ctx, out.scalar_type());
-        return;
-      }
-    } while (nest.next());
   } else {
     KERNEL_CHECK(
         ctx, same, InvalidType, , "The tensors' dtypes differ, and mixed dtypes are not linked in");
@@ -277,36 +327,67 @@ Tensor& unary(
   const Tensor* const inputs[] = {&self};
   dispatch<Types, S>(ctx, dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T>(ctx, make_op(tag), inputs, out);
+    internal::run<S, T, T>(ctx, make_op(tag), inputs, out);
   });
   return out;
+}
+
+namespace internal {
+
+/// The dtype that an operator computes in on two tensors, checked as by
+/// compute_dtype().
+template <class S>
+ScalarType common_dtype(
+    KernelRuntimeContext& ctx,
+    const Tensor& a,
+    const Tensor& b,
+    Compute compute,
+    const Tensor& out) {
+  if constexpr (S::has(Variant::MixedDtypes)) {
+    return compute_dtype(
+        ctx,
+        promote(a.scalar_type(), a.dim() == 0, b.scalar_type(), b.dim() == 0),
+        compute,
+        out.scalar_type());
+  } else {
+    return a.scalar_type();
+  }
+}
+
+} // namespace internal
+
+/// Gives `out` the shape that tensors broadcast to; compares nothing where all
+/// shapes are static.
+template <class S, class... Others>
+bool shape_broadcast(
+    KernelRuntimeContext& ctx,
+    const Tensor& out,
+    const Tensor& first,
+    const Others&... others) {
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape shape(first.sizes());
+    return (broadcast_sizes(ctx, others.sizes(), shape, shape) && ...) &&
+        resize_out(ctx, out, shape);
+  } else {
+    return true;
+  }
 }
 
 /// out = op(a, b) elementwise, broadcast; parameters as of unary().
 template <class S, class Types, Compute kCompute, class MakeOp>
 Tensor&
 binary(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b, Tensor& out, MakeOp&& make_op) {
-  if constexpr (S::has(Variant::DynamicShape)) {
-    Shape shape;
-    if (!broadcast_sizes(ctx, a.sizes(), b.sizes(), shape) || !resize_out(ctx, out, shape)) {
-      return out;
-    }
+  if (!shape_broadcast<S>(ctx, out, a, b)) {
+    return out;
   }
-  ScalarType dtype = a.scalar_type();
-  if constexpr (S::has(Variant::MixedDtypes)) {
-    dtype = compute_dtype(
-        ctx,
-        promote(dtype, a.dim() == 0, b.scalar_type(), b.dim() == 0),
-        kCompute,
-        out.scalar_type());
-    if (dtype == ScalarType::Undefined) {
-      return out;
-    }
+  const ScalarType dtype = internal::common_dtype<S>(ctx, a, b, kCompute, out);
+  if (S::has(Variant::MixedDtypes) && dtype == ScalarType::Undefined) {
+    return out;
   }
   const Tensor* const inputs[] = {&a, &b};
   dispatch<Types, S>(ctx, dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T>(ctx, make_op(tag), inputs, out);
+    internal::run<S, T, T, T>(ctx, make_op(tag), inputs, out);
   });
   return out;
 }

@@ -128,6 +128,7 @@ bool broadcast_sizes(
     ArrayRef<SizesType> a,
     ArrayRef<SizesType> b,
     Shape& result) {
+  // Sizes are read before those that they give are written, from the last on.
   result.dims = a.size() > b.size() ? a.size() : b.size();
   KERNEL_CHECK(
       ctx, result.dims <= kMaxDims, InvalidArgument, false, "More than %zu dims", kMaxDims);

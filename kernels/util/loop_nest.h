@@ -80,7 +80,7 @@ class LoopNest {
 void strides_of(const Tensor& tensor, int32_t* strides);
 
 /**
- * The shape that two shapes broadcast to.
+ * The shape that two shapes broadcast to; `result` may be one of them.
  *
  * @returns false after failing the context (InvalidArgument) if they do not.
  */
