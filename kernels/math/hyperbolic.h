@@ -8,6 +8,14 @@ namespace math {
 /// tanh(x) for every float, at most 2 ulp from the exact value.
 float tanh(float x);
 
+/// sinh(x) for every float, at most 2 ulp from the exact value, as are those
+/// that follow.
+float sinh(float x);
+float cosh(float x);
+float asinh(float x);
+float acosh(float x);
+float atanh(float x);
+
 /// 1 / (1 + e^-x) for every float, at most 3 ulp from the exact value; 0 where
 /// the result would be less than the smallest normal number.
 float sigmoid(float x);

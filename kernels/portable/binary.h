@@ -3,11 +3,15 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/math/pow.h"
+#include "kernels/math/round.h"
+#include "kernels/math/trigonometry.h"
 #include "kernels/util/elementwise.h"
 
 /**
  * The operators `out = op(self, other)`, other being a tensor or a Scalar. Integer
- * arithmetic wraps, as in PyTorch.
+ * arithmetic wraps, as in PyTorch, and fails where it divides by zero. Most are an
+ * operation and its lines in the table at the end.
  */
 namespace torch {
 namespace executor {
@@ -50,6 +54,138 @@ struct Div {
   }
 };
 
+struct Atan2 {
+  float operator()(float a, float b) const {
+    return math::atan2(a, b);
+  }
+};
+
+/// Defines an operation that is an expression of two elements of any type.
+#define EXPRESSION(Operation, Result, expression) \
+  struct Operation {                              \
+    template <class T>                            \
+    Result operator()(T a, T b) const {           \
+      return static_cast<Result>(expression);     \
+    }                                             \
+  };
+
+EXPRESSION(Equal, bool, a == b)
+EXPRESSION(NotEqual, bool, a != b)
+EXPRESSION(Less, bool, a < b)
+EXPRESSION(LessEqual, bool, a <= b)
+EXPRESSION(Greater, bool, a > b)
+EXPRESSION(GreaterEqual, bool, a >= b)
+EXPRESSION(LogicalAnd, bool, a != T(0) && b != T(0))
+EXPRESSION(LogicalOr, bool, a != T(0) || b != T(0))
+EXPRESSION(LogicalXor, bool, (a != T(0)) != (b != T(0)))
+EXPRESSION(BitwiseAnd, T, a& b)
+EXPRESSION(BitwiseOr, T, a | b)
+EXPRESSION(BitwiseXor, T, a ^ b)
+// NaN in either wins.
+EXPRESSION(Maximum, T, a > b || a != a ? a : b)
+EXPRESSION(Minimum, T, a < b || a != a ? a : b)
+
+#undef EXPRESSION
+
+/// The remainder of a division of integers, toward zero; 0 where b is 0.
+template <class T>
+T integer_remainder(T a, T b) {
+  if (b == T(0)) {
+    return T(0);
+  }
+  if constexpr (std::is_signed_v<T>) {
+    if (b == T(-1)) {
+      return T(0); // Also for the lowest number, which has no quotient.
+    }
+  }
+  return static_cast<T>(a % b);
+}
+
+/// Remainder with the dividend's sign.
+struct Fmod {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      return math::fmod(a, b);
+    } else {
+      return integer_remainder(a, b);
+    }
+  }
+};
+
+/// Remainder with the divisor's sign.
+struct Remainder {
+  template <class T>
+  T operator()(T a, T b) const {
+    const T remainder = Fmod()(a, b);
+    if (remainder != T(0) && (remainder < T(0)) != (b < T(0))) {
+      return static_cast<T>(remainder + b);
+    }
+    return remainder;
+  }
+};
+
+/// Quotient rounded toward zero.
+struct DivTrunc {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      return math::trunc(a / b);
+    } else {
+      if (b == T(0)) {
+        return T(0);
+      }
+      if constexpr (std::is_signed_v<T>) {
+        if (b == T(-1)) {
+          return static_cast<T>(ArithmeticType<T>(0) - static_cast<ArithmeticType<T>>(a));
+        }
+      }
+      return static_cast<T>(a / b);
+    }
+  }
+};
+
+/// Quotient rounded down.
+struct DivFloor {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (b == T(0)) {
+        return a / b;
+      }
+      // What divides evenly, but for rounding.
+      return math::round_to_even((a - Remainder()(a, b)) / b);
+    } else {
+      const T quotient = DivTrunc()(a, b);
+      const bool is_below = integer_remainder(a, b) != T(0) && (a < T(0)) != (b < T(0));
+      return static_cast<T>(quotient - is_below);
+    }
+  }
+};
+
+struct Pow {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      return math::pow(a, b);
+    } else {
+      if (b < T(0)) {
+        // 1 / a^-b, which is no fraction for 1 and -1 only.
+        const T sign = (b & 1) != 0 ? a : T(1);
+        return a == T(1) ? a : static_cast<T>(a + 1) == T(0) ? sign : T(0);
+      }
+      T power = T(1);
+      for (; b != T(0); b = static_cast<T>(b >> 1)) {
+        if ((b & 1) != 0) {
+          power = Mul()(power, a);
+        }
+        a = Mul()(a, a);
+      }
+      return power;
+    }
+  }
+};
+
 /// Operation(a, factor * b)
 template <class Operation, class T>
 struct Scaled {
@@ -64,12 +200,29 @@ template <class Operation, class T>
 struct WithConstant {
   Operation operation;
   T b;
-  T operator()(T a) const {
+  auto operator()(T a) const {
+    return operation(a, b);
+  }
+};
+
+/// Operation(a, b) for a constant a.
+template <class Operation, class T>
+struct OfConstant {
+  Operation operation;
+  T a;
+  T operator()(T b) const {
     return operation(a, b);
   }
 };
 
 } // namespace operation
+
+/**
+ * Whether integers are divided by zero, which PyTorch refuses: fails the context
+ * (InvalidArgument) and returns false.
+ */
+bool check_divisor(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other);
+bool check_divisor(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other);
 
 /// out = self Operation alpha * other
 template <class S, class Types, class Operation>
@@ -165,29 +318,189 @@ Tensor& sub_scalar_out(
   return scaled_binary_scalar<S, RealTypes, operation::Sub>(ctx, self, other, alpha, out);
 }
 
-template <class S>
-Tensor& mul_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
-  return binary<S, AllTypes, Compute::Common>(
-      ctx, self, other, out, [](auto) { return operation::Mul(); });
-}
+/// Defines `name`, the kernel of aten's operator on two tensors.
+#define BINARY_OPERATOR(name, Operation, Types, compute)                             \
+  template <class S>                                                                 \
+  Tensor& name(                                                                      \
+      KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) { \
+    return binary<S, Types, Compute::compute>(                                       \
+        ctx, self, other, out, [](auto) { return operation::Operation(); });         \
+  }
 
-template <class S>
+/// The same for a tensor and a Scalar.
+#define BINARY_SCALAR_OPERATOR(name, Operation, Types, compute)                          \
+  template <class S>                                                                     \
+  Tensor& name(                                                                          \
+      KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) { \
+    return binary_scalar<S, Types, Compute::compute, operation::Operation>(              \
+        ctx, self, other, out);                                                          \
+  }
+
+BINARY_OPERATOR(atan2_out, Atan2, FloatTypes, Floating)
+BINARY_OPERATOR(bitwise_and_out, BitwiseAnd, BitTypes, Common)
+BINARY_OPERATOR(bitwise_or_out, BitwiseOr, BitTypes, Common)
+BINARY_OPERATOR(bitwise_xor_out, BitwiseXor, BitTypes, Common)
+BINARY_OPERATOR(div_out, Div, FloatTypes, Floating)
+BINARY_OPERATOR(eq_out, Equal, AllTypes, Predicate)
+BINARY_OPERATOR(ge_out, GreaterEqual, AllTypes, Predicate)
+BINARY_OPERATOR(gt_out, Greater, AllTypes, Predicate)
+BINARY_OPERATOR(le_out, LessEqual, AllTypes, Predicate)
+BINARY_OPERATOR(logical_and_out, LogicalAnd, AllTypes, Predicate)
+BINARY_OPERATOR(logical_or_out, LogicalOr, AllTypes, Predicate)
+BINARY_OPERATOR(logical_xor_out, LogicalXor, AllTypes, Predicate)
+BINARY_OPERATOR(lt_out, Less, AllTypes, Predicate)
+BINARY_OPERATOR(maximum_out, Maximum, AllTypes, Common)
+BINARY_OPERATOR(minimum_out, Minimum, AllTypes, Common)
+BINARY_OPERATOR(mul_out, Mul, AllTypes, Common)
+BINARY_OPERATOR(ne_out, NotEqual, AllTypes, Predicate)
+BINARY_OPERATOR(pow_out, Pow, RealTypes, Common)
+BINARY_SCALAR_OPERATOR(bitwise_and_scalar_out, BitwiseAnd, BitTypes, Common)
+BINARY_SCALAR_OPERATOR(bitwise_or_scalar_out, BitwiseOr, BitTypes, Common)
+BINARY_SCALAR_OPERATOR(bitwise_xor_scalar_out, BitwiseXor, BitTypes, Common)
+BINARY_SCALAR_OPERATOR(div_scalar_out, Div, FloatTypes, Floating)
+BINARY_SCALAR_OPERATOR(eq_scalar_out, Equal, AllTypes, Predicate)
+BINARY_SCALAR_OPERATOR(ge_scalar_out, GreaterEqual, AllTypes, Predicate)
+BINARY_SCALAR_OPERATOR(gt_scalar_out, Greater, AllTypes, Predicate)
+BINARY_SCALAR_OPERATOR(le_scalar_out, LessEqual, AllTypes, Predicate)
+BINARY_SCALAR_OPERATOR(lt_scalar_out, Less, AllTypes, Predicate)
+BINARY_SCALAR_OPERATOR(mul_scalar_out, Mul, AllTypes, Common)
+BINARY_SCALAR_OPERATOR(ne_scalar_out, NotEqual, AllTypes, Predicate)
+
+#undef BINARY_OPERATOR
+#undef BINARY_SCALAR_OPERATOR
+
+/// An operator that fails where it divides integers by zero.
+template <class S, class Operation>
 Tensor&
-mul_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {
-  return binary_scalar<S, AllTypes, Compute::Common, operation::Mul>(ctx, self, other, out);
+division(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
+  if (!check_divisor(ctx, self, other)) {
+    return out;
+  }
+  return binary<S, RealTypes, Compute::Common>(
+      ctx, self, other, out, [](auto) { return Operation(); });
 }
 
-/// True division: integers divide as floats.
-template <class S>
-Tensor& div_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
-  return binary<S, FloatTypes, Compute::Floating>(
-      ctx, self, other, out, [](auto) { return operation::Div(); });
-}
-
-template <class S>
+template <class S, class Operation>
 Tensor&
-div_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {
-  return binary_scalar<S, FloatTypes, Compute::Floating, operation::Div>(ctx, self, other, out);
+division(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {
+  if (!check_divisor(ctx, self, other)) {
+    return out;
+  }
+  return binary_scalar<S, RealTypes, Compute::Common, Operation>(ctx, self, other, out);
+}
+
+/// Defines `name`, a kernel that divides; Other is Tensor or Scalar.
+#define DIVISION_OPERATOR(name, Operation, Other)                                       \
+  template <class S>                                                                    \
+  Tensor& name(                                                                         \
+      KernelRuntimeContext& ctx, const Tensor& self, const Other& other, Tensor& out) { \
+    return division<S, operation::Operation>(ctx, self, other, out);                    \
+  }
+
+DIVISION_OPERATOR(floor_divide_out, DivFloor, Tensor)
+DIVISION_OPERATOR(fmod_out, Fmod, Tensor)
+DIVISION_OPERATOR(fmod_scalar_out, Fmod, Scalar)
+DIVISION_OPERATOR(remainder_out, Remainder, Tensor)
+DIVISION_OPERATOR(remainder_scalar_out, Remainder, Scalar)
+
+#undef DIVISION_OPERATOR
+
+/// Division with a rounding mode: none, "floor" or "trunc".
+template <class S, class Other, class Unrounded>
+Tensor& div_mode(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Other& other,
+    const std::optional<std::string_view>& mode,
+    Tensor& out,
+    Unrounded&& unrounded) {
+  if (!mode.has_value()) {
+    return unrounded(ctx, self, other, out);
+  }
+  const bool is_floor = *mode == "floor";
+  KERNEL_CHECK(
+      ctx,
+      is_floor || *mode == "trunc",
+      InvalidArgument,
+      out,
+      "The rounding mode is neither floor nor trunc");
+  return is_floor ? division<S, operation::DivFloor>(ctx, self, other, out)
+                  : division<S, operation::DivTrunc>(ctx, self, other, out);
+}
+
+template <class S>
+Tensor& div_mode_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Tensor& other,
+    const std::optional<std::string_view>& mode,
+    Tensor& out) {
+  return div_mode<S>(ctx, self, other, mode, out, div_out<S>);
+}
+
+template <class S>
+Tensor& div_scalar_mode_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Scalar& other,
+    const std::optional<std::string_view>& mode,
+    Tensor& out) {
+  return div_mode<S>(ctx, self, other, mode, out, div_scalar_out<S>);
+}
+
+/// out = self ^ exponent for a Scalar exponent; integers take none below 0.
+template <class S>
+Tensor& pow_scalar_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Scalar& exponent,
+    Tensor& out) {
+  KERNEL_CHECK(
+      ctx,
+      is_floating(promote(self.scalar_type(), false, scalar_dtype(exponent), true)) ||
+          scalar_to_int(exponent) >= 0,
+      InvalidArgument,
+      out,
+      "Integers have no negative integer powers");
+  return binary_scalar<S, RealTypes, Compute::Common, operation::Pow>(ctx, self, exponent, out);
+}
+
+/// out = self ^ exponent for a Scalar self.
+template <class S>
+Tensor& pow_of_scalar_out(
+    KernelRuntimeContext& ctx,
+    const Scalar& self,
+    const Tensor& exponent,
+    Tensor& out) {
+  return unary<S, RealTypes, Compute::Common>(
+      ctx,
+      exponent,
+      out,
+      [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        return operation::OfConstant<operation::Pow, T>{operation::Pow(), scalar_to<T>(self)};
+      },
+      scalar_dtype(self));
+}
+
+/// out = other - alpha * self
+template <class S>
+Tensor& rsub_scalar_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Scalar& other,
+    const Scalar& alpha,
+    Tensor& out) {
+  return unary<S, RealTypes, Compute::Common>(
+      ctx,
+      self,
+      out,
+      [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        using Scaled = operation::Scaled<operation::Sub, T>;
+        return operation::OfConstant<Scaled, T>{Scaled{scalar_to<T>(alpha)}, scalar_to<T>(other)};
+      },
+      scalar_dtype(other));
 }
 
 } // namespace native

@@ -1,7 +1,11 @@
 #pragma once
 
 #include "kernels/math/exp.h"
+#include "kernels/math/erf.h"
 #include "kernels/math/hyperbolic.h"
+#include "kernels/math/log.h"
+#include "kernels/math/round.h"
+#include "kernels/math/trigonometry.h"
 #include "kernels/portable/relu.h"
 #include "kernels/util/elementwise.h"
 
@@ -53,23 +57,109 @@ struct Abs {
   }
 };
 
-struct Exp {
-  float operator()(float x) const {
-    return math::exp(x);
+struct Sign {
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (std::is_same_v<T, bool>) {
+      return x;
+    } else {
+      return static_cast<T>((x > T(0)) - (x < T(0)));
+    }
   }
 };
 
-struct Sigmoid {
-  float operator()(float x) const {
-    return math::sigmoid(x);
+struct BitwiseNot {
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (std::is_same_v<T, bool>) {
+      return !x;
+    } else {
+      return static_cast<T>(~x);
+    }
   }
 };
 
-struct Tanh {
-  float operator()(float x) const {
-    return math::tanh(x);
+struct LogicalNot {
+  template <class T>
+  bool operator()(T x) const {
+    return x == T(0);
   }
 };
+
+struct IsNan {
+  template <class T>
+  bool operator()(T x) const {
+    return x != x;
+  }
+};
+
+struct IsInf {
+  template <class T>
+  bool operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      return __builtin_fabsf(x) == __builtin_inff();
+    } else {
+      return false;
+    }
+  }
+};
+
+/// Defines an operation that rounds floats by a function, and leaves integers.
+#define ROUNDING(Operation, function)              \
+  struct Operation {                               \
+    template <class T>                             \
+    T operator()(T x) const {                      \
+      if constexpr (std::is_floating_point_v<T>) { \
+        return math::function(x);                  \
+      } else {                                     \
+        return x;                                  \
+      }                                            \
+    }                                              \
+  };
+
+ROUNDING(Ceil, ceil)
+ROUNDING(Floor, floor)
+ROUNDING(Round, round_to_even)
+ROUNDING(Trunc, trunc)
+
+#undef ROUNDING
+
+/// Defines an operation that is a function of a float.
+#define FUNCTION(Operation, expression) \
+  struct Operation {                    \
+    float operator()(float x) const {   \
+      return expression;                \
+    }                                   \
+  };
+
+FUNCTION(Acos, math::acos(x))
+FUNCTION(Acosh, math::acosh(x))
+FUNCTION(Asin, math::asin(x))
+FUNCTION(Asinh, math::asinh(x))
+FUNCTION(Atan, math::atan2(x, 1.0f))
+FUNCTION(Atanh, math::atanh(x))
+FUNCTION(Cos, math::cos(x))
+FUNCTION(Cosh, math::cosh(x))
+FUNCTION(Erf, math::erf(x))
+FUNCTION(Exp, math::exp(x))
+FUNCTION(Expm1, math::expm1(x))
+FUNCTION(HardSigmoid, math::clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f)
+FUNCTION(HardSwish, x* math::clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f)
+FUNCTION(Log, math::log(x))
+FUNCTION(Log10, math::log10(x))
+FUNCTION(Log1p, math::log1p(x))
+FUNCTION(Log2, math::log2(x))
+FUNCTION(Reciprocal, 1.0f / x)
+FUNCTION(Rsqrt, 1.0f / math::sqrt(x))
+FUNCTION(Sigmoid, math::sigmoid(x))
+FUNCTION(Silu, x / (1.0f + math::exp(-x)))
+FUNCTION(Sin, math::sin(x))
+FUNCTION(Sinh, math::sinh(x))
+FUNCTION(Sqrt, math::sqrt(x))
+FUNCTION(Tan, math::tan(x))
+FUNCTION(Tanh, math::tanh(x))
+
+#undef FUNCTION
 
 } // namespace operation
 
@@ -82,11 +172,43 @@ struct Tanh {
   }
 
 UNARY_OPERATOR(abs_out, Abs, RealTypes, Common)
+UNARY_OPERATOR(acos_out, Acos, FloatTypes, Floating)
+UNARY_OPERATOR(acosh_out, Acosh, FloatTypes, Floating)
+UNARY_OPERATOR(asin_out, Asin, FloatTypes, Floating)
+UNARY_OPERATOR(asinh_out, Asinh, FloatTypes, Floating)
+UNARY_OPERATOR(atan_out, Atan, FloatTypes, Floating)
+UNARY_OPERATOR(atanh_out, Atanh, FloatTypes, Floating)
+UNARY_OPERATOR(bitwise_not_out, BitwiseNot, BitTypes, Common)
+UNARY_OPERATOR(ceil_out, Ceil, RealTypes, Common)
+UNARY_OPERATOR(cos_out, Cos, FloatTypes, Floating)
+UNARY_OPERATOR(cosh_out, Cosh, FloatTypes, Floating)
+UNARY_OPERATOR(erf_out, Erf, FloatTypes, Floating)
 UNARY_OPERATOR(exp_out, Exp, FloatTypes, Floating)
+UNARY_OPERATOR(expm1_out, Expm1, FloatTypes, Floating)
+UNARY_OPERATOR(floor_out, Floor, RealTypes, Common)
+UNARY_OPERATOR(hardsigmoid_out, HardSigmoid, FloatTypes, Common)
+UNARY_OPERATOR(hardswish_out, HardSwish, FloatTypes, Common)
+UNARY_OPERATOR(isinf_out, IsInf, AllTypes, Predicate)
+UNARY_OPERATOR(isnan_out, IsNan, AllTypes, Predicate)
+UNARY_OPERATOR(log_out, Log, FloatTypes, Floating)
+UNARY_OPERATOR(log10_out, Log10, FloatTypes, Floating)
+UNARY_OPERATOR(log1p_out, Log1p, FloatTypes, Floating)
+UNARY_OPERATOR(log2_out, Log2, FloatTypes, Floating)
+UNARY_OPERATOR(logical_not_out, LogicalNot, AllTypes, Predicate)
 UNARY_OPERATOR(neg_out, Neg, RealTypes, Common)
+UNARY_OPERATOR(reciprocal_out, Reciprocal, FloatTypes, Floating)
 UNARY_OPERATOR(relu_out, Relu, RealTypes, Common)
+UNARY_OPERATOR(round_out, Round, RealTypes, Common)
+UNARY_OPERATOR(rsqrt_out, Rsqrt, FloatTypes, Floating)
 UNARY_OPERATOR(sigmoid_out, Sigmoid, FloatTypes, Floating)
+UNARY_OPERATOR(sign_out, Sign, AllTypes, Common)
+UNARY_OPERATOR(silu_out, Silu, FloatTypes, Common)
+UNARY_OPERATOR(sin_out, Sin, FloatTypes, Floating)
+UNARY_OPERATOR(sinh_out, Sinh, FloatTypes, Floating)
+UNARY_OPERATOR(sqrt_out, Sqrt, FloatTypes, Floating)
+UNARY_OPERATOR(tan_out, Tan, FloatTypes, Floating)
 UNARY_OPERATOR(tanh_out, Tanh, FloatTypes, Floating)
+UNARY_OPERATOR(trunc_out, Trunc, RealTypes, Common)
 
 #undef UNARY_OPERATOR
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -86,34 +85,54 @@ def test_results_equal_pytorch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "function", "ulps"),
-    [
-        ("aten::exp.out", torch.exp, 2),
-        ("aten::tanh.out", torch.tanh, 2),
-        ("aten::sigmoid.out", torch.sigmoid, 3),
-    ],
+    "name",
+    "acos acosh asin asinh atan atanh cos cosh erf exp expm1 log log10 log1p log2 reciprocal rsqrt sigmoid sin sinh "
+    "sqrt tan tanh".split(),
 )
-def test_functions_are_accurate(
-    operator: str, function: Callable[[torch.Tensor], torch.Tensor], ulps: int, tmp_path: Path
-) -> None:
-    # All exponents and signs, then the range where the functions are neither 0 nor 1 nor infinite.
+def test_functions_are_accurate(name: str, tmp_path: Path) -> None:
+    # All exponents and signs, then the ranges where the functions are neither 0 nor 1 nor infinite, and around 1.
     generator = torch.Generator().manual_seed(1)
     bits = torch.randint(-(2**31), 2**31, (200_000,), generator=generator, dtype=torch.int64).to(torch.int32)
     spread = (torch.rand(200_000, generator=generator) - 0.5) * 210
     near = (torch.rand(200_000, generator=generator) - 0.5) * 8
-    x = torch.cat([bits.view(torch.float32), spread, near])
-    (result,) = run_cases(RUNNER, [Case(operator, [x, Out(x.dtype, tuple(x.shape))])], tmp_path)
+    x = torch.cat([bits.view(torch.float32), spread, near, near / 4, 1 + near / 64])
+    (result,) = run_cases(RUNNER, [Case(f"aten::{name}.out", [x, Out(x.dtype, tuple(x.shape))])], tmp_path)
     actual = torch.frombuffer(bytearray(result.outputs[0][1]), dtype=torch.float32)
-    exact = function(x.double())
+    # Results that are no normal numbers are 0.
+    tiny = torch.finfo(torch.float32).tiny * 1.001 if name == "sigmoid" else 0.0
+    assert_accurate(actual, getattr(torch, name)(x.double()), 3 if name == "sigmoid" else 2, tiny)
+
+
+@pytest.mark.parametrize("name", ["pow.Tensor_Tensor", "atan2", "fmod.Tensor"])
+def test_functions_of_two_are_accurate(name: str, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(2)
+
+    def numbers() -> torch.Tensor:
+        bits = torch.randint(-(2**31), 2**31, (200_000,), generator=generator, dtype=torch.int64).to(torch.int32)
+        return torch.cat([bits.view(torch.float32), (torch.rand(400_000, generator=generator) - 0.4) * 10])
+
+    x, y = numbers(), numbers()
+    # Powers of what is near 1, with results of all exponents.
+    base = torch.rand(200_000, generator=generator) + 0.5
+    x = torch.cat([x, base])
+    y = torch.cat([y, (torch.rand(200_000, generator=generator) * 250 - 125) / base.log2()])
+    case = Case(f"aten::{name}{'_' if '.' in name else '.'}out", [x, y, Out(x.dtype, tuple(x.shape))])
+    (result,) = run_cases(RUNNER, [case], tmp_path)
+    actual = torch.frombuffer(bytearray(result.outputs[0][1]), dtype=torch.float32)
+    exact = getattr(torch, name.partition(".")[0])(x.double(), y.double())
+    assert_accurate(actual, exact, 0 if name.startswith("fmod") else 2)
+
+
+def assert_accurate(actual: torch.Tensor, exact: torch.Tensor, ulps: int, tiny: float = 0.0) -> None:
+    """Compares floats with exact doubles; what is below `tiny` is not."""
     assert torch.equal(actual.isnan(), exact.isnan())
     overflows = exact.abs() > torch.finfo(torch.float32).max
-    assert torch.equal(actual.isinf() & ~x.isnan(), overflows & ~x.isnan())
+    # From half an ulp above the largest float on, rounding overflows.
+    is_near = (exact.abs() / torch.finfo(torch.float32).max - 1).abs() < 2e-7
+    assert torch.equal(actual.isinf() & ~is_near, overflows & ~is_near)
     # The distance between neighbouring floats at each result; below the smallest normal number it stays the same.
     ulp = torch.exp2((torch.frexp(exact).exponent.clamp(min=-125) - 24).double())
-    is_checked = ~exact.isnan() & ~overflows
-    if operator == "aten::sigmoid.out":
-        # Results that are no normal numbers are 0.
-        is_checked &= exact > torch.finfo(torch.float32).tiny * 1.001
+    is_checked = ~exact.isnan() & ~overflows & ~is_near & (exact.abs() >= tiny)
     error = ((actual.double() - exact).abs() / ulp)[is_checked]
     assert error.max() <= ulps
 

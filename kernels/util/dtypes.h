@@ -92,6 +92,13 @@ using IntegralTypes = DtypeList<
     ScalarType::Short,
     ScalarType::Int,
     ScalarType::Long>;
+using BitTypes = DtypeList<
+    ScalarType::Byte,
+    ScalarType::Char,
+    ScalarType::Short,
+    ScalarType::Int,
+    ScalarType::Long,
+    ScalarType::Bool>;
 using RealTypes = DtypeList<
     ScalarType::Float,
     ScalarType::Byte,

@@ -26,6 +26,7 @@ class Kernel:
       is_boxed: whether it takes its arguments boxed, as the registry calls it, and is no template.
       fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
       factors: positions of Scalars for which 1 means that they need no code.
+      operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
       index_outputs: positions of outputs that need no code unless they are read.
     """
 
@@ -37,6 +38,7 @@ class Kernel:
     is_boxed: bool
     fixed_dtypes: dict[int, tuple[str, ...]]
     factors: tuple[int, ...]
+    operands: tuple[int, ...]
     index_outputs: tuple[int, ...]
 
 
@@ -63,5 +65,6 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         is_boxed=bool(entry.get("boxed", False)),
         fixed_dtypes={index: tuple(types) for index, types in entry.get("fixed_dtypes", {}).items()},
         factors=tuple(entry.get("factors", ())),
+        operands=tuple(entry.get("operands", ())),
         index_outputs=tuple(entry.get("index_outputs", ())),
     )

@@ -12,7 +12,7 @@ import yaml
 from tools.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.registry.catalog import Kernel
 from tools.registry.parts import Part, parts_source
-from tools.registry.variants import REFUSED_UNLESS_LISTED, Variant, needed_variants
+from tools.registry.variants import REFUSED_UNLESS_LISTED, Variant, computing_dtypes, needed_variants
 
 _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 
@@ -64,12 +64,11 @@ def select(
                 entry.calls += 1
                 needed = needed_variants(kernel, call)
                 entry.variants |= needed & _listed(kernel)
+                entry.dtypes |= computing_dtypes(kernel, call)
                 problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
                 for position, tensors in enumerate(call.arguments):
                     allowed = kernel.fixed_dtypes.get(position, kernel.dtypes)
                     problems += [f"dtype {tensor.dtype}" for tensor in tensors if tensor.dtype not in allowed]
-                    if position not in kernel.fixed_dtypes:
-                        entry.dtypes |= {tensor.dtype for tensor in tensors}
             if problems and not kernel.is_boxed:
                 errors.append(_unsupported(use, kernel, sorted(set(problems)), origins))
     if errors:

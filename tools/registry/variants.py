@@ -26,14 +26,30 @@ REFUSED_UNLESS_LISTED = {
 }
 
 
+_FLOATING = {"Half", "BFloat16", "Float", "Double"}
+
+
+def computing_dtypes(kernel: Kernel, call: Call) -> set[str]:
+    """The dtypes of a call's tensors, and those that the call computes in though no tensor has them."""
+    dtypes = {t.dtype for i, argument in enumerate(call.arguments) if i not in kernel.fixed_dtypes for t in argument}
+    promoted = set()
+    if {"Byte", "Char"} <= dtypes:
+        promoted.add("Short")
+    for value in [call.constants[i] for i in kernel.operands if i < len(call.constants)]:
+        if isinstance(value, float) and not dtypes & _FLOATING:
+            promoted.add("Float")
+        if not isinstance(value, (bool, float)) and dtypes == {"Bool"}:
+            promoted.add("Long")
+    return dtypes | promoted
+
+
 def needed_variants(kernel: Kernel, call: Call) -> Variant:
     """The variants that one call needs of a kernel."""
     needed = Variant(0)
     tensors = [tensor for argument in call.arguments for tensor in argument]
     if len({tensor.sizes for tensor in tensors}) > 1:
         needed |= Variant.BROADCAST
-    data = [t for i, argument in enumerate(call.arguments) if i not in kernel.fixed_dtypes for t in argument]
-    if len({tensor.dtype for tensor in data}) > 1:
+    if len(computing_dtypes(kernel, call)) > 1:
         needed |= Variant.MIXED_DTYPES
     if not all(tensor.is_contiguous for tensor in tensors):
         needed |= Variant.DIM_ORDER
