@@ -17,7 +17,8 @@ struct Sum {
   float low;
 };
 
-// log2(x) for a positive, finite x: its error must not show after a multiplication by 128 / log2(x).
+// log2(x) for a positive, finite x: its error must not show after a multiplication by 128 /
+// log2(x).
 Sum log2_sum(float x) {
   float exponent = 0.0f;
   if (x < 0x1p-126f) {
@@ -68,8 +69,7 @@ float positive_pow(float x, float y) {
   if (product < -152.0f) {
     return 0.0f;
   }
-  const float low =
-      __builtin_fmaf(y, logarithm.low, __builtin_fmaf(y, logarithm.high, -product));
+  const float low = __builtin_fmaf(y, logarithm.low, __builtin_fmaf(y, logarithm.high, -product));
   const float n = round_to_even(product);
   const float r = (product - n) + low;
   // (2^r - 1) / r
@@ -99,8 +99,7 @@ float pow(float x, float y) {
     return magnitude == 1.0f ? 1.0f : (magnitude > 1.0f) == (y > 0.0f) ? exponent : 0.0f;
   }
   const bool is_integer = trunc(y) == y;
-  const bool is_odd =
-      is_integer && exponent < 0x1p24f && (static_cast<int32_t>(exponent) & 1) != 0;
+  const bool is_odd = is_integer && exponent < 0x1p24f && (static_cast<int32_t>(exponent) & 1) != 0;
   float power;
   if (magnitude == 0.0f || magnitude == __builtin_inff()) {
     power = (magnitude == 0.0f) == (y < 0.0f) ? __builtin_inff() : 0.0f;

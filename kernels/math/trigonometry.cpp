@@ -92,8 +92,7 @@ Sum sin_reduced(const Reduced& x) {
   static constexpr float kCoefficients[] = {
       0x1.6dbe08p-19f, -0x1.a013a8p-13f, 0x1.11110ep-7f, -0x1.555556p-3f};
   const float square = x.angle * x.angle;
-  return sum(
-      x.angle, __builtin_fmaf(x.angle * square, polynomial(kCoefficients, square), x.low));
+  return sum(x.angle, __builtin_fmaf(x.angle * square, polynomial(kCoefficients, square), x.low));
 }
 
 Sum cos_reduced(const Reduced& x) {
@@ -111,7 +110,8 @@ Sum cos_reduced(const Reduced& x) {
 
 float quotient(const Sum& a, const Sum& b) {
   const float value = a.value / b.value;
-  const float rest = __builtin_fmaf(-value, b.value, a.value) + __builtin_fmaf(-value, b.low, a.low);
+  const float rest =
+      __builtin_fmaf(-value, b.value, a.value) + __builtin_fmaf(-value, b.low, a.low);
   return value + rest / b.value;
 }
 
@@ -170,8 +170,7 @@ float asin(float x) {
     return x + asin_rest(x);
   }
   const Sum complement = acos_large(magnitude);
-  return __builtin_copysignf(
-      (kHalfPi - complement.value) - (complement.low - kHalfPiLow), x);
+  return __builtin_copysignf((kHalfPi - complement.value) - (complement.low - kHalfPiLow), x);
 }
 
 float acos(float x) {
@@ -195,9 +194,7 @@ float atan2(float y, float x) {
   const float shorter = is_steep ? width : height;
   const float longer = is_steep ? height : width;
   // Zero by zero counts as 0, infinity by infinity as 1.
-  const float ratio = longer == 0.0f ? 0.0f
-      : shorter == __builtin_inff()  ? 1.0f
-                                     : shorter / longer;
+  const float ratio = longer == 0.0f ? 0.0f : shorter == __builtin_inff() ? 1.0f : shorter / longer;
   // (atan r - r) / r^3 in r^2.
   static constexpr float kCoefficients[] = {
       0x1.86406cp-10f,

@@ -78,11 +78,8 @@ struct Clamp {
 
 /// aten::gelu.out
 template <class S>
-Tensor& gelu_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    std::string_view approximate,
-    Tensor& out) {
+Tensor&
+gelu_out(KernelRuntimeContext& ctx, const Tensor& self, std::string_view approximate, Tensor& out) {
   if (approximate == "none") {
     return unary<S, FloatTypes, Compute::Common>(
         ctx, self, out, [](auto) { return operation::Gelu(); });
@@ -104,9 +101,8 @@ Tensor& leaky_relu_out(
     const Tensor& self,
     const Scalar& negative_slope,
     Tensor& out) {
-  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto) {
-    return operation::LeakyRelu{scalar_to_float(negative_slope)};
-  });
+  return unary<S, FloatTypes, Compute::Common>(
+      ctx, self, out, [&](auto) { return operation::LeakyRelu{scalar_to_float(negative_slope)}; });
 }
 
 /// aten::elu.out

@@ -153,8 +153,10 @@ struct DivFloor {
       if (b == T(0)) {
         return a / b;
       }
-      // What divides evenly, but for rounding.
-      return math::round_to_even((a - Remainder()(a, b)) / b);
+      // Without the remainder it divides evenly, but for rounding.
+      const T remainder = math::fmod(a, b);
+      const bool is_below = remainder != T(0) && (remainder < T(0)) != (b < T(0));
+      return math::round_to_even((a - remainder) / b - (is_below ? T(1) : T(0)));
     } else {
       const T quotient = DivTrunc()(a, b);
       const bool is_below = integer_remainder(a, b) != T(0) && (a < T(0)) != (b < T(0));
@@ -319,21 +321,18 @@ Tensor& sub_scalar_out(
 }
 
 /// Defines `name`, the kernel of aten's operator on two tensors.
-#define BINARY_OPERATOR(name, Operation, Types, compute)                             \
-  template <class S>                                                                 \
-  Tensor& name(                                                                      \
-      KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) { \
-    return binary<S, Types, Compute::compute>(                                       \
-        ctx, self, other, out, [](auto) { return operation::Operation(); });         \
+#define BINARY_OPERATOR(name, Operation, Types, compute)                                          \
+  template <class S>                                                                              \
+  Tensor& name(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) { \
+    return binary<S, Types, Compute::compute>(                                                    \
+        ctx, self, other, out, [](auto) { return operation::Operation(); });                      \
   }
 
 /// The same for a tensor and a Scalar.
-#define BINARY_SCALAR_OPERATOR(name, Operation, Types, compute)                          \
-  template <class S>                                                                     \
-  Tensor& name(                                                                          \
-      KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) { \
-    return binary_scalar<S, Types, Compute::compute, operation::Operation>(              \
-        ctx, self, other, out);                                                          \
+#define BINARY_SCALAR_OPERATOR(name, Operation, Types, compute)                                    \
+  template <class S>                                                                               \
+  Tensor& name(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {  \
+    return binary_scalar<S, Types, Compute::compute, operation::Operation>(ctx, self, other, out); \
   }
 
 BINARY_OPERATOR(atan2_out, Atan2, FloatTypes, Floating)
@@ -371,8 +370,7 @@ BINARY_SCALAR_OPERATOR(ne_scalar_out, NotEqual, AllTypes, Predicate)
 
 /// An operator that fails where it divides integers by zero.
 template <class S, class Operation>
-Tensor&
-division(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
+Tensor& division(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Tensor& out) {
   if (!check_divisor(ctx, self, other)) {
     return out;
   }
@@ -381,8 +379,7 @@ division(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& other, Ten
 }
 
 template <class S, class Operation>
-Tensor&
-division(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {
+Tensor& division(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Tensor& out) {
   if (!check_divisor(ctx, self, other)) {
     return out;
   }
@@ -390,11 +387,10 @@ division(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other, Ten
 }
 
 /// Defines `name`, a kernel that divides; Other is Tensor or Scalar.
-#define DIVISION_OPERATOR(name, Operation, Other)                                       \
-  template <class S>                                                                    \
-  Tensor& name(                                                                         \
-      KernelRuntimeContext& ctx, const Tensor& self, const Other& other, Tensor& out) { \
-    return division<S, operation::Operation>(ctx, self, other, out);                    \
+#define DIVISION_OPERATOR(name, Operation, Other)                                                \
+  template <class S>                                                                             \
+  Tensor& name(KernelRuntimeContext& ctx, const Tensor& self, const Other& other, Tensor& out) { \
+    return division<S, operation::Operation>(ctx, self, other, out);                             \
   }
 
 DIVISION_OPERATOR(floor_divide_out, DivFloor, Tensor)
@@ -450,11 +446,8 @@ Tensor& div_scalar_mode_out(
 
 /// out = self ^ exponent for a Scalar exponent; integers take none below 0.
 template <class S>
-Tensor& pow_scalar_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const Scalar& exponent,
-    Tensor& out) {
+Tensor&
+pow_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& exponent, Tensor& out) {
   KERNEL_CHECK(
       ctx,
       is_floating(promote(self.scalar_type(), false, scalar_dtype(exponent), true)) ||

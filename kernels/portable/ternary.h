@@ -84,8 +84,7 @@ Tensor& masked_fill_scalar_out(
   const Tensor* const inputs[] = {&self, &mask};
   dispatch<AllTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T, T, bool>(
-        ctx, operation::MaskedFill<T>{scalar_to<T>(value)}, inputs, out);
+    internal::run<S, T, T, bool>(ctx, operation::MaskedFill<T>{scalar_to<T>(value)}, inputs, out);
   });
   return out;
 }
@@ -99,7 +98,11 @@ Tensor& clamp_tensor_out(
     const std::optional<Tensor>& max,
     Tensor& out) {
   KERNEL_CHECK(
-      ctx, min.has_value() || max.has_value(), InvalidArgument, out, "Neither min nor max is given");
+      ctx,
+      min.has_value() || max.has_value(),
+      InvalidArgument,
+      out,
+      "Neither min nor max is given");
   if (!max.has_value()) {
     return maximum_out<S>(ctx, self, *min, out);
   }

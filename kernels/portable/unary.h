@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/math/exp.h"
 #include "kernels/math/erf.h"
+#include "kernels/math/exp.h"
 #include "kernels/math/hyperbolic.h"
 #include "kernels/math/log.h"
 #include "kernels/math/round.h"

@@ -82,7 +82,12 @@ void run_mixed(
           continue;
         }
         if (!operation.load(
-                input.scalar_type(), input.const_data_ptr(), offset, strides[i], buffers[i], part)) {
+                input.scalar_type(),
+                input.const_data_ptr(),
+                offset,
+                strides[i],
+                buffers[i],
+                part)) {
           return unsupported_dtype(ctx, input.scalar_type());
         }
         in[i] = buffers[i];

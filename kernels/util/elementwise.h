@@ -57,8 +57,7 @@ inline void map(const Op& op, const T* a, R* out, size_t count) {
 /// out[i] = op(a[i], b[i])
 template <class A, class B, class R, class Op>
 inline void map(const Op& op, const A* a, const B* b, R* out, size_t count) {
-  if constexpr (
-      std::is_same_v<A, float> && std::is_same_v<B, float> && std::is_same_v<R, float>) {
+  if constexpr (std::is_same_v<A, float> && std::is_same_v<B, float> && std::is_same_v<R, float>) {
     for (; count >= 4; count -= 4) {
       float x0, x1, x2, x3, y0, y1, y2, y3;
       load4_inputs(a, x0, x1, x2, x3);
@@ -100,12 +99,7 @@ bool load_elements(
 }
 
 template <class S, class T>
-bool store_elements(
-    ScalarType dtype,
-    void* data,
-    size_t offset,
-    const void* values,
-    size_t count) {
+bool store_elements(ScalarType dtype, void* data, size_t offset, const void* values, size_t count) {
   const T* const from = static_cast<const T*>(values);
   return AllTypes::visit<S>(dtype, [&](auto tag) {
     using To = typename decltype(tag)::type;
@@ -170,8 +164,7 @@ struct Erased {
       int32_t stride,
       void* out,
       size_t count);
-  bool (
-      *store)(ScalarType dtype, void* data, size_t offset, const void* values, size_t count);
+  bool (*store)(ScalarType dtype, void* data, size_t offset, const void* values, size_t count);
 };
 
 /// Runs an operation on tensors of its dtypes, of any shapes and dim orders.

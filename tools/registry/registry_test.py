@@ -19,7 +19,7 @@ from tools.registry.catalog import read_catalog
 from tools.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.registry.registry import UnsupportedError, origins_of, registry_source, select, select_all
 
-FLOAT, INT, LONG, COMPLEX = 6, 3, 4, 9
+BYTE, CHAR, INT, LONG, FLOAT, COMPLEX, BOOL = 0, 1, 3, 4, 6, 9, 11
 
 
 # Stand-ins for the tables of tools/program, by the schema's names.
@@ -39,6 +39,11 @@ class TensorList:
 @dataclass
 class Int:
     int_val: int
+
+
+@dataclass
+class Double:
+    double_val: float
 
 
 @dataclass
@@ -117,6 +122,22 @@ def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
     assert selection(add(bound, bound, bound)) == ({"Float"}, {"DYNAMIC_SHAPE"})
     last = tensor(FLOAT, 1, 2, 3, 4, order=[0, 2, 3, 1])
     assert selection(add(last, last, last)) == ({"Float"}, {"DIM_ORDER"})
+
+
+def test_a_comparison_is_selected_with_the_dtype_it_computes_in() -> None:
+    def less(x: Tensor, scalar: Any) -> tuple[set[str], set[str]]:
+        program = uses(("aten::lt", "Scalar_out"), [x, scalar, tensor(BOOL, 2)], [0, 1, 2, 2], (2,))
+        return selection(program)
+
+    # The result is bool in any case and selects no code for bools.
+    assert less(tensor(FLOAT, 2), Double(0.5)) == ({"Float"}, set())
+    assert less(tensor(FLOAT, 2), Int(1)) == ({"Float"}, set())
+    assert less(tensor(INT, 2), Int(1)) == ({"Int"}, set())
+    assert less(tensor(INT, 2), Double(0.5)) == ({"Float", "Int"}, {"MIXED_DTYPES"})
+    assert less(tensor(BOOL, 2), Int(1)) == ({"Bool", "Long"}, {"MIXED_DTYPES"})
+    bytes_, chars = tensor(BYTE, 2), tensor(CHAR, 2)
+    program = uses(("aten::lt", "Tensor_out"), [bytes_, chars, tensor(BOOL, 2)], [0, 1, 2, 2], (2,))
+    assert selection(program) == ({"Byte", "Char", "Short"}, {"MIXED_DTYPES"})
 
 
 @pytest.mark.parametrize("is_read", [False, True])
