@@ -556,9 +556,9 @@ def refused_cases() -> Iterator[Case]:
     yield Case("aten::relu.out", [x, Out(torch.float32, (2, 4))], error="InvalidArgument")
     yield Case("aten::relu.out", [x.bool(), Out(torch.bool, (2, 3))], error="NotSupported")
     yield Case("aten::relu.out", [x.half(), Out(torch.float16, (2, 3))], error="NotSupported")
-    for operator, zero in [("div.out_mode", 0), ("fmod.Tensor_out", 0), ("floor_divide.out", 0), ("fmod.Scalar_out", 0)]:
+    for operator in ("div.out_mode", "fmod.Tensor_out", "floor_divide.out", "fmod.Scalar_out"):
         mode = ("floor",) if operator == "div.out_mode" else ()
-        divisor = zero if "Scalar" in operator else torch.tensor([1, zero, 2])
+        divisor = 0 if "Scalar" in operator else torch.tensor([1, 0, 2])
         arguments = [torch.arange(6).reshape(2, 3), divisor, *mode, Out(torch.int64, (2, 3))]
         yield Case(f"aten::{operator}", arguments, error="InvalidArgument")
     yield Case("aten::div.out_mode", [x, x, "up", out], error="InvalidArgument")
