@@ -30,32 +30,10 @@ const char* at(const void* data, int32_t offset, size_t size) {
 
 } // namespace
 
-void run_strided(
-    KernelRuntimeContext& ctx,
-    const Erased& operation,
-    const Tensor* const* inputs,
-    size_t count,
-    const Tensor& out) {
-  LoopNest nest;
-  if (!nest.init(ctx, out, inputs, count)) {
-    return;
-  }
-  char* const to = static_cast<char*>(out.mutable_data_ptr());
-  do {
-    const void* in[LoopNest::kMaxInputs];
-    int32_t strides[LoopNest::kMaxInputs];
-    for (size_t i = 0; i < count; ++i) {
-      in[i] = at(inputs[i]->const_data_ptr(), nest.offset(i), operation.sizes[i]);
-      strides[i] = nest.stride(i);
-    }
-    operation.loop(
-        operation.op, in, strides, to + nest.out_offset() * operation.out_size, nest.size());
-  } while (nest.next());
-}
-
 void run_mixed(
     KernelRuntimeContext& ctx,
     const Erased& operation,
+    const void* op,
     const Tensor* const* inputs,
     size_t count,
     const Tensor& out) {
@@ -96,7 +74,7 @@ void run_mixed(
       const size_t offset = nest.out_offset() + done;
       void* const result =
           is_stored ? static_cast<void*>(to + offset * operation.out_size) : buffers[count];
-      operation.loop(operation.op, in, strides, result, part);
+      operation.loop(op, in, strides, result, part);
       if (!is_stored && !operation.store(out.scalar_type(), to, offset, result, part)) {
         return unsupported_dtype(ctx, out.scalar_type());
       }

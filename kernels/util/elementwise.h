@@ -17,8 +17,8 @@
  * `R operator()(T...) const`, everything else is here and shared: dtypes,
  * promotion, broadcasting, dim orders. One loop per operation, dtype and shape
  * class is compiled: equal shapes, and any stride if the program broadcasts,
- * mixes dtypes or dim orders. What drives the latter is compiled once for all
- * operators; tensors of mixed dtypes are converted block by block.
+ * mixes dtypes or dim orders. Tensors of mixed dtypes are converted block by
+ * block, by code that all operators share.
  */
 namespace torch {
 namespace executor {
@@ -136,13 +136,8 @@ bool flat(const Tensor& out, const Tensor* const* inputs, size_t count) {
   return true;
 }
 
-template <class S>
-constexpr bool kNeedsNest =
-    S::has(Variant::Broadcast) || S::has(Variant::DimOrder) || S::has(Variant::MixedDtypes);
-
-/// An operation with its loop, for code that all operators share.
+/// An operation's loop, for code that all operators share.
 struct Erased {
-  const void* op;
   /// out[i] = op(in[0][i * strides[0]], in[1][i * strides[1]], ...)
   void (*loop)(
       const void* op,
@@ -155,8 +150,7 @@ struct Erased {
   ScalarType out_dtype;
   uint8_t sizes[LoopNest::kMaxInputs];
   uint8_t out_size;
-  /// load_elements() and store_elements() of the computing dtype; only for
-  /// mixed dtypes.
+  /// load_elements() and store_elements() of the computing dtype.
   bool (*load)(
       ScalarType dtype,
       const void* data,
@@ -167,37 +161,57 @@ struct Erased {
   bool (*store)(ScalarType dtype, void* data, size_t offset, const void* values, size_t count);
 };
 
-/// Runs an operation on tensors of its dtypes, of any shapes and dim orders.
-void run_strided(
-    KernelRuntimeContext& ctx,
-    const Erased& operation,
-    const Tensor* const* inputs,
-    size_t count,
-    const Tensor& out);
-
-/// As run_strided(), for tensors of any dtypes.
+/// Runs an operation on tensors of any dtypes, shapes and dim orders.
 void run_mixed(
     KernelRuntimeContext& ctx,
     const Erased& operation,
+    const void* op,
     const Tensor* const* inputs,
     size_t count,
     const Tensor& out);
 
+/// out[i] = op(in[i * strides[0]], ...)
 template <class Op, class R, class... In, size_t... kIndex>
-void loop(
-    const void* op,
-    const void* const* in,
+inline void map_strided(
+    const Op& op,
+    std::tuple<const In*...> in,
     const int32_t* strides,
-    void* out,
+    R* out,
     size_t count,
     std::index_sequence<kIndex...>) {
-  const Op& operation = *static_cast<const Op*>(op);
-  R* to = static_cast<R*>(out);
-  std::tuple<const In*...> from(static_cast<const In*>(in[kIndex])...);
   for (; count > 0; --count) {
-    *to++ = operation(*std::get<kIndex>(from)...);
-    ((std::get<kIndex>(from) += strides[kIndex]), ...);
+    *out++ = op(*std::get<kIndex>(in)...);
+    ((std::get<kIndex>(in) += strides[kIndex]), ...);
   }
+}
+
+template <class Op, class R, class... In, size_t... kIndex>
+inline void map_erased(
+    const Op& op,
+    const void* const* in,
+    const int32_t* strides,
+    R* out,
+    size_t count,
+    std::index_sequence<kIndex...> indices) {
+  map_strided<Op, R, In...>(
+      op, {static_cast<const In*>(in[kIndex])...}, strides, out, count, indices);
+}
+
+template <class... In, class Op, class R, size_t... kIndex>
+inline void map_nest(
+    const Op& op,
+    const LoopNest& nest,
+    const Tensor* const* inputs,
+    R* out,
+    std::index_sequence<kIndex...> indices) {
+  const int32_t strides[] = {nest.stride(kIndex)...};
+  map_strided<Op, R, In...>(
+      op,
+      {inputs[kIndex]->template const_data_ptr<In>() + nest.offset(kIndex)...},
+      strides,
+      out + nest.out_offset(),
+      nest.size(),
+      indices);
 }
 
 template <class Op, class R, class... In>
@@ -207,7 +221,13 @@ void erased_loop(
     const int32_t* strides,
     void* out,
     size_t count) {
-  loop<Op, R, In...>(op, in, strides, out, count, std::index_sequence_for<In...>());
+  map_erased<Op, R, In...>(
+      *static_cast<const Op*>(op),
+      in,
+      strides,
+      static_cast<R*>(out),
+      count,
+      std::index_sequence_for<In...>());
 }
 
 template <class... In, class Op, class R, size_t... kIndex>
@@ -244,32 +264,30 @@ void run(
         std::index_sequence_for<In...>());
     return;
   }
-  if constexpr (kNeedsNest<S>) {
-    Erased erased = {
-        &op,
+  if constexpr (S::has(Variant::MixedDtypes)) {
+    static constexpr Erased kOperation = {
         &erased_loop<Op, R, In...>,
         {dtype_of<In>()...},
         dtype_of<R>(),
         {sizeof(In)...},
         sizeof(R),
-        nullptr,
-        nullptr};
-    if constexpr (S::has(Variant::MixedDtypes)) {
-      erased.load = &load_elements<S, T>;
-      erased.store = &store_elements<S, T>;
-      run_mixed(ctx, erased, inputs, kInputs, out);
-    } else {
-      KERNEL_CHECK(
-          ctx,
-          same,
-          InvalidType,
-          ,
-          "The tensors' dtypes differ, and mixed dtypes are not linked in");
-      run_strided(ctx, erased, inputs, kInputs, out);
+        &load_elements<S, T>,
+        &store_elements<S, T>};
+    run_mixed(ctx, kOperation, &op, inputs, kInputs, out);
+    return;
+  }
+  KERNEL_CHECK(
+      ctx, same, InvalidType, , "The tensors' dtypes differ, and mixed dtypes are not linked in");
+  if constexpr (S::has(Variant::Broadcast) || S::has(Variant::DimOrder)) {
+    LoopNest nest;
+    if (!nest.init(ctx, out, inputs, kInputs)) {
+      return;
     }
+    do {
+      map_nest<In...>(
+          op, nest, inputs, out.mutable_data_ptr<R>(), std::index_sequence_for<In...>());
+    } while (nest.next());
   } else {
-    KERNEL_CHECK(
-        ctx, same, InvalidType, , "The tensors' dtypes differ, and mixed dtypes are not linked in");
     KERNEL_CHECK(
         ctx,
         false,
