@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from tools.program import read
-from tools.program import read
 from tools.registry import __main__ as command
 from tools.registry.calls import OperatorUse, operator_uses
 from tools.registry.catalog import read_catalog
