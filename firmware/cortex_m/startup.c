@@ -43,7 +43,10 @@ static void run(void) {
        ++constructor) {
     (*constructor)();
   }
-  board_exit(main());
+  // Inlined here, a fault in main() would have this function's name.
+  int (*entry)(void) = main;
+  __asm volatile("" : "+r"(entry));
+  board_exit(entry());
 }
 
 void cortex_m_reset(void) {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from elftools.common.exceptions import ELFError
+from elftools.dwarf.lineprogram import LineProgram
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
@@ -27,6 +31,12 @@ _EXAMPLE_SUFFIX = ".example"
 # Prefix of the linker script's arenas.
 _ARENA = ".arena."
 
+# In place of a folder: strings, which the optimiser merges, are nobody's.
+_STRINGS = "strings"
+
+# What the link-time optimiser makes of all sources.
+_LTO_OBJECT = re.compile(r"\.ltrans\d*(\.ltrans)?\.o$|\.lto\.o$")
+
 _INPUT_SECTION = re.compile(r"^ (\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)\s+(\S.*)$")
 _LONG_NAME = re.compile(r"^ (\S+)$")
 _OUTPUT_SECTION = re.compile(r"^([.\w/]\S*)(\s|$)")
@@ -34,12 +44,13 @@ _OUTPUT_SECTION = re.compile(r"^([.\w/]\S*)(\s|$)")
 
 @dataclass(frozen=True)
 class Piece:
-    """One input section: its name, the output section it went to, its size in bytes, and its object file."""
+    """One input section: its name, the output section it went to, its size in bytes, object file and address."""
 
     name: str
     output: str
     size: int
     source: str
+    address: int = 0
 
 
 def owner(piece: Piece) -> str:
@@ -52,9 +63,11 @@ def owner(piece: Piece) -> str:
         r"/firmware/libc/|/crt(i|n|0|begin|end)\.o$", path
     ):
         return "libc"
+    if path.startswith(f"/{_STRINGS}/"):
+        return "strings"
     if "/firmware/boards/" in path or "/firmware/cortex_m/" in path:
         return "board"
-    if "/runtime/" in path:
+    if "/runtime/" in path or "/executorch/" in path:
         return "runtime"
     # The registry is generated for each image; its object lies beside the application's.
     if "/kernels/" in path or re.search(r"registry(\.pic)?\.o$", piece.source.rstrip(")")):
@@ -94,7 +107,74 @@ def _pieces(body: str) -> Iterator[Piece]:
         elif (found := _INPUT_SECTION.match(line)) and not found[1].startswith("*"):
             size = int(found[3], 16)
             if size:
-                yield Piece(found[1], output, size, found[4])
+                yield Piece(found[1], output, size, found[4], int(found[2], 16))
+
+
+def _data_folder(section: str) -> str:
+    """The folder of what a section of data holds, by the namespace in its mangled name; "" if it tells none."""
+    if re.search(r"\.str\d+\.\d+$", section):
+        return _STRINGS
+    if "5torch8executor6native" in section:
+        return "kernels"
+    return "runtime" if "10executorch" in section or "11flatbuffers" in section else ""
+
+
+class SourceFiles:
+    """Source files of an image's code, from its debug information.
+
+    Link-time optimisation makes one object of all: the map no longer says where its sections come from.
+    """
+
+    def __init__(self, image: ELFFile) -> None:
+        places: dict[int, str] = {}
+        if image.has_dwarf_info():
+            dwarf = image.get_dwarf_info()
+            for unit in dwarf.iter_CUs():
+                program = dwarf.line_program_for_CU(unit)
+                if program is not None:
+                    places.update(_line_places(program))
+        self._addresses = sorted(places)
+        self._files = [places[address] for address in self._addresses]
+
+    def split(self, piece: Piece) -> Iterator[Piece]:
+        """The piece by the source files that its code is written in, inlined functions by their own; others whole."""
+        if not _LTO_OBJECT.search(piece.source):
+            yield piece
+            return
+        if not piece.name.startswith(".text"):
+            yield dataclasses.replace(piece, source=f"{_data_folder(piece.name)}/{piece.source}")
+            return
+        end = piece.address + piece.size
+        first = bisect.bisect_left(self._addresses, piece.address)
+        last = bisect.bisect_left(self._addresses, end)
+        starts = [*self._addresses[first:last], end]
+        # Before its first line a function has nothing.
+        starts[0] = piece.address
+        for i, (start, stop) in enumerate(itertools.pairwise(starts)):
+            yield dataclasses.replace(piece, source=self._files[first + i], address=start, size=stop - start)
+        if first == last:
+            yield dataclasses.replace(piece, source=f"{_data_folder(piece.name)}/{piece.source}")
+
+
+def _line_places(program: LineProgram) -> Iterator[tuple[int, str]]:
+    """Addresses of a line table with the path of their file."""
+    version = program.header["version"]
+    files, folders = program.header["file_entry"], program.header["include_directory"]
+    paths = []
+    for entry in files:
+        # Version 5 counts from 0; before, folder 0 is the compiler's own and files count from 1.
+        index = entry.dir_index if version >= 5 else entry.dir_index - 1
+        folder = folders[index] if 0 <= index < len(folders) else b""
+        paths.append(f"{_text(folder)}/{_text(entry.name)}")
+    for entry in program.get_entries():
+        state = entry.state
+        index = (state.file if version >= 5 else state.file - 1) if state else -1
+        if state and not state.end_sequence and 0 <= index < len(paths):
+            yield state.address, paths[index]
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 @dataclass(frozen=True)
@@ -144,6 +224,7 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
                 for section in image.iter_sections()
                 if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_size"]
             }
+            sources = SourceFiles(image)
     except OSError as error:
         raise UserError(f"image {elf}: {error.strerror}") from error
     except ELFError as error:
@@ -160,7 +241,8 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
     for piece in pieces:
         # .data takes flash too: its initial values.
         if piece.output in allocated and (piece.output not in in_ram or piece.output == ".data"):
-            flash_parts[owner(piece)] += piece.size
+            for part in sources.split(piece):
+                flash_parts[owner(part)] += part.size
     program = flash_parts.pop("program", 0)
     flash_parts["weights"] = min(constants, program)
     flash_parts["program metadata"] = program - flash_parts["weights"]

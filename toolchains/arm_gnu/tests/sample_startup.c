@@ -9,7 +9,8 @@ void Reset_Handler(void) {
 }
 
 // What newlib's snprintf could ask for and never does here.
-void* _sbrk(ptrdiff_t size) {
+// The C library calls it, which the link-time optimiser does not see.
+__attribute__((used)) void* _sbrk(ptrdiff_t size) {
   (void)size;
   return (void*)-1;
 }
