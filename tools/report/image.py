@@ -125,7 +125,14 @@ class SourceFiles:
     Link-time optimisation makes one object of all: the map no longer says where its sections come from.
     """
 
-    def __init__(self, image: ELFFile) -> None:
+    def __init__(self, places: dict[int, str]) -> None:
+        """`places`: the file of the code from each address on."""
+        self._addresses = sorted(places)
+        self._files = [places[address] for address in self._addresses]
+
+    @classmethod
+    def read(cls, image: ELFFile) -> SourceFiles:
+        """Those of an image; none without debug information."""
         places: dict[int, str] = {}
         if image.has_dwarf_info():
             dwarf = image.get_dwarf_info()
@@ -133,8 +140,7 @@ class SourceFiles:
                 program = dwarf.line_program_for_CU(unit)
                 if program is not None:
                     places.update(_line_places(program))
-        self._addresses = sorted(places)
-        self._files = [places[address] for address in self._addresses]
+        return cls(places)
 
     def split(self, piece: Piece) -> Iterator[Piece]:
         """The piece by the source files that its code is written in, inlined functions by their own; others whole."""
@@ -224,7 +230,7 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
                 for section in image.iter_sections()
                 if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_size"]
             }
-            sources = SourceFiles(image)
+            sources = SourceFiles.read(image)
     except OSError as error:
         raise UserError(f"image {elf}: {error.strerror}") from error
     except ELFError as error:

@@ -2,8 +2,8 @@
 
 The JSON: {"image", "program", "board", "core", "flash", "ram"}, where program is the name of the .pte or null, and
 flash and ram are {"used", "limit", "parts"}: bytes in all, what the board has, and bytes by part, largest first. Parts
-of flash: runtime, kernels, libc, weights, program metadata, example, application, board, alignment; of ram: arena
-method, arena planned, arena temp, stack, data, alignment. A part of no bytes is left out.
+of flash: runtime, kernels, libc, weights, program metadata, example, application, board, strings, alignment; of ram:
+arena method, arena planned, arena temp, stack, data, alignment. A part of no bytes is left out.
 """
 
 from __future__ import annotations

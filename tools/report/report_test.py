@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tools.report import report as report_module
-from tools.report.image import Image, Piece, Usage, owner, read_map
+from tools.report.image import Image, Piece, SourceFiles, Usage, owner, read_map
 from tools.report.report import as_json, comparison, full_text, main, over_limits, summary
 
 _MAP = """\
@@ -158,3 +158,23 @@ def test_arguments_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_bar_is_full_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report_module._bar(10_000, 100) == "[" + "#" * 24 + "]"
+
+
+def test_what_the_link_time_optimiser_made_counts_to_its_sources() -> None:
+    sources = SourceFiles({0x104: "firmware/application.cpp", 0x110: "runtime/executor/method.cpp"})
+    made = "bazel-out/bin/firmware/sine.elf.ltrans0.ltrans.o"
+    # Code by the file of each line: the method is inlined into main().
+    code = list(sources.split(Piece(".text.main", ".text", 0x20, made, 0x100)))
+    assert [(owner(part), part.size) for part in code] == [("application", 0x10), ("runtime", 0x10)]
+    # Data by namespace, and strings, which are merged, by themselves.
+    for name, part in (
+        (".rodata._ZN10executorch7runtime8kNumbersE", "runtime"),
+        (".rodata._ZN5torch8executor6native6kTableE", "kernels"),
+        (".rodata._ZN10executorch7runtime8kNumbersE.str1.1", "strings"),
+        (".rodata.numbers", "application"),
+    ):
+        (piece,) = sources.split(Piece(name, ".text", 8, made, 0x200))
+        assert owner(piece) == part
+    # Objects that took no part stay what they are.
+    whole = Piece(".text.memcpy", ".text", 8, "bazel-out/bin/firmware/libc/libstring.lo(memcpy.o)", 0x110)
+    assert list(sources.split(whole)) == [whole]
