@@ -49,6 +49,13 @@ def test_what_the_first_path_promises_of_softmax_and_sine(tmp_path: Path) -> Non
         assert row["inference"] < inference
 
 
+def test_convolution_takes_at_most_four_instructions_per_multiply_accumulate(tmp_path: Path) -> None:
+    assert run("--model", "convolution", "--json", str(tmp_path / "rows.json")) == 0
+    multiply_accumulates = 16 * 16 * 16 * (16 * 3 * 3)
+    for row in json.loads((tmp_path / "rows.json").read_text()):
+        assert row["inference"] <= 4 * multiply_accumulates
+
+
 def test_unknown_model_is_named_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--model", "sinus") == 1
     message = capsys.readouterr().err
