@@ -14,8 +14,8 @@ const char* error_text(Error error) {
     case Error::InvalidExternalData:
       return "the program keeps weights in another file; export it with the weights inside";
     case Error::InvalidArgument:
-      return "an input or an operator's argument does not fit: compare dtype and shape with the "
-             "example inputs of the model";
+      return "an input or an operator's argument does not fit the model's example inputs, or the "
+             "program is not 16-byte aligned or has no such method; the messages above say which";
     case Error::InvalidType:
       return "a value of the program has another type than its operator expects; export the model "
              "again with this version";
@@ -23,8 +23,9 @@ const char* error_text(Error error) {
       return "the program calls an operator that is not in this image: rebuild, so that the "
              "registry is made from this program";
     case Error::NotSupported:
-      return "a kernel does not support these dtypes, shapes or dim orders; the messages above "
-             "name it";
+      return "the program, or what a kernel gets, is of a kind that this image does not support; "
+             "the "
+             "messages above name it";
     case Error::NotImplemented:
       return "the program uses a feature that this runtime does not have; the messages above name "
              "it";
@@ -32,8 +33,8 @@ const char* error_text(Error error) {
     case Error::OutOfResources:
       return "an arena is too small: rebuild, so that the memory plan is made from this program";
     case Error::NotFound:
-      return "the program has no such method or backend; export the model with a method called "
-             "forward";
+      return "a segment of the program, or memory for a kernel, is not there; export the model "
+             "again";
     case Error::AccessFailed:
       return "the program could not be read";
     case Error::InvalidState:
