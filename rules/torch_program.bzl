@@ -2,6 +2,7 @@
 
 load(":board.bzl", "CORES")
 load(":providers.bzl", "TorchProgramInfo")
+load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
 
 _BACKENDS = ["portable"]
@@ -9,9 +10,9 @@ _BACKENDS = ["portable"]
 def _target_core(ctx):
     if ctx.attr.backend == "portable":
         return "portable"
-    for value in ctx.attr._cores:
-        if ctx.target_platform_has_constraint(value[platform_common.ConstraintValueInfo]):
-            return CORES[value.label.name.removeprefix("core_")]
+    core = target_core(ctx)
+    if core != "host":
+        return core
     return fail("%s: backend '%s' needs a board's core, and the platform has none of %s; build a torch_firmware that uses this program" % (
         ctx.label,
         ctx.attr.backend,
@@ -76,14 +77,13 @@ def _torch_program_impl(ctx):
 _torch_program = rule(
     implementation = _torch_program_impl,
     doc = "See the macro `torch_program`.",
-    attrs = {
+    attrs = CORE_ATTRS | {
         "src": attr.label(mandatory = True, allow_single_file = [".py"], doc = "The model file."),
         "data": attr.label_list(allow_files = True, doc = "Files that the model file reads or imports, by path from the workspace root."),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
         "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to: one of %s." % _BACKENDS),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of %s; empty: all." % sorted(CORES)),
-        "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
         "_train": attr.label(default = "//tools/train", executable = True, cfg = "exec"),
         "_export": attr.label(default = "//tools/export", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),

@@ -3,8 +3,12 @@
 load("//rules:board.bzl", "CORES")
 load("//rules:providers.bzl", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
 
-PLAN_ATTRS = {
+# What target_core() needs.
+CORE_ATTRS = {
     "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
+}
+
+PLAN_ATTRS = CORE_ATTRS | {
     "_plan": attr.label(default = "//tools/plan", executable = True, cfg = "exec"),
     "_embed": attr.label(default = "//tools/embed", executable = True, cfg = "exec"),
 }
