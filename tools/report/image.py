@@ -147,19 +147,16 @@ class SourceFiles:
         if not _LTO_OBJECT.search(piece.source):
             yield piece
             return
-        if not piece.name.startswith(".text"):
-            yield dataclasses.replace(piece, source=f"{_data_folder(piece.name)}/{piece.source}")
-            return
         end = piece.address + piece.size
         first = bisect.bisect_left(self._addresses, piece.address)
         last = bisect.bisect_left(self._addresses, end)
-        starts = [*self._addresses[first:last], end]
-        # Before its first line a function has nothing.
-        starts[0] = piece.address
-        for i, (start, stop) in enumerate(itertools.pairwise(starts)):
-            yield dataclasses.replace(piece, source=self._files[first + i], address=start, size=stop - start)
-        if first == last:
+        if not piece.name.startswith(".text") or first == last:
             yield dataclasses.replace(piece, source=f"{_data_folder(piece.name)}/{piece.source}")
+            return
+        # What stands before the first line belongs to it.
+        starts = [piece.address, *self._addresses[first + 1 : last], end]
+        for file, (start, stop) in zip(self._files[first:last], itertools.pairwise(starts), strict=True):
+            yield dataclasses.replace(piece, source=file, address=start, size=stop - start)
 
 
 def _line_places(program: LineProgram) -> Iterator[tuple[int, str]]:
