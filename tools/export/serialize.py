@@ -75,8 +75,10 @@ class _Writer:
 
     def __init__(self) -> None:
         self._builder = flatbuffers.Builder(1024)
-        # vtables are shared by the builder itself.
         self._written: dict[Any, int] = {}
+        # The builder shares vtables, but (before flatbuffers 25.12) also between tables of different sizes, which a
+        # vtable states: per size its own.
+        self._vtables: dict[int, dict[Any, int]] = {}
 
     def program(self, program: Program, constant_offsets: list[int], segment_size: int) -> bytes:
         plans = self._offsets([self._plan(plan) for plan in program.execution_plan])
@@ -187,6 +189,8 @@ class _Writer:
                     builder.PrependUOffsetTRelativeSlot(slot, value, 0)
                 else:
                     _slot_writer(builder, kind)(slot, value, 0)
+            size = -(-builder.Offset() // 4) * 4 - builder.objectEnd
+            builder.vtables = self._vtables.setdefault(size, {})
             self._written[key] = builder.EndObject()
         return self._written[key]
 
