@@ -7,7 +7,7 @@ namespace torch_fusion {
 /// A MemoryAllocator that remembers how much of it was in use at most. The runtime resets the
 /// allocator of temporary memory after every kernel, so that used_size() alone says nothing about
 /// the run.
-class HighWaterAllocator final : public executorch::runtime::MemoryAllocator {
+class HighWaterAllocator : public executorch::runtime::MemoryAllocator {
  public:
   HighWaterAllocator(uint32_t size, uint8_t* base_address) : MemoryAllocator(size, base_address) {}
 

@@ -48,6 +48,8 @@ size_t stack_size(void) {
 __attribute__((constructor)) static void keep_arguments(int count, char** values) {
   argument_count = count;
   arguments = values;
+  // Whatever ends the program, what it printed is out.
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
 }
 
 static const char* option(const char* key) {

@@ -1,11 +1,17 @@
-/// Runs any program with every kernel: //tools/run_pte's image. The host names the program, its
-/// inputs and where the outputs go (firmware/host.h); the arenas are as large as the machine
-/// allows, because nothing is planned for the program.
+/// Runs any programs with every kernel, one after the other: the image of //tools/run_pte and of
+/// //conformance. The arenas are as large as the machine allows, because nothing is planned for the
+/// programs.
 ///
-/// Inputs and outputs are a sequence of values, each a Header and its bytes in memory order. A
-/// number is a tensor without dimensions: Long for an integer, Double for a float, Bool for a bool.
+/// The host's inputs (firmware/host.h) are a sequence of cases: a CaseHeader, the program, and the
+/// inputs, each of these padded to 16 bytes. Its outputs are a sequence of results: a
+/// ResultHeader and the outputs. Inputs and outputs are sequences of values, each a Header and its
+/// bytes in memory order, of inputs both padded to 16 bytes. A number is a tensor without
+/// dimensions: Long for an integer, Double for a float, Bool for a bool. Before a case the console
+/// says "CASE " and its index, so that it is known whose messages follow, and which case ended the
+/// image if one does.
 
 #include <cstring>
+#include <new>
 
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/runtime/executor/method.h>
@@ -14,6 +20,7 @@
 #include "firmware/board.h"
 #include "firmware/console.h"
 #include "firmware/error_text.h"
+#include "firmware/guard.h"
 #include "firmware/high_water_allocator.h"
 #include "firmware/host.h"
 #include "firmware/stack.h"
@@ -37,8 +44,32 @@ using executorch::runtime::Span;
 using executorch::runtime::Tag;
 
 constexpr size_t kMaxDim = 16;
-/// Of the schema's planned buffers; ExecuTorch's own planner makes one or two.
-constexpr size_t kMaxPlannedBuffers = 16;
+/// Of the schema's planned buffers; ExecuTorch's own planner makes one or two, //conformance one
+/// per tensor.
+constexpr size_t kMaxPlannedBuffers = 256;
+
+struct CaseHeader {
+  uint32_t program_size;
+  uint32_t inputs_size;
+  uint32_t input_count;
+};
+
+/// What a case was doing when it ended.
+enum Step : uint32_t { kLoad, kInput, kExecute, kOutput };
+
+struct ResultHeader {
+  /// executorch::runtime::Error, and where it happened.
+  uint32_t error;
+  uint32_t step;
+  /// Values that follow: none if there was an error.
+  uint32_t output_count;
+  /// As in HostReport.
+  uint32_t load_ticks;
+  uint32_t execute_ticks;
+  uint32_t method_used;
+  uint32_t planned_used;
+  uint32_t temp_used;
+};
 
 /// One input or output, as firmware/host.h's files have it.
 struct Header {
@@ -54,6 +85,10 @@ constexpr size_t kPlannedArenaSize = RUNNER_PLANNED_ARENA_SIZE;
 constexpr size_t kTempArenaSize = RUNNER_TEMP_ARENA_SIZE;
 constexpr size_t kArenaAlignment = 16;
 
+constexpr size_t align_up(size_t size) {
+  return (size + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
 #ifdef __arm__
 #define ARENA(name) alignas(kArenaAlignment) __attribute__((section(".arena." #name)))
 #else
@@ -63,72 +98,114 @@ ARENA(method) uint8_t method_arena[kMethodArenaSize];
 ARENA(planned) uint8_t planned_arena[kPlannedArenaSize];
 ARENA(temp) uint8_t temp_arena[kTempArenaSize];
 
-HostReport report;
+/// Temporary memory in which accesses outside of what was allocated are seen (firmware/guard.h).
+class TempAllocator final : public torch_fusion::HighWaterAllocator {
+ public:
+  TempAllocator() : HighWaterAllocator(kTempArenaSize, temp_arena) {}
 
-[[noreturn]] void fail(const char* step, Error error) {
-  torch_fusion::write_error(step, error);
-  report.error = static_cast<uint32_t>(error);
-  host_close(&report);
-  board_exit(kExitError);
-}
-
-void check(const char* step, Error error) {
-  if (error != Error::Ok) {
-    fail(step, error);
+  void* allocate(size_t size, size_t alignment) override {
+    if (size > kTempArenaSize) {
+      return nullptr;
+    }
+    void* const start = HighWaterAllocator::allocate(size + torch_fusion::kGuardSize, alignment);
+    if (start != nullptr) {
+      torch_fusion::unguard(start, size);
+    }
+    return start;
   }
-}
 
-/// The part of planned_arena that is taken.
-size_t planned_end = 0;
+  void reset() override {
+    torch_fusion::guard(temp_arena, used_size());
+    HighWaterAllocator::reset();
+  }
+};
+
+/// One program, its inputs, and what running it gives.
+class Case final {
+ public:
+  Case(const CaseHeader& header, const void* program, const void* inputs)
+      : loader_(program, header.program_size),
+        input_count_(header.input_count),
+        input_(static_cast<const uint8_t*>(inputs)),
+        input_end_(input_ + header.inputs_size),
+        method_allocator_(kMethodArenaSize, method_arena) {}
+
+  /// Runs the program and writes the result.
+  void run();
+
+ private:
+  Error run_program();
+  Error take_planned(uint64_t size, uint8_t** start);
+  Error place_buffers(const MethodMeta& meta);
+  Error place_outputs(Method& method);
+  Error set_input(Method& method, size_t index);
+
+  BufferDataLoader loader_;
+  uint32_t input_count_;
+  const uint8_t* input_;
+  const uint8_t* input_end_;
+  MemoryAllocator method_allocator_;
+  TempAllocator temp_allocator_;
+  ResultHeader result_ = {};
+  /// The part of planned_arena that is taken.
+  size_t planned_end_ = 0;
+  Span<uint8_t> buffers_[kMaxPlannedBuffers];
+  size_t buffer_count_ = 0;
+};
 
 /// Takes `size` bytes of the planned arena.
-uint8_t* take_planned(uint64_t size) {
-  if (size > kPlannedArenaSize - planned_end) {
-    fail("load", Error::MemoryAllocationFailed);
+Error Case::take_planned(uint64_t size, uint8_t** start) {
+  // The arena's size and the guard's are multiples of the alignment, so that this stays within it.
+  if (size > kPlannedArenaSize ||
+      size + torch_fusion::kGuardSize > kPlannedArenaSize - planned_end_) {
+    return Error::MemoryAllocationFailed;
   }
-  uint8_t* const start = planned_arena + planned_end;
-  // The arena's size is a multiple of the alignment, so that this stays within it.
-  planned_end +=
-      (static_cast<size_t>(size) + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-  return start;
+  *start = planned_arena + planned_end_;
+  torch_fusion::unguard(*start, static_cast<size_t>(size));
+  planned_end_ += align_up(static_cast<size_t>(size)) + torch_fusion::kGuardSize;
+  return Error::Ok;
 }
 
-/// Gives every planned buffer its part of the arena. Returns how many there are.
-size_t place_buffers(const MethodMeta& meta, Span<uint8_t>* buffers) {
-  const size_t count = meta.num_memory_planned_buffers();
-  if (count > kMaxPlannedBuffers) {
-    fail("load", Error::NotSupported);
+/// Gives every planned buffer its part of the arena.
+Error Case::place_buffers(const MethodMeta& meta) {
+  buffer_count_ = meta.num_memory_planned_buffers();
+  if (buffer_count_ > kMaxPlannedBuffers) {
+    return Error::NotSupported;
   }
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < buffer_count_; ++i) {
     const Result<int64_t> size = meta.memory_planned_buffer_size(i);
-    check("load", size.error());
+    ET_CHECK_OK_OR_RETURN_ERROR(size.error());
     if (*size < 0) {
-      fail("load", Error::InvalidProgram);
+      return Error::InvalidProgram;
     }
-    buffers[i] = {take_planned(static_cast<uint64_t>(*size)), static_cast<size_t>(*size)};
-    report.planned_used += static_cast<uint32_t>(*size);
+    uint8_t* start = nullptr;
+    ET_CHECK_OK_OR_RETURN_ERROR(take_planned(static_cast<uint64_t>(*size), &start));
+    buffers_[i] = {start, static_cast<size_t>(*size)};
+    result_.planned_used += static_cast<uint32_t>(*size);
   }
-  return count;
+  return Error::Ok;
 }
 
 /// Gives memory to the outputs that the program was exported without memory for.
-void place_outputs(Method& method) {
+Error Case::place_outputs(Method& method) {
   const MethodMeta meta = method.method_meta();
   for (size_t i = 0; i < meta.num_outputs(); ++i) {
     const Result<Tag> tag = meta.output_tag(i);
-    check("load", tag.error());
+    ET_CHECK_OK_OR_RETURN_ERROR(tag.error());
     if (*tag != Tag::Tensor) {
       continue;
     }
     const auto tensor = meta.output_tensor_meta(i);
-    check("load", tensor.error());
+    ET_CHECK_OK_OR_RETURN_ERROR(tensor.error());
     // An output that is an input or a constant has memory, planned or not.
     if (!tensor->is_memory_planned() &&
         method.get_output(i).toTensor().const_data_ptr() == nullptr) {
-      check(
-          "load", method.set_output_data_ptr(take_planned(tensor->nbytes()), tensor->nbytes(), i));
+      uint8_t* start = nullptr;
+      ET_CHECK_OK_OR_RETURN_ERROR(take_planned(tensor->nbytes(), &start));
+      ET_CHECK_OK_OR_RETURN_ERROR(method.set_output_data_ptr(start, tensor->nbytes(), i));
     }
   }
+  return Error::Ok;
 }
 
 /// The number in a tensor without dimensions.
@@ -140,28 +217,21 @@ T number(const void* data) {
 }
 
 /// Sets the next input from the host's file.
-void set_input(Method& method, size_t index) {
-  const void* const start = host_read(sizeof(Header));
-  if (start == nullptr) {
-    board_exit(kExitHost);
-  }
+Error Case::set_input(Method& method, size_t index) {
   Header header;
-  std::memcpy(&header, start, sizeof(header));
-  // The elements of an empty tensor are nowhere in the file.
-  const void* const data = header.nbytes == 0 ? start : host_read(header.nbytes);
-  if (data == nullptr) {
-    board_exit(kExitHost);
-  }
+  std::memcpy(&header, input_, sizeof(header));
+  const void* const data = input_ + align_up(sizeof(header));
+  input_ += align_up(sizeof(header)) + align_up(header.nbytes);
   const Result<Tag> tag = method.method_meta().input_tag(index);
-  check("input", tag.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(tag.error());
   if (*tag == Tag::Int) {
-    return check("input", method.set_input(EValue(number<int64_t>(data)), index));
+    return method.set_input(EValue(number<int64_t>(data)), index);
   }
   if (*tag == Tag::Double) {
-    return check("input", method.set_input(EValue(number<double>(data)), index));
+    return method.set_input(EValue(number<double>(data)), index);
   }
   if (*tag == Tag::Bool) {
-    return check("input", method.set_input(EValue(number<bool>(data)), index));
+    return method.set_input(EValue(number<bool>(data)), index);
   }
   TensorImpl::StridesType strides[kMaxDim];
   int32_t stride = 1;
@@ -176,7 +246,7 @@ void set_input(Method& method, size_t index) {
       const_cast<void*>(data),
       header.dim_order,
       strides);
-  check("input", method.set_input(EValue(Tensor(&tensor)), index));
+  return method.set_input(EValue(Tensor(&tensor)), index);
 }
 
 void write_value(ScalarType dtype, const void* data, size_t nbytes) {
@@ -200,9 +270,6 @@ void write_output(const EValue& value) {
     const bool number = value.toBool();
     return write_value(ScalarType::Bool, &number, sizeof(number));
   }
-  if (!value.isTensor()) {
-    fail("output", Error::NotSupported);
-  }
   const Tensor& tensor = value.toTensor();
   Header header = {};
   header.dtype = static_cast<int32_t>(tensor.scalar_type());
@@ -222,53 +289,98 @@ uint32_t ticks_since(uint32_t start) {
   return end - start - overhead;
 }
 
-} // namespace
-
-int main() {
-  host_open();
-  size_t size = 0;
-  const void* const data = host_file("program=", &size);
-  if (data == nullptr) {
-    console_text("ERROR: the host named no program\n");
-    board_exit(kExitHost);
-  }
-
-  BufferDataLoader loader(data, size);
-  MemoryAllocator method_allocator(kMethodArenaSize, method_arena);
-  torch_fusion::HighWaterAllocator temp_allocator(kTempArenaSize, temp_arena);
-
+Error Case::run_program() {
+  result_.step = kLoad;
   // Time for the buffers' sizes, which an image for one program knows, is no part of loading.
   uint32_t start = board_ticks();
-  Result<Program> program = Program::load(&loader, Program::Verification::InternalConsistency);
-  report.load_ticks = ticks_since(start);
-  check("load", program.error());
+  Result<Program> program = Program::load(&loader_, Program::Verification::InternalConsistency);
+  result_.load_ticks = ticks_since(start);
+  ET_CHECK_OK_OR_RETURN_ERROR(program.error());
   const Result<const char*> name = program->get_method_name(0);
-  check("load", name.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(name.error());
   const Result<MethodMeta> meta = program->method_meta(*name);
-  check("load", meta.error());
-  Span<uint8_t> buffers[kMaxPlannedBuffers];
-  HierarchicalAllocator planned_memory({buffers, place_buffers(*meta, buffers)});
-  MemoryManager memory_manager(&method_allocator, &planned_memory, &temp_allocator);
+  ET_CHECK_OK_OR_RETURN_ERROR(meta.error());
+  ET_CHECK_OK_OR_RETURN_ERROR(place_buffers(*meta));
+  HierarchicalAllocator planned_memory({buffers_, buffer_count_});
+  MemoryManager memory_manager(&method_allocator_, &planned_memory, &temp_allocator_);
 
   start = board_ticks();
   Result<Method> method = program->load_method(*name, &memory_manager);
-  report.load_ticks += ticks_since(start);
-  check("load", method.error());
-  report.method_used = method_allocator.used_size();
+  result_.load_ticks += ticks_since(start);
+  ET_CHECK_OK_OR_RETURN_ERROR(method.error());
+  result_.method_used = method_allocator_.used_size();
 
-  for (size_t i = 0; i < method->inputs_size(); ++i) {
-    set_input(*method, i);
+  result_.step = kInput;
+  if (method->inputs_size() != input_count_) {
+    return Error::InvalidArgument;
   }
-  place_outputs(*method);
+  for (size_t i = 0; i < input_count_; ++i) {
+    ET_CHECK_OK_OR_RETURN_ERROR(set_input(*method, i));
+  }
+  ET_CHECK_OK_OR_RETURN_ERROR(place_outputs(*method));
+
+  result_.step = kExecute;
   start = board_ticks();
   const Error error = method->execute();
-  report.execute_ticks = ticks_since(start);
-  report.temp_used = temp_allocator.high_water();
-  check("execute", error);
+  result_.execute_ticks = ticks_since(start);
+  result_.temp_used = temp_allocator_.high_water();
+  ET_CHECK_OK_OR_RETURN_ERROR(error);
+
+  result_.step = kOutput;
+  for (size_t i = 0; i < method->outputs_size(); ++i) {
+    const EValue& value = method->get_output(i);
+    if (!value.isTensor() && !value.isInt() && !value.isDouble() && !value.isBool()) {
+      return Error::NotSupported;
+    }
+  }
+  result_.output_count = method->outputs_size();
+  host_write(&result_, sizeof(result_));
   for (size_t i = 0; i < method->outputs_size(); ++i) {
     write_output(method->get_output(i));
   }
-  report.samples = 1;
+  return Error::Ok;
+}
+
+void Case::run() {
+  const Error error = run_program();
+  if (error != Error::Ok) {
+    constexpr const char* kSteps[] = {"load", "input", "execute", "output"};
+    torch_fusion::write_error(kSteps[result_.step], error);
+    result_.error = static_cast<uint32_t>(error);
+    host_write(&result_, sizeof(result_));
+  }
+  torch_fusion::guard(planned_arena, planned_end_);
+  temp_allocator_.reset();
+}
+
+/// Memory of one case.
+alignas(Case) uint8_t case_memory[sizeof(Case)];
+
+} // namespace
+
+int main() {
+  if (!host_open()) {
+    console_text("ERROR: the host named no cases\n");
+    board_exit(kExitHost);
+  }
+  torch_fusion::guard(planned_arena, kPlannedArenaSize);
+  torch_fusion::guard(temp_arena, kTempArenaSize);
+  HostReport report = {};
+  // Nothing of a case is destroyed: none holds more than memory.
+  for (const void* start; (start = host_read(sizeof(CaseHeader))) != nullptr; ++report.samples) {
+    CaseHeader header;
+    std::memcpy(&header, start, sizeof(header));
+    // What is empty is nowhere in the file.
+    const void* const program = header.program_size == 0 ? start : host_read(header.program_size);
+    const void* const inputs = header.inputs_size == 0 ? start : host_read(header.inputs_size);
+    if (program == nullptr || inputs == nullptr) {
+      board_exit(kExitHost);
+    }
+    console_text("\nCASE ");
+    console_unsigned(report.samples);
+    console_text("\n");
+    (new (case_memory) Case(header, program, inputs))->run();
+  }
   report.stack_used = stack_used();
   report.stack_size = stack_size();
   report.pass = kHostReportPass;

@@ -10,7 +10,7 @@ import re
 import struct
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -113,6 +113,11 @@ def instructions(board: Board, ticks: int) -> int:
     return round(ticks * 1_000_000_000 / board.emulator.clock_hz / _NANOSECONDS_PER_INSTRUCTION)
 
 
+def error_name(code: int) -> str:
+    """The name of an executorch::runtime::Error that is not Ok."""
+    return _ERRORS.get(code, f"Error {code:#x}")
+
+
 def symbol_at(elf: Path, address: int) -> str | None:
     """The function of an image that holds an address, as `name + 0x12`."""
     with elf.open("rb") as file:
@@ -178,7 +183,6 @@ def emulate(
     qemu: Path,
     inputs: bytes | None = None,
     timeout: float = 120,
-    files: Mapping[str, bytes] | None = None,
 ) -> Result:
     """Runs an image until it exits.
 
@@ -186,9 +190,9 @@ def emulate(
         elf: the image.
         board: the board it was linked for.
         qemu: qemu-system-arm.
-        inputs: what join_inputs() made of the inputs of all samples; None runs the example that the image embeds.
+        inputs: what join_inputs() made of the inputs of all samples, or what else the image takes; None runs the
+            example that it embeds.
         timeout: seconds of the host's time after which the image counts as hung.
-        files: further files for the image, by the key that it asks for them with.
 
     Raises:
         EmulationError: the image crashed, hung, met an error or did not report PASS.
@@ -199,9 +203,9 @@ def emulate(
         folder = Path(scratch)
         # Plain names: the command line that the image parses has no quoting.
         options = ["image", "outputs=outputs.bin", "report=report.bin"]
-        for key, content in {**({} if inputs is None else {"inputs": inputs}), **(files or {})}.items():
-            (folder / f"{key}.bin").write_bytes(content)
-            options.append(f"{key}={key}.bin")
+        if inputs is not None:
+            (folder / "inputs.bin").write_bytes(inputs)
+            options.append("inputs=inputs.bin")
         return finish(command_line(elf, board, qemu, options), elf, board, folder, timeout)
 
 
@@ -262,8 +266,7 @@ def _check_ending(elf: Path, status: int, report: Report | None, console: str, m
     if status == _EXIT_HOST:
         raise EmulationError("Host", f"{elf.name} could not read its inputs or write its outputs", console)
     if status == _EXIT_ERROR and report is not None and report.error:
-        name = _ERRORS.get(report.error, f"Error {report.error:#x}")
-        raise EmulationError(name, f"{elf.name} could not run the program", console)
+        raise EmulationError(error_name(report.error), f"{elf.name} could not run the program", console)
     if status == _EXIT_MISMATCH and report is not None and report.passed != _PASS:
         raise EmulationError("Mismatch", f"the outputs of {elf.name} differ from PyTorch's", console)
     if status != 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tools.board.board import read_board
-from tools.emulate.run import EmulationError, Result, emulate, finish
+from tools.emulate.run import EmulationError
 from tools.program.program import ProgramError, Tensor, read
 from tools.quiet.console import UserError, user_path
-from tools.run_pte.values import Value, decode, dtype_name, encode, numpy_dtype
+from tools.run_pte.cases import Case, CaseResult, Runner, run_cases
+from tools.run_pte.values import Value, dtype_name, encode, numpy_dtype
 
 _HOST = "host"
 _INDEX = "tools/run_pte/runners.json"
@@ -38,33 +37,21 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Runners:
-    """What //tools/run_pte:runners_index lists: the emulator, and per board its runner image and definition."""
+    """What //tools/run_pte:runners lists: per board its runner, `host` for this machine's."""
 
-    root: Path
-    qemu: Path
-    boards: dict[str, tuple[Path, Path | None]]
-
-
-@dataclass(frozen=True)
-class Run:
-    """A program's outputs, and what running it took. Instructions are None where they are not counted: on the host."""
-
-    outputs: list[Value]
-    load: int | None
-    execute: int | None
-    method: int
-    planned: int
-    temp: int
+    boards: dict[str, Runner]
 
 
 def read_runners(root: Path) -> Runners:
     """Reads the index of the runner images below the root of the runfiles."""
     index = json.loads((root / _INDEX).read_text(encoding="utf-8"))
-    boards = {
-        name: (root / entry["binary"], root / entry["board"] if entry["board"] else None)
-        for name, entry in index["runners"].items()
-    }
-    return Runners(root, root / index["qemu"], boards)
+    qemu = root / index["qemu"]
+    return Runners(
+        {
+            name: Runner(root / entry["binary"], root / entry["board"] if entry["board"] else None, qemu)
+            for name, entry in index["runners"].items()
+        }
+    )
 
 
 def _load_input(path: Path) -> np.ndarray:
@@ -94,8 +81,8 @@ def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> byte
     return encode(array, scalar_type, tensor.dim_order or tuple(range(array.ndim)))
 
 
-def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> bytes:
-    """The runner's file of inputs: those given, or ones.
+def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+    """The program's inputs as the runner takes them: those given, or ones.
 
     Raises:
         RunError: they do not fit the program.
@@ -126,27 +113,10 @@ def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> bytes:
         if number.size != 1:
             raise RunError("InvalidArgument", f"input {i} has {number.size} elements, but the program takes one number")
         encoded.append(encode(number.reshape(()), scalar_type, ()))
-    return b"".join(encoded)
+    return tuple(encoded)
 
 
-def _explain(error: EmulationError) -> RunError:
-    """What the runner printed about an error, for the user."""
-    logged = re.findall(r"^E [^\]]*\] (.*)$", error.console, flags=re.MULTILINE)
-    meaning = re.findall(r"^ERROR \w+: \w+ \(0x[0-9a-f]+\): (.*)$", error.console, flags=re.MULTILINE)
-    return RunError(error.name, "; ".join([*logged, *(meaning or [error.reason])]))
-
-
-def _run_on_host(runner: Path, files: dict[str, bytes], timeout: float) -> Result:
-    with tempfile.TemporaryDirectory(prefix="run_pte-") as scratch:
-        folder = Path(scratch)
-        options = ["outputs=outputs.bin", "report=report.bin"]
-        for key, content in files.items():
-            (folder / f"{key}.bin").write_bytes(content)
-            options.append(f"{key}={key}.bin")
-        return finish([str(runner.absolute()), *options], runner, None, folder, timeout)
-
-
-def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.ndarray], timeout: float) -> Run:
+def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.ndarray], timeout: float) -> CaseResult:
     """Runs a program.
 
     Args:
@@ -167,33 +137,22 @@ def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.nd
         content = program.read_bytes()
     except OSError as error:
         raise RunError("AccessFailed", f"program {program}: {error.strerror}") from error
-    files = {"program": content}
+    values: tuple[bytes, ...] = ()
     problem = None
     try:
-        files["inputs"] = encode_inputs(program, inputs)
+        values = encode_inputs(program, inputs)
     except ProgramError as error:
         # The runtime has the say, and the name of the error.
         problem = RunError("InvalidProgram", str(error))
-    runner, board = runners.boards[board_name]
     try:
-        if board is None:
-            result = _run_on_host(runner, files, timeout)
-        else:
-            result = emulate(runner, read_board(board), runners.qemu, timeout=timeout, files=files)
+        (result,) = run_cases(runners.boards[board_name], [Case(content, values)], timeout)
     except EmulationError as error:
-        raise (problem if problem and error.name == "Host" else _explain(error)) from error
-    if problem:
+        raise RunError(error.name, error.reason) from error
+    if problem and result.step != "load":
         raise problem
-    report = result.report
-    is_host = board is None
-    return Run(
-        outputs=list(decode(result.outputs)),
-        load=None if is_host else result.load,
-        execute=None if is_host else result.execute,
-        method=report.method_used,
-        planned=report.planned_used,
-        temp=report.temp_used,
-    )
+    if result.error != "Ok":
+        raise RunError(result.error, "; ".join(result.messages))
+    return result
 
 
 def save_outputs(outputs: Sequence[Value], folder: Path) -> list[Path]:
@@ -212,7 +171,7 @@ def save_outputs(outputs: Sequence[Value], folder: Path) -> list[Path]:
     return paths
 
 
-def as_json(run_: Run, files: Sequence[Path]) -> dict[str, Any]:
+def as_json(run_: CaseResult, files: Sequence[Path]) -> dict[str, Any]:
     """The documented JSON of a run that worked."""
     return {
         "outputs": [
@@ -235,7 +194,7 @@ def error_json(error: RunError) -> dict[str, Any]:
     }
 
 
-def _text(run_: Run, files: Sequence[Path]) -> str:
+def _text(run_: CaseResult, files: Sequence[Path]) -> str:
     lines = []
     for i, value in enumerate(run_.outputs):
         elements = np.array2string(value.array, threshold=64, precision=7, separator=", ")

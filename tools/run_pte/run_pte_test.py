@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tools.run_pte.run_pte import main, read_runners
-from tools.run_pte.values import Value, decode, encode
+from tools.run_pte.values import Value, encode, read_value
 
 ROOT = Path(os.environ["RUNNERS"]).absolute().parents[2]
 BOARDS = sorted(read_runners(ROOT).boards)
@@ -178,8 +178,7 @@ def _through_the_runner(array: np.ndarray, scalar_type: int, order: tuple[int, .
     data = encode(array, scalar_type, order)
     header = 96
     nbytes = array.size * (2 if scalar_type == 15 else array.itemsize)
-    (value,) = decode(data[: header - 4] + data[header : header + nbytes])
-    return value
+    return read_value(data[: header - 4] + data[header : header + nbytes], 0)[0]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,17 +69,14 @@ def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> byt
     return pad(_HEADER.pack(scalar_type, array.ndim, *sizes, *order, len(data))) + pad(data)
 
 
-def decode(data: bytes) -> Iterator[Value]:
-    """The values in a file of outputs."""
-    position = 0
-    while position < len(data):
-        scalar_type, dim, *rest, nbytes = _HEADER.unpack_from(data, position)
-        sizes, order = rest[:dim], rest[_MAX_DIM : _MAX_DIM + dim]
-        position += _HEADER.size
-        name, kind = _DTYPES[scalar_type]
-        stored = np.frombuffer(data[position : position + nbytes], dtype=kind).reshape([sizes[d] for d in order])
-        array = stored.transpose(np.argsort(order)) if dim else stored
-        if scalar_type == _BFLOAT16:
-            array = (array.astype(np.uint32) << 16).view(np.float32)
-        yield Value(name, np.ascontiguousarray(array).reshape(sizes))
-        position += nbytes
+def read_value(data: bytes, position: int) -> tuple[Value, int]:
+    """The value at a position of the runner's outputs, and the position after it."""
+    scalar_type, dim, *rest, nbytes = _HEADER.unpack_from(data, position)
+    sizes, order = rest[:dim], rest[_MAX_DIM : _MAX_DIM + dim]
+    position += _HEADER.size
+    name, kind = _DTYPES[scalar_type]
+    stored = np.frombuffer(data[position : position + nbytes], dtype=kind).reshape([sizes[d] for d in order])
+    array = stored.transpose(np.argsort(order)) if dim else stored
+    if scalar_type == _BFLOAT16:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return Value(name, np.ascontiguousarray(array).reshape(sizes)), position + nbytes
