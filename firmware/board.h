@@ -30,7 +30,8 @@ void board_init(void);
 /// The value of a 32-bit counter that counts up and wraps around.
 uint32_t board_ticks(void);
 
-/// Sends `size` bytes to the console; returns when the last one is in the transmitter.
+/// Sends `size` bytes to the console as they are (frames are sent this way, too); returns when the
+/// last one is in the transmitter.
 void board_console_write(const char* data, size_t size);
 
 /// Waits for the next byte from the console.

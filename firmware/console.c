@@ -6,8 +6,21 @@
 
 enum { kDigits = 7, kSmallest = 1000000, kLimit = 10 * kSmallest };
 
+void console_write(const char* text, size_t size) {
+  size_t start = 0;
+  for (size_t i = 0; i < size; ++i) {
+    // A terminal wants a carriage return before the line feed.
+    if (text[i] == '\n') {
+      board_console_write(text + start, i - start);
+      board_console_write("\r", 1);
+      start = i;
+    }
+  }
+  board_console_write(text + start, size - start);
+}
+
 void console_text(const char* text) {
-  board_console_write(text, strlen(text));
+  console_write(text, strlen(text));
 }
 
 void console_unsigned(uint64_t value) {

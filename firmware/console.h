@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+/// Writes `size` characters; a line feed as carriage return and line feed.
+void console_write(const char* text, size_t size);
+
 /// Writes the characters up to the terminating zero.
 void console_text(const char* text);
 

@@ -28,12 +28,12 @@ void et_pal_emit_log_message(
     const char* message,
     size_t length) {
   const char prefix[] = {static_cast<char>(level), ' '};
-  board_console_write(prefix, sizeof(prefix));
+  console_write(prefix, sizeof(prefix));
   console_text(filename);
   console_text(":");
   console_unsigned(line);
   console_text("] ");
-  board_console_write(message, length);
+  console_write(message, length);
   console_text("\n");
 }
 #endif

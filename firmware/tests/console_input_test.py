@@ -34,7 +34,7 @@ class Terminal:
             data = os.read(self.process.stdout.fileno(), 1)
             assert data, f"the image ended after {text!r}"
             text += data.decode()
-        return text
+        return text.replace("\r\n", "\n")
 
     def answer(self, line: str) -> str:
         self.process.stdin.write(line.encode())

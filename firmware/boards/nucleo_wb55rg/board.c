@@ -131,10 +131,6 @@ uint32_t board_ticks(void) {
 
 void board_console_write(const char* data, size_t size) {
   for (size_t i = 0; i < size; ++i) {
-    // A terminal wants a carriage return before the line feed.
-    if (data[i] == '\n') {
-      board_console_write("\r", 1);
-    }
     wait_for(&USART1_ISR, 1u << 7, 1u << 7);
     USART1_TDR = (uint8_t)data[i];
   }
