@@ -1,5 +1,10 @@
 """Executable targets that start one of the tools with arguments from the build."""
 
+def runfiles_path(ctx, file):
+    """The path of a File in the runfiles tree, from its root; the file may be of another repository."""
+    path = file.short_path
+    return path.removeprefix("../") if path.startswith("../") else ctx.workspace_name + "/" + path
+
 def create_launcher(ctx, tool, arguments, files):
     """Writes a shell script that runs a tool from its runfiles.
 
@@ -16,17 +21,16 @@ def create_launcher(ctx, tool, arguments, files):
     words = []
     for argument in arguments:
         is_file = type(argument) == "File"
-        words.append('"$runfiles/%s/%s"' % (ctx.workspace_name, argument.short_path) if is_file else "'%s'" % argument.replace("'", "'\\''"))
+        words.append('"$runfiles/%s"' % runfiles_path(ctx, argument) if is_file else "'%s'" % argument.replace("'", "'\\''"))
     executable = tool[DefaultInfo].files_to_run.executable
     ctx.actions.write(script, is_executable = True, content = """#!/bin/sh
 set -eu
 runfiles="${{RUNFILES_DIR:-$0.runfiles}}"
 case "$runfiles" in /*) ;; *) runfiles="$PWD/$runfiles" ;; esac
 export RUNFILES_DIR="$runfiles"
-exec "$runfiles/{workspace}/{tool}" {arguments} "$@"
+exec "$runfiles/{tool}" {arguments} "$@"
 """.format(
-        workspace = ctx.workspace_name,
-        tool = executable.short_path,
+        tool = runfiles_path(ctx, executable),
         arguments = " ".join(words),
     ))
     runfiles = ctx.runfiles(files + [a for a in arguments if type(a) == "File"])

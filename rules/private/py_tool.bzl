@@ -33,6 +33,7 @@ ctx.executable._export, ...)`.
 """
 
 load("@rules_python//python:py_info.bzl", "PyInfo")
+load(":launcher.bzl", "runfiles_path")
 
 _LAUNCHER = """\
 #!/bin/sh
@@ -78,20 +79,18 @@ _ATTRS = {
     ),
 }
 
-def _runfiles_path(ctx, short_path):
-    """The path in the runfiles tree of a file's short path."""
-    return short_path.removeprefix("../") if short_path.startswith("../") else ctx.workspace_name + "/" + short_path
-
 def _launch(ctx, command):
     """Providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the tree's root."""
     imports = depset(transitive = [dep[PyInfo].imports for dep in ctx.attr.deps])
-    path = [ctx.workspace_name] + imports.to_list()
+
+    # The tool's own repository, which is not the main one where another workspace depends on this module.
+    path = [ctx.label.repo_name or ctx.workspace_name] + imports.to_list()
     launcher = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(launcher, is_executable = True, content = _LAUNCHER.format(
         command = command,
         label = ctx.label,
         path = ":".join(["$runfiles/" + entry for entry in path]),
-        python = _runfiles_path(ctx, ctx.file._python.short_path) + "/bin/python3.11",
+        python = runfiles_path(ctx, ctx.file._python) + "/bin/python3.11",
     ))
 
     runfiles = ctx.runfiles(
