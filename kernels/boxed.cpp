@@ -93,6 +93,18 @@ ArrayRef<Tensor> tensor_list(KernelRuntimeContext& ctx, const EValue& value) {
   return tensors;
 }
 
+Span<Tensor> out_list(KernelRuntimeContext& ctx, const EValue& value) {
+  const ArrayRef<Tensor> tensors = tensor_list(ctx, value);
+  for (const Tensor& tensor : tensors) {
+    if (executorch::runtime::internal::is_constant_data(tensor.const_data_ptr())) {
+      ET_LOG(Error, "A tensor of an out list is a constant");
+      ctx.fail(Error::InvalidProgram);
+      return {};
+    }
+  }
+  return {const_cast<Tensor*>(tensors.data()), tensors.size()};
+}
+
 ArrayRef<std::optional<Tensor>> optional_tensor_list(
     KernelRuntimeContext& ctx,
     const EValue& value) {

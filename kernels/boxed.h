@@ -57,6 +57,8 @@ bool check_arguments(
  */
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value);
 ArrayRef<Tensor> tensor_list(KernelRuntimeContext& ctx, const EValue& value);
+/// As tensor_list(), for tensors that the kernel writes to: fails the context for a constant, too.
+Span<Tensor> out_list(KernelRuntimeContext& ctx, const EValue& value);
 ArrayRef<std::optional<Tensor>> optional_tensor_list(
     KernelRuntimeContext& ctx,
     const EValue& value);
@@ -157,6 +159,14 @@ struct Unbox<ArrayRef<Tensor>> : UnboxTag<Tag::ListTensor> {
   static constexpr bool kCanFail = true;
   static ArrayRef<Tensor> get(KernelRuntimeContext& ctx, EValue& value) {
     return tensor_list(ctx, value);
+  }
+};
+
+template <>
+struct Unbox<Span<Tensor>> : UnboxTag<Tag::ListTensor> {
+  static constexpr bool kCanFail = true;
+  static Span<Tensor> get(KernelRuntimeContext& ctx, EValue& value) {
+    return out_list(ctx, value);
   }
 };
 

@@ -174,7 +174,7 @@ struct Pow {
       if (b < T(0)) {
         // 1 / a^-b, which is no fraction for 1 and -1 only.
         const T sign = (b & 1) != 0 ? a : T(1);
-        return a == T(1) ? a : static_cast<T>(a + 1) == T(0) ? sign : T(0);
+        return a == T(1) ? a : a == static_cast<T>(-1) ? sign : T(0);
       }
       T power = T(1);
       for (; b != T(0); b = static_cast<T>(b >> 1)) {

@@ -1,7 +1,5 @@
 #include "kernels/portable/op_cat.h"
 
-#include "kernels/util/strided_copy.h"
-
 namespace torch {
 namespace executor {
 namespace native {
@@ -56,22 +54,44 @@ bool cat_sizes(
   return true;
 }
 
-void cat(KernelRuntimeContext& ctx, const ArrayRef<Tensor>& tensors, int32_t dim, Tensor& out) {
-  const Split whole = split_at(out.sizes(), static_cast<size_t>(dim));
-  const size_t inner = whole.inner * static_cast<size_t>(out.element_size());
-  const size_t to_step = whole.size * inner;
-  char* to = static_cast<char*>(out.mutable_data_ptr());
-  for (const Tensor& tensor : tensors) {
-    if (!same_dtype_or_fail(ctx, tensor, out)) {
-      return;
-    }
-    if (tensor.numel() == 0) {
-      continue;
-    }
-    const size_t bytes = static_cast<size_t>(tensor.sizes()[static_cast<size_t>(dim)]) * inner;
-    block_copy(tensor.const_data_ptr(), bytes, to, to_step, bytes, whole.outer);
-    to += bytes;
+bool stack_sizes(
+    KernelRuntimeContext& ctx,
+    const ArrayRef<Tensor>& tensors,
+    int64_t dim,
+    int32_t& index,
+    Shape& out_sizes) {
+  KERNEL_CHECK(
+      ctx,
+      tensors.size() > 0 && tensors.size() <= INT32_MAX,
+      InvalidArgument,
+      false,
+      "tensors is empty");
+  const Tensor& first = tensors[0];
+  KERNEL_CHECK(
+      ctx,
+      static_cast<size_t>(first.dim()) < kMaxDims,
+      InvalidArgument,
+      false,
+      "The result has too many dims");
+  index = normalize_dim(ctx, dim, static_cast<int32_t>(first.dim()) + 1);
+  if (index < 0) {
+    return false;
   }
+  for (const Tensor& tensor : tensors) {
+    KERNEL_CHECK(
+        ctx,
+        same_sizes(tensor.sizes(), first.sizes()),
+        InvalidArgument,
+        false,
+        "The tensors' shapes differ");
+  }
+  out_sizes = Shape(first.sizes());
+  out_sizes.append(0);
+  for (size_t i = out_sizes.dims - 1; i > static_cast<size_t>(index); --i) {
+    out_sizes.sizes[i] = out_sizes.sizes[i - 1];
+  }
+  out_sizes.sizes[index] = static_cast<SizesType>(tensors.size());
+  return true;
 }
 
 } // namespace native

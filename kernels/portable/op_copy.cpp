@@ -1,5 +1,7 @@
 #include "kernels/portable/op_copy.h"
 
+#include <cstring>
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -15,21 +17,32 @@ void copy_elements(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   }
 }
 
-bool permutation(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const ArrayRef<int64_t>& dims,
-    int32_t* order,
-    Shape& out_sizes) {
-  const auto sizes = self.sizes();
+void copy_in_order(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  if (!same_dtype_or_fail(ctx, self, out) || !same_numel_or_fail(ctx, self, out) ||
+      !contiguous_or_fail(ctx, out)) {
+    return;
+  }
+  const View from(self);
+  View to(self);
+  to.data = static_cast<char*>(out.mutable_data_ptr());
+  int32_t stride = 1;
+  for (size_t i = to.shape.dims; i-- > 0;) {
+    to.strides[i] = stride;
+    stride *= to.shape.sizes[i];
+  }
+  copy_view(from, to);
+}
+
+bool permute(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dims) {
+  const View from = view;
   KERNEL_CHECK(
       ctx,
-      dims.size() == sizes.size(),
+      dims.size() == from.shape.dims,
       InvalidArgument,
       false,
       "dims has %zu elements, self %zu dims",
       dims.size(),
-      sizes.size());
+      from.shape.dims);
   uint32_t seen = 0;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int32_t dim = normalize_dim(ctx, dims[i], static_cast<int32_t>(dims.size()));
@@ -44,30 +57,38 @@ bool permutation(
         "dims has %d twice",
         static_cast<int>(dim));
     seen |= 1u << dim;
-    order[i] = dim;
-    out_sizes.append(sizes[static_cast<size_t>(dim)]);
+    view.shape.sizes[i] = from.shape.sizes[dim];
+    view.strides[i] = from.strides[dim];
   }
   return true;
 }
 
-void permute(KernelRuntimeContext& ctx, const Tensor& self, const int32_t* dims, Tensor& out) {
-  if (!same_dtype_or_fail(ctx, self, out)) {
-    return;
+bool expand(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& size) {
+  const View from = view;
+  KERNEL_CHECK(
+      ctx,
+      size.size() >= from.shape.dims && size.size() <= kMaxDims,
+      InvalidArgument,
+      false,
+      "size has %zu elements, self %zu dims",
+      size.size(),
+      from.shape.dims);
+  const size_t added = size.size() - from.shape.dims;
+  view.shape.dims = 0;
+  for (size_t i = 0; i < size.size(); ++i) {
+    const SizesType own = i < added ? 1 : from.shape.sizes[i - added];
+    const int64_t wanted = size[i] == -1 && i >= added ? own : size[i];
+    KERNEL_CHECK(
+        ctx,
+        wanted == own || (own == 1 && wanted >= 0 && wanted <= INT32_MAX),
+        InvalidArgument,
+        false,
+        "A dim of size %d cannot become one of %d",
+        static_cast<int>(own),
+        static_cast<int>(wanted));
+    view.append(static_cast<SizesType>(wanted), own == 1 ? 0 : from.strides[i - added]);
   }
-  int32_t strides[kMaxDims];
-  int32_t permuted[kMaxDims];
-  strides_of(self, strides);
-  const auto out_sizes = out.sizes();
-  for (size_t i = 0; i < out_sizes.size(); ++i) {
-    permuted[i] = strides[dims[i]];
-  }
-  strided_copy(
-      self.const_data_ptr(),
-      out.mutable_data_ptr(),
-      out_sizes.data(),
-      permuted,
-      out_sizes.size(),
-      static_cast<size_t>(out.element_size()));
+  return true;
 }
 
 } // namespace native

@@ -6,11 +6,10 @@
 #include "kernels/util/dtypes.h"
 #include "kernels/util/elementwise.h"
 #include "kernels/util/loop_nest.h"
-#include "kernels/util/strided_copy.h"
+#include "kernels/util/view.h"
 
 /**
  * Operators that only move elements: their size matters, their dtype does not.
- * All but the dim-order operators take contiguous tensors.
  */
 namespace torch {
 namespace executor {
@@ -20,21 +19,23 @@ namespace native {
 /// Fails the context if the tensors differ in dtype or number of elements.
 void copy_elements(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out);
 
-/**
- * Writes self with its dims in the order `dims`; contiguous.
- *
- * @param[in] dims A permutation of the dims, none negative.
- */
-void permute(KernelRuntimeContext& ctx, const Tensor& self, const int32_t* dims, Tensor& out);
+/// Copies all elements in the order of their indices to a contiguous out;
+/// fails the context as copy_elements() does, and for an out in another order.
+void copy_in_order(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out);
 
-/// The shape `dims` of a permutation puts self in; fails the context
-/// (InvalidArgument) and returns false if it is none.
-bool permutation(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const ArrayRef<int64_t>& dims,
-    int32_t* order,
-    Shape& out_sizes);
+/// Writes self's elements to an out of another shape, whose sizes have been checked.
+template <class S>
+void copy_reshaped(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  if constexpr (S::has(Variant::DimOrder)) {
+    copy_in_order(ctx, self, out);
+  } else {
+    copy_elements(ctx, self, out);
+  }
+}
+
+/// Puts the dims of a view of self in the order `dims`. Fails the context
+/// (InvalidArgument) and returns false if that is no permutation.
+bool permute(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dims);
 
 template <class S>
 Tensor& permute_copy_out(
@@ -42,13 +43,8 @@ Tensor& permute_copy_out(
     const Tensor& self,
     ArrayRef<int64_t> dims,
     Tensor& out) {
-  int32_t order[kMaxDims];
-  Shape out_sizes;
-  if (check_contiguous<S>(ctx, self, out) && permutation(ctx, self, dims, order, out_sizes) &&
-      shape_out<S>(ctx, out, out_sizes)) {
-    permute(ctx, self, order, out);
-  }
-  return out;
+  View view(self);
+  return permute(ctx, view, dims) ? write_view<S>(ctx, self, view, out) : out;
 }
 
 template <class S>
@@ -60,36 +56,37 @@ Tensor& transpose_copy_out(
     Tensor& out) {
   const int32_t first = normalize_dim(ctx, dim0, self.dim());
   const int32_t second = normalize_dim(ctx, dim1, self.dim());
-  if (first < 0 || second < 0 || !check_contiguous<S>(ctx, self, out)) {
+  if (first < 0 || second < 0) {
     return out;
   }
-  int32_t order[kMaxDims];
-  Shape out_sizes;
-  const auto sizes = self.sizes();
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const int32_t dim = static_cast<int32_t>(i);
-    order[i] = dim == first ? second : dim == second ? first : dim;
-    out_sizes.append(sizes[order[i]]);
+  View view(self);
+  if (first != second) {
+    view.transpose(static_cast<size_t>(first), static_cast<size_t>(second));
   }
-  if (shape_out<S>(ctx, out, out_sizes)) {
-    permute(ctx, self, order, out);
+  return write_view<S>(ctx, self, view, out);
+}
+
+/// aten::t_copy.out: a matrix transposed, a vector as it is.
+template <class S>
+Tensor& t_copy_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  KERNEL_CHECK(ctx, self.dim() <= 2, InvalidArgument, out, "self has more than 2 dims");
+  View view(self);
+  if (view.shape.dims == 2) {
+    view.transpose(0, 1);
   }
-  return out;
+  return write_view<S>(ctx, self, view, out);
 }
 
 template <class S>
 Tensor&
 view_copy_out(KernelRuntimeContext& ctx, const Tensor& self, ArrayRef<int64_t> size, Tensor& out) {
-  if (!check_contiguous<S>(ctx, self, out)) {
-    return out;
-  }
   if constexpr (S::has(Variant::DynamicShape)) {
     Shape out_sizes;
     if (!infer_view(ctx, self, size, out_sizes) || !resize_out(ctx, out, out_sizes)) {
       return out;
     }
   }
-  copy_elements(ctx, self, out);
+  copy_reshaped<S>(ctx, self, out);
   return out;
 }
 
@@ -97,7 +94,7 @@ template <class S>
 Tensor&
 unsqueeze_copy_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, Tensor& out) {
   const int32_t index = normalize_dim(ctx, dim, self.dim() + 1);
-  if (index < 0 || !check_contiguous<S>(ctx, self, out)) {
+  if (index < 0) {
     return out;
   }
   if constexpr (S::has(Variant::DynamicShape)) {
@@ -115,7 +112,7 @@ unsqueeze_copy_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, T
       return out;
     }
   }
-  copy_elements(ctx, self, out);
+  copy_reshaped<S>(ctx, self, out);
   return out;
 }
 
@@ -134,9 +131,6 @@ Tensor& squeeze_copy_dims_out(
     }
     squeezed |= 1u << index;
   }
-  if (!check_contiguous<S>(ctx, self, out)) {
-    return out;
-  }
   if constexpr (S::has(Variant::DynamicShape)) {
     Shape out_sizes;
     const auto sizes = self.sizes();
@@ -149,7 +143,7 @@ Tensor& squeeze_copy_dims_out(
       return out;
     }
   }
-  copy_elements(ctx, self, out);
+  copy_reshaped<S>(ctx, self, out);
   return out;
 }
 
@@ -159,6 +153,11 @@ squeeze_copy_dim_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim,
   return squeeze_copy_dims_out<S>(ctx, self, ArrayRef<int64_t>(&dim, 1), out);
 }
 
+/// Repeats a view's dims of size 1 to `size`, in which -1 keeps a size, and adds
+/// dims before them. Fails the context (InvalidArgument) and returns false if
+/// that does not fit.
+bool expand(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& size);
+
 template <class S>
 Tensor& expand_copy_out(
     KernelRuntimeContext& ctx,
@@ -166,34 +165,8 @@ Tensor& expand_copy_out(
     ArrayRef<int64_t> size,
     bool /*implicit*/,
     Tensor& out) {
-  const auto sizes = self.sizes();
-  KERNEL_CHECK(
-      ctx,
-      size.size() >= sizes.size() && size.size() <= kMaxDims,
-      InvalidArgument,
-      out,
-      "size has fewer elements than self has dims");
-  if constexpr (S::has(Variant::DynamicShape)) {
-    Shape out_sizes;
-    const size_t added = size.size() - sizes.size();
-    for (size_t i = 0; i < size.size(); ++i) {
-      const bool keep = size[i] == -1 && i >= added;
-      out_sizes.append(keep ? sizes[i - added] : static_cast<SizesType>(size[i]));
-    }
-    if (!resize_out(ctx, out, out_sizes)) {
-      return out;
-    }
-  }
-  const Tensor* const inputs[] = {&self};
-  LoopNest nest;
-  if (same_dtype_or_fail(ctx, self, out) && nest.init(ctx, out, inputs, 1)) {
-    copy_nest(
-        nest,
-        self.const_data_ptr(),
-        out.mutable_data_ptr(),
-        static_cast<size_t>(out.element_size()));
-  }
-  return out;
+  View view(self);
+  return expand(ctx, view, size) ? write_view<S>(ctx, self, view, out) : out;
 }
 
 /// Copies self to out in out's dim order, converting its dtype.
@@ -205,17 +178,15 @@ Tensor& convert_copy(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out)
   if constexpr (!S::has(Variant::DimOrder) && !S::has(Variant::MixedDtypes)) {
     copy_elements(ctx, self, out);
   } else {
+    if (self.scalar_type() == out.scalar_type()) {
+      if (compare_out(ctx, out, self.sizes())) {
+        copy_view(View(self), View(out));
+      }
+      return out;
+    }
     const Tensor* const inputs[] = {&self};
     LoopNest nest;
     if (!nest.init(ctx, out, inputs, 1)) {
-      return out;
-    }
-    if (self.scalar_type() == out.scalar_type()) {
-      copy_nest(
-          nest,
-          self.const_data_ptr(),
-          out.mutable_data_ptr(),
-          static_cast<size_t>(out.element_size()));
       return out;
     }
     if constexpr (S::has(Variant::MixedDtypes)) {

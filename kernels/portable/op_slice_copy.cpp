@@ -16,47 +16,79 @@ int32_t clamp_index(int64_t index, int32_t size) {
   return index > size ? size : static_cast<int32_t>(index);
 }
 
+/// The index of a dim of a view that has some; -1 after failing the context.
+int32_t dim_of(KernelRuntimeContext& ctx, const View& view, int64_t dim) {
+  KERNEL_CHECK(ctx, view.shape.dims > 0, InvalidArgument, -1, "self has no dims");
+  return normalize_dim(ctx, dim, static_cast<int32_t>(view.shape.dims));
+}
+
 } // namespace
 
-bool make_slice(
+bool slice(
     KernelRuntimeContext& ctx,
+    View& view,
+    int64_t dim,
     std::optional<int64_t> start,
     std::optional<int64_t> end,
-    int64_t step,
-    int32_t size,
-    Slice& slice) {
-  KERNEL_CHECK(ctx, step > 0 && step <= INT32_MAX, InvalidArgument, false, "step is not positive");
+    int64_t step) {
+  const int32_t index = dim_of(ctx, view, dim);
+  if (index < 0) {
+    return false;
+  }
+  KERNEL_CHECK(ctx, step > 0, InvalidArgument, false, "step is not positive");
+  const int32_t size = view.shape.sizes[index];
   const int32_t first = clamp_index(start.value_or(0), size);
   const int32_t last = end.has_value() ? clamp_index(*end, size) : size;
-  slice.start = first;
-  slice.step = static_cast<int32_t>(step);
-  slice.count = last <= first ? 0 : (last - first - 1) / slice.step + 1;
+  const int32_t stride = step > size ? size : static_cast<int32_t>(step);
+  const int32_t count = last <= first ? 0 : (last - first - 1) / stride + 1;
+  view.slice(static_cast<size_t>(index), first, stride, count);
   return true;
 }
 
-void copy_slice(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int32_t dim,
-    const Slice& slice,
-    Tensor& out) {
-  if (!same_dtype_or_fail(ctx, self, out) || out.numel() == 0) {
-    return;
+bool select(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t index) {
+  const int32_t axis = dim_of(ctx, view, dim);
+  if (axis < 0) {
+    return false;
   }
-  const Split split = split_at(self.sizes(), static_cast<size_t>(dim));
-  const size_t inner = split.inner * static_cast<size_t>(self.element_size());
-  const size_t count = static_cast<size_t>(slice.count);
-  const char* from =
-      static_cast<const char*>(self.const_data_ptr()) + static_cast<size_t>(slice.start) * inner;
-  char* const to = static_cast<char*>(out.mutable_data_ptr());
-  if (slice.step == 1) {
-    block_copy(from, split.size * inner, to, count * inner, count * inner, split.outer);
-    return;
+  const int32_t size = view.shape.sizes[axis];
+  KERNEL_CHECK(
+      ctx,
+      index >= -size && index < size,
+      InvalidArgument,
+      false,
+      "index %d is out of range for a dim of size %d",
+      static_cast<int>(index),
+      static_cast<int>(size));
+  view.select(static_cast<size_t>(axis), static_cast<int32_t>(index < 0 ? index + size : index));
+  return true;
+}
+
+bool narrow(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t start, int64_t length) {
+  const int32_t index = dim_of(ctx, view, dim);
+  if (index < 0) {
+    return false;
   }
-  const size_t step = static_cast<size_t>(slice.step) * inner;
-  for (size_t i = 0; i < split.outer; ++i) {
-    block_copy(from + i * split.size * inner, step, to + i * count * inner, inner, inner, count);
-  }
+  const int32_t size = view.shape.sizes[index];
+  KERNEL_CHECK(
+      ctx,
+      start >= -size && start <= size,
+      InvalidArgument,
+      false,
+      "start %d is out of range for a dim of size %d",
+      static_cast<int>(start),
+      static_cast<int>(size));
+  const int32_t first = static_cast<int32_t>(start < 0 ? start + size : start);
+  KERNEL_CHECK(
+      ctx,
+      length >= 0 && length <= size - first,
+      InvalidArgument,
+      false,
+      "length %d from start %d exceeds a dim of size %d",
+      static_cast<int>(length),
+      static_cast<int>(first),
+      static_cast<int>(size));
+  view.slice(static_cast<size_t>(index), first, 1, static_cast<int32_t>(length));
+  return true;
 }
 
 } // namespace native

@@ -2,37 +2,34 @@
 
 #include <optional>
 
-#include "kernels/util/shape.h"
-#include "kernels/util/strided_copy.h"
+#include "kernels/util/view.h"
 
+/**
+ * Operators that take a part of a tensor along a dim, or replace it. Starts and
+ * ends of slices are cut to the dim as in Python; what select and narrow name
+ * must exist.
+ */
 namespace torch {
 namespace executor {
 namespace native {
 
-/// Part of a dim: `count` indices from `start` on, `step` apart.
-struct Slice {
-  int32_t start;
-  int32_t step;
-  int32_t count;
-};
-
-/// The slice start:end:step of a dim of a size, as Python cuts it. Fails the
-/// context (InvalidArgument) and returns false if step is not positive.
-bool make_slice(
+/// Cuts a view to start:end:step of a dim. Fails the context (InvalidArgument)
+/// and returns false if there is no such dim or step is not positive.
+bool slice(
     KernelRuntimeContext& ctx,
+    View& view,
+    int64_t dim,
     std::optional<int64_t> start,
     std::optional<int64_t> end,
-    int64_t step,
-    int32_t size,
-    Slice& slice);
+    int64_t step);
 
-/// Writes a slice of a contiguous tensor to a contiguous out of its shape.
-void copy_slice(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    int32_t dim,
-    const Slice& slice,
-    Tensor& out);
+/// Cuts a view to one index of a dim, and removes the dim. Fails the context
+/// (InvalidArgument) and returns false if there is none.
+bool select(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t index);
+
+/// Cuts a view to `length` indices of a dim, `start` the first. Fails the
+/// context (InvalidArgument) and returns false if they are not there.
+bool narrow(KernelRuntimeContext& ctx, View& view, int64_t dim, int64_t start, int64_t length);
 
 /// aten::slice_copy.Tensor_out
 template <class S>
@@ -44,19 +41,8 @@ Tensor& slice_copy_out(
     std::optional<int64_t> end,
     int64_t step,
     Tensor& out) {
-  KERNEL_CHECK(ctx, self.dim() > 0, InvalidArgument, out, "self has no dim to slice");
-  const int32_t index = normalize_dim(ctx, dim, self.dim());
-  Slice slice;
-  if (index < 0 || !check_contiguous<S>(ctx, self, out) ||
-      !make_slice(ctx, start, end, step, self.sizes()[index], slice)) {
-    return out;
-  }
-  Shape out_sizes(self.sizes());
-  out_sizes.sizes[index] = slice.count;
-  if (shape_out<S>(ctx, out, out_sizes)) {
-    copy_slice(ctx, self, index, slice, out);
-  }
-  return out;
+  View view(self);
+  return slice(ctx, view, dim, start, end, step) ? write_view<S>(ctx, self, view, out) : out;
 }
 
 /// aten::select_copy.int_out
@@ -67,24 +53,76 @@ Tensor& select_copy_out(
     int64_t dim,
     int64_t index,
     Tensor& out) {
-  KERNEL_CHECK(ctx, self.dim() > 0, InvalidArgument, out, "self has no dim to select");
-  const int32_t axis = normalize_dim(ctx, dim, self.dim());
-  if (axis < 0 || !check_contiguous<S>(ctx, self, out)) {
+  View view(self);
+  return select(ctx, view, dim, index) ? write_view<S>(ctx, self, view, out) : out;
+}
+
+/// aten::narrow_copy.out
+template <class S>
+Tensor& narrow_copy_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t dim,
+    int64_t start,
+    int64_t length,
+    Tensor& out) {
+  View view(self);
+  return narrow(ctx, view, dim, start, length) ? write_view<S>(ctx, self, view, out) : out;
+}
+
+/// Writes self to out, and over it src to what `cut` makes of a view of out.
+template <class S, class Cut>
+Tensor& scatter_view(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Tensor& src,
+    Tensor& out,
+    Cut&& cut) {
+  if (!same_dtype_or_fail(ctx, src, out) || !same_dtype_or_fail(ctx, self, out) ||
+      !shape_out<S>(ctx, out, self.sizes())) {
     return out;
   }
-  const int64_t size = self.sizes()[axis];
-  KERNEL_CHECK(ctx, index >= -size && index < size, InvalidArgument, out, "index is out of range");
-  Shape out_sizes;
-  for (size_t i = 0; i < self.sizes().size(); ++i) {
-    if (static_cast<int32_t>(i) != axis) {
-      out_sizes.append(self.sizes()[i]);
-    }
-  }
-  const Slice slice{static_cast<int32_t>(index < 0 ? index + size : index), 1, 1};
-  if (shape_out<S>(ctx, out, out_sizes)) {
-    copy_slice(ctx, self, axis, slice, out);
+  View part(out);
+  if (cut(part)) {
+    View from(src);
+    KERNEL_CHECK(
+        ctx,
+        same_sizes(from.shape, part.shape),
+        InvalidArgument,
+        out,
+        "src does not have the shape of the part that it replaces");
+    copy_view(View(self), View(out));
+    copy_view(from, part);
   }
   return out;
+}
+
+/// aten::slice_scatter.out
+template <class S>
+Tensor& slice_scatter_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Tensor& src,
+    int64_t dim,
+    std::optional<int64_t> start,
+    std::optional<int64_t> end,
+    int64_t step,
+    Tensor& out) {
+  return scatter_view<S>(
+      ctx, self, src, out, [&](View& part) { return slice(ctx, part, dim, start, end, step); });
+}
+
+/// aten::select_scatter.out
+template <class S>
+Tensor& select_scatter_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Tensor& src,
+    int64_t dim,
+    int64_t index,
+    Tensor& out) {
+  return scatter_view<S>(
+      ctx, self, src, out, [&](View& part) { return select(ctx, part, dim, index); });
 }
 
 } // namespace native

@@ -1,11 +1,11 @@
 """Kernel calls in files: cases that kernels/test/case_runner.cpp reads, and the results that it writes.
 
 Little-endian. A case file is a count (u32) and that many cases: name (u32 length, bytes), number of arguments (u32),
-arguments. An argument is a kind and its value: `n` none, `i` i64, `d` f64, `b` u8, `s` string, `I` and `T` lists (u32
-count, arguments), `t` and `o` (an output) tensors: dtype (u8), whether its shape is dynamic (u8), number of dims (u8),
-sizes (i32 each), dim order (u8 each), size in bytes (u32), elements in memory order. A result is an error (u32), the
-last argument if it is an integer or bool (i64), number of outputs (u32), and per output its dims (u8), sizes, bytes
-(u32), elements.
+arguments. An argument is a kind and its value: `n` none, `i` i64, `d` f64, `b` u8, `s` string, `I`, `T` and `O` lists
+of integers, tensors, and tensors or none (u32 count, arguments), `t` and `o` (an output) tensors: dtype (u8), whether
+its shape is dynamic (u8), number of dims (u8), sizes (i32 each), dim order (u8 each), size in bytes (u32), elements
+in memory order. A result is an error (u32), the last argument if it is an integer or bool (i64), number of outputs
+(u32), and per output its dims (u8), sizes, bytes (u32), elements.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Case:
 
     Attributes:
       operator: name in the registry.
-      arguments: in the schema's order, outputs included as Out.
+      arguments: in the schema's order, outputs included as Out. Tuples are lists of integers or tensors, lists those
+        of tensors or None.
       expected: contents of the outputs; None for one that may hold anything.
       error: name of the Error expected instead of results; "any" for whatever but a crash.
       value: what the last argument should be, if it is a number.
@@ -59,6 +60,11 @@ class Case:
     expected: list[torch.Tensor | None] = field(default_factory=list)
     error: str = "Ok"
     value: int | None = None
+
+    def outs(self) -> list[Out]:
+        """The outputs, also those in lists."""
+        items = [item for a in self.arguments for item in (a if isinstance(a, tuple) else (a,))]
+        return [item for item in items if isinstance(item, Out)]
 
 
 @dataclass
@@ -111,8 +117,10 @@ def _argument(value: Any) -> bytes:
         order = value.dim_order or range(len(value.sizes))
         return _tensor(b"o", value.dtype, value.sizes, order, value.is_dynamic, data)
     if isinstance(value, tuple):
-        kind = b"T" if value and isinstance(value[0], torch.Tensor) else b"I"
+        kind = b"T" if value and isinstance(value[0], (torch.Tensor, Out)) else b"I"
         return kind + struct.pack("<I", len(value)) + b"".join(_argument(item) for item in value)
+    if isinstance(value, list):
+        return b"O" + struct.pack("<I", len(value)) + b"".join(_argument(item) for item in value)
     raise TypeError(f"no argument of type {type(value).__name__}")
 
 

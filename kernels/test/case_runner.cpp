@@ -12,6 +12,7 @@
 #include <cstring>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -149,6 +150,8 @@ class Case {
         return add(read_list(file, int_lists_, int_elements_, int64_t(0)));
       case 'T':
         return add(read_list(file, tensor_lists_, tensor_elements_, Tensor(nullptr)));
+      case 'O':
+        return add(read_list(file, optional_lists_, optional_elements_, std::optional<Tensor>()));
       default:
         std::fprintf(stderr, "Unknown kind of value %d\n", kind);
         std::exit(2);
@@ -204,9 +207,11 @@ class Case {
   std::list<ArrayRef<char>> string_refs_;
   std::list<std::vector<int64_t>> int_elements_;
   std::list<std::vector<Tensor>> tensor_elements_;
+  std::list<std::vector<std::optional<Tensor>>> optional_elements_;
   std::list<std::vector<EValue*>> pointers_;
   std::list<BoxedEvalueList<int64_t>> int_lists_;
   std::list<BoxedEvalueList<Tensor>> tensor_lists_;
+  std::list<BoxedEvalueList<std::optional<Tensor>>> optional_lists_;
   // Last, as values look at the lists that they point to when they are destroyed.
   std::list<EValue> values_;
 };

@@ -25,6 +25,7 @@ from kernels.test.case_values import (
     out_like,
     values,
 )
+from kernels.test.cases_views import refused_view_cases, view_cases
 
 
 def unary_cases() -> Iterator[Case]:
@@ -365,52 +366,14 @@ def pool_cases() -> Iterator[Case]:
 
 
 def copy_cases() -> Iterator[Case]:
-    """Operators that move elements, for elements of every size."""
+    """Copies to another dim order or dtype."""
     for dtype in (torch.float32, torch.int8, torch.int16, torch.int64, torch.bool):
         x = values((2, 3, 4, 5), dtype)
-        for dims in [(0, 1, 2, 3), (3, 2, 1, 0), (0, 2, 3, 1), (1, 0, 2, 3), (0, -1, 1, 2)]:
-            yield case("aten::permute_copy.out", x, dims, expected=x.permute(dims).contiguous())
-        for first, second in [(0, 1), (1, 3), (-1, 0), (2, 2)]:
-            expected = x.transpose(first, second).contiguous()
-            yield case("aten::transpose_copy.int_out", x, first, second, expected=expected)
-        for size in [(120,), (6, 20), (2, -1), (1, 120, 1)]:
-            yield case("aten::view_copy.out", x, size, expected=x.reshape(size))
-        for dim in (0, 2, 4, -1, -5):
-            yield case("aten::unsqueeze_copy.out", x, dim, expected=x.unsqueeze(dim))
-        thin = values((1, 3, 1, 2), dtype)
-        for dim in (0, 1, 2, -1, -4):
-            yield case("aten::squeeze_copy.dim_out", thin, dim, expected=thin.squeeze(dim))
-        for dims in [(0,), (0, 2), (1, 3), (-2,)]:
-            yield case("aten::squeeze_copy.dims_out", thin, dims, expected=thin.squeeze(dims))
-        for size in [(4, 3, 2, 2), (1, 3, 5, 2), (-1, -1, 3, -1), (2, 1, 3, 1, 2)]:
-            yield case("aten::expand_copy.out", thin, size, False, expected=thin.expand(size).contiguous())
-        slices = [(0, None, None, 1), (1, 1, 3, 1), (2, 0, 4, 2), (3, -3, -1, 1), (3, 1, 100, 3), (1, 2, 1, 1)]
-        slices += [(0, None, 1, 1), (-1, 0, 9223372036854775807, 1), (2, -100, 2, 1), (1, 3, 3, 1)]
-        for dim, start, end, step in slices:
-            index = [slice(None)] * 4
-            index[dim] = slice(start, end, step)
-            expected = x[tuple(index)].contiguous()
-            yield case("aten::slice_copy.Tensor_out", x, dim, start, end, step, expected=expected)
-        for dim, position in [(0, 1), (1, -1), (3, 2), (-1, 0)]:
-            yield case("aten::select_copy.int_out", x, dim, position, expected=x.select(dim, position).contiguous())
-        for dim in (0, 1, -1):
-            other = values(tuple(s + (i == dim % 3) for i, s in enumerate((2, 3, 4))), dtype)
-            tensors = (values((2, 3, 4), dtype), other, values((2, 3, 4), dtype))
-            yield case("aten::cat.out", tensors, dim, expected=torch.cat(tensors, dim))
-        tensors = (values((0,), dtype), values((3, 2), dtype), values((0, 2), dtype))
-        yield case("aten::cat.out", tensors, 0, expected=torch.cat(tensors, 0))
         yield case("aten::clone.out", x, None, expected=x)
         yield case("dim_order_ops::_clone_dim_order.out", x, False, (0, 1, 2, 3), expected=x)
         last = channels_last(x)
         yield case("dim_order_ops::_clone_dim_order.out", x, False, (0, 2, 3, 1), expected=last)
         yield case("dim_order_ops::_to_dim_order_copy.out", last, False, (0, 1, 2, 3), expected=x)
-        empty = values((2, 0, 3), dtype)
-        yield case("aten::permute_copy.out", empty, (2, 0, 1), expected=empty.permute(2, 0, 1).contiguous())
-        yield case("aten::view_copy.out", empty, (0, 6), expected=empty.reshape(0, 6))
-        scalar = values((), dtype)
-        yield case("aten::view_copy.out", scalar, (1, 1), expected=scalar.reshape(1, 1))
-        yield case("aten::permute_copy.out", scalar, (), expected=scalar)
-        yield case("aten::expand_copy.out", scalar, (2, 3), False, expected=scalar.expand(2, 3).contiguous())
     for source, target in itertools.product(ALL, ALL):
         x = values((2, 3, 2, 3), source)
         if source == torch.float32 and target == torch.uint8:
@@ -418,17 +381,6 @@ def copy_cases() -> Iterator[Case]:
         yield case("dim_order_ops::_to_dim_order_copy.out", x, False, (0, 1, 2, 3), expected=x.to(target))
         expected = channels_last(x.to(target))
         yield case("dim_order_ops::_to_dim_order_copy.out", x, False, (0, 2, 3, 1), expected=expected)
-    x = values((3, 4), torch.float32)
-    for operator, arguments, expected in [
-        ("aten::view_copy.out", [x, (2, -1)], x.view(2, -1)),
-        ("aten::permute_copy.out", [x, (1, 0)], x.t()),
-        ("aten::transpose_copy.int_out", [x, 0, 1], x.t()),
-        ("aten::slice_copy.Tensor_out", [x, 1, 1, 3, 1], x[:, 1:3]),
-        ("aten::expand_copy.out", [x[:, :1].contiguous(), (3, 2), False], x[:, :1].expand(3, 2)),
-        ("aten::cat.out", [(x, x), 0], torch.cat((x, x))),
-    ]:
-        bound = tuple(size + 2 for size in expected.shape)
-        yield Case(operator, [*arguments, Out(torch.float32, bound, is_dynamic=True)], [expected])
 
 
 def reduction_cases() -> Iterator[Case]:
@@ -546,13 +498,6 @@ def refused_cases() -> Iterator[Case]:
     yield Case("aten::convolution.out", arguments, error="InvalidArgument")
     arguments = [image, weight, None, *unit, False, (0, 0), 1, Out(torch.float32, (1, 4, 5, 6))]
     yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    yield Case("aten::permute_copy.out", [x, (0, 0), out], error="InvalidArgument")
-    yield Case("aten::permute_copy.out", [x, (0,), out], error="InvalidArgument")
-    yield Case("aten::view_copy.out", [x, (7,), Out(torch.float32, (7,))], error="InvalidArgument")
-    yield Case("aten::select_copy.int_out", [x, 0, 2, Out(torch.float32, (3,))], error="InvalidArgument")
-    yield Case("aten::slice_copy.Tensor_out", [x, 0, None, None, 0, out], error="InvalidArgument")
-    yield Case("aten::cat.out", [(x, torch.randn(2, 4)), 0, Out(torch.float32, (4, 3))], error="InvalidArgument")
-    yield Case("aten::cat.out", [(x, x.int()), 0, Out(torch.float32, (4, 3))], error="InvalidType")
     pool = [
         image,
         (2, 2),
@@ -565,6 +510,7 @@ def refused_cases() -> Iterator[Case]:
     ]
     yield Case("aten::max_pool2d_with_indices.out", pool, error="InvalidArgument")
     yield Case("aten::mean.out", [x, (0, 0), False, None, Out(torch.float32, (3,))], error="InvalidArgument")
+    yield from refused_view_cases()
 
 
 def supported_cases() -> list[Case]:
@@ -581,6 +527,7 @@ def supported_cases() -> list[Case]:
         convolution_cases(400),
         pool_cases(),
         copy_cases(),
+        view_cases(),
         reduction_cases(),
         fill_cases(),
         symbol_cases(),

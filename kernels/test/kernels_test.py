@@ -45,10 +45,9 @@ def difference(case: Case, result: Result) -> str:
         return ""
     if case.value is not None and result.value != case.value:
         return f"value {result.value}, expected {case.value}"
-    outs = [argument for argument in case.arguments if isinstance(argument, Out)]
     name = case.operator.partition("::")[2].partition(".")[0]
     is_exact = name.startswith(EXACT) and name != "addmm"
-    for out, expected, (sizes, data) in zip(outs, case.expected, result.outputs, strict=True):
+    for out, expected, (sizes, data) in zip(case.outs(), case.expected, result.outputs, strict=True):
         if expected is None:
             continue
         if sizes != tuple(expected.shape):

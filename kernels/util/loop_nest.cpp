@@ -93,15 +93,23 @@ bool LoopNest::init(
   return true;
 }
 
-void LoopNest::init(const SizesType* sizes, const int32_t* strides, size_t dims) {
-  clear(1);
+void LoopNest::init(
+    const SizesType* sizes,
+    const int32_t* const* strides,
+    size_t count,
+    size_t dims) {
+  clear(count);
   for (size_t k = dims; k-- > 0;) {
     if (sizes[k] == 0) {
       sizes_[0] = 0;
       dims_ = 0;
       return;
     }
-    append(sizes[k], strides + k);
+    int32_t dim_strides[kMaxInputs];
+    for (size_t i = 0; i < count; ++i) {
+      dim_strides[i] = strides[i][k];
+    }
+    append(sizes[k], dim_strides);
   }
 }
 

@@ -39,7 +39,13 @@ class LoopNest {
 
   /// Builds the walk of one input with given strides, in elements; `sizes` are
   /// the output's, in memory order.
-  void init(const SizesType* sizes, const int32_t* strides, size_t dims);
+  void init(const SizesType* sizes, const int32_t* strides, size_t dims) {
+    init(sizes, &strides, 1, dims);
+  }
+
+  /// Builds the walk of `count` arrays with given strides each. After the last
+  /// run all offsets but the output's are where they began.
+  void init(const SizesType* sizes, const int32_t* const* strides, size_t count, size_t dims);
 
   /// Elements of one inner run.
   size_t size() const {

@@ -1,0 +1,115 @@
+#include "kernels/util/view.h"
+
+#include <cstring>
+
+#include "kernels/util/loop_nest.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+View::View(const Tensor& tensor)
+    : data(static_cast<char*>(tensor.mutable_data_ptr())),
+      element_size(static_cast<int32_t>(tensor.element_size())),
+      shape(tensor.sizes()) {
+  strides_of(tensor, strides);
+}
+
+void View::slice(size_t dim, int32_t start, int32_t step, int32_t count) {
+  shape.sizes[dim] = count;
+  if (count > 0) {
+    move(start * strides[dim]);
+  }
+  // One index has no neighbour, and a step beyond the end may not fit.
+  strides[dim] = count > 1 ? strides[dim] * step : 0;
+}
+
+void View::select(size_t dim, int32_t index) {
+  slice(dim, index, 1, 1);
+  --shape.dims;
+  for (size_t i = dim; i < shape.dims; ++i) {
+    shape.sizes[i] = shape.sizes[i + 1];
+    strides[i] = strides[i + 1];
+  }
+}
+
+void View::flip(size_t dim) {
+  slice(dim, shape.sizes[dim] - 1, -1, shape.sizes[dim]);
+}
+
+void View::transpose(size_t dim0, size_t dim1) {
+  const SizesType size = shape.sizes[dim0];
+  const int32_t stride = strides[dim0];
+  shape.sizes[dim0] = shape.sizes[dim1];
+  strides[dim0] = strides[dim1];
+  shape.sizes[dim1] = size;
+  strides[dim1] = stride;
+}
+
+void View::move_dim(size_t from, size_t to) {
+  for (; from < to; ++from) {
+    transpose(from, from + 1);
+  }
+  for (; from > to; --from) {
+    transpose(from, from - 1);
+  }
+}
+
+void View::split(size_t dim, SizesType inner) {
+  append(inner, strides[dim]);
+  move_dim(shape.dims - 1, dim + 1);
+  shape.sizes[dim] /= inner;
+  strides[dim] *= inner;
+}
+
+void View::append(SizesType size, int32_t stride) {
+  if (shape.dims < kMaxDims) {
+    strides[shape.dims] = stride;
+    shape.append(size);
+  }
+}
+
+namespace {
+
+template <class T>
+void copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, size_t count) {
+  const T* source = reinterpret_cast<const T*>(from);
+  T* target = reinterpret_cast<T*>(to);
+  for (; count > 0; --count, source += from_stride, target += to_stride) {
+    *target = *source;
+  }
+}
+
+} // namespace
+
+void copy_view(const View& from, const View& to) {
+  const int32_t* const strides[] = {from.strides, to.strides};
+  LoopNest nest;
+  nest.init(to.shape.sizes, strides, 2, to.shape.dims);
+  const size_t count = nest.size();
+  const int32_t size = to.element_size;
+  if (count == 0) {
+    return;
+  }
+  do {
+    const char* const source = from.data + nest.offset(0) * size;
+    char* const target = to.data + nest.offset(1) * size;
+    const int32_t from_stride = nest.stride(0);
+    const int32_t to_stride = nest.stride(1);
+    if (count == 1 || (from_stride == 1 && to_stride == 1)) {
+      std::memmove(target, source, count * static_cast<size_t>(size));
+    } else if (size == sizeof(uint32_t)) {
+      copy_run<uint32_t>(source, from_stride, target, to_stride, count);
+    } else if (size == sizeof(uint8_t)) {
+      copy_run<uint8_t>(source, from_stride, target, to_stride, count);
+    } else if (size == sizeof(uint16_t)) {
+      copy_run<uint16_t>(source, from_stride, target, to_stride, count);
+    } else {
+      copy_run<uint64_t>(source, from_stride, target, to_stride, count);
+    }
+  } while (nest.next());
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/util/checks.h"
+#include "kernels/util/shape.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+/**
+ * Elements of a tensor seen through a shape and strides: what an operator that
+ * only moves elements reads or writes. The functions change the view, not the
+ * tensor; indices and dims must be in range.
+ */
+struct View {
+  /// The first element.
+  char* data;
+  /// Bytes per element.
+  int32_t element_size;
+  Shape shape;
+  /// Distance between neighbours in each dim, in elements; may be 0 or negative.
+  int32_t strides[kMaxDims];
+
+  View() = default;
+  /// All of a tensor, whatever its dim order.
+  explicit View(const Tensor& tensor);
+
+  /// Moves the first element on by `elements` elements.
+  void move(int32_t elements) {
+    data += elements * element_size;
+  }
+  /// Keeps `count` indices of a dim: start, start + step, ...
+  void slice(size_t dim, int32_t start, int32_t step, int32_t count);
+  /// Keeps one index of a dim, and removes the dim.
+  void select(size_t dim, int32_t index);
+  void flip(size_t dim);
+  void transpose(size_t dim0, size_t dim1);
+  /// Moves a dim to another place; those between make way.
+  void move_dim(size_t from, size_t to);
+  /// Replaces a dim by two: its size / inner, and inner, which divides it.
+  void split(size_t dim, SizesType inner);
+  /// Appends a dim; ignored beyond kMaxDims.
+  void append(SizesType size, int32_t stride);
+};
+
+/**
+ * Copies elements between two views of one shape and element size (1, 2, 4 or 8
+ * bytes). If they overlap, as a corrupted program may have it, what is copied
+ * is arbitrary.
+ */
+void copy_view(const View& from, const View& to);
+
+/// Writes a view of self to out; fails the context if out has not its dtype, or
+/// cannot have its shape.
+template <class S>
+Tensor& write_view(KernelRuntimeContext& ctx, const Tensor& self, const View& view, Tensor& out) {
+  if (same_dtype_or_fail(ctx, self, out) && shape_out<S>(ctx, out, view.shape)) {
+    copy_view(view, View(out));
+  }
+  return out;
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch
