@@ -5,7 +5,8 @@ load(":providers.bzl", "TorchProgramInfo")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
 
-_BACKENDS = ["portable"]
+_BACKENDS = ["portable", "cortex_m"]
+_IO = ["float32", "int8"]
 
 def _target_core(ctx):
     if ctx.attr.backend == "portable":
@@ -24,6 +25,8 @@ def _torch_program_impl(ctx):
     if not name.replace("_", "a").isalnum() or name[0].isdigit():
         fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
     core = _target_core(ctx)
+    if ctx.attr.backend == "portable" and (ctx.attr.io != "float32" or not ctx.attr.packed):
+        fail("%s: io and packed are for backend = \"cortex_m\"; a portable program takes the dtypes of the model" % ctx.label)
 
     sources = depset([ctx.file.src], transitive = [depset(ctx.files.data)])
     weights = None
@@ -54,6 +57,9 @@ def _torch_program_impl(ctx):
     arguments.add("--name", name)
     arguments.add("--core", core)
     arguments.add("--backend", ctx.attr.backend)
+    arguments.add("--io", ctx.attr.io)
+    if not ctx.attr.packed:
+        arguments.add("--plain")
     if weights:
         arguments.add("--weights", weights)
     arguments.add("--program", program)
@@ -81,7 +87,16 @@ _torch_program = rule(
         "src": attr.label(mandatory = True, allow_single_file = [".py"], doc = "The model file."),
         "data": attr.label_list(allow_files = True, doc = "Files that the model file reads or imports, by path from the workspace root."),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
-        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to: one of %s." % _BACKENDS),
+        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, or int8 for the board's core." % _BACKENDS),
+        "io": attr.string(
+            default = "float32",
+            values = _IO,
+            doc = "Dtype of a quantized program's inputs and outputs; with `int8` the caller quantizes, by the scales and zero points in header and manifest.",
+        ),
+        "packed": attr.bool(
+            default = True,
+            doc = "Whether a quantized program's constants are laid out for this project's kernels; if not, it consists of ExecuTorch's `cortex_m::` operators and runs elsewhere, too.",
+        ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of %s; empty: all." % sorted(CORES)),
         "_train": attr.label(default = "//tools/train", executable = True, cfg = "exec"),
@@ -92,7 +107,7 @@ _torch_program = rule(
     provides = [TorchProgramInfo],
 )
 
-def torch_program(name, cores = [], **kwargs):
+def torch_program(name, cores = [], backend = "portable", **kwargs):
     """Exports a model file to `<name>.pte` with golden inputs and outputs and a manifest.
 
     The model file has `model()`, which returns an eval-mode nn.Module, and `example_inputs()`, a tuple of tensors; with
@@ -103,13 +118,18 @@ def torch_program(name, cores = [], **kwargs):
       name: the target, and the program unless program_name says otherwise.
       cores: the cores that the model is for, values of //platforms:core without `core_`; an image for a board with another
         core is incompatible. Empty: all.
+      backend: `portable`, or `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; by
+        itself, without a board, such a program is incompatible.
       **kwargs: attributes of the rule, see above.
     """
     unknown = [core for core in cores if core not in CORES]
     if unknown:
         fail("torch_program %s: cores %s are unknown; allowed: %s" % (name, unknown, sorted(CORES)))
+    if backend == "cortex_m" and not cores:
+        cores = sorted(CORES)
     _torch_program(
         name = name,
+        backend = backend,
         cores = cores,
         target_compatible_with = select({
             Label("//platforms:core_" + core): []

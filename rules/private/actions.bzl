@@ -56,10 +56,12 @@ def embed_program(ctx, program, directory, example = True):
     arguments = ctx.actions.args()
     arguments.add("--program", program.program)
     arguments.add("--plan", plan)
+    arguments.add("--manifest", program.manifest)
+    arguments.add("--core", core)
     arguments.add("--name", program.name)
     arguments.add("--header", header)
     arguments.add("--source", source)
-    inputs = [program.program, plan]
+    inputs = [program.program, plan, program.manifest]
     if example:
         arguments.add("--golden", program.golden)
         inputs.append(program.golden)

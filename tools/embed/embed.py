@@ -63,6 +63,10 @@ class Example:
     outputs: tuple[bytes, ...]
 
 
+# Scale and zero point of a quantized tensor; a scale of 0 if it is none.
+Parameters = tuple[float, int]
+
+
 @dataclass(frozen=True)
 class Plan:
     """Arena sizes in bytes and counts, from plan.json."""
@@ -140,8 +144,40 @@ def read_example(path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[Ten
                     f"{spec.dtype.name} {list(spec.sizes)}; it is another model's"
                 )
     return Example(
-        tuple(array[0].tobytes() for array in golden.inputs), tuple(array[0].tobytes() for array in golden.outputs)
+        tuple(array[0].tobytes() for array in golden.inputs_in_memory()),
+        tuple(array[0].tobytes() for array in golden.outputs_in_memory()),
     )
+
+
+def read_parameters(
+    path: Path, core: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+) -> tuple[list[Parameters], list[Parameters]]:
+    """Scales and zero points of inputs and outputs from a manifest.
+
+    Args:
+        core: the core of the image; a program that was lowered for another one is refused.
+
+    Raises:
+        UserError: the file is missing, something else, another program's, or for another core.
+    """
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        lowered, entries = manifest["core"], (manifest["inputs"], manifest["outputs"])
+        inputs_found, outputs_found = (
+            [(float(entry.get("scale", 0)), int(entry.get("zero_point", 0))) for entry in kind] for kind in entries
+        )
+    except OSError as error:
+        raise UserError(f"manifest {path}: {error.strerror}; pass the one that tools/export writes") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"manifest {path} is none ({error}); pass the one that tools/export writes") from error
+    if lowered not in ("portable", core):
+        raise UserError(
+            f"manifest {path}: the program is lowered for {lowered}, the image is for {core}; "
+            f"export the program for {core}"
+        )
+    if (len(inputs_found), len(outputs_found)) != (len(inputs), len(outputs)):
+        raise UserError(f"manifest {path} has other inputs or outputs than the program; it is another program's")
+    return inputs_found, outputs_found
 
 
 def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
@@ -151,7 +187,7 @@ def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
     return f"inline constexpr {cpp_type} {name}[] = {{{', '.join(map(str, values))}}};"
 
 
-def _specs(kind: str, specs: Sequence[TensorSpec]) -> list[str]:
+def _specs(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Parameters]) -> list[str]:
     lines, rows = [], []
     offset = 0
     for i, spec in enumerate(specs):
@@ -167,6 +203,16 @@ def _specs(kind: str, specs: Sequence[TensorSpec]) -> list[str]:
         f"inline constexpr size_t kNum{kind}s = {len(specs)};",
         _array("size_t", f"k{kind}Nbytes", [spec.nbytes for spec in specs]),
         f"inline constexpr size_t k{kind}sSize = {offset};",
+        *(
+            [
+                f"/// What int8 elements stand for: number = (element - k{kind}ZeroPoints) * k{kind}Scales.",
+                "/// A scale of 0: not quantized.",
+                _array("float", f"k{kind}Scales", [_float(scale) for scale, _ in parameters]),
+                _array("int32_t", f"k{kind}ZeroPoints", [zero_point for _, zero_point in parameters]),
+            ]
+            if any(scale for scale, _ in parameters)
+            else []
+        ),
     ]
 
 
@@ -183,6 +229,7 @@ def header(
     has_example: bool,
     atol: float,
     rtol: float,
+    parameters: tuple[Sequence[Parameters], Sequence[Parameters]] = ((), ()),
 ) -> str:
     """The text of NAME_pte.h."""
     offsets = [0]
@@ -263,9 +310,9 @@ def header(
         "/// Different operators that the program calls.",
         f"inline constexpr size_t kOperatorCount = {plan.operators};",
         "",
-        *_specs("Input", inputs),
+        *_specs("Input", inputs, parameters[0]),
         "",
-        *_specs("Output", outputs),
+        *_specs("Output", outputs, parameters[1]),
         "",
         "/// Whether the example is embedded, and how far from PyTorch's an output element may be:",
         "/// kAtol + kRtol * |element|.",
@@ -279,6 +326,12 @@ def header(
         "#endif",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _float(value: float) -> str:
+    """A C++ literal of a float: nine digits tell every float from the next."""
+    text = f"{value:.9g}"
+    return f"{text}f" if {".", "e"} & set(text) else f"{text}.0f"
 
 
 def _symbol(section: str, name: str, body: Sequence[str]) -> list[str]:
@@ -321,6 +374,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--program", type=Path, required=True, help="the .pte")
     parser.add_argument("--plan", type=Path, required=True, help="its plan.json")
+    parser.add_argument("--manifest", type=Path, help="its manifest.json: core, scales and zero points")
+    parser.add_argument("--core", default="host", help="the core of the image, which the manifest must be for")
     parser.add_argument("--name", required=True, help="name of the program, a C identifier")
     parser.add_argument("--header", type=Path, required=True, help="NAME_pte.h to write")
     parser.add_argument("--source", type=Path, required=True, help="NAME_pte.S to write")
@@ -343,8 +398,13 @@ def embed(arguments: argparse.Namespace) -> None:
     inputs, outputs = tensor_specs(arguments.program)
     plan = read_plan(arguments.plan)
     example = read_example(arguments.golden, inputs, outputs) if arguments.golden else None
+    parameters = (
+        read_parameters(arguments.manifest, arguments.core, inputs, outputs) if arguments.manifest else ([], [])
+    )
     size = arguments.program.stat().st_size
-    text = header(arguments.name, size, plan, inputs, outputs, example is not None, arguments.atol, arguments.rtol)
+    text = header(
+        arguments.name, size, plan, inputs, outputs, example is not None, arguments.atol, arguments.rtol, parameters
+    )
     arguments.header.write_text(text, encoding="utf-8")
     arguments.source.write_text(source(arguments.name, arguments.program, example), encoding="utf-8")
 

@@ -164,3 +164,40 @@ def test_a_program_that_is_missing(files: Files, monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     arguments = ["--program", str(tmp_path / "none.pte"), "--plan", str(files.plan), "--name", "x"]
     assert main([*arguments, "--header", str(tmp_path / "h"), "--source", str(tmp_path / "s")]) == 1
+
+
+def _manifest(files: Files, **changes: object) -> str:
+    path = files.folder / "manifest.json"
+    content = {"core": "cortex-m4", "inputs": [{}, {}], "outputs": [{"scale": 0.1, "zero_point": -3}]}
+    path.write_text(json.dumps(content | changes), encoding="utf-8")
+    return str(path)
+
+
+def test_scales_and_zero_points_of_the_manifest_are_constants(files: Files) -> None:
+    assert files.run("--manifest", _manifest(files), "--core", "cortex-m4") == 0
+    header = files.header.read_text()
+    assert "inline constexpr float kOutputScales[] = {0.1f};" in header
+    assert "inline constexpr int32_t kOutputZeroPoints[] = {-3};" in header
+    assert "kInputScales" not in header
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"core": "cortex-m55"}, "the program is lowered for cortex-m55, the image is for cortex-m4"),
+        ({"inputs": []}, "other inputs or outputs than the program"),
+        ({"outputs": 3}, "is none"),
+    ],
+)
+def test_a_manifest_that_does_not_fit(
+    files: Files, capsys: pytest.CaptureFixture[str], changes: dict[str, object], message: str
+) -> None:
+    assert files.run("--manifest", _manifest(files, **changes), "--core", "cortex-m4") == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_example_lies_in_the_programs_dim_order(files: Files) -> None:
+    files.write_golden(dim_order_input_0=np.array([1, 0], dtype=np.uint8))
+    assert files.run("--golden", str(files.golden)) == 0
+    values = np.array([0, 3, 1, 4, 2, 5], dtype=np.float32).tobytes()
+    assert ".byte " + ",".join(map(str, values)) in files.source.read_text()

@@ -8,7 +8,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +23,21 @@ _ROWS = 12
 
 @dataclass(frozen=True)
 class Golden:
-    """Inputs and eager outputs of a model, each with a leading axis of samples; labels of an evaluation set."""
+    """Inputs and expected outputs of a program, each with a leading axis of samples.
+
+    Attributes:
+        inputs, outputs: what the program gets and must return, in the shapes of the model.
+        labels: of an evaluation set.
+        eager: what the module returns that the user wrote, if the program is quantized and must return something else.
+        input_orders, output_orders: dim orders of one sample; empty where all are the default.
+    """
 
     inputs: tuple[np.ndarray, ...]
     outputs: tuple[np.ndarray, ...]
     labels: np.ndarray | None
+    eager: tuple[np.ndarray, ...] = ()
+    input_orders: tuple[tuple[int, ...], ...] = ()
+    output_orders: tuple[tuple[int, ...], ...] = ()
 
     @property
     def samples(self) -> int:
@@ -35,11 +45,35 @@ class Golden:
 
     def first(self) -> Golden:
         """The first sample alone."""
-        return Golden(
-            tuple(array[:1] for array in self.inputs),
-            tuple(array[:1] for array in self.outputs),
-            None if self.labels is None else self.labels[:1],
+        return replace(
+            self,
+            inputs=tuple(array[:1] for array in self.inputs),
+            outputs=tuple(array[:1] for array in self.outputs),
+            labels=None if self.labels is None else self.labels[:1],
+            eager=tuple(array[:1] for array in self.eager),
         )
+
+    def inputs_in_memory(self) -> list[np.ndarray]:
+        """The inputs with their dimensions in the order of memory."""
+        return _transposed(self.inputs, self.input_orders)
+
+    def outputs_in_memory(self) -> list[np.ndarray]:
+        """The outputs with their dimensions in the order of memory."""
+        return _transposed(self.outputs, self.output_orders)
+
+    def outputs_from_memory(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Arrays like outputs_in_memory() with their dimensions in the order of the model."""
+        return _transposed(arrays, tuple(tuple(np.argsort(order)) for order in self.output_orders))
+
+
+def _transposed(arrays: Sequence[np.ndarray], orders: Sequence[Sequence[int]]) -> list[np.ndarray]:
+    """Arrays with a leading axis of samples, the others in the given orders."""
+    if not orders:
+        return list(arrays)
+    return [
+        np.ascontiguousarray(array.transpose([0, *(axis + 1 for axis in order)]))
+        for array, order in zip(arrays, orders, strict=True)
+    ]
 
 
 def read_golden(path: Path) -> Golden:
@@ -61,15 +95,24 @@ def read_golden(path: Path) -> Golden:
     def numbered(prefix: str) -> tuple[np.ndarray, ...]:
         return tuple(arrays[f"{prefix}_{i}"] for i in range(sum(name.startswith(f"{prefix}_") for name in arrays)))
 
+    def orders(kind: str, count: int) -> tuple[tuple[int, ...], ...]:
+        names = [f"dim_order_{kind}_{i}" for i in range(count)]
+        if not any(name in arrays for name in names):
+            return ()
+        default = {i: range(arrays[f"{kind}_{i}"].ndim - 1) for i in range(count)}
+        return tuple(tuple(int(axis) for axis in arrays.get(name, default[i])) for i, name in enumerate(names))
+
     try:
-        inputs, outputs = numbered("input"), numbered("output")
+        inputs, outputs, eager = numbered("input"), numbered("output"), numbered("eager")
     except KeyError as error:
         raise UserError(f"golden file {path} has no array {error}; pass the .golden.npz of a torch_program") from error
     if not outputs:
         raise UserError(f"golden file {path} has no array output_0; pass the .golden.npz of a torch_program")
     if len({array.shape[0] for array in (*inputs, *outputs)}) != 1:
         raise UserError(f"golden file {path}: its arrays differ in their number of samples")
-    return Golden(inputs, outputs, arrays.get("labels"))
+    return Golden(
+        inputs, outputs, arrays.get("labels"), eager, orders("input", len(inputs)), orders("output", len(outputs))
+    )
 
 
 def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -93,8 +136,8 @@ def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
 
 def run_golden(elf: Path, board: Board, qemu: Path, golden: Golden, timeout: float) -> tuple[Result, list[np.ndarray]]:
     """Runs an image on all golden inputs. Returns the run and the device's outputs, shaped as golden.outputs."""
-    result = emulate(elf, board, qemu, join_inputs(golden.inputs), timeout)
-    return result, split_outputs(result.outputs, golden.outputs)
+    result = emulate(elf, board, qemu, join_inputs(golden.inputs_in_memory()), timeout)
+    return result, golden.outputs_from_memory(split_outputs(result.outputs, golden.outputs_in_memory()))
 
 
 def _table(name: str, actual: np.ndarray, expected: np.ndarray) -> Iterator[str]:

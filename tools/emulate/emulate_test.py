@@ -235,3 +235,15 @@ def test_integers_are_compared_exactly_by_default() -> None:
 def test_accuracy_of_outputs_with_more_axes() -> None:
     outputs = np.array([[[0, 1]], [[1, 0]]], dtype=np.float32)
     assert accuracy(outputs, np.array([1, 1])) == 0.5
+
+
+def test_dim_orders_of_golden_files(tmp_path: Path) -> None:
+    path = tmp_path / "golden.npz"
+    image = np.arange(2 * 3 * 4, dtype=np.int8).reshape(2, 3, 4)
+    order = np.array([1, 0], dtype=np.uint8)
+    np.savez(path, input_0=image, input_1=image, output_0=image, dim_order_input_0=order, dim_order_output_0=order)
+    golden = read_golden(path)
+    first, second = golden.inputs_in_memory()
+    assert np.array_equal(first, image.transpose(0, 2, 1))
+    assert np.array_equal(second, image)
+    assert np.array_equal(golden.outputs_from_memory(golden.outputs_in_memory())[0], image)

@@ -10,7 +10,8 @@ from tools.quiet.console import Console, UserError, run_quietly
 
 # "portable" stands for a program that runs on every core.
 _CORES = ("portable", "cortex-m4", "cortex-m33", "cortex-m55", "host")
-_BACKENDS = ("portable",)
+_BACKENDS = ("portable", "cortex_m")
+_IO = ("float32", "int8")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,6 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--name", required=True, help="name of the program")
     parser.add_argument("--core", required=True, help=f"the core that the program is for: {', '.join(_CORES)}")
     parser.add_argument("--backend", default="portable", help=f"what the program is lowered to: {', '.join(_BACKENDS)}")
+    parser.add_argument(
+        "--io", default="float32", help=f"dtype of a quantized program's inputs and outputs: {', '.join(_IO)}"
+    )
+    parser.add_argument(
+        "--plain", action="store_true", help="leave ExecuTorch's cortex_m operators as they are, for use elsewhere"
+    )
     parser.add_argument("--weights", type=Path, help="what tools/train wrote for the same model file")
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
     parser.add_argument("--golden", type=Path, required=True, help="where inputs and eager outputs (.npz) go")
@@ -30,10 +37,16 @@ def main(arguments: list[str] | None = None) -> int:
     def step(console: Console) -> None:
         _check("--core", options.core, _CORES)
         _check("--backend", options.backend, _BACKENDS)
+        _check("--io", options.io, _IO)
+        if options.backend == "cortex_m":
+            _check("--core of --backend cortex_m", options.core, _CORES[1:-1])
+        elif options.io != "float32" or options.plain:
+            raise UserError(f"--io int8 and --plain are for --backend cortex_m, not {options.backend}.")
         # Imported here: torch and ExecuTorch print warnings when they are imported.
-        from tools.export.export import export
+        from tools.export.export import Options, export
 
-        exported = export(options.model, options.name, options.core, options.backend, options.weights, console)
+        target = Options(options.core, options.backend, options.io, packed=not options.plain)
+        exported = export(options.model, options.name, target, options.weights, console)
         options.program.write_bytes(exported.program)
         options.golden.write_bytes(exported.golden)
         options.manifest.write_bytes(exported.manifest)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from torch._export.verifier import SpecViolationError
+from torch.export import ExportedProgram
 
 from tools.export import golden
 from tools.export.diagnosis import (
@@ -20,7 +21,7 @@ from tools.export.diagnosis import (
     explain_lowering,
 )
 from tools.export.lower import EmittedProgram, capture, emit, to_edge
-from tools.export.manifest import make_manifest
+from tools.export.manifest import Quantization, make_manifest
 from tools.export.plan_passes import constant_only_instructions, optimize_plan
 from tools.export.serialize import serialize
 from tools.model_file.model_file import ModelFile
@@ -36,13 +37,47 @@ class Exported:
     manifest: bytes
 
 
-def export(path: Path, name: str, core: str, backend: str, weights: Path | None, console: Console) -> Exported:
+@dataclass(frozen=True)
+class Options:
+    """What a program is exported to.
+
+    Attributes:
+      core: the core that the program is for, `portable` if any.
+      backend: what computes: `portable`, kernels of ExecuTorch's operator set in the model's own dtypes, or `cortex_m`,
+        which quantizes the model to int8.
+      io: dtype of a quantized program's inputs and outputs, `float32` or `int8`.
+      packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
+        their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
+    """
+
+    core: str = "portable"
+    backend: str = "portable"
+    io: str = "float32"
+    packed: bool = True
+
+
+@dataclass
+class _Lowered:
+    """What a backend makes of a model.
+
+    Attributes:
+      emitted: the program.
+      samples: the golden inputs as the program takes them.
+      outputs: what the program must return for them.
+      quantization: of a quantized program.
+    """
+
+    emitted: EmittedProgram
+    samples: list[golden.Sample]
+    outputs: list[list[torch.Tensor]]
+    quantization: Quantization | None
+
+
+def export(path: Path, name: str, options: Options, weights: Path | None, console: Console) -> Exported:
     """Exports the model in the file `path`.
 
     Args:
       name: the program's name in the manifest.
-      core: the core that the program is for, `portable` if any.
-      backend: what computes: `portable`, kernels of ExecuTorch's operator set.
       weights: a state_dict that tools/train wrote, if the model is trained.
 
     Raises UserError for what the user can mend.
@@ -68,32 +103,40 @@ def export(path: Path, name: str, core: str, backend: str, weights: Path | None,
     for index in golden.non_finite_outputs(outputs):
         console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
 
-    emitted = _lower(file, model, inputs)
+    if options.backend == "cortex_m":
+        lowered = _lower_quantized(file, model, inputs, samples, options, console)
+    else:
+        lowered = _Lowered(_lower(file, model, inputs), samples, outputs, None)
+    emitted = lowered.emitted
     plan = emitted.program.execution_plan[0]
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
     if emitted.file is not None:
-        manifest = make_manifest(name, core, backend, emitted.program, constants, [], None, path)
+        nodes, memory = [], None
         program = emitted.file
     else:
         report = optimize_plan(plan)
         wasted = constant_only_instructions(plan)
         assert not wasted, f"instructions {wasted} of the plan work on constants only"
-        nodes = [emitted.nodes[index] for index in report.kept]
-        manifest = make_manifest(name, core, backend, emitted.program, constants, nodes, report.memory, path)
+        nodes, memory = [emitted.nodes[index] for index in report.kept], report.memory
         program = serialize(emitted.program, constants)
+    manifest = make_manifest(
+        name, options.core, options.backend, emitted.program, constants, nodes, memory, path, lowered.quantization
+    )
     return Exported(
         program=program,
-        golden=golden.serialize(samples, outputs, labels),
+        golden=golden.serialize(
+            lowered.samples,
+            lowered.outputs,
+            labels,
+            eager=outputs if options.backend == "cortex_m" else None,
+            dim_orders=tuple([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs")),
+        ),
         manifest=(json.dumps(manifest, indent=1) + "\n").encode(),
     )
 
 
-def _lower(file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> EmittedProgram:
-    try:
-        captured = capture(model, inputs)
-    except Exception as error:
-        raise explain_capture(file, error) from error
-    check_captured(captured, file.path)
+def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> EmittedProgram:
+    captured = _capture(file, model, inputs)
     try:
         edge = to_edge(captured)
     except SpecViolationError as error:
@@ -101,6 +144,53 @@ def _lower(file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, 
     check_state(edge, file.path)
     check_out_variants(edge, file.path)
     return emit(edge)
+
+
+def _lower_quantized(
+    file: ModelFile,
+    model: torch.nn.Module,
+    inputs: golden.Sample,
+    samples: list[golden.Sample],
+    options: Options,
+    console: Console,
+) -> _Lowered:
+    # Imported here: it costs seconds, and only int8 programs need it.
+    from tools.export.cortex_m import lower, quantize
+
+    path = file.path
+    model = model.to(memory_format=torch.channels_last)
+    inputs = quantize.channels_last(inputs)
+    samples = [quantize.channels_last(sample) for sample in samples]
+    captured = _capture(file, model, inputs)
+    if quantize.is_quantized(captured):
+        console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
+    else:
+        calibration = quantize.calibration_samples(file, inputs, console)
+        captured = capture(quantize.quantize(quantize.fold(captured), calibration, path), inputs)
+    target = lower.target_of(options.core)
+    edge = lower.to_cortex_m(captured, target)
+    for operator, place in quantize.unquantized(edge, path):
+        console.say(f"export: note: {path}: {operator} stays in floating point: {place}")
+    border = lower.border(edge)
+    if options.io == "int8":
+        lower.remove_border(edge, path)
+        samples = [lower.quantize_sample(sample, border.inputs) for sample in samples]
+    outputs = lower.run(edge, samples)
+    if options.packed and lower.can_pack():
+        edge = lower.pack(edge, target)
+    check_state(edge, path)
+    check_out_variants(edge, path)
+    quantization = Quantization(options.io, border.inputs, border.outputs)
+    return _Lowered(emit(edge, lower.CONFIG), samples, outputs, quantization)
+
+
+def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> ExportedProgram:
+    try:
+        captured = capture(model, inputs)
+    except Exception as error:
+        raise explain_capture(file, error) from error
+    check_captured(captured, file.path)
+    return captured
 
 
 def _load_weights(model: torch.nn.Module, weights: Path, path: Path) -> None:

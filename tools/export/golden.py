@@ -14,8 +14,10 @@ from tools.export.scalar_types import is_supported, supported_names
 from tools.model_file.model_file import describe
 from tools.quiet.console import UserError
 
+Sample = tuple[torch.Tensor, ...]
 
-def run_eager(model: torch.nn.Module, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
+
+def run_eager(model: torch.nn.Module, samples: list[Sample]) -> list[list[torch.Tensor]]:
     """The outputs of each sample, flattened to tensors as the program returns them.
 
     Raises UserError if the model returns something else than tensors.
@@ -53,11 +55,30 @@ def non_finite_outputs(outputs: list[list[torch.Tensor]]) -> list[int]:
 
 
 def serialize(
-    samples: list[tuple[torch.Tensor, ...]], outputs: list[list[torch.Tensor]], labels: torch.Tensor | None
+    samples: list[Sample],
+    outputs: list[list[torch.Tensor]],
+    labels: torch.Tensor | None,
+    eager: list[list[torch.Tensor]] | None = None,
+    dim_orders: tuple[list[list[int]], list[list[int]]] = ([], []),
 ) -> bytes:
-    """A .npz file: `input_<i>` and `output_<j>` with the samples as leading axis, and `labels` if there are any."""
+    """A .npz file: `input_<i>` and `output_<j>` with the samples as leading axis, and `labels` if there are any.
+
+    Args:
+      outputs: what the program must return.
+      eager: what the module that the user wrote returns, where that is something else: `eager_<j>`.
+      dim_orders: dim orders of inputs and outputs; `dim_order_input_<i>` and `dim_order_output_<j>` hold those that are
+        not the default.
+    """
     arrays = {f"input_{i}": _stack([sample[i] for sample in samples]) for i in range(len(samples[0]))}
     arrays |= {f"output_{j}": _stack([output[j] for output in outputs]) for j in range(len(outputs[0]))}
+    if eager is not None:
+        arrays |= {f"eager_{j}": _stack([output[j] for output in eager]) for j in range(len(eager[0]))}
+    for kind, orders in zip(("input", "output"), dim_orders, strict=True):
+        arrays |= {
+            f"dim_order_{kind}_{i}": numpy.array(order, dtype=numpy.uint8)
+            for i, order in enumerate(orders)
+            if order != sorted(order)
+        }
     if labels is not None:
         arrays["labels"] = labels.numpy()
     # numpy writes no time into a file that it opens itself.

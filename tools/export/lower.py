@@ -19,7 +19,7 @@ from tools.export.serialize import CONSTANT_ALIGNMENT
 
 # aten::linear is kept whole: its kernel reads the weight as the module stores it, [out, in]. Decomposed, a
 # transposition of the weight and a matrix product would be left.
-_EDGE = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
+EDGE = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
 
 
 @dataclass
@@ -47,7 +47,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Exporte
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
     """ExecuTorch's edge dialect, with batch normalization folded and constants propagated."""
-    edge = to_edge_transform_and_lower(fold_batch_norm(program), compile_config=_EDGE).exported_program()
+    edge = to_edge_transform_and_lower(fold_batch_norm(program), compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     return _order_outputs(_drop_input_mutations(_propagate_constants(edge)))
 
@@ -93,12 +93,16 @@ def _order_outputs(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def emit(edge: ExportedProgram) -> EmittedProgram:
-    """Out variants and emission."""
+def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProgram:
+    """Out variants and emission.
+
+    Args:
+      config: what the edge program was made with.
+    """
     has_control_flow = any(
         node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator) for node in edge.graph.nodes
     )
-    manager = EdgeProgramManager(edge, compile_config=_EDGE).to_executorch(
+    manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
         # In a plan without control flow our own passes remove the views, where it can be seen which memory they alias.
         ExecutorchBackendConfig(remove_view_copy=has_control_flow, segment_alignment=CONSTANT_ALIGNMENT)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,28 @@ TORCH_FUSION_VERSION = "0.1.0"
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
+@dataclass(frozen=True)
+class Parameters:
+    """How int8 elements stand for numbers: number = (element - zero_point) * scale."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How a program is quantized.
+
+    Attributes:
+      io: dtype of inputs and outputs at the program's border, `float32` or `int8`.
+      inputs, outputs: the parameters by which each is, or was, quantized; None for those that are not.
+    """
+
+    io: str
+    inputs: list[Parameters | None]
+    outputs: list[Parameters | None]
+
+
 def make_manifest(
     name: str,
     core: str,
@@ -29,17 +52,20 @@ def make_manifest(
     nodes: list[Node],
     memory: MemoryPlan | None,
     model_file: Path,
+    quantization: Quantization | None = None,
 ) -> dict[str, Any]:
     """The manifest as a JSON object.
 
-    `operators` are in the order of the plan's. Per operator: every dtype and dim order of its tensor operands and
-    results, how often it is called, where in the user's model the calls come from, and its multiply-accumulates per
-    inference.
+    `instructions` are in the order of the plan's, each with the index of its operator, its origin in the user's model
+    and its multiply-accumulates. `operators` are in the order of the plan's, too. Per operator: every dtype and dim
+    order of its tensor operands and results, how often it is called, where in the user's model the calls come from, and
+    its multiply-accumulates per inference.
 
     Args:
       nodes: the graph node of each instruction, empty if unknown.
       memory: the memory plan, None if it is ExecuTorch's.
       model_file: path of the model file as the user gave it.
+      quantization: of a quantized program.
     """
     plan = program.execution_plan[0]
     manifest: dict[str, Any] = {
@@ -52,8 +78,9 @@ def make_manifest(
             "torch_fusion": TORCH_FUSION_VERSION,
         },
         "operators": _operators(plan, nodes, model_file),
-        "inputs": [_tensor(plan.values[index].val) for index in plan.inputs],
-        "outputs": [_tensor(plan.values[index].val) for index in plan.outputs],
+        "instructions": _instructions(plan, nodes, model_file),
+        "inputs": _border(plan, plan.inputs, quantization.inputs if quantization else None),
+        "outputs": _border(plan, plan.outputs, quantization.outputs if quantization else None),
         "tensors": [
             _tensor(value.val) | {"constant": is_constant(value.val)}
             for value in plan.values
@@ -62,6 +89,8 @@ def make_manifest(
         "planned_buffers": plan.non_const_buffer_sizes[1:],
         "constants_bytes": sum(len(constant) for constant in constants),
     }
+    if quantization is not None:
+        manifest["io"] = quantization.io
     if memory is not None:
         # No plan of these tensors is smaller than the most bytes that live at once.
         manifest["live_bytes_lower_bound"] = memory.lower_bound
@@ -112,6 +141,28 @@ def _operators(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> list
     return operators
 
 
+def _instructions(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "operator": instruction.instr_args.op_index,
+            "origin": origin(nodes[index], model_file) if nodes else "",
+            "macs": _multiply_accumulates(plan, index),
+        }
+        for index, instruction in enumerate(plan.chains[0].instructions)
+        if hasattr(instruction.instr_args, "op_index")
+    ]
+
+
+def _border(
+    plan: ExecutionPlan, indices: list[int], parameters: list[Parameters | None] | None
+) -> list[dict[str, Any]]:
+    entries = [_tensor(plan.values[index].val) for index in indices]
+    for entry, found in zip(entries, parameters or [], strict=bool(parameters)):
+        if found is not None:
+            entry |= {"scale": found.scale, "zero_point": found.zero_point}
+    return entries
+
+
 def _multiply_accumulates(plan: ExecutionPlan, index: int) -> int:
     """Multiply-accumulates of a layer with weights; 0 for what has none."""
     instruction = plan.chains[0].instructions[index]
@@ -122,6 +173,16 @@ def _multiply_accumulates(plan: ExecutionPlan, index: int) -> int:
         # Each element of the output (of the input, if transposed) meets the weight's elements of one channel.
         elements = arguments[0] if transposed else arguments[9]
         return _numel(elements) * _numel(weight) // weight.sizes[0]
+    if name in ("cortex_m::quantized_conv2d", "cortex_m::quantized_depthwise_conv2d"):
+        # The weight is [out, height, width, in / groups], or [1, height, width, out] of a depthwise convolution.
+        channels = arguments[1].sizes[-1 if "depthwise" in name else 0]
+        return _numel(arguments[-1]) * _numel(arguments[1]) // channels
+    if name == "cortex_m::quantized_transpose_conv2d":
+        return _numel(arguments[0]) * _numel(arguments[1]) // arguments[0].sizes[1]
+    if name == "cortex_m::quantized_linear":
+        return _numel(arguments[-1]) * arguments[1].sizes[-1]
+    if name == "cortex_m::quantized_batch_matmul":
+        return _numel(arguments[-1]) * arguments[0].sizes[-1]
     if name == "aten::linear":
         return _numel(arguments[3]) * arguments[1].sizes[-1]
     if name in ("aten::mm", "aten::bmm"):

@@ -17,7 +17,7 @@ import numpy
 import torch
 from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 
-from tools.export.export import export
+from tools.export.export import Options, export
 from tools.quiet.console import Console
 
 # A model file whose forward() is given.
@@ -44,6 +44,8 @@ def example_inputs():
     torch.manual_seed(1)
     return {inputs}
 """
+
+_PORTABLE = Options()
 
 
 class SilentConsole(Console):
@@ -103,17 +105,17 @@ def model_source(forward: str, inputs: str, init: str = "pass", arguments: str =
     return _MODEL_FILE.format(init=indent(init), forward=indent(forward), arguments=arguments, inputs=inputs)
 
 
-def export_source(folder: Path, source: str, weights: Path | None = None) -> Result:
+def export_source(folder: Path, source: str, weights: Path | None = None, options: Options = _PORTABLE) -> Result:
     """Exports a model file with this source."""
     path = folder / "my_model.py"
     path.write_text(source, encoding="utf-8")
-    return export_file(path, weights)
+    return export_file(path, weights, options)
 
 
-def export_file(path: Path, weights: Path | None = None) -> Result:
+def export_file(path: Path, weights: Path | None = None, options: Options = _PORTABLE) -> Result:
     """Exports a model file."""
     console = SilentConsole()
-    exported = export(path, "my_model", "portable", "portable", weights, console)
+    exported = export(path, "my_model", options, weights, console)
     with numpy.load(io.BytesIO(exported.golden)) as arrays:
         golden = dict(arrays)
     return Result(exported.program, golden, json.loads(exported.manifest), console.said)

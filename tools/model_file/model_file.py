@@ -56,6 +56,22 @@ class ModelFile:
         _check_tensors(inputs, f"{place}: example_inputs()")
         return tuple(inputs)
 
+    def calibration_inputs(self) -> list[tuple[torch.Tensor, ...]]:
+        """Inputs that cover the range of real ones, shaped like example_inputs(), without NaN and infinity."""
+        result, place = self._call("calibration_inputs")
+        what = f"{place}: calibration_inputs()"
+        if isinstance(result, torch.Tensor) or not isinstance(result, Iterable):
+            raise UserError(f"{what} must return input tuples, not {describe(result)}.")
+        samples = list(result)
+        if not samples:
+            raise UserError(f"{what} returned no samples; it must give at least one tuple of tensors.")
+        self._check_samples(samples, what)
+        for index, sample in enumerate(samples):
+            for position, tensor in enumerate(sample):
+                if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                    raise UserError(f"{what}: sample {index}: tensor {position} holds NaN or infinity.")
+        return samples
+
     def evaluation_set(self) -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]:
         """Inputs (one tuple per sample, shaped like example_inputs()) and integer labels (shape [samples])."""
         result, place = self._call("evaluation_set")
@@ -69,14 +85,7 @@ class ModelFile:
             raise UserError(
                 f"{what}: the inputs must be a list of at least one tuple of tensors, not {describe(samples)}."
             )
-        examples = self.example_inputs()
-        for index, sample in enumerate(samples):
-            _check_tensors(sample, f"{what}: sample {index}")
-            if [(t.shape, t.dtype) for t in sample] != [(t.shape, t.dtype) for t in examples]:
-                raise UserError(
-                    f"{what}: sample {index} is {describe(sample)}, example_inputs() is {describe(examples)}; "
-                    "every sample must have the shapes and dtypes of example_inputs()."
-                )
+        self._check_samples(samples, what)
         if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
             raise UserError(
                 f"{what}: the labels must be a tensor of integers with one dimension, not {describe(labels)}."
@@ -88,6 +97,17 @@ class ModelFile:
     def place_of(self, error: BaseException) -> str:
         """`file:line` of the innermost line of the user's code that `error` came through, else the model file."""
         return _place(self.path, error)
+
+    def _check_samples(self, samples: list[Any], what: str) -> None:
+        """Raises UserError unless every sample is a tuple of tensors like example_inputs()."""
+        examples = self.example_inputs()
+        for index, sample in enumerate(samples):
+            _check_tensors(sample, f"{what}: sample {index}")
+            if [(t.shape, t.dtype) for t in sample] != [(t.shape, t.dtype) for t in examples]:
+                raise UserError(
+                    f"{what}: sample {index} is {describe(sample)}, example_inputs() is {describe(examples)}; "
+                    "every sample must have the shapes and dtypes of example_inputs()."
+                )
 
     def _checked_module(self, function: str) -> torch.nn.Module:
         module, place = self._call(function)

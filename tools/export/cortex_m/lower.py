@@ -1,0 +1,185 @@
+"""Lowers a quantized model to ExecuTorch's Cortex-M operators, for one core."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+import tools.export.cortex_m.dialect  # noqa: F401  # isort: skip
+import torch
+from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.passes.remove_unused_parameters_pass import remove_unused_parameters_pass
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
+
+from tools.export.manifest import Parameters, origin
+from tools.quiet.console import UserError
+
+# Operators that the passes replace as a whole; decomposed they would stay in floating point.
+CONFIG = EdgeCompileConfig(
+    preserve_ops=[
+        torch.ops.aten.linear.default,
+        torch.ops.aten.hardsigmoid.default,
+        torch.ops.aten.hardsigmoid_.default,
+        torch.ops.aten.hardswish.default,
+        torch.ops.aten.hardswish_.default,
+        torch.ops.aten.silu.default,
+    ],
+    # The edge dialect's verifier knows neither max_pool2d nor the cortex_m operators.
+    _check_ir_validity=False,
+    _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default],
+)
+
+_QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
+_DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
+
+
+@dataclass(frozen=True)
+class Border:
+    """Parameters of the program's inputs and outputs, in order; None for those that are not int8."""
+
+    inputs: list[Parameters | None]
+    outputs: list[Parameters | None]
+
+
+def target_of(core: str) -> CortexMTargetConfig:
+    """ExecuTorch's description of a core, `cortex-m4` or such."""
+    return CortexMTargetConfig.from_target_string(core)
+
+
+def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """The edge program of a quantized program, with `cortex_m::` operators for the target."""
+    edge = to_edge(program, compile_config=CONFIG).exported_program()
+    lowered = CortexMPassManager(edge, target_config=target).transform()
+    _drop_empty_padding(lowered)
+    _leave_views_to_the_plan(lowered)
+    return remove_unused_parameters_pass(lowered)
+
+
+def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Puts this project's own operators in place of `cortex_m::` ones, with constants as their kernels read them."""
+    from tools.export.cortex_m.pack import prepare
+
+    return remove_unused_parameters_pass(prepare(program, target))
+
+
+def can_pack() -> bool:
+    """Whether there is a packing pass."""
+    return importlib.util.find_spec("tools.export.cortex_m.pack") is not None
+
+
+def _drop_empty_padding(program: ExportedProgram) -> None:
+    """Drops what pads by nothing: average pooling is lowered to a padding and a pooling without."""
+    for node in list(program.graph.nodes):
+        if node.target == exir_ops.edge.cortex_m.pad.default and not any([*node.args[1], *node.args[2]]):
+            node.replace_all_uses_with(node.args[0])
+            program.graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _leave_views_to_the_plan(program: ExportedProgram) -> None:
+    """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan."""
+    for node in program.graph.nodes:
+        if node.target != exir_ops.edge.cortex_m.transpose.default:
+            continue
+        value, order = node.args[0].meta["val"], list(node.args[1])
+        if value.permute(order).is_contiguous():
+            node.target = exir_ops.edge.aten.permute_copy.default
+            node.meta["val"] = value.permute(order).clone()
+    program.graph_module.recompile()
+
+
+def border(program: ExportedProgram) -> Border:
+    """Scales and zero points at which the program quantizes its inputs and dequantizes its outputs."""
+    return Border(
+        [_shared([_parameters(user) for user in node.users], _QUANTIZE, node) for node in _inputs(program)],
+        [_parameters(node) if node.target == _DEQUANTIZE else None for node in _outputs(program)],
+    )
+
+
+def remove_border(program: ExportedProgram, path: Any) -> None:
+    """Makes inputs and outputs int8: leaves out their quantization and dequantization, in place.
+
+    Raises UserError for an input or output of floating point that another operator reads or writes.
+    """
+    parameters = border(program)
+    nodes = _inputs(program)
+    for index, (node, found) in enumerate(zip(nodes, parameters.inputs, strict=True)):
+        if not node.meta["val"].is_floating_point():
+            continue
+        if found is None:
+            users = [origin(user, path) for user in node.users if user.target != _QUANTIZE]
+            raise UserError(
+                f"{path}: io = 'int8', but input {index} is not only quantized: {', '.join(users) or 'nothing'} "
+                "reads it in floating point; use io = 'float32'."
+            )
+        quantizers = list(node.users)
+        node.meta["val"] = quantizers[0].meta["val"]
+        for user in quantizers:
+            user.replace_all_uses_with(node)
+            program.graph.erase_node(user)
+    output = program.graph.output_node()
+    results = list(output.args[0])
+    specs = program.graph_signature.output_specs
+    for index, (spec, node) in enumerate(zip(specs, results, strict=True)):
+        if spec.kind != OutputKind.USER_OUTPUT or not node.meta["val"].is_floating_point():
+            continue
+        if node.target != _DEQUANTIZE:
+            raise UserError(
+                f"{path}: io = 'int8', but output {index} comes in floating point from {origin(node, path)}; "
+                "use io = 'float32'."
+            )
+        results[index] = node.args[0]
+        spec.arg.name = results[index].name
+    output.args = (tuple(results),)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def quantize_sample(tensors: tuple[torch.Tensor, ...], parameters: list[Parameters | None]) -> tuple[torch.Tensor, ...]:
+    """Tensors as an int8 program takes them: round(x / scale) + zero_point, as the program itself would do it."""
+    return tuple(
+        tensor
+        if found is None
+        else torch.ops.quantized_decomposed.quantize_per_tensor(
+            tensor, found.scale, found.zero_point, -128, 127, torch.int8
+        )
+        for tensor, found in zip(tensors, parameters, strict=True)
+    )
+
+
+def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
+    """What the dialect's Python implementation computes: the integers that the kernels must give."""
+    module = program.module(check_guards=False)
+    with torch.no_grad():
+        return [list(torch.utils._pytree.tree_leaves(module(*sample))) for sample in samples]
+
+
+def _inputs(program: ExportedProgram) -> list[Node]:
+    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    return [by_name[name] for name in names]
+
+
+def _outputs(program: ExportedProgram) -> list[Node]:
+    specs = program.graph_signature.output_specs
+    results = program.graph.output_node().args[0]
+    return [node for spec, node in zip(specs, results, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
+
+
+def _parameters(node: Node) -> Parameters | None:
+    if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
+        return None
+    return Parameters(float(node.args[1]), int(node.args[2]))
+
+
+def _shared(found: list[Parameters | None], operator: Any, node: Node) -> Parameters | None:
+    """The parameters if all users of a node are the operator with the same ones."""
+    if not found or any(user.target != operator for user in node.users) or len(set(found)) != 1:
+        return None
+    return found[0]
