@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "kernels/math/double.h"
 #include "kernels/math/erf.h"
 #include "kernels/math/exp.h"
 #include "kernels/math/hyperbolic.h"
@@ -17,42 +18,47 @@ namespace native {
 namespace operation {
 
 struct Gelu {
-  float operator()(float x) const {
-    return 0.5f * x * (1.0f + math::erf(x * 0.707106781f));
+  template <class T>
+  T operator()(T x) const {
+    return T(0.5) * x * (T(1) + math::erf(x * T(0.70710678118654752)));
   }
 };
 
 struct GeluTanh {
-  float operator()(float x) const {
+  template <class T>
+  T operator()(T x) const {
     // sqrt(2 / pi) (x + 0.044715 x^3)
-    return 0.5f * x * (1.0f + math::tanh(0.797884561f * (x + 0.044715f * x * x * x)));
+    return T(0.5) * x * (T(1) + math::tanh(T(0.79788456080286536) * (x + T(0.044715) * x * x * x)));
   }
 };
 
+template <class T>
 struct LeakyRelu {
-  float slope;
-  float operator()(float x) const {
-    return x > 0.0f ? x : x * slope;
+  T slope;
+  T operator()(T x) const {
+    return x > T(0) ? x : x * slope;
   }
 };
 
+template <class T>
 struct Elu {
-  float positive;
-  float negative;
-  float input;
-  float operator()(float x) const {
-    return x > 0.0f ? x * positive : negative * math::expm1(x * input);
+  T positive;
+  T negative;
+  T input;
+  T operator()(T x) const {
+    return x > T(0) ? x * positive : negative * math::expm1(x * input);
   }
 };
 
+template <class T>
 struct Logit {
   bool is_clamped;
-  float eps;
-  float operator()(float x) const {
+  T eps;
+  T operator()(T x) const {
     if (is_clamped) {
-      x = math::clamp(x, eps, 1.0f - eps);
+      x = math::clamp(x, eps, T(1) - eps);
     }
-    return math::log(x / (1.0f - x));
+    return math::log(x / (T(1) - x));
   }
 };
 
@@ -101,8 +107,10 @@ Tensor& leaky_relu_out(
     const Tensor& self,
     const Scalar& negative_slope,
     Tensor& out) {
-  return unary<S, FloatTypes, Compute::Common>(
-      ctx, self, out, [&](auto) { return operation::LeakyRelu{scalar_to_float(negative_slope)}; });
+  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return operation::LeakyRelu<T>{scalar_to<T>(negative_slope)};
+  });
 }
 
 /// aten::elu.out
@@ -114,10 +122,10 @@ Tensor& elu_out(
     const Scalar& scale,
     const Scalar& input_scale,
     Tensor& out) {
-  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto) {
-    const float positive = scalar_to_float(scale);
-    return operation::Elu{
-        positive, scalar_to_float(alpha) * positive, scalar_to_float(input_scale)};
+  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T positive = scalar_to<T>(scale);
+    return operation::Elu<T>{positive, scalar_to<T>(alpha) * positive, scalar_to<T>(input_scale)};
   });
 }
 
@@ -128,8 +136,9 @@ Tensor& logit_out(
     const Tensor& self,
     const std::optional<double>& eps,
     Tensor& out) {
-  return unary<S, FloatTypes, Compute::Floating>(ctx, self, out, [&](auto) {
-    return operation::Logit{eps.has_value(), static_cast<float>(eps.value_or(0.0))};
+  return unary<S, FloatTypes, Compute::Floating>(ctx, self, out, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return operation::Logit<T>{eps.has_value(), static_cast<T>(eps.value_or(0.0))};
   });
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/math/double.h"
 #include "kernels/math/pow.h"
 #include "kernels/math/round.h"
 #include "kernels/math/trigonometry.h"
@@ -49,13 +50,15 @@ struct Mul {
 };
 
 struct Div {
-  float operator()(float a, float b) const {
+  template <class T>
+  T operator()(T a, T b) const {
     return a / b;
   }
 };
 
 struct Atan2 {
-  float operator()(float a, float b) const {
+  template <class T>
+  T operator()(T a, T b) const {
     return math::atan2(a, b);
   }
 };
@@ -255,7 +258,7 @@ binary_scalar(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& other
       out,
       [&](auto tag) {
         using T = typename decltype(tag)::type;
-        return operation::WithConstant<Operation, T>{Operation(), scalar_to<T>(other)};
+        return operation::WithConstant<Operation, T>{Operation(), operand_of<S, T>(self, other)};
       },
       scalar_dtype(other));
 }
@@ -274,7 +277,7 @@ Tensor& scaled_binary_scalar(
       [&](auto tag) {
         using T = typename decltype(tag)::type;
         return operation::WithConstant<Operation, T>{
-            Operation(), operation::Mul()(scalar_to<T>(alpha), scalar_to<T>(other))};
+            Operation(), operation::Mul()(scalar_to<T>(alpha), operand_of<S, T>(self, other))};
       },
       scalar_dtype(other));
 }
@@ -471,7 +474,8 @@ Tensor& pow_of_scalar_out(
       out,
       [&](auto tag) {
         using T = typename decltype(tag)::type;
-        return operation::OfConstant<operation::Pow, T>{operation::Pow(), scalar_to<T>(self)};
+        return operation::OfConstant<operation::Pow, T>{
+            operation::Pow(), operand_of<S, T>(exponent, self)};
       },
       scalar_dtype(self));
 }
@@ -491,7 +495,8 @@ Tensor& rsub_scalar_out(
       [&](auto tag) {
         using T = typename decltype(tag)::type;
         using Scaled = operation::Scaled<operation::Sub, T>;
-        return operation::OfConstant<Scaled, T>{Scaled{scalar_to<T>(alpha)}, scalar_to<T>(other)};
+        return operation::OfConstant<Scaled, T>{
+            Scaled{scalar_to<T>(alpha)}, operand_of<S, T>(self, other)};
       },
       scalar_dtype(other));
 }

@@ -175,38 +175,23 @@ Tensor& convert_copy(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out)
   if (!shape_like<S>(ctx, out, self)) {
     return out;
   }
-  if constexpr (!S::has(Variant::DimOrder) && !S::has(Variant::MixedDtypes)) {
-    copy_elements(ctx, self, out);
-  } else {
-    if (self.scalar_type() == out.scalar_type()) {
-      if (compare_out(ctx, out, self.sizes())) {
-        copy_view(View(self), View(out));
-      }
-      return out;
-    }
-    const Tensor* const inputs[] = {&self};
-    LoopNest nest;
-    if (!nest.init(ctx, out, inputs, 1)) {
-      return out;
-    }
-    if constexpr (S::has(Variant::MixedDtypes)) {
-      dispatch<AllTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
+  if constexpr (S::has(Variant::MixedDtypes)) {
+    if (self.scalar_type() != out.scalar_type()) {
+      const Tensor* const inputs[] = {&self};
+      dispatch<AllTypes, S>(ctx, computed_in<S>(self.scalar_type()), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        do {
-          if (!load_elements<S, T>(
-                  self.scalar_type(),
-                  self.const_data_ptr(),
-                  nest.offset(0),
-                  nest.stride(0),
-                  out.mutable_data_ptr<T>() + nest.out_offset(),
-                  nest.size())) {
-            return unsupported_dtype(ctx, self.scalar_type());
-          }
-        } while (nest.next());
+        internal::run<S, T, T>(
+            ctx, [](T x) { return x; }, inputs, out, ScalarType::Undefined);
       });
-    } else {
-      unsupported_dtype(ctx, out.scalar_type());
+      return out;
     }
+  }
+  if constexpr (S::has(Variant::DimOrder)) {
+    if (same_dtype_or_fail(ctx, self, out) && compare_out(ctx, out, self.sizes())) {
+      copy_view(View(self), View(out));
+    }
+  } else {
+    copy_elements(ctx, self, out);
   }
   return out;
 }

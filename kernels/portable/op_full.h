@@ -13,9 +13,9 @@ namespace native {
 /// Writes `value` to every element.
 template <class S>
 void fill(KernelRuntimeContext& ctx, const Scalar& value, Tensor& out) {
-  dispatch<AllTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
+  dispatch<StoredTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T element = scalar_to<T>(value);
+    const T element = convert<T>(scalar_to<ComputeType<T>>(value));
     T* to = out.mutable_data_ptr<T>();
     for (auto count = out.numel(); count > 0; --count) {
       *to++ = element;

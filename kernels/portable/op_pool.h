@@ -124,7 +124,7 @@ Tensor& avg_pool2d_out(
       !shape_out<S>(ctx, out, out_sizes)) {
     return out;
   }
-  dispatch<FloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+  dispatch<DtypeList<ScalarType::Float>, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     avg_pool(
         self.const_data_ptr<T>(),

@@ -57,7 +57,7 @@ Tensor& mean_dim_out(
     bool keepdim,
     std::optional<ScalarType> /*dtype*/,
     Tensor& out) {
-  sum_or_mean<S, FloatTypes>(ctx, self, dim, keepdim, true, out);
+  sum_or_mean<S, DtypeList<ScalarType::Float>>(ctx, self, dim, keepdim, true, out);
   return out;
 }
 
@@ -68,7 +68,7 @@ Tensor& mean_dtype_out(
     const Tensor& self,
     std::optional<ScalarType> /*dtype*/,
     Tensor& out) {
-  sum_or_mean<S, FloatTypes>(ctx, self, std::nullopt, false, true, out);
+  sum_or_mean<S, DtypeList<ScalarType::Float>>(ctx, self, std::nullopt, false, true, out);
   return out;
 }
 

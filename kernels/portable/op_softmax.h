@@ -28,7 +28,7 @@ Tensor& softmax_out(
   for (size_t i = axis + 1; i < sizes.size(); ++i) {
     inner *= static_cast<size_t>(sizes[i]);
   }
-  dispatch<FloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+  dispatch<DtypeList<ScalarType::Float>, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     softmax(
         self.const_data_ptr<T>(),

@@ -63,9 +63,9 @@ Tensor& where_out(
     return out;
   }
   const Tensor* const inputs[] = {&condition, &self, &other};
-  dispatch<AllTypes, S>(ctx, dtype, [&](auto tag) {
+  dispatch<AllTypes, S>(ctx, computed_in<S>(dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T, bool, T, T>(ctx, operation::Where(), inputs, out);
+    internal::run<S, T, bool, T, T>(ctx, operation::Where(), inputs, out, dtype);
   });
   return out;
 }
@@ -82,9 +82,11 @@ Tensor& masked_fill_scalar_out(
     return out;
   }
   const Tensor* const inputs[] = {&self, &mask};
-  dispatch<AllTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+  const ScalarType dtype = self.scalar_type();
+  dispatch<AllTypes, S>(ctx, computed_in<S>(dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T, T, bool>(ctx, operation::MaskedFill<T>{scalar_to<T>(value)}, inputs, out);
+    internal::run<S, T, T, bool>(
+        ctx, operation::MaskedFill<T>{scalar_to<T>(value)}, inputs, out, dtype);
   });
   return out;
 }
@@ -123,9 +125,9 @@ Tensor& clamp_tensor_out(
     }
   }
   const Tensor* const inputs[] = {&self, &*min, &*max};
-  dispatch<RealTypes, S>(ctx, dtype, [&](auto tag) {
+  dispatch<RealTypes, S>(ctx, computed_in<S>(dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T, T, T, T>(ctx, operation::ClampBetween(), inputs, out);
+    internal::run<S, T, T, T, T>(ctx, operation::ClampBetween(), inputs, out, dtype);
   });
   return out;
 }

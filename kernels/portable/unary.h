@@ -1,5 +1,8 @@
 #pragma once
 
+#include <limits>
+
+#include "kernels/math/double.h"
 #include "kernels/math/erf.h"
 #include "kernels/math/exp.h"
 #include "kernels/math/hyperbolic.h"
@@ -50,7 +53,7 @@ struct Abs {
   template <class T>
   T operator()(T x) const {
     if constexpr (std::is_floating_point_v<T>) {
-      return __builtin_fabsf(x);
+      return math::magnitude(x);
     } else {
       return x < T(0) ? Neg()(x) : x;
     }
@@ -97,7 +100,7 @@ struct IsInf {
   template <class T>
   bool operator()(T x) const {
     if constexpr (std::is_floating_point_v<T>) {
-      return __builtin_fabsf(x) == __builtin_inff();
+      return math::magnitude(x) > std::numeric_limits<T>::max();
     } else {
       return false;
     }
@@ -124,10 +127,11 @@ ROUNDING(Trunc, trunc)
 
 #undef ROUNDING
 
-/// Defines an operation that is a function of a float.
+/// Defines an operation that is a function of a float or double.
 #define FUNCTION(Operation, expression) \
   struct Operation {                    \
-    float operator()(float x) const {   \
+    template <class T>                  \
+    T operator()(T x) const {           \
       return expression;                \
     }                                   \
   };
@@ -136,23 +140,23 @@ FUNCTION(Acos, math::acos(x))
 FUNCTION(Acosh, math::acosh(x))
 FUNCTION(Asin, math::asin(x))
 FUNCTION(Asinh, math::asinh(x))
-FUNCTION(Atan, math::atan2(x, 1.0f))
+FUNCTION(Atan, math::atan2(x, T(1)))
 FUNCTION(Atanh, math::atanh(x))
 FUNCTION(Cos, math::cos(x))
 FUNCTION(Cosh, math::cosh(x))
 FUNCTION(Erf, math::erf(x))
 FUNCTION(Exp, math::exp(x))
 FUNCTION(Expm1, math::expm1(x))
-FUNCTION(HardSigmoid, math::clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f)
-FUNCTION(HardSwish, x* math::clamp(x + 3.0f, 0.0f, 6.0f) / 6.0f)
+FUNCTION(HardSigmoid, math::clamp(x + T(3), T(0), T(6)) / T(6))
+FUNCTION(HardSwish, x* math::clamp(x + T(3), T(0), T(6)) / T(6))
 FUNCTION(Log, math::log(x))
 FUNCTION(Log10, math::log10(x))
 FUNCTION(Log1p, math::log1p(x))
 FUNCTION(Log2, math::log2(x))
-FUNCTION(Reciprocal, 1.0f / x)
-FUNCTION(Rsqrt, 1.0f / math::sqrt(x))
+FUNCTION(Reciprocal, T(1) / x)
+FUNCTION(Rsqrt, T(1) / math::sqrt(x))
 FUNCTION(Sigmoid, math::sigmoid(x))
-FUNCTION(Silu, x / (1.0f + math::exp(-x)))
+FUNCTION(Silu, x / (T(1) + math::exp(-x)))
 FUNCTION(Sin, math::sin(x))
 FUNCTION(Sinh, math::sinh(x))
 FUNCTION(Sqrt, math::sqrt(x))

@@ -29,6 +29,7 @@ CODES = {
     torch.float32: 6,
     torch.float64: 7,
     torch.bool: 11,
+    torch.bfloat16: 15,
 }
 
 
@@ -84,7 +85,8 @@ def dim_order(tensor: torch.Tensor) -> tuple[int, ...]:
 def memory_bytes(tensor: torch.Tensor) -> bytes:
     """The elements of a dense tensor in memory order."""
     ordered = tensor.permute(dim_order(tensor)) if tensor.dim() else tensor
-    return ordered.contiguous().numpy().tobytes()
+    # NumPy has no bfloat16.
+    return ordered.contiguous().flatten().view(torch.uint8).numpy().tobytes()
 
 
 def _tensor(

@@ -15,6 +15,10 @@ REALS = [torch.float32, *INTEGERS]
 ALL = [*REALS, torch.bool]
 BITS = [*INTEGERS, torch.bool]
 FLOATS = [torch.float32]
+# With those floats that most operators have no code of their own for.
+FLOATINGS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+NUMBERS = [*FLOATINGS, *INTEGERS]
+EVERY = [*NUMBERS, torch.bool]
 SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 2), (3, 1, 5), (2, 3, 4, 5), (0,), (2, 0, 3), (33,)]
 BROADCASTS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((2, 3), (3,)),

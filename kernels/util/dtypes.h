@@ -42,9 +42,31 @@ struct Element<ScalarType::Float> {
   using type = float;
 };
 template <>
+struct Element<ScalarType::Double> {
+  using type = double;
+};
+template <>
 struct Element<ScalarType::Bool> {
   using type = bool;
 };
+template <>
+struct Element<ScalarType::Half> {
+  using type = executorch::aten::Half;
+};
+template <>
+struct Element<ScalarType::BFloat16> {
+  using type = executorch::aten::BFloat16;
+};
+
+/// Whether elements of a type are only stored, and computed with in float.
+template <class T>
+constexpr bool is_reduced =
+    std::is_same_v<T, executorch::aten::Half> || std::is_same_v<T, executorch::aten::BFloat16>;
+
+/// What elements of a type are computed and accumulated in, as PyTorch does it:
+/// float for the 16-bit floats, otherwise the type itself.
+template <class T>
+using ComputeType = std::conditional_t<is_reduced<T>, float, T>;
 
 /// The dtype of an element type.
 template <class T>
@@ -85,7 +107,12 @@ struct DtypeList {
   }
 };
 
-using FloatTypes = DtypeList<ScalarType::Float>;
+/**
+ * Dtypes to compute in. Half and BFloat16 are not among them: what goes through
+ * kernels/util/elementwise.h is converted to Float and back. Other kernels visit
+ * the Stored lists and compute in ComputeType<T>.
+ */
+using FloatTypes = DtypeList<ScalarType::Float, ScalarType::Double>;
 using IntegralTypes = DtypeList<
     ScalarType::Byte,
     ScalarType::Char,
@@ -105,7 +132,8 @@ using RealTypes = DtypeList<
     ScalarType::Char,
     ScalarType::Short,
     ScalarType::Int,
-    ScalarType::Long>;
+    ScalarType::Long,
+    ScalarType::Double>;
 using AllTypes = DtypeList<
     ScalarType::Float,
     ScalarType::Byte,
@@ -113,6 +141,32 @@ using AllTypes = DtypeList<
     ScalarType::Short,
     ScalarType::Int,
     ScalarType::Long,
+    ScalarType::Double,
+    ScalarType::Bool>;
+
+/// The same with the 16-bit floats: dtypes that elements are stored in.
+using StoredFloatTypes =
+    DtypeList<ScalarType::Float, ScalarType::Half, ScalarType::BFloat16, ScalarType::Double>;
+using StoredRealTypes = DtypeList<
+    ScalarType::Float,
+    ScalarType::Byte,
+    ScalarType::Char,
+    ScalarType::Short,
+    ScalarType::Int,
+    ScalarType::Long,
+    ScalarType::Half,
+    ScalarType::BFloat16,
+    ScalarType::Double>;
+using StoredTypes = DtypeList<
+    ScalarType::Float,
+    ScalarType::Byte,
+    ScalarType::Char,
+    ScalarType::Short,
+    ScalarType::Int,
+    ScalarType::Long,
+    ScalarType::Half,
+    ScalarType::BFloat16,
+    ScalarType::Double,
     ScalarType::Bool>;
 
 /// As visit(), but fails the context (NotSupported) for a dtype left out.
@@ -125,17 +179,37 @@ void dispatch(KernelRuntimeContext& ctx, ScalarType dtype, Body&& body) {
 
 /**
  * Converts one element as PyTorch does: to bool by comparing with zero, to
- * integers by truncation and wrapping.
+ * integers by truncation and wrapping, to floats by rounding to nearest.
  */
 template <class To, class From>
 inline To convert(From value) {
-  if constexpr (std::is_same_v<To, bool>) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (is_reduced<From>) {
+    return convert<To>(static_cast<float>(value));
+  } else if constexpr (is_reduced<To>) {
+    return To(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, bool>) {
     return value != From(0);
   } else if constexpr (
       std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < sizeof(int32_t)) {
     return static_cast<To>(static_cast<int32_t>(value));
   } else {
     return static_cast<To>(value);
+  }
+}
+
+/// Whether any dtype of a Selection is only stored.
+template <class S>
+constexpr bool has_reduced = S::has(ScalarType::Half) || S::has(ScalarType::BFloat16);
+
+/// The dtype of ComputeType for elements of a dtype in Selection S.
+template <class S>
+constexpr ScalarType computed_in(ScalarType dtype) {
+  if constexpr (has_reduced<S>) {
+    return dtype == ScalarType::Half || dtype == ScalarType::BFloat16 ? ScalarType::Float : dtype;
+  } else {
+    return dtype;
   }
 }
 

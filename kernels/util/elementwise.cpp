@@ -28,6 +28,73 @@ const char* at(const void* data, int32_t offset, size_t size) {
   return static_cast<const char*>(data) + offset * static_cast<int32_t>(size);
 }
 
+/// Elements that lie at even distances.
+struct Strided {
+  int32_t offset;
+  int32_t stride;
+};
+
+/// Runs an operation on `size` elements of each input, block by block.
+///
+/// @returns false after failing the context (NotSupported) for a dtype that is not linked in.
+bool run_blocks(
+    KernelRuntimeContext& ctx,
+    const Erased& operation,
+    const void* op,
+    const Tensor* const* inputs,
+    const Strided* elements,
+    size_t count,
+    const Tensor& out,
+    size_t out_offset,
+    size_t size,
+    ScalarType common) {
+  char* const to = static_cast<char*>(out.mutable_data_ptr());
+  const bool is_stored = out.scalar_type() == operation.out_dtype;
+  const bool is_rounded = common == ScalarType::Half || common == ScalarType::BFloat16;
+  // Of the largest elements, hence aligned for all.
+  uint64_t buffers[LoopNest::kMaxInputs + 1][kBlock];
+  for (size_t done = 0; done < size; done += kBlock) {
+    const size_t part = size - done < kBlock ? size - done : kBlock;
+    const void* in[LoopNest::kMaxInputs];
+    int32_t strides[LoopNest::kMaxInputs];
+    for (size_t i = 0; i < count; ++i) {
+      const ScalarType dtype = inputs[i]->scalar_type();
+      const void* const data = inputs[i]->const_data_ptr();
+      const int32_t stride = elements[i].stride;
+      const int32_t offset = elements[i].offset + static_cast<int32_t>(done) * stride;
+      const bool is_off = is_rounded && dtype != common && operation.dtypes[i] == ScalarType::Float;
+      if (dtype == operation.dtypes[i] && !is_off) {
+        in[i] = at(data, offset, operation.sizes[i]);
+        strides[i] = stride;
+        continue;
+      }
+      if (!operation.load(dtype, data, offset, stride, buffers[i], part)) {
+        unsupported_dtype(ctx, dtype);
+        return false;
+      }
+      if (is_off) {
+        void* const rounded = buffers[count];
+        if (!operation.store(common, rounded, 0, buffers[i], part)) {
+          unsupported_dtype(ctx, common);
+          return false;
+        }
+        operation.load(common, rounded, 0, 1, buffers[i], part);
+      }
+      in[i] = buffers[i];
+      strides[i] = 1;
+    }
+    const size_t offset = out_offset + done;
+    void* const result =
+        is_stored ? static_cast<void*>(to + offset * operation.out_size) : buffers[count];
+    operation.loop(op, in, strides, result, part);
+    if (!is_stored && !operation.store(out.scalar_type(), to, offset, result, part)) {
+      unsupported_dtype(ctx, out.scalar_type());
+      return false;
+    }
+  }
+  return true;
+}
+
 } // namespace
 
 void run_mixed(
@@ -36,50 +103,42 @@ void run_mixed(
     const void* op,
     const Tensor* const* inputs,
     size_t count,
-    const Tensor& out) {
+    const Tensor& out,
+    ScalarType common) {
   LoopNest nest;
   if (!nest.init(ctx, out, inputs, count)) {
     return;
   }
-  char* const to = static_cast<char*>(out.mutable_data_ptr());
-  const bool is_stored = out.scalar_type() == operation.out_dtype;
-  // Of the largest elements, hence aligned for all.
-  uint64_t buffers[LoopNest::kMaxInputs + 1][kBlock];
+  Strided elements[LoopNest::kMaxInputs];
   do {
-    const size_t size = nest.size();
-    for (size_t done = 0; done < size; done += kBlock) {
-      const size_t part = size - done < kBlock ? size - done : kBlock;
-      const void* in[LoopNest::kMaxInputs];
-      int32_t strides[LoopNest::kMaxInputs];
-      for (size_t i = 0; i < count; ++i) {
-        const Tensor& input = *inputs[i];
-        strides[i] = nest.stride(i);
-        const int32_t offset = nest.offset(i) + static_cast<int32_t>(done) * strides[i];
-        if (input.scalar_type() == operation.dtypes[i]) {
-          in[i] = at(input.const_data_ptr(), offset, operation.sizes[i]);
-          continue;
-        }
-        if (!operation.load(
-                input.scalar_type(),
-                input.const_data_ptr(),
-                offset,
-                strides[i],
-                buffers[i],
-                part)) {
-          return unsupported_dtype(ctx, input.scalar_type());
-        }
-        in[i] = buffers[i];
-        strides[i] = 1;
-      }
-      const size_t offset = nest.out_offset() + done;
-      void* const result =
-          is_stored ? static_cast<void*>(to + offset * operation.out_size) : buffers[count];
-      operation.loop(op, in, strides, result, part);
-      if (!is_stored && !operation.store(out.scalar_type(), to, offset, result, part)) {
-        return unsupported_dtype(ctx, out.scalar_type());
-      }
+    for (size_t i = 0; i < count; ++i) {
+      elements[i] = {nest.offset(i), nest.stride(i)};
     }
-  } while (nest.next());
+  } while (run_blocks(
+               ctx,
+               operation,
+               op,
+               inputs,
+               elements,
+               count,
+               out,
+               nest.out_offset(),
+               nest.size(),
+               common) &&
+           nest.next());
+}
+
+void run_mixed_flat(
+    KernelRuntimeContext& ctx,
+    const Erased& operation,
+    const void* op,
+    const Tensor* const* inputs,
+    size_t count,
+    const Tensor& out,
+    ScalarType common) {
+  static constexpr Strided kElements[LoopNest::kMaxInputs] = {{0, 1}, {0, 1}, {0, 1}};
+  const size_t size = static_cast<size_t>(out.numel());
+  run_blocks(ctx, operation, op, inputs, kElements, count, out, 0, size, common);
 }
 
 } // namespace internal

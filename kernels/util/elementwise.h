@@ -78,8 +78,8 @@ inline void map(const Op& op, const A* a, const B* b, const C* c, R* out, size_t
   }
 }
 
-/// Converts `count` elements of a dtype in Selection S to T; false if it is not
-/// in it.
+/// out[i] = a[i * stride] converted to T, for a dtype in Selection S; false if it
+/// is not in it.
 template <class S, class T>
 bool load_elements(
     ScalarType dtype,
@@ -89,7 +89,7 @@ bool load_elements(
     void* out,
     size_t count) {
   T* const to = static_cast<T*>(out);
-  return AllTypes::visit<S>(dtype, [&](auto tag) {
+  return StoredTypes::visit<S>(dtype, [&](auto tag) {
     using From = typename decltype(tag)::type;
     const From* from = static_cast<const From*>(data) + offset;
     for (size_t i = 0; i < count; ++i, from += stride) {
@@ -98,10 +98,12 @@ bool load_elements(
   });
 }
 
+/// Converts `count` elements of type T to a dtype in Selection S; false if it is
+/// not in it.
 template <class S, class T>
 bool store_elements(ScalarType dtype, void* data, size_t offset, const void* values, size_t count) {
   const T* const from = static_cast<const T*>(values);
-  return AllTypes::visit<S>(dtype, [&](auto tag) {
+  return StoredTypes::visit<S>(dtype, [&](auto tag) {
     using To = typename decltype(tag)::type;
     To* to = static_cast<To*>(data) + offset;
     for (size_t i = 0; i < count; ++i) {
@@ -161,14 +163,29 @@ struct Erased {
   bool (*store)(ScalarType dtype, void* data, size_t offset, const void* values, size_t count);
 };
 
-/// Runs an operation on tensors of any dtypes, shapes and dim orders.
+/**
+ * Runs an operation on tensors of any dtypes, and of any shapes and dim orders;
+ * the flat one on tensors of one shape and dim order.
+ *
+ * @param[in] common What PyTorch converts the inputs to if that is a 16-bit
+ *     float, which they are then rounded to; any other dtype has no effect.
+ */
 void run_mixed(
     KernelRuntimeContext& ctx,
     const Erased& operation,
     const void* op,
     const Tensor* const* inputs,
     size_t count,
-    const Tensor& out);
+    const Tensor& out,
+    ScalarType common);
+void run_mixed_flat(
+    KernelRuntimeContext& ctx,
+    const Erased& operation,
+    const void* op,
+    const Tensor* const* inputs,
+    size_t count,
+    const Tensor& out,
+    ScalarType common);
 
 /// out[i] = op(in[i * strides[0]], ...)
 template <class Op, class R, class... In, size_t... kIndex>
@@ -246,16 +263,18 @@ void run(
     KernelRuntimeContext& ctx,
     const Op& op,
     const Tensor* const (&inputs)[sizeof...(In)],
-    const Tensor& out) {
+    const Tensor& out,
+    [[maybe_unused]] ScalarType common) {
   constexpr size_t kInputs = sizeof...(In);
   static_assert(kInputs <= LoopNest::kMaxInputs);
   using R = decltype(op(In()...));
   constexpr ScalarType kDtypes[] = {dtype_of<In>()...};
-  bool same = out.scalar_type() == dtype_of<R>();
+  bool is_same = out.scalar_type() == dtype_of<R>();
   for (size_t i = 0; i < kInputs; ++i) {
-    same = same && inputs[i]->scalar_type() == kDtypes[i];
+    is_same = is_same && inputs[i]->scalar_type() == kDtypes[i];
   }
-  if (same && flat<S>(out, inputs, kInputs)) {
+  const bool is_flat = flat<S>(out, inputs, kInputs);
+  if (is_same && is_flat) {
     map_tensors<In...>(
         op,
         inputs,
@@ -263,6 +282,15 @@ void run(
         static_cast<size_t>(out.numel()),
         std::index_sequence_for<In...>());
     return;
+  }
+  constexpr bool kHasNest = S::has(Variant::Broadcast) || S::has(Variant::DimOrder);
+  if constexpr (!kHasNest) {
+    KERNEL_CHECK(
+        ctx,
+        is_flat,
+        InvalidArgument,
+        ,
+        "The tensors' shapes differ, and broadcasting is not linked in");
   }
   if constexpr (S::has(Variant::MixedDtypes)) {
     static constexpr Erased kOperation = {
@@ -273,12 +301,24 @@ void run(
         sizeof(R),
         &load_elements<S, T>,
         &store_elements<S, T>};
-    run_mixed(ctx, kOperation, &op, inputs, kInputs, out);
+    constexpr auto kRun = kHasNest ? &run_mixed : &run_mixed_flat;
+    kRun(
+        ctx,
+        kOperation,
+        &op,
+        inputs,
+        kInputs,
+        out,
+        has_reduced<S> && std::is_same_v<T, float> ? common : ScalarType::Undefined);
     return;
   }
   KERNEL_CHECK(
-      ctx, same, InvalidType, , "The tensors' dtypes differ, and mixed dtypes are not linked in");
-  if constexpr (S::has(Variant::Broadcast) || S::has(Variant::DimOrder)) {
+      ctx,
+      is_same,
+      InvalidType,
+      ,
+      "The tensors' dtypes differ, and mixed dtypes are not linked in");
+  if constexpr (kHasNest) {
     LoopNest nest;
     if (!nest.init(ctx, out, inputs, kInputs)) {
       return;
@@ -287,13 +327,6 @@ void run(
       map_nest<In...>(
           op, nest, inputs, out.mutable_data_ptr<R>(), std::index_sequence_for<In...>());
     } while (nest.next());
-  } else {
-    KERNEL_CHECK(
-        ctx,
-        false,
-        InvalidArgument,
-        ,
-        "The tensors' shapes differ, and broadcasting is not linked in");
   }
 }
 
@@ -336,9 +369,9 @@ Tensor& unary(
     }
   }
   const Tensor* const inputs[] = {&self};
-  dispatch<Types, S>(ctx, dtype, [&](auto tag) {
+  dispatch<Types, S>(ctx, computed_in<S>(dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T, T>(ctx, make_op(tag), inputs, out);
+    internal::run<S, T, T>(ctx, make_op(tag), inputs, out, dtype);
   });
   return out;
 }
@@ -384,6 +417,19 @@ bool shape_broadcast(
   }
 }
 
+/// A Scalar as an operand of `self` in an operation on T, which is rounded to a
+/// 16-bit float as that is.
+template <class S, class T>
+T operand_of(const Tensor& self, const Scalar& scalar) {
+  const T value = scalar_to<T>(scalar);
+  if constexpr (has_reduced<S> && std::is_same_v<T, float>) {
+    return rounded_to(self.scalar_type(), value);
+  } else {
+    static_cast<void>(self);
+    return value;
+  }
+}
+
 /// out = op(a, b) elementwise, broadcast; parameters as of unary().
 template <class S, class Types, Compute kCompute, class MakeOp>
 Tensor&
@@ -396,9 +442,9 @@ binary(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b, Tensor& out,
     return out;
   }
   const Tensor* const inputs[] = {&a, &b};
-  dispatch<Types, S>(ctx, dtype, [&](auto tag) {
+  dispatch<Types, S>(ctx, computed_in<S>(dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    internal::run<S, T, T, T>(ctx, make_op(tag), inputs, out);
+    internal::run<S, T, T, T>(ctx, make_op(tag), inputs, out, dtype);
   });
   return out;
 }

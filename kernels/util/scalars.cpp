@@ -21,6 +21,17 @@ int64_t scalar_to_int(const Scalar& scalar) {
   return scalar.to<int64_t>();
 }
 
+float rounded_to(ScalarType dtype, float value) {
+  switch (dtype) {
+    case ScalarType::Half:
+      return executorch::aten::Half(value);
+    case ScalarType::BFloat16:
+      return executorch::aten::BFloat16(value);
+    default:
+      return value;
+  }
+}
+
 ScalarType scalar_dtype(const Scalar& scalar) {
   if (scalar.isFloatingPoint()) {
     return ScalarType::Float;

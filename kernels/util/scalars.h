@@ -22,14 +22,20 @@ int64_t scalar_to_int(const Scalar& scalar);
 /// A Scalar as an element of type T.
 template <class T>
 T scalar_to(const Scalar& scalar) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(scalar_to_float(scalar));
+  if constexpr (std::is_same_v<T, double>) {
+    return scalar.isFloatingPoint() ? scalar.to<double>()
+                                    : static_cast<double>(scalar_to_int(scalar));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return scalar_to_float(scalar);
   } else if constexpr (std::is_same_v<T, bool>) {
     return scalar.isFloatingPoint() ? scalar_to_float(scalar) != 0.0f : scalar_to_int(scalar) != 0;
   } else {
     return static_cast<T>(scalar_to_int(scalar));
   }
 }
+
+/// A value rounded to a 16-bit float, if the dtype is one.
+float rounded_to(ScalarType dtype, float value);
 
 /// The dtype that a Scalar has as an operand: Long, Bool, or the default dtype
 /// Float. It takes part in type promotion as a zero-dim tensor does.

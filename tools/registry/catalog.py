@@ -12,6 +12,17 @@ from tools.registry.calls import SCALAR_TYPES
 
 KERNELS = Path(__file__).absolute().parents[2] / "kernels"
 
+_INTEGRAL = ("Byte", "Char", "Short", "Int", "Long")
+_FLOATING = ("Half", "Float", "Double", "BFloat16")
+# What operators.yaml calls sets of dtypes; "any" is whatever a program may hold.
+DTYPE_SETS = {
+    "any": tuple(SCALAR_TYPES.values()),
+    "all": (*_INTEGRAL, *_FLOATING, "Bool"),
+    "real": (*_INTEGRAL, *_FLOATING),
+    "floating": _FLOATING,
+    "bits": (*_INTEGRAL, "Bool"),
+}
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -60,7 +71,7 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         operator=entry["op"],
         function=entry["kernel"],
         header=entry["header"],
-        dtypes=tuple(SCALAR_TYPES.values()) if dtypes == "any" else tuple(dtypes),
+        dtypes=DTYPE_SETS[dtypes] if isinstance(dtypes, str) else tuple(dtypes),
         variants=tuple(entry.get("variants", ())),
         is_boxed=bool(entry.get("boxed", False)),
         fixed_dtypes={index: tuple(types) for index, types in entry.get("fixed_dtypes", {}).items()},

@@ -18,7 +18,7 @@ from tools.registry.catalog import read_catalog
 from tools.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.registry.registry import UnsupportedError, origins_of, registry_source, select, select_all
 
-BYTE, CHAR, INT, LONG, FLOAT, COMPLEX, BOOL = 0, 1, 3, 4, 6, 9, 11
+BYTE, CHAR, INT, LONG, HALF, FLOAT, COMPLEX, BOOL = 0, 1, 3, 4, 5, 6, 9, 11
 
 
 # Stand-ins for the tables of tools/program, by the schema's names.
@@ -123,6 +123,14 @@ def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
     assert selection(add(last, last, last)) == ({"Float"}, {"DIM_ORDER"})
 
 
+def test_halves_are_computed_with_in_float() -> None:
+    x = tensor(HALF, 2, 3)
+    assert selection(add(x, x, x)) == ({"Half", "Float"}, {"MIXED_DTYPES"})
+    # What only moves elements needs no other dtype.
+    copy = uses(("aten::clone", "out"), [x, None, x], [0, 1, 2, 2], (2,))
+    assert selection(copy) == ({"Half"}, set())
+
+
 def test_a_comparison_is_selected_with_the_dtype_it_computes_in() -> None:
     def less(x: Tensor, scalar: Any) -> tuple[set[str], set[str]]:
         program = uses(("aten::lt", "Scalar_out"), [x, scalar, tensor(BOOL, 2)], [0, 1, 2, 2], (2,))
@@ -183,7 +191,7 @@ def test_a_dtype_without_kernel_is_named() -> None:
     with pytest.raises(UnsupportedError) as error:
         select([add(x, x, x)], read_catalog(), {})
     assert "the kernel of operator aten::add.out does not support dtype ScalarType 9" in str(error.value)
-    assert "supported: dtypes Byte, Char, Short, Int, Long, Float, Bool" in str(error.value)
+    assert "supported: dtypes Byte, Char, Short, Int, Long, Half, Float, Double, BFloat16, Bool" in str(error.value)
 
 
 def test_what_a_kernel_refuses_at_run_time_fails_the_build() -> None:

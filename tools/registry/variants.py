@@ -26,7 +26,8 @@ REFUSED_UNLESS_LISTED = {
 }
 
 
-_FLOATING = {"Half", "BFloat16", "Float", "Double"}
+_REDUCED = {"Half", "BFloat16"}
+_FLOATING = {*_REDUCED, "Float", "Double"}
 
 
 def computing_dtypes(kernel: Kernel, call: Call) -> set[str]:
@@ -35,6 +36,9 @@ def computing_dtypes(kernel: Kernel, call: Call) -> set[str]:
     promoted = set()
     if {"Byte", "Char"} <= dtypes:
         promoted.add("Short")
+    # A kernel that converts computes with the 16-bit floats in Float.
+    if dtypes & _REDUCED and "mixed_dtypes" in kernel.variants:
+        promoted.add("Float")
     for value in [call.constants[i] for i in kernel.operands if i < len(call.constants)]:
         if isinstance(value, float) and not dtypes & _FLOATING:
             promoted.add("Float")
