@@ -19,6 +19,7 @@ load(
     _ProgramDataInfo = "ProgramDataInfo",
     _TorchProgramInfo = "TorchProgramInfo",
 )
+load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
 load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
@@ -31,6 +32,7 @@ firmware_flash = _firmware_flash
 firmware_test = _firmware_test
 kernel_registry = _kernel_registry
 program_data = _program_data
+quantization_report = _quantization_report
 reproducibility_test = _reproducibility_test
 size_report = _size_report
 torch_firmware = _torch_firmware

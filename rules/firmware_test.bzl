@@ -8,6 +8,8 @@ def _firmware_test_impl(ctx):
     arguments = emulator_arguments(ctx) + ["--test", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
     if ctx.attr.min_accuracy:
         arguments += ["--min-accuracy", ctx.attr.min_accuracy]
+    if ctx.attr.max_accuracy_drop:
+        arguments += ["--max-accuracy-drop", ctx.attr.max_accuracy_drop]
     return [create_launcher(ctx, ctx.attr._emulate, arguments, [])]
 
 _firmware_test = rule(
@@ -17,6 +19,7 @@ _firmware_test = rule(
         "atol": attr.string(default = "1e-5", doc = "Absolute tolerance of an output element."),
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
         "min_accuracy": attr.string(doc = "Least share of evaluation samples classified right, 0 to 1; needs a model with evaluation_set()."),
+        "max_accuracy_drop": attr.string(doc = "How far the accuracy of a quantized program may be below that of the module in floating point, 0 to 1."),
     },
     test = True,
 )
@@ -33,7 +36,7 @@ def firmware_test(name, model, boards, size = "small", tags = [], **kwargs):
       boards: labels of boards with an emulator.
       size: Bazel's test size of each test.
       tags: tags of each test.
-      **kwargs: `atol`, `rtol`, `min_accuracy` of the comparison.
+      **kwargs: `atol`, `rtol`, `min_accuracy`, `max_accuracy_drop` of the comparison.
     """
     tests = []
     for board in boards:

@@ -18,6 +18,8 @@ TorchProgramInfo = provider(
         "program": "File: the .pte.",
         "manifest": "File: manifest.json: operators, dtypes, tensors, memory plan, versions.",
         "golden": "File: .npz with inputs and the eager module's outputs, and labels if the model has an evaluation set.",
+        "report": "File: .json: what quantization made of each layer; None if the program is not quantized.",
+        "weights": "File: the trained weights, None if the model is not trained in the build.",
         "core": "str: the core that the program was lowered for, or `portable` where it runs on any.",
     },
 )

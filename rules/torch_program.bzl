@@ -2,6 +2,7 @@
 
 load(":board.bzl", "CORES")
 load(":providers.bzl", "TorchProgramInfo")
+load(":quantization_report.bzl", "quantization_report")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
 
@@ -29,7 +30,11 @@ def _torch_program_impl(ctx):
         fail("%s: io and packed are for backend = \"cortex_m\"; a portable program takes the dtypes of the model" % ctx.label)
 
     sources = depset([ctx.file.src], transitive = [depset(ctx.files.data)])
-    weights = None
+    weights = ctx.attr.weights[TorchProgramInfo].weights if ctx.attr.weights else None
+    if ctx.attr.weights and not weights:
+        fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
+    if ctx.attr.weights and ctx.attr.train:
+        fail("%s: train = True and weights = %s exclude each other" % (ctx.label, ctx.attr.weights.label))
     logs = []
     if ctx.attr.train:
         weights = ctx.actions.declare_file(name + ".weights")
@@ -66,18 +71,24 @@ def _torch_program_impl(ctx):
     arguments.add("--manifest", manifest)
     arguments.add("--golden", golden)
     arguments.add("--log", log)
+    outputs = [program, manifest, golden, log]
+    report = None
+    if ctx.attr.backend == "cortex_m":
+        report = ctx.actions.declare_file(name + ".quantization.json")
+        arguments.add("--report", report)
+        outputs.append(report)
     ctx.actions.run(
         executable = ctx.executable._export,
         arguments = [arguments],
         inputs = depset([weights] if weights else [], transitive = [sources]),
-        outputs = [program, manifest, golden, log],
+        outputs = outputs,
         mnemonic = "TorchExport",
         progress_message = "Exporting %{label} for " + core,
     )
     return [
         DefaultInfo(files = depset([program, manifest, golden])),
-        OutputGroupInfo(log = depset(logs)),
-        TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core),
+        OutputGroupInfo(log = depset(logs), quantization_report = depset([report] if report else [])),
+        TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core, weights = weights, report = report),
     ]
 
 _torch_program = rule(
@@ -87,6 +98,7 @@ _torch_program = rule(
         "src": attr.label(mandatory = True, allow_single_file = [".py"], doc = "The model file."),
         "data": attr.label_list(allow_files = True, doc = "Files that the model file reads or imports, by path from the workspace root."),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
+        "weights": attr.label(providers = [TorchProgramInfo], doc = "A trained program of the same model file, whose weights this one takes."),
         "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, or int8 for the board's core." % _BACKENDS),
         "io": attr.string(
             default = "float32",
@@ -107,12 +119,14 @@ _torch_program = rule(
     provides = [TorchProgramInfo],
 )
 
-def torch_program(name, cores = [], backend = "portable", **kwargs):
+def torch_program(name, cores = [], backend = "portable", train = False, weights = None, **kwargs):
     """Exports a model file to `<name>.pte` with golden inputs and outputs and a manifest.
 
     The model file has `model()`, which returns an eval-mode nn.Module, and `example_inputs()`, a tuple of tensors; with
     `train = True` also `train()`, which runs as its own cached action and returns the trained module. docs/models.md has
     the rest.
+
+    A quantized program comes with `<name>.quantization_report`, see the rule of this name.
 
     Args:
       name: the target, and the program unless program_name says otherwise.
@@ -120,6 +134,8 @@ def torch_program(name, cores = [], backend = "portable", **kwargs):
         core is incompatible. Empty: all.
       backend: `portable`, or `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; by
         itself, without a board, such a program is incompatible.
+      train: whether the model file has `train()`.
+      weights: a trained torch_program of the same model file, whose weights this one takes: trained once for both.
       **kwargs: attributes of the rule, see above.
     """
     unknown = [core for core in cores if core not in CORES]
@@ -127,9 +143,25 @@ def torch_program(name, cores = [], backend = "portable", **kwargs):
         fail("torch_program %s: cores %s are unknown; allowed: %s" % (name, unknown, sorted(CORES)))
     if backend == "cortex_m" and not cores:
         cores = sorted(CORES)
+    if backend != "portable" and train:
+        # Trained once, not for every core.
+        portable = {key: value for key, value in kwargs.items() if key in ["src", "data"]}
+        _torch_program(name = name + ".trained", program_name = name, train = True, tags = ["manual"], **portable)
+        train, weights = False, name + ".trained"
+    if backend == "cortex_m":
+        quantization_report(
+            name = name + ".quantization_report",
+            # The first of the cores in the order of the list of all.
+            core = [core for core in CORES if core in cores][0],
+            program = name,
+            tags = ["manual"],
+            visibility = kwargs.get("visibility"),
+        )
     _torch_program(
         name = name,
         backend = backend,
+        train = train,
+        weights = weights,
         cores = cores,
         target_compatible_with = select({
             Label("//platforms:core_" + core): []

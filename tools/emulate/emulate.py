@@ -216,6 +216,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--min-accuracy", type=float, help="least share of samples classified right, on device and in eager"
     )
+    parser.add_argument(
+        "--max-accuracy-drop",
+        type=float,
+        default=1.0,
+        help="how far the accuracy of a quantized program may be below that of the module in floating point",
+    )
     parser.add_argument("--timeout", type=float, default=_timeout(), help="seconds until a run counts as hung")
     parser.add_argument(
         "--test",
@@ -225,10 +231,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _check_accuracy(device: float, eager: float, minimum: float | None) -> list[str]:
+def _check_accuracy(device: float, expected: float, eager: float, minimum: float | None, drop: float) -> list[str]:
+    """What is wrong with the accuracy of the device beside that of its expected outputs and of the user's module."""
     problems = []
-    if device != eager:
-        problems.append(f"accuracy on the device, {device:.4f}, is not eager's, {eager:.4f}")
+    if device != expected:
+        problems.append(f"accuracy on the device, {device:.4f}, is not that of the expected outputs, {expected:.4f}")
+    if eager - device > drop:
+        problems.append(f"accuracy on the device, {device:.4f}, is more than {drop:g} below PyTorch's, {eager:.4f}")
     if minimum is not None:
         problems += [
             f"accuracy {where} is {value:.4f}, below {minimum:g}"
@@ -256,9 +265,10 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.plan:
             problems += [problem for problem in check_arenas(result, arguments.plan) if problem not in problems]
         if golden.labels is not None:
-            device, eager = (accuracy(array, golden.labels) for array in (outputs[0], golden.outputs[0]))
+            device, expected = (accuracy(array, golden.labels) for array in (outputs[0], golden.outputs[0]))
+            eager = accuracy(golden.eager[0], golden.labels) if golden.eager else expected
             print(f"accuracy over {golden.samples} samples: device {device:.4f}, PyTorch {eager:.4f}")
-            problems += _check_accuracy(device, eager, arguments.min_accuracy)
+            problems += _check_accuracy(device, expected, eager, arguments.min_accuracy, arguments.max_accuracy_drop)
         elif arguments.min_accuracy is not None:
             raise UserError(
                 f"golden file {arguments.golden} has no labels; --min-accuracy needs a model with evaluation_set()"

@@ -155,6 +155,17 @@ def test_accuracy_is_shown_and_held(setup: Setup, capsys: pytest.CaptureFixture[
     assert "accuracy on the device is 0.6667, below 0.7" in capsys.readouterr().err
 
 
+def test_accuracy_of_a_quantized_program_is_held_to_the_modules(
+    setup: Setup, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The device gets two of three right, the module all of them.
+    setup.write_golden(setup.data, labels=np.array([3, 3, 0]), eager_0=np.eye(4)[[3, 3, 0]])
+    assert setup.run("--test", "--max-accuracy-drop", "0.4") == 0
+    assert "accuracy over 3 samples: device 0.6667, PyTorch 1.0000" in capsys.readouterr().out
+    assert setup.run("--test", "--max-accuracy-drop", "0.3") == 1
+    assert "device, 0.6667, is more than 0.3 below PyTorch's, 1.0000" in capsys.readouterr().err
+
+
 def test_accuracy_needs_labels(setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
     assert setup.run("--min-accuracy", "0.5") == 1
     assert "has no labels" in capsys.readouterr().err

@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
     parser.add_argument("--golden", type=Path, required=True, help="where inputs and eager outputs (.npz) go")
     parser.add_argument("--manifest", type=Path, required=True, help="where the manifest (.json) goes")
+    parser.add_argument("--report", type=Path, help="where the report of a quantized program (.json) goes")
     parser.add_argument("--log", type=Path, required=True, help="what torch prints on import and export goes here")
     options = parser.parse_args(arguments)
 
@@ -50,6 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
         options.program.write_bytes(exported.program)
         options.golden.write_bytes(exported.golden)
         options.manifest.write_bytes(exported.manifest)
+        if options.report is not None and exported.report is not None:
+            options.report.write_bytes(exported.report)
 
     return run_quietly(step, options.log, "export")
 

@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch._export.verifier import SpecViolationError
@@ -30,11 +31,12 @@ from tools.quiet.console import Console, UserError
 
 @dataclass(frozen=True)
 class Exported:
-    """The three files of an export."""
+    """The files of an export; a quantized program has a report."""
 
     program: bytes
     golden: bytes
     manifest: bytes
+    report: bytes | None
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,14 @@ class _Lowered:
       samples: the golden inputs as the program takes them.
       outputs: what the program must return for them.
       quantization: of a quantized program.
+      report: of a quantized program.
     """
 
     emitted: EmittedProgram
     samples: list[golden.Sample]
     outputs: list[list[torch.Tensor]]
-    quantization: Quantization | None
+    quantization: Quantization | None = None
+    report: dict[str, Any] | None = None
 
 
 def export(path: Path, name: str, options: Options, weights: Path | None, console: Console) -> Exported:
@@ -104,9 +108,9 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
 
     if options.backend == "cortex_m":
-        lowered = _lower_quantized(file, model, inputs, samples, options, console)
+        lowered = _lower_quantized(file, model, inputs, samples, (outputs, labels), options, console)
     else:
-        lowered = _Lowered(_lower(file, model, inputs), samples, outputs, None)
+        lowered = _Lowered(_lower(file, model, inputs), samples, outputs)
     emitted = lowered.emitted
     plan = emitted.program.execution_plan[0]
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
@@ -131,8 +135,13 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
             eager=outputs if options.backend == "cortex_m" else None,
             dim_orders=tuple([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs")),
         ),
-        manifest=(json.dumps(manifest, indent=1) + "\n").encode(),
+        manifest=_json(manifest),
+        report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),
     )
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> EmittedProgram:
@@ -151,11 +160,12 @@ def _lower_quantized(
     model: torch.nn.Module,
     inputs: golden.Sample,
     samples: list[golden.Sample],
+    eager: tuple[list[list[torch.Tensor]], torch.Tensor | None],
     options: Options,
     console: Console,
 ) -> _Lowered:
     # Imported here: it costs seconds, and only int8 programs need it.
-    from tools.export.cortex_m import lower, quantize
+    from tools.export.cortex_m import lower, quantize, report
 
     path = file.path
     model = model.to(memory_format=torch.channels_last)
@@ -164,24 +174,29 @@ def _lower_quantized(
     captured = _capture(file, model, inputs)
     if quantize.is_quantized(captured):
         console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
+        quantized = quantize.Quantized(captured.module(check_guards=False), [], [], {})
     else:
         calibration = quantize.calibration_samples(file, inputs, console)
-        captured = capture(quantize.quantize(quantize.fold(captured), calibration, path), inputs)
+        quantized = quantize.quantize(quantize.fold(captured), calibration, path)
+        captured = capture(quantized.module, inputs)
     target = lower.target_of(options.core)
     edge = lower.to_cortex_m(captured, target)
-    for operator, place in quantize.unquantized(edge, path):
+    unquantized = quantize.unquantized(edge, path)
+    for operator, place in unquantized:
         console.say(f"export: note: {path}: {operator} stays in floating point: {place}")
     border = lower.border(edge)
     if options.io == "int8":
         lower.remove_border(edge, path)
         samples = [lower.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = lower.run(edge, samples)
+    accuracy = report.accuracy(eager[0], outputs, eager[1])
     if options.packed and lower.can_pack():
         edge = lower.pack(edge, target)
     check_state(edge, path)
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
-    return _Lowered(emit(edge, lower.CONFIG), samples, outputs, quantization)
+    made = report.make_report(quantized, unquantized, accuracy, path)
+    return _Lowered(emit(edge, lower.CONFIG), samples, outputs, quantization, made)
 
 
 def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> ExportedProgram:

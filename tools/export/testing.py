@@ -64,12 +64,13 @@ class SilentConsole(Console):
 
 @dataclass
 class Result:
-    """An exported model: the three files, parsed as far as tests want them."""
+    """An exported model: its files, parsed as far as tests want them."""
 
     program: bytes
     golden: dict[str, numpy.ndarray]
     manifest: dict[str, Any]
     said: list[str]
+    report: dict[str, Any] | None
 
     @property
     def operators(self) -> dict[str, int]:
@@ -118,7 +119,8 @@ def export_file(path: Path, weights: Path | None = None, options: Options = _POR
     exported = export(path, "my_model", options, weights, console)
     with numpy.load(io.BytesIO(exported.golden)) as arrays:
         golden = dict(arrays)
-    return Result(exported.program, golden, json.loads(exported.manifest), console.said)
+    report = None if exported.report is None else json.loads(exported.report)
+    return Result(exported.program, golden, json.loads(exported.manifest), console.said, report)
 
 
 def run_tool(tool: str, *arguments: object, hash_seed: int = 0) -> subprocess.CompletedProcess[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from tools.quiet.console import Console, UserError
 Sample = tuple[torch.Tensor, ...]
 
 _NAMESPACE = "quantized_decomposed"
+
+# Calibration samples on which the report compares layers with floating point.
+_REPORTED_SAMPLES = 8
 
 
 def is_quantized(program: ExportedProgram) -> bool:
@@ -57,14 +61,13 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
 
 def fold(captured: ExportedProgram) -> ExportedProgram:
     """Functional operators, with batch normalization folded into layers and constants propagated."""
-    program = constant_prop_pass(flatten_in_memory_order(fold_batch_norm(captured).run_decompositions({})))
+    program = fold_batch_norm(captured).run_decompositions({})
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     for node in list(program.graph.nodes):
         if node.target == torch.ops.aten.clone.default and _keeps_layout(node):
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
-    program.graph_module.recompile()
-    return program
+    return constant_prop_pass(flatten_in_memory_order(program))
 
 
 def _keeps_layout(clone: Node) -> bool:
@@ -74,8 +77,26 @@ def _keeps_layout(clone: Node) -> bool:
     return not is_output and isinstance(source, Node) and clone.meta["val"].stride() == source.meta["val"].stride()
 
 
-def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) -> GraphModule:
-    """The program as a module with quantize and dequantize operators, calibrated on the samples.
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized module and what is known of how it came about.
+
+    Attributes:
+      module: with quantize and dequantize operators around every layer.
+      observed: what the layers computed in floating point, by the names of nodes of `module`, for each of the first
+        calibration samples; empty if the model was quantized before.
+      samples: these samples.
+      rejections: why the quantizer left nodes alone, by their names.
+    """
+
+    module: GraphModule
+    observed: list[dict[str, torch.Tensor]]
+    samples: list[Sample]
+    rejections: dict[str, str]
+
+
+def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) -> Quantized:
+    """The program with quantize and dequantize operators, calibrated on the samples.
 
     Args:
       program: what fold() returned.
@@ -83,14 +104,32 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
 
     Raises UserError for values that calibrating cannot work with, by layer.
     """
-    prepared = prepare_pt2e(program.module(check_guards=False), CortexMQuantizer())
+    quantizer = CortexMQuantizer()
+    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    observed: list[dict[str, torch.Tensor]] = []
+    kept = []
     with torch.no_grad():
         for index, sample in enumerate(samples):
-            _Calibration(prepared, path, index).run(*sample)
+            run = _Calibration(prepared, path, index)
+            run.run(*sample)
+            if index < _REPORTED_SAMPLES:
+                observed.append(run.values)
+                kept.append(sample)
     _check_ranges(prepared, path)
     converted = convert_pt2e(prepared)
     _drop_second_quantization(converted)
-    return converted
+    return Quantized(converted, observed, kept, _rejections(quantizer))
+
+
+def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
+    reporter = quantizer.quantizers[0].reporter
+    return {
+        name: rejected.rejection_reason
+        for report in reporter.quantizers.values()
+        for rejected in report.rejected_patterns
+        if rejected.rejection_reason != report._PREVIOUS_ANNOTATION_REJECT_REASON
+        for name in rejected.node_names
+    }
 
 
 def _drop_second_quantization(module: GraphModule) -> None:
@@ -114,12 +153,17 @@ def _drop_second_quantization(module: GraphModule) -> None:
 
 
 class _Calibration(Interpreter):
-    """Runs one sample, up to the first operator that returns NaN or infinity."""
+    """Runs one sample, up to the first operator that returns NaN or infinity.
+
+    Attributes:
+      values: what each operator returned, by node name.
+    """
 
     def __init__(self, module: GraphModule, path: Path, index: int) -> None:
         super().__init__(module)
         self._path = path
         self._index = index
+        self.values: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
@@ -128,6 +172,8 @@ class _Calibration(Interpreter):
                 f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
                 f"{origin(n, self._path)}; int8 has no values for them: mend the layer or the sample."
             )
+        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
+            self.values[n.name] = result
         return result
 
 
