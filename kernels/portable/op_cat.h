@@ -56,7 +56,7 @@ bool write_part(
       return true;
     }
     bool loads = true;
-    dispatch<AllTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
+    dispatch<StoredTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       do {
         T* to = reinterpret_cast<T*>(part.data) + nest.offset(1);

@@ -64,31 +64,22 @@ bool permute(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& dim
 }
 
 bool expand(KernelRuntimeContext& ctx, View& view, const ArrayRef<int64_t>& size) {
-  const View from = view;
-  KERNEL_CHECK(
-      ctx,
-      size.size() >= from.shape.dims && size.size() <= kMaxDims,
-      InvalidArgument,
-      false,
-      "size has %zu elements, self %zu dims",
-      size.size(),
-      from.shape.dims);
-  const size_t added = size.size() - from.shape.dims;
-  view.shape.dims = 0;
-  for (size_t i = 0; i < size.size(); ++i) {
-    const SizesType own = i < added ? 1 : from.shape.sizes[i - added];
-    const int64_t wanted = size[i] == -1 && i >= added ? own : size[i];
+  Shape sizes;
+  for (size_t i = 0; i < size.size() && i < kMaxDims; ++i) {
+    // Seen from the last dim, where the view's own dims are.
+    const size_t from_last = size.size() - i;
+    const bool keeps = size[i] == -1 && from_last <= view.shape.dims;
     KERNEL_CHECK(
         ctx,
-        wanted == own || (own == 1 && wanted >= 0 && wanted <= INT32_MAX),
+        keeps || (size[i] >= 0 && size[i] <= INT32_MAX),
         InvalidArgument,
         false,
-        "A dim of size %d cannot become one of %d",
-        static_cast<int>(own),
-        static_cast<int>(wanted));
-    view.append(static_cast<SizesType>(wanted), own == 1 ? 0 : from.strides[i - added]);
+        "size has a negative element, or one too large");
+    sizes.append(
+        keeps ? view.shape.sizes[view.shape.dims - from_last] : static_cast<SizesType>(size[i]));
   }
-  return true;
+  KERNEL_CHECK(ctx, size.size() <= kMaxDims, InvalidArgument, false, "size has too many elements");
+  return broadcast_view(ctx, view, sizes);
 }
 
 } // namespace native

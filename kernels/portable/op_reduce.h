@@ -1,50 +1,151 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 
 #include "kernels/util/dtypes.h"
 #include "kernels/util/reduction.h"
+#include "kernels/util/scalars.h"
 
+/**
+ * Reductions over one, some or all dims. What is NaN among the elements makes
+ * sums, products, extremes and variances NaN; argmax and its like find the first
+ * NaN. Where there is nothing to reduce, sums are 0, products 1, means and
+ * variances NaN, and extremes are refused (InvalidArgument).
+ */
 namespace torch {
 namespace executor {
 namespace native {
 
-/// Sums elements of self's dtype in out's dtype; `divide` gives means.
-template <class S, class Types>
-void sum_or_mean(
+/// Shapes out and the walks, and calls body(TypeTag<T>()) for the type T that
+/// `dtype` is computed in.
+template <class S, class Types, class Body>
+void reduce(
+    KernelRuntimeContext& ctx,
+    Reduction& reduction,
+    const Shape& out_sizes,
+    const Tensor& self,
+    const Tensor& out,
+    ScalarType dtype,
+    Body&& body) {
+  if (!shape_out<S>(ctx, out, out_sizes)) {
+    return;
+  }
+  reduction.bind(self, out);
+  dispatch<Types, S>(ctx, computed_in<S>(dtype), body);
+}
+
+/**
+ * Reduces self in out's dtype to one value each.
+ *
+ * @param[in] make Called as make(TypeTag<T>()), gives an object with start(),
+ *     accumulate(T, T) and finish(T, size_t count).
+ */
+template <class S, class Types, class Make>
+Tensor& fold(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     const std::optional<ArrayRef<int64_t>>& dims,
     bool keepdim,
-    bool divide,
-    Tensor& out) {
+    Tensor& out,
+    bool takes_empty,
+    Make&& make) {
   Reduction reduction;
   Shape out_sizes;
-  if (!check_contiguous<S>(ctx, out) || !reduction.init(ctx, self, dims, keepdim, out_sizes) ||
-      !shape_out<S>(ctx, out, out_sizes)) {
-    return;
+  if (!reduction.init(ctx, self, dims, keepdim, out_sizes) ||
+      (!takes_empty && !reduction.check_not_empty(ctx))) {
+    return out;
   }
-  dispatch<Types, S>(ctx, out.scalar_type(), [&](auto out_tag) {
-    using To = typename decltype(out_tag)::type;
-    dispatch<AllTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
-      using From = typename decltype(tag)::type;
+  reduce<S, Types>(ctx, reduction, out_sizes, self, out, out.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto operation = make(tag);
+    const Elements<S, T> elements(ctx, self);
+    if (elements.ok()) {
       reduction.run(
-          self.const_data_ptr<From>(),
-          out.mutable_data_ptr<To>(),
-          To(0),
-          [](To sum, From value) {
-            return static_cast<To>(
-                static_cast<ArithmeticType<To>>(sum) +
-                static_cast<ArithmeticType<To>>(convert<To>(value)));
-          },
-          [&](To sum) {
-            if constexpr (std::is_floating_point_v<To>) {
-              return divide ? sum / static_cast<To>(reduction.count()) : sum;
-            } else {
-              return sum;
-            }
-          });
-    });
+          elements,
+          Results<S, T>(out),
+          operation.start(),
+          [&](T a, T b) { return operation.accumulate(a, b); },
+          [&](T a) { return operation.finish(a, reduction.count()); });
+    }
+  });
+  return out;
+}
+
+template <class T>
+struct Sum {
+  T start() const {
+    return T(0);
+  }
+  T accumulate(T sum, T element) const {
+    return wrapping_sum(sum, element);
+  }
+  T finish(T sum, size_t) const {
+    return sum;
+  }
+};
+
+template <class T>
+struct Mean : Sum<T> {
+  T finish(T sum, size_t count) const {
+    return sum / static_cast<T>(count);
+  }
+};
+
+template <class T>
+struct Product {
+  T start() const {
+    return T(1);
+  }
+  T accumulate(T product, T element) const {
+    return static_cast<T>(
+        static_cast<ArithmeticType<T>>(product) * static_cast<ArithmeticType<T>>(element));
+  }
+  T finish(T product, size_t) const {
+    return product;
+  }
+};
+
+/// Whether an element comes before another in the search for the largest, or the
+/// smallest: NaN before all.
+template <bool kLargest, class T>
+bool precedes(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return kLargest ? !(a <= b) && b == b : !(a >= b) && b == b;
+  } else {
+    return kLargest ? a > b : a < b;
+  }
+}
+
+template <bool kLargest, class T>
+struct Extreme {
+  T start() const {
+    using Limits = std::numeric_limits<T>;
+    if constexpr (std::is_floating_point_v<T>) {
+      return kLargest ? -Limits::infinity() : Limits::infinity();
+    } else {
+      return kLargest ? Limits::min() : Limits::max();
+    }
+  }
+  T accumulate(T extreme, T element) const {
+    return precedes<kLargest>(element, extreme) ? element : extreme;
+  }
+  T finish(T extreme, size_t) const {
+    return extreme;
+  }
+};
+
+/// aten::sum.IntList_out
+template <class S>
+Tensor& sum_dim_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<ArrayRef<int64_t>> dim,
+    bool keepdim,
+    std::optional<ScalarType> /*dtype*/,
+    Tensor& out) {
+  return fold<S, AllTypes>(ctx, self, dim, keepdim, out, true, [](auto tag) {
+    return Sum<typename decltype(tag)::type>();
   });
 }
 
@@ -57,8 +158,9 @@ Tensor& mean_dim_out(
     bool keepdim,
     std::optional<ScalarType> /*dtype*/,
     Tensor& out) {
-  sum_or_mean<S, DtypeList<ScalarType::Float>>(ctx, self, dim, keepdim, true, out);
-  return out;
+  return fold<S, FloatTypes>(ctx, self, dim, keepdim, out, true, [](auto tag) {
+    return Mean<typename decltype(tag)::type>();
+  });
 }
 
 /// aten::mean.dtype_out
@@ -66,22 +168,396 @@ template <class S>
 Tensor& mean_dtype_out(
     KernelRuntimeContext& ctx,
     const Tensor& self,
-    std::optional<ScalarType> /*dtype*/,
+    std::optional<ScalarType> dtype,
     Tensor& out) {
-  sum_or_mean<S, DtypeList<ScalarType::Float>>(ctx, self, std::nullopt, false, true, out);
-  return out;
+  return mean_dim_out<S>(ctx, self, std::nullopt, false, dtype, out);
 }
 
-/// aten::sum.IntList_out
+/// aten::prod.int_out
 template <class S>
-Tensor& sum_dim_out(
+Tensor& prod_int_out(
     KernelRuntimeContext& ctx,
     const Tensor& self,
-    std::optional<ArrayRef<int64_t>> dim,
+    int64_t dim,
     bool keepdim,
     std::optional<ScalarType> /*dtype*/,
     Tensor& out) {
-  sum_or_mean<S, RealTypes>(ctx, self, dim, keepdim, false, out);
+  return fold<S, AllTypes>(ctx, self, ArrayRef<int64_t>(&dim, 1), keepdim, out, true, [](auto tag) {
+    return Product<typename decltype(tag)::type>();
+  });
+}
+
+/// aten::prod.out
+template <class S>
+Tensor& prod_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<ScalarType> /*dtype*/,
+    Tensor& out) {
+  return fold<S, AllTypes>(ctx, self, std::nullopt, false, out, true, [](auto tag) {
+    return Product<typename decltype(tag)::type>();
+  });
+}
+
+template <class S, bool kLargest>
+Tensor& extreme(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const std::optional<ArrayRef<int64_t>>& dims,
+    bool keepdim,
+    Tensor& out) {
+  if (!same_dtype_or_fail(ctx, self, out)) {
+    return out;
+  }
+  return fold<S, AllTypes>(ctx, self, dims, keepdim, out, false, [](auto tag) {
+    return Extreme<kLargest, typename decltype(tag)::type>();
+  });
+}
+
+/// aten::amax.out
+template <class S>
+Tensor& amax_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> dim,
+    bool keepdim,
+    Tensor& out) {
+  return extreme<S, true>(ctx, self, dim, keepdim, out);
+}
+
+/// aten::amin.out
+template <class S>
+Tensor& amin_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> dim,
+    bool keepdim,
+    Tensor& out) {
+  return extreme<S, false>(ctx, self, dim, keepdim, out);
+}
+
+/// aten::max.unary_out
+template <class S>
+Tensor& max_unary_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  return extreme<S, true>(ctx, self, std::nullopt, false, out);
+}
+
+/// aten::min.unary_out
+template <class S>
+Tensor& min_unary_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  return extreme<S, false>(ctx, self, std::nullopt, false, out);
+}
+
+/// aten::any.dims_out: to Bool, or from Byte to Byte.
+template <class S>
+Tensor& any_dims_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<ArrayRef<int64_t>> dims,
+    bool keepdim,
+    Tensor& out) {
+  KERNEL_CHECK(
+      ctx,
+      out.scalar_type() == ScalarType::Bool || out.scalar_type() == ScalarType::Byte,
+      InvalidType,
+      out,
+      "out is neither Bool nor Byte");
+  Reduction reduction;
+  Shape out_sizes;
+  if (!reduction.init(ctx, self, dims, keepdim, out_sizes) || !shape_out<S>(ctx, out, out_sizes)) {
+    return out;
+  }
+  reduction.bind(self, out);
+  dispatch<AllTypes, S>(ctx, computed_in<S>(self.scalar_type()), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Elements<S, T> elements(ctx, self);
+    if (!elements.ok()) {
+      return;
+    }
+    // Results of both dtypes are bytes of 0 and 1.
+    bool* const results = static_cast<bool*>(out.mutable_data_ptr());
+    reduction.each_result([&](int32_t first, int32_t result) {
+      bool any = false;
+      reduction.each_element(
+          elements, first, [&](T element) { any = any || convert<bool>(element); });
+      results[result] = any;
+    });
+  });
+  return out;
+}
+
+/// aten::any.out
+template <class S>
+Tensor&
+any_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, bool keepdim, Tensor& out) {
+  return any_dims_out<S>(ctx, self, ArrayRef<int64_t>(&dim, 1), keepdim, out);
+}
+
+/// aten::any.all_out
+template <class S>
+Tensor& any_all_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  return any_dims_out<S>(ctx, self, std::nullopt, false, out);
+}
+
+/**
+ * Finds the first of the largest or smallest elements along a dim, or of all.
+ *
+ * @param[out] values The elements, of self's dtype; may be null.
+ * @param[out] indices Their places, Long; may be null.
+ */
+template <class S, bool kLargest>
+void find_extreme(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const std::optional<int64_t>& dim,
+    bool keepdim,
+    Tensor* values,
+    Tensor* indices) {
+  Reduction reduction;
+  Shape out_sizes;
+  const std::optional<ArrayRef<int64_t>> dims = dim.has_value()
+      ? std::optional<ArrayRef<int64_t>>(ArrayRef<int64_t>(&*dim, 1))
+      : std::nullopt;
+  if (!reduction.init(ctx, self, dims, keepdim, out_sizes) || !reduction.check_not_empty(ctx)) {
+    return;
+  }
+  if (values != nullptr && indices != nullptr && !shape_out<S>(ctx, *indices, out_sizes)) {
+    return;
+  }
+  KERNEL_CHECK(
+      ctx,
+      indices == nullptr || indices->scalar_type() == ScalarType::Long,
+      InvalidType,
+      ,
+      "The indices are not Long");
+  if (values != nullptr &&
+      (!same_dtype_or_fail(ctx, self, *values) ||
+       (indices != nullptr && !contiguous_or_fail(ctx, *indices)) ||
+       (indices != nullptr && !contiguous_or_fail(ctx, *values)))) {
+    return;
+  }
+  const Tensor& out = values != nullptr ? *values : *indices;
+  reduce<S, AllTypes>(ctx, reduction, out_sizes, self, out, self.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Elements<S, T> elements(ctx, self);
+    if (!elements.ok()) {
+      return;
+    }
+    reduction.each_result([&](int32_t first, int32_t result) {
+      T best = T();
+      int32_t found = 0;
+      int32_t index = 0;
+      reduction.each_element(elements, first, [&](T element) {
+        if (index == 0 || precedes<kLargest>(element, best)) {
+          best = element;
+          found = index;
+        }
+        ++index;
+      });
+      if (values != nullptr) {
+        Results<S, T>(*values).set(result, best);
+      }
+      if (indices != nullptr) {
+        indices->mutable_data_ptr<int64_t>()[result] = found;
+      }
+    });
+  });
+}
+
+/// aten::argmax.out
+template <class S>
+Tensor& argmax_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<int64_t> dim,
+    bool keepdim,
+    Tensor& out) {
+  find_extreme<S, true>(ctx, self, dim, keepdim, nullptr, &out);
+  return out;
+}
+
+/// aten::argmin.out
+template <class S>
+Tensor& argmin_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<int64_t> dim,
+    bool keepdim,
+    Tensor& out) {
+  find_extreme<S, false>(ctx, self, dim, keepdim, nullptr, &out);
+  return out;
+}
+
+/// aten::max.dim_max
+template <class S>
+void max_dim_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t dim,
+    bool keepdim,
+    Tensor& max,
+    Tensor& max_indices) {
+  find_extreme<S, true>(
+      ctx, self, dim, keepdim, &max, S::has(Variant::Indices) ? &max_indices : nullptr);
+}
+
+/// aten::min.dim_min
+template <class S>
+void min_dim_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t dim,
+    bool keepdim,
+    Tensor& min,
+    Tensor& min_indices) {
+  find_extreme<S, false>(
+      ctx, self, dim, keepdim, &min, S::has(Variant::Indices) ? &min_indices : nullptr);
+}
+
+/// Variances, with `correction` less than their number to divide by, and means.
+template <class S>
+void variance(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const std::optional<ArrayRef<int64_t>>& dims,
+    float correction,
+    bool keepdim,
+    Tensor& variances,
+    Tensor* means) {
+  Reduction reduction;
+  Shape out_sizes;
+  if (!same_dtype_or_fail(ctx, self, variances) ||
+      !reduction.init(ctx, self, dims, keepdim, out_sizes)) {
+    return;
+  }
+  if (means != nullptr &&
+      (!same_dtype_or_fail(ctx, self, *means) || !shape_out<S>(ctx, *means, out_sizes) ||
+       !contiguous_or_fail(ctx, *means) || !contiguous_or_fail(ctx, variances))) {
+    return;
+  }
+  reduce<S, FloatTypes>(
+      ctx, reduction, out_sizes, self, variances, self.scalar_type(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        const Elements<S, T> elements(ctx, self);
+        if (!elements.ok()) {
+          return;
+        }
+        const T count = static_cast<T>(reduction.count());
+        const T divisor =
+            count > static_cast<T>(correction) ? count - static_cast<T>(correction) : T(0);
+        reduction.each_result([&](int32_t first, int32_t result) {
+          T sum = T(0);
+          reduction.each_element(elements, first, [&](T element) { sum += element; });
+          const T mean = sum / count;
+          // The deviations' own sum is what rounding has left out of the mean.
+          T deviation = T(0);
+          T squares = T(0);
+          reduction.each_element(elements, first, [&](T element) {
+            const T difference = element - mean;
+            deviation += difference;
+            squares += difference * difference;
+          });
+          Results<S, T>(variances).set(result, (squares - deviation * deviation / count) / divisor);
+          if (means != nullptr) {
+            Results<S, T>(*means).set(result, mean);
+          }
+        });
+      });
+}
+
+/// aten::var.correction_out
+template <class S>
+Tensor& var_correction_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<ArrayRef<int64_t>> dim,
+    const std::optional<Scalar>& correction,
+    bool keepdim,
+    Tensor& out) {
+  const float less = correction.has_value() ? scalar_to_float(*correction) : 1.0f;
+  variance<S>(ctx, self, dim, less, keepdim, out, nullptr);
+  return out;
+}
+
+/// aten::var.out
+template <class S>
+Tensor& var_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<ArrayRef<int64_t>> dim,
+    bool unbiased,
+    bool keepdim,
+    Tensor& out) {
+  variance<S>(ctx, self, dim, unbiased ? 1.0f : 0.0f, keepdim, out, nullptr);
+  return out;
+}
+
+/// aten::var_mean.correction_out
+template <class S>
+void var_mean_correction_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    std::optional<ArrayRef<int64_t>> dim,
+    const std::optional<Scalar>& correction,
+    bool keepdim,
+    Tensor& out0,
+    Tensor& out1) {
+  const float less = correction.has_value() ? scalar_to_float(*correction) : 1.0f;
+  variance<S>(ctx, self, dim, less, keepdim, out0, &out1);
+}
+
+/// aten::cumsum.out: sums in out's dtype up to each element of a dim.
+template <class S>
+Tensor& cumsum_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t dim,
+    std::optional<ScalarType> /*dtype*/,
+    Tensor& out) {
+  // The walk of a reduction over the other dims, whose elements start a run of the dim each.
+  const int32_t index = normalize_dim(ctx, dim, static_cast<int32_t>(self.dim()));
+  if (index < 0 || !shape_out<S>(ctx, out, self.sizes())) {
+    return out;
+  }
+  int32_t strides[2][kMaxDims] = {};
+  strides_of(self, strides[0]);
+  strides_of(out, strides[1]);
+  Shape others(self.sizes());
+  const size_t length =
+      others.dims == 0 ? 1 : static_cast<size_t>(others.sizes[static_cast<size_t>(index)]);
+  if (others.dims > 0 && length > 0) {
+    others.sizes[index] = 1;
+  }
+  const int32_t* const both[] = {strides[0], strides[1]};
+  LoopNest nest;
+  nest.init(others.sizes, both, 2, others.dims);
+  dispatch<AllTypes, S>(ctx, computed_in<S>(out.scalar_type()), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Elements<S, T> elements(ctx, self);
+    if (!elements.ok()) {
+      return;
+    }
+    const Results<S, T> results(out);
+    const Sum<T> operation;
+    do {
+      for (size_t i = 0; i < nest.size(); ++i) {
+        const int32_t start = static_cast<int32_t>(i);
+        int32_t to = nest.offset(1) + start * nest.stride(1);
+        T sum = T(0);
+        elements.run(
+            nest.offset(0) + start * nest.stride(0),
+            strides[0][index],
+            length,
+            [&](const T* element, int32_t stride, size_t count) {
+              for (; count > 0; --count, element += stride) {
+                sum = operation.accumulate(sum, *element);
+                results.set(to, sum);
+                to += strides[1][index];
+              }
+            });
+      }
+    } while (nest.next());
+  });
   return out;
 }
 

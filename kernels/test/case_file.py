@@ -35,12 +35,13 @@ CODES = {
 
 @dataclass
 class Out:
-    """An output tensor before the call: its contents are arbitrary."""
+    """An output tensor before the call: its contents are arbitrary unless `initial` gives them."""
 
     dtype: torch.dtype
     sizes: tuple[int, ...]
     dim_order: tuple[int, ...] = ()
     is_dynamic: bool = False
+    initial: torch.Tensor | None = None
 
 
 @dataclass
@@ -116,6 +117,8 @@ def _argument(value: Any) -> bytes:
         for size in value.sizes:
             count *= size
         data = b"\xa5" * (count * value.dtype.itemsize) if value.dtype != torch.bool else bytes(count)
+        if value.initial is not None:
+            data = memory_bytes(value.initial)
         order = value.dim_order or range(len(value.sizes))
         return _tensor(b"o", value.dtype, value.sizes, order, value.is_dynamic, data)
     if isinstance(value, tuple):

@@ -54,6 +54,12 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) ->
     return tensor
 
 
+def whole_values(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Values whose sums are exact in 16-bit floats, too, in whatever order and precision they are made."""
+    tensor = values(shape, dtype)
+    return tensor.round() if dtype.itemsize == 2 and dtype.is_floating_point else tensor
+
+
 def out_like(expected: Tensor) -> Out:
     """An output that fits a result."""
     return Out(expected.dtype, tuple(expected.shape), dim_order(expected))

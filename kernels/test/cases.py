@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ from torch import Tensor
 from kernels.test.case_file import Case, Out
 from kernels.test.case_values import ALL, REALS, case, channels_last, out_like, values
 from kernels.test.cases_elementwise import activation_cases, binary_cases, choice_cases, unary_cases
+from kernels.test.cases_indexing import indexing_cases, refused_indexing_cases
+from kernels.test.cases_reductions import reduction_cases, refused_reduction_cases
 from kernels.test.cases_views import refused_view_cases, view_cases
 
 
@@ -191,29 +194,6 @@ def copy_cases() -> Iterator[Case]:
         yield case("dim_order_ops::_to_dim_order_copy.out", x, False, (0, 2, 3, 1), expected=expected)
 
 
-def reduction_cases() -> Iterator[Case]:
-    """Sums and means."""
-    for shape in [(2, 3, 4), (5,), (1, 1), (), (2, 0, 3), (2, 3, 4, 5)]:
-        dims: list[tuple[int, ...] | None] = [None, ()]
-        if shape:
-            dims += [(0,), (-1,)]
-        if len(shape) > 2:
-            dims += [(0, 2), (1,), (2, 1)]
-        for dim, keepdim in itertools.product(dims, (False, True)):
-            x = torch.randn(shape)
-            axes = dim or tuple(range(len(shape)))
-            mean = x.mean(axes, keepdim) if shape else x.mean()
-            yield case("aten::mean.out", x, dim, keepdim, None, expected=mean)
-            for dtype in ALL:
-                x = values(shape, dtype)
-                total = x.sum(axes, keepdim) if shape else x.sum()
-                yield case("aten::sum.IntList_out", x, dim, keepdim, None, expected=total)
-        x = torch.randn(shape)
-        yield case("aten::mean.dtype_out", x, None, expected=x.mean())
-        integers = values(shape, torch.int32)
-        yield case("aten::mean.dtype_out", integers, 6, expected=integers.mean(dtype=torch.float32))
-
-
 def fill_cases() -> Iterator[Case]:
     """Operators that write one value."""
     for dtype, value in itertools.product(ALL, (3, 2.5, True, -1)):
@@ -316,10 +296,12 @@ def refused_cases() -> Iterator[Case]:
         Out(torch.int64, (1, 3, 6, 6)),
     ]
     yield Case("aten::max_pool2d_with_indices.out", pool, error="InvalidArgument")
-    yield Case("aten::mean.out", [x, (0, 0), False, None, Out(torch.float32, (3,))], error="InvalidArgument")
     yield from refused_view_cases()
+    yield from refused_reduction_cases()
+    yield from refused_indexing_cases()
 
 
+@functools.cache
 def supported_cases() -> list[Case]:
     """All cases that a kernel has to compute."""
     torch.manual_seed(0)
@@ -336,6 +318,7 @@ def supported_cases() -> list[Case]:
         copy_cases(),
         view_cases(),
         reduction_cases(),
+        indexing_cases(),
         fill_cases(),
         symbol_cases(),
     ]
@@ -365,9 +348,13 @@ def corrupted_cases(cases: list[Case], count: int, seed: int) -> list[Case]:
             [None, 0, -1, 2**40, 1.5, float("nan"), True, "floor", (), (1, 2), generator.choice(tensors)]
         )
 
+    by_operator: dict[str, list[Case]] = {}
+    for valid in cases:
+        by_operator.setdefault(valid.operator, []).append(valid)
+    operators = list(by_operator.values())
     corrupted = []
-    for _ in range(count):
-        case = generator.choice(cases)
+    for i in range(count):
+        case = generator.choice(operators[i % len(operators)])
         arguments = list(case.arguments)
         for _ in range(generator.choice([1, 1, 2, 3])):
             position = generator.randrange(len(arguments))

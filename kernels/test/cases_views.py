@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kernels.test.case_file import Case, Out
-from kernels.test.case_values import ALL, case, channels_last, out_like, values
+from kernels.test.case_values import EVERY, case, channels_last, out_like, values
 
 # One dtype of each size of elements, and bool.
 SIZES = [torch.float32, torch.int8, torch.int16, torch.int64, torch.bool]
@@ -41,7 +41,7 @@ def view_cases() -> Iterator[Case]:
     for dtype in SIZES:
         yield from _small_shapes(dtype)
         yield from _joins(dtype)
-    for source, target in itertools.product(ALL, ALL):
+    for source, target in itertools.product(EVERY, EVERY):
         a, b = values((2, 3), source), values((2, 2), target)
         expected = torch.cat((a, b), 1)
         yield case("aten::cat.out", (a, b), 1, expected=expected)

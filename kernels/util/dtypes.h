@@ -199,6 +199,13 @@ inline To convert(From value) {
   }
 }
 
+/// a + b; integers wrap, and 16-bit floats are computed with in float.
+template <class T>
+inline T wrapping_sum(T a, T b) {
+  using Compute = ArithmeticType<ComputeType<T>>;
+  return static_cast<T>(static_cast<Compute>(a) + static_cast<Compute>(b));
+}
+
 /// Whether any dtype of a Selection is only stored.
 template <class S>
 constexpr bool has_reduced = S::has(ScalarType::Half) || S::has(ScalarType::BFloat16);

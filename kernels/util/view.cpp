@@ -82,32 +82,70 @@ void copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride
 
 } // namespace
 
+void copy_strided(
+    const char* from,
+    int32_t from_stride,
+    char* to,
+    int32_t to_stride,
+    size_t count,
+    int32_t element_size) {
+  if (count == 1 || (from_stride == 1 && to_stride == 1)) {
+    std::memmove(to, from, count * static_cast<size_t>(element_size));
+  } else if (element_size == sizeof(uint32_t)) {
+    copy_run<uint32_t>(from, from_stride, to, to_stride, count);
+  } else if (element_size == sizeof(uint8_t)) {
+    copy_run<uint8_t>(from, from_stride, to, to_stride, count);
+  } else if (element_size == sizeof(uint16_t)) {
+    copy_run<uint16_t>(from, from_stride, to, to_stride, count);
+  } else {
+    copy_run<uint64_t>(from, from_stride, to, to_stride, count);
+  }
+}
+
 void copy_view(const View& from, const View& to) {
   const int32_t* const strides[] = {from.strides, to.strides};
   LoopNest nest;
   nest.init(to.shape.sizes, strides, 2, to.shape.dims);
-  const size_t count = nest.size();
-  const int32_t size = to.element_size;
-  if (count == 0) {
+  if (nest.size() == 0) {
     return;
   }
+  const int32_t size = to.element_size;
   do {
-    const char* const source = from.data + nest.offset(0) * size;
-    char* const target = to.data + nest.offset(1) * size;
-    const int32_t from_stride = nest.stride(0);
-    const int32_t to_stride = nest.stride(1);
-    if (count == 1 || (from_stride == 1 && to_stride == 1)) {
-      std::memmove(target, source, count * static_cast<size_t>(size));
-    } else if (size == sizeof(uint32_t)) {
-      copy_run<uint32_t>(source, from_stride, target, to_stride, count);
-    } else if (size == sizeof(uint8_t)) {
-      copy_run<uint8_t>(source, from_stride, target, to_stride, count);
-    } else if (size == sizeof(uint16_t)) {
-      copy_run<uint16_t>(source, from_stride, target, to_stride, count);
-    } else {
-      copy_run<uint64_t>(source, from_stride, target, to_stride, count);
-    }
+    copy_strided(
+        from.data + nest.offset(0) * size,
+        nest.stride(0),
+        to.data + nest.offset(1) * size,
+        nest.stride(1),
+        nest.size(),
+        size);
   } while (nest.next());
+}
+
+bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> sizes) {
+  const View from = view;
+  KERNEL_CHECK(
+      ctx,
+      sizes.size() >= from.shape.dims && sizes.size() <= kMaxDims,
+      InvalidArgument,
+      false,
+      "%zu dims cannot become %zu",
+      from.shape.dims,
+      sizes.size());
+  const size_t added = sizes.size() - from.shape.dims;
+  view.shape.dims = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const SizesType own = i < added ? 1 : from.shape.sizes[i - added];
+    KERNEL_CHECK(
+        ctx,
+        own == 1 || own == sizes[i],
+        InvalidArgument,
+        false,
+        "A dim of size %d cannot become one of %d",
+        static_cast<int>(own),
+        static_cast<int>(sizes[i]));
+    view.append(sizes[i], own == 1 ? 0 : from.strides[i - added]);
+  }
+  return true;
 }
 
 } // namespace native

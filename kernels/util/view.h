@@ -53,6 +53,20 @@ struct View {
  */
 void copy_view(const View& from, const View& to);
 
+/// Copies `count` elements of 1, 2, 4 or 8 bytes, whose distances are given in elements.
+void copy_strided(
+    const char* from,
+    int32_t from_stride,
+    char* to,
+    int32_t to_stride,
+    size_t count,
+    int32_t element_size);
+
+/// Repeats a view's dims of size 1, and adds dims before them, to give it a
+/// shape. Fails the context (InvalidArgument) and returns false if that does not
+/// fit.
+bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> sizes);
+
 /// Writes a view of self to out; fails the context if out has not its dtype, or
 /// cannot have its shape.
 template <class S>
