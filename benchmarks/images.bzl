@@ -1,6 +1,6 @@
 """The images that //benchmarks measures: every model on every emulated board, without a console."""
 
-load("//models:boards.bzl", "TEST_BOARDS")
+load("//models:boards.bzl", "EMULATED_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
 def benchmark_images(name, models):
@@ -12,7 +12,7 @@ def benchmark_images(name, models):
     """
     rows = {}
     for row, model in models.items():
-        for board in TEST_BOARDS:
+        for board in EMULATED_BOARDS:
             image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
             torch_firmware(
                 name = image,

@@ -1,6 +1,14 @@
-"""The emulated boards that every model is tested on: one per core."""
+"""The boards that every model is tested on."""
 
-TEST_BOARDS = [
+# Emulated by QEMU: one per core.
+EMULATED_BOARDS = [
     "//firmware/boards/mps2_an386",
     "//firmware/boards/mps2_an505",
 ]
+
+# Real boards, simulated by //tools/boardsim: the images that get flashed.
+SIMULATED_BOARDS = [
+    "//firmware/boards/nucleo_wb55rg",
+]
+
+TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS

@@ -60,6 +60,7 @@ def _board_impl(ctx):
             # 2**shift nanoseconds an instruction.
             "clock_hz": ctx.attr.clock_hz,
         } if ctx.attr.emulator_machine else None,
+        "simulator": ctx.attr.simulator or None,
     }, indent = "  ") + "\n")
 
     linker_script = ctx.actions.declare_file(ctx.label.name + "/linker.ld")
@@ -83,6 +84,7 @@ def _board_impl(ctx):
             description = description,
             linker_script = linker_script,
             emulated = bool(ctx.attr.emulator_machine),
+            simulated = bool(ctx.attr.simulator),
         ),
     ]
 
@@ -103,6 +105,7 @@ image may use; any other region is kept free and only documented. Numbers: 0x200
         "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config`; empty for a board that only exists in an emulator."),
         "emulator_machine": attr.string(doc = "QEMU's machine name; empty without an emulator."),
         "emulator_arguments": attr.string_list(doc = "Further arguments for QEMU."),
+        "simulator": attr.string_dict(doc = "//tools/boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
         "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),
         "_linker_script": attr.label(default = "//tools/linker_script", executable = True, cfg = "exec"),
     },

@@ -1,23 +1,50 @@
-"""The `firmware_test` macro: an image on emulated boards, compared with PyTorch."""
+"""The `firmware_test` macro: an image on emulated and simulated boards, compared with PyTorch."""
 
+load(":providers.bzl", "FirmwareInfo")
 load(":torch_firmware.bzl", "torch_firmware")
 load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments")
 load("//rules/private:launcher.bzl", "create_launcher")
 
+def _simulator_arguments(ctx):
+    """Arguments of //tools/boardsim for `ctx.attr.firmware`, as create_launcher takes them."""
+    firmware = ctx.attr.firmware[FirmwareInfo]
+    return [
+        firmware.elf,
+        "--board",
+        firmware.board.description,
+        "--plan",
+        firmware.plan,
+        "--golden",
+        firmware.program.golden,
+        "--program",
+        firmware.program.program,
+    ]
+
 def _firmware_test_impl(ctx):
-    arguments = emulator_arguments(ctx) + ["--test", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
-    if ctx.attr.min_accuracy:
+    board = ctx.attr.firmware[FirmwareInfo].board
+    if board.emulated:
+        tool, arguments = ctx.attr._emulate, emulator_arguments(ctx)
+    elif board.simulated:
+        tool, arguments = ctx.attr._simulate, _simulator_arguments(ctx)
+    else:
+        fail("%s: board %s can't be tested here; use one with emulator_machine or simulator set" % (ctx.label, board.name))
+    arguments += ["--test", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]
+
+    # Of a whole evaluation set, which takes too long on a simulated board.
+    if ctx.attr.min_accuracy and board.emulated:
         arguments += ["--min-accuracy", ctx.attr.min_accuracy]
-    if ctx.attr.max_accuracy_drop:
+    if ctx.attr.max_accuracy_drop and board.emulated:
         arguments += ["--max-accuracy-drop", ctx.attr.max_accuracy_drop]
-    return [create_launcher(ctx, ctx.attr._emulate, arguments, [])]
+    return [create_launcher(ctx, tool, arguments, [])]
 
 _firmware_test = rule(
     implementation = _firmware_test_impl,
-    doc = "Runs one image in its board's emulator and compares its outputs with the eager module's.",
+    doc = """Runs one image and compares its outputs with the eager module's: in QEMU on all golden inputs, or, on a board
+that //tools/boardsim simulates, the very image that gets flashed on some of them; accuracies are then those of the samples.""",
     attrs = EMULATOR_ATTRS | {
         "atol": attr.string(default = "1e-5", doc = "Absolute tolerance of an output element."),
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
+        "_simulate": attr.label(default = "//tools/boardsim:simulate", executable = True, cfg = "exec"),
         "min_accuracy": attr.string(doc = "Least share of evaluation samples classified right, 0 to 1; needs a model with evaluation_set()."),
         "max_accuracy_drop": attr.string(doc = "How far the accuracy of a quantized program may be below that of the module in floating point, 0 to 1."),
     },
@@ -25,15 +52,16 @@ _firmware_test = rule(
 )
 
 def firmware_test(name, model, boards, size = "small", tags = [], **kwargs):
-    """Tests a model's firmware on emulated boards.
+    """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
     wrong output, an arena that isn't used to the planned byte or a missing PASS fails the test, with the console shown.
+    On a simulated board so does whatever the simulated hardware objects to, such as a clock that is set up in the wrong order.
 
     Args:
       name: name of the test suite.
       model: the torch_program.
-      boards: labels of boards with an emulator.
+      boards: labels of boards with an emulator or a simulator.
       size: Bazel's test size of each test.
       tags: tags of each test.
       **kwargs: `atol`, `rtol`, `min_accuracy`, `max_accuracy_drop` of the comparison.

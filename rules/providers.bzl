@@ -7,7 +7,8 @@ BoardInfo = provider(
         "core": "str: the core as the export and GCC spell it, such as `cortex-m4`.",
         "description": "File: board.json, the whole definition as the Python tools read it.",
         "linker_script": "File: the linker script generated from the memory map.",
-        "emulated": "bool: whether the board has an emulator, so that tests can run on it.",
+        "emulated": "bool: whether QEMU emulates the board, so that tests can run on it.",
+        "simulated": "bool: whether //tools/boardsim simulates the board, so that tests can run on it.",
     },
 )
 

@@ -37,7 +37,10 @@ class Emulator:
 
 @dataclass(frozen=True)
 class Board:
-    """One board. `flash` and `ram` are what an image may use; `reserved` regions are kept free of it."""
+    """One board. `flash` and `ram` are what an image may use; `reserved` regions are kept free of it.
+
+    `simulator` names the `chip` that tools/boardsim simulates, with options of the chip's model; None without one.
+    """
 
     name: str
     description: str
@@ -50,6 +53,7 @@ class Board:
     console: dict[str, str] = field(default_factory=dict)
     programmer: dict[str, str] | None = None
     emulator: Emulator | None = None
+    simulator: dict[str, str] | None = None
 
     def region(self, name: str) -> Region | None:
         """The reserved region called `name`, if there is one."""
@@ -82,6 +86,7 @@ def read_board(path: Path) -> Board:
             programmer=data.get("programmer"),
             emulator=emulator
             and Emulator(emulator["machine"], tuple(emulator.get("arguments", ())), int(emulator["clock_hz"])),
+            simulator=data.get("simulator"),
         )
     except OSError as error:
         raise UserError(

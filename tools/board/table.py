@@ -26,6 +26,12 @@ def _memory(region: Region) -> str:
     return f"{_size(region.length)} at {region.origin:#010x}"
 
 
+def _emulators(board: Board) -> str:
+    names = [f"QEMU `{board.emulator.machine}`"] if board.emulator else []
+    names += [f"boardsim `{board.simulator['chip']}`"] if board.simulator else []
+    return ", ".join(names) or "none"
+
+
 def _row(board: Board) -> list[str]:
     console = board.console
     pins = f" on {console['pins']}" if "pins" in console else ""
@@ -38,7 +44,7 @@ def _row(board: Board) -> list[str]:
         "; ".join(f"{_memory(region)}: {region.use}" for region in board.reserved) or "none",
         f"{console['uart']}{pins}, {console['baud']} 8N1: {console['description']}",
         f"pyOCD `{programmer['pyocd_target']}`, OpenOCD `{programmer['openocd_config']}`" if programmer else "none",
-        f"QEMU `{board.emulator.machine}`" if board.emulator else "none",
+        _emulators(board),
     ]
 
 

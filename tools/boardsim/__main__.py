@@ -1,0 +1,5 @@
+import sys
+
+from tools.boardsim.boardsim import main
+
+sys.exit(main())

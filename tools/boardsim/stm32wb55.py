@@ -1,0 +1,132 @@
+"""STM32WB55RG: RM0434 and data sheet DS11929."""
+
+from __future__ import annotations
+
+from tools.boardsim.machine import Machine, Memory
+from tools.boardsim.peripheral import Peripheral
+from tools.boardsim.stm32 import Family, Flash, Gpio, Pin, Power, Rcc, Usart
+
+_FAMILY = Family(
+    # RM0434, RCC, "Clock configuration register", HPRE.
+    ahb_dividers={1: 3, 2: 5, 5: 6, 6: 10, 7: 32},
+    pll_r_enable=28,
+    pll_r_divider=lambda config: (config >> 29 & 7) + 1,
+    # DS11929, "PLL characteristics".
+    pll_input=(2.66e6, 16e6),
+    pll_vco=(96e6, 344e6),
+    # RM0434, FLASH, "Read access latency".
+    wait_states={1: (18, 36, 54, 64), 2: (6, 12, 16)},
+    fastest={1: 64, 2: 16},
+    extended=True,
+    page=4096,
+    row=512,
+    banks=1,
+    cr=0x61,
+    cfgr=0x00070000,
+    manual="RM0434",
+    serial_select={"USART1": 0, "LPUART1": 10},
+)
+
+#: FLASH_OPTR as delivered, and the radio core's stack from 0x080D4000 on (SFSA 0xD4).
+_OPTIONS = {0x20: 0x3DFFF1AA, 0x80: 0xD4, 0x84: 0x80000000 | 0x0A << 18 | 0x0F << 25 | 0x35000}
+
+
+class _Dbgmcu(Peripheral):
+    NAMES = {0x00: "IDCODE", 0x04: "CR"}
+    #: DEV_ID 0x495 (RM0434, "MCU device ID code").
+    RESET = {0x00: 0x20016495}
+
+
+class Stm32wb55:
+    """The chip.
+
+    Args:
+        machine: the machine to build it into.
+        options: `hse_hz`: frequency of the crystal, 32 MHz if not given.
+    """
+
+    #: MSI at 4 MHz: RM0434, RCC, "Clocks".
+    RESET_CLOCK_HZ = 4_000_000
+    #: 63 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
+    VECTOR_TABLE_ALIGNMENT = 512
+    #: VTOR after a reset; flash appears at 0 (RM0434, "Boot configuration").
+    VECTOR_TABLE = 0
+
+    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
+        self._machine = machine
+        # RM0434, "Memory map and register boundary addresses".
+        self.flash_memory = machine.add_memory("flash", 0x08000000, 0x100000, aliases=(0,), writable=False)
+        machine.add_memory("SRAM1", 0x20000000, 0x30000)
+        machine.add_memory("SRAM2a", 0x20030000, 0x8000, aliases=(0x10000000,))
+        machine.add_memory("SRAM2b", 0x20038000, 0x8000, aliases=(0x10008000,))
+        self.system_memory = machine.add_memory("system memory", 0x1FFF0000, 0x8000, writable=False)
+        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
+        # "Flash size data register", in KB.
+        self.system_memory.data[0x75E0:0x75E2] = (1024).to_bytes(2, "little")
+
+        self.rcc = Rcc(machine, 0x58000000, _FAMILY, int(options.get("hse_hz", "32000000")))
+        self.power = Power(machine, 0x58000400, self.rcc)
+        self.flash = Flash(machine, 0x58004000, self.flash_memory, self.rcc, _FAMILY, _OPTIONS)
+        self.rcc.flash, self.rcc.power = self.flash, self.power
+        ports = {
+            port: Gpio(machine, port, 0x48000000 + 0x400 * index, self.rcc, (0x4C, index), moder)
+            for port, index, moder in (
+                ("A", 0, 0xABFFFFFF),
+                ("B", 1, 0xFFFFFEBF),
+                ("C", 2, 0xFFFFFFFF),
+                ("D", 3, 0xFFFFFFFF),
+                ("E", 4, 0x000003FF),
+                ("H", 7, 0x000000CF),
+            )
+        }
+        self.ports = ports
+        usart1 = Usart(
+            machine,
+            "USART1",
+            0x40013800,
+            rcc=self.rcc,
+            clock=(0x60, 14),
+            bus=2,
+            interrupt=36,
+            ports=ports,
+            tx=(Pin("A", 9, 7), Pin("B", 6, 7)),
+            rx=(Pin("A", 10, 7), Pin("B", 7, 7)),
+        )
+        lpuart1 = Usart(
+            machine,
+            "LPUART1",
+            0x40008000,
+            rcc=self.rcc,
+            clock=(0x5C, 0),
+            bus=1,
+            interrupt=37,
+            ports=ports,
+            tx=(Pin("A", 2, 8), Pin("B", 11, 8), Pin("C", 1, 8)),
+            rx=(Pin("A", 3, 8), Pin("B", 10, 8), Pin("C", 0, 8)),
+            divider=256,
+        )
+        for peripheral in (self.rcc, self.power, self.flash, *ports.values(), usart1, lpuart1):
+            machine.add_peripheral(peripheral)
+        machine.add_peripheral(_Dbgmcu(machine, "DBGMCU", 0xE0042000))
+
+    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
+        """A store to flash or to system memory."""
+        if memory is self.flash_memory:
+            self.flash.written(offset, size, value)
+
+    def power_lost(self) -> None:
+        """Power is gone."""
+        self.flash.reset()
+
+    def boot(self) -> tuple[int, int] | None:
+        """Initial stack pointer and entry: the first two words of flash."""
+        data = self.flash_memory.data
+        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
+        if stack == entry == 0xFFFFFFFF:
+            # RM0434, "Boot configuration": an empty flash starts the boot loader in system memory, which is not
+            # modelled.
+            self._machine.note(
+                "flash is empty at 0x08000000: the chip starts its boot loader instead of an application"
+            )
+            return None
+        return stack, entry
