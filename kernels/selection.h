@@ -29,6 +29,8 @@ enum class Variant : uint32_t {
   Alpha = 1u << 4,
   /// Something reads the operator's second output.
   Indices = 1u << 5,
+  /// A symbol of the call is a floating-point number.
+  FloatingSymbols = 1u << 6,
 };
 
 /**

@@ -242,18 +242,6 @@ void index_write(KernelRuntimeContext& ctx, Indexing& indexing, const View& valu
       });
 }
 
-int32_t step(const View& view, SizesType* position, int32_t offset) {
-  for (size_t i = view.shape.dims; i-- > 0;) {
-    offset += view.strides[i];
-    if (++position[i] < view.shape.sizes[i]) {
-      break;
-    }
-    offset -= position[i] * view.strides[i];
-    position[i] = 0;
-  }
-  return offset;
-}
-
 bool broadcast_mask(
     KernelRuntimeContext& ctx,
     const Tensor& self,

@@ -226,10 +226,6 @@ Tensor& masked_scatter_out(
   return out;
 }
 
-/// The offset of the next element of a view in the order of its indices, whose
-/// `position` has the indices of the one at `offset`.
-int32_t step(const View& view, SizesType* position, int32_t offset);
-
 /// The number of elements other than zero, whose places are then written to out, [count, dims] of
 /// Long, if it is not null.
 template <class S>

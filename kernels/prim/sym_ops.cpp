@@ -1,76 +1,114 @@
 #include "kernels/prim/sym_ops.h"
 
 #include "kernels/util/checks.h"
+#include "kernels/util/loop_nest.h"
 
 namespace torch {
 namespace executor {
 namespace native {
 
-namespace {
+namespace internal {
 
-/// The integer or bool of an operand; fails the context for anything else.
-int64_t operand(KernelRuntimeContext& ctx, Span<EValue*> stack, size_t index, size_t count) {
+bool read_integers(
+    KernelRuntimeContext& ctx,
+    Span<EValue*> stack,
+    size_t count,
+    int64_t* values,
+    bool& is_floating) {
   KERNEL_CHECK(
       ctx,
-      stack.size() >= count,
+      stack.size() > count,
       InvalidProgram,
-      0,
+      false,
       "The call has %zu arguments, the operator takes %zu",
       stack.size(),
-      count);
-  const EValue& value = *stack[index];
-  if (value.tag == Tag::Bool) {
-    return value.payload.copyable_union.as_bool ? 1 : 0;
+      count + 1);
+  for (size_t i = 0; i < count; ++i) {
+    const EValue& value = *stack[i];
+    KERNEL_CHECK(
+        ctx,
+        value.tag == Tag::Int || value.tag == Tag::Bool || value.tag == Tag::Double,
+        InvalidType,
+        false,
+        "Operand %zu is no number",
+        i);
+    is_floating = is_floating || value.tag == Tag::Double;
+    values[i] = value.tag == Tag::Bool ? value.payload.copyable_union.as_bool
+                                       : value.payload.copyable_union.as_int;
   }
+  return true;
+}
+
+void read_floatings(Span<EValue*> stack, size_t count, double* values) {
+  for (size_t i = 0; i < count; ++i) {
+    const EValue& value = *stack[i];
+    values[i] = value.tag == Tag::Bool ? (value.payload.copyable_union.as_bool ? 1.0 : 0.0)
+                                       : floating(value);
+  }
+}
+
+void refuse_floating(KernelRuntimeContext& ctx) {
+  ET_LOG(Error, "An operand is a floating-point number, which is not linked in");
+  ctx.fail(Error::NotSupported);
+}
+
+namespace {
+
+bool check_divisor(KernelRuntimeContext& ctx, bool is_zero) {
+  KERNEL_CHECK(ctx, !is_zero, InvalidArgument, false, "Division by zero");
+  return true;
+}
+
+int64_t to_integer(KernelRuntimeContext& ctx, double value) {
+  // NaN fails, too.
   KERNEL_CHECK(
       ctx,
-      value.tag == Tag::Int,
-      NotSupported,
+      value >= -9223372036854775808.0 && value < 9223372036854775808.0,
+      InvalidArgument,
       0,
-      "Operand %zu is neither an integer nor a bool",
-      index);
-  return value.payload.copyable_union.as_int;
-}
-
-template <class Operation>
-void unary(KernelRuntimeContext& ctx, Span<EValue*> stack, Operation&& operation) {
-  const int64_t a = operand(ctx, stack, 0, 2);
-  if (ctx.failure_state() == Error::Ok) {
-    *stack[1] = EValue(operation(a));
-  }
-}
-
-template <class Operation>
-void binary(KernelRuntimeContext& ctx, Span<EValue*> stack, Operation&& operation) {
-  const int64_t a = operand(ctx, stack, 0, 3);
-  if (ctx.failure_state() != Error::Ok) {
-    return;
-  }
-  const int64_t b = operand(ctx, stack, 1, 3);
-  if (ctx.failure_state() == Error::Ok) {
-    *stack[2] = EValue(operation(a, b));
-  }
-}
-
-int64_t wrap(uint64_t value) {
+      "A number is too large for an integer");
   return static_cast<int64_t>(value);
 }
 
-/// Quotient and remainder as Python's divmod.
-void divide(KernelRuntimeContext& ctx, Span<EValue*> stack, bool want_remainder) {
-  binary(ctx, stack, [&](int64_t a, int64_t b) -> int64_t {
-    KERNEL_CHECK(ctx, b != 0, InvalidArgument, 0, "Division by zero");
-    if (b == -1) {
-      // INT64_MIN / -1 would overflow.
-      return want_remainder ? 0 : wrap(0 - static_cast<uint64_t>(a));
-    }
-    const int64_t quotient = a / b;
-    const int64_t remainder = a - quotient * b;
-    const bool is_floored = remainder == 0 || (remainder < 0) == (b < 0);
-    return want_remainder ? (is_floored ? remainder : remainder + b)
-                          : (is_floored ? quotient : quotient - 1);
-  });
+/// The largest whole number that is not larger. From 2^52 on there are no others.
+double round_down(double value) {
+  if (!(value > -4503599627370496.0 && value < 4503599627370496.0)) {
+    return value;
+  }
+  const double whole = static_cast<double>(static_cast<int64_t>(value));
+  return whole > value ? whole - 1 : whole;
 }
+
+} // namespace
+
+int64_t floor_divide(KernelRuntimeContext& ctx, int64_t a, int64_t b) {
+  if (!check_divisor(ctx, b == 0)) {
+    return 0;
+  }
+  if (b == -1) {
+    // INT64_MIN / -1 would overflow.
+    return SymSub()(ctx, int64_t{0}, a);
+  }
+  const int64_t quotient = a / b;
+  const int64_t remainder = a - quotient * b;
+  return remainder != 0 && (remainder < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+int64_t modulo(KernelRuntimeContext& ctx, int64_t a, int64_t b) {
+  return SymSub()(ctx, a, SymMul()(ctx, floor_divide(ctx, a, b), b));
+}
+
+double floor_divide(KernelRuntimeContext& ctx, double a, double b) {
+  return check_divisor(ctx, b == 0) ? round_down(a / b) : 0;
+}
+
+double modulo(KernelRuntimeContext& ctx, double a, double b) {
+  return a - floor_divide(ctx, a, b) * b;
+}
+
+} // namespace internal
+
+namespace {
 
 /// The tensor that is argument 0, or null after failing the context.
 const Tensor* tensor_of(KernelRuntimeContext& ctx, Span<EValue*> stack, size_t count) {
@@ -81,21 +119,48 @@ const Tensor* tensor_of(KernelRuntimeContext& ctx, Span<EValue*> stack, size_t c
   return &stack[0]->payload.as_tensor;
 }
 
+/// The dim that is argument 1, or -1 after failing the context.
+int32_t dim_of(KernelRuntimeContext& ctx, Span<EValue*> stack, const Tensor& tensor) {
+  KERNEL_CHECK(ctx, stack[1]->tag == Tag::Int, InvalidType, -1, "dim is not an integer");
+  KERNEL_CHECK(ctx, tensor.dim() > 0, InvalidArgument, -1, "The tensor has no dims");
+  return normalize_dim(
+      ctx, stack[1]->payload.copyable_union.as_int, static_cast<int32_t>(tensor.dim()));
+}
+
+/// Writes an operand rounded by `round`, or itself if it is an integer.
+template <class Round>
+void to_integer(KernelRuntimeContext& ctx, Span<EValue*> stack, Round&& round) {
+  int64_t integer;
+  bool is_floating = false;
+  if (!internal::read_integers(ctx, stack, 1, &integer, is_floating)) {
+    return;
+  }
+  if (is_floating) {
+    double value;
+    internal::read_floatings(stack, 1, &value);
+    integer = internal::to_integer(ctx, round(value));
+  }
+  internal::write(ctx, *stack[1], integer);
+}
+
 } // namespace
 
 void sym_size(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   const Tensor* const tensor = tensor_of(ctx, stack, 3);
-  if (tensor == nullptr) {
-    return;
+  const int32_t dim = tensor == nullptr ? -1 : dim_of(ctx, stack, *tensor);
+  if (dim >= 0) {
+    *stack[2] = EValue(static_cast<int64_t>(tensor->sizes()[static_cast<size_t>(dim)]));
   }
-  const int64_t dim = operand(ctx, stack, 1, 3);
-  if (ctx.failure_state() != Error::Ok) {
-    return;
+}
+
+void sym_stride(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  const Tensor* const tensor = tensor_of(ctx, stack, 3);
+  const int32_t dim = tensor == nullptr ? -1 : dim_of(ctx, stack, *tensor);
+  if (dim >= 0) {
+    int32_t strides[kMaxDims];
+    strides_of(*tensor, strides);
+    *stack[2] = EValue(static_cast<int64_t>(strides[dim]));
   }
-  KERNEL_CHECK(
-      ctx, dim >= -tensor->dim() && dim < tensor->dim(), InvalidArgument, , "dim is out of range");
-  const auto index = static_cast<size_t>(dim < 0 ? dim + tensor->dim() : dim);
-  *stack[2] = EValue(static_cast<int64_t>(tensor->sizes()[index]));
 }
 
 void sym_numel(KernelRuntimeContext& ctx, Span<EValue*> stack) {
@@ -105,66 +170,63 @@ void sym_numel(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   }
 }
 
-void sym_add(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) {
-    return wrap(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  });
-}
-
-void sym_sub(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) {
-    return wrap(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-  });
-}
-
-void sym_mul(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) {
-    return wrap(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  });
-}
-
-void sym_floordiv(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  divide(ctx, stack, false);
-}
-
-void sym_mod(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  divide(ctx, stack, true);
-}
-
-void sym_max(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) { return a > b ? a : b; });
-}
-
-void sym_min(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) { return a < b ? a : b; });
-}
-
-void sym_neg(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  unary(ctx, stack, [](int64_t a) { return wrap(0 - static_cast<uint64_t>(a)); });
-}
-
-void sym_eq(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) { return a == b; });
-}
-
-void sym_gt(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) { return a > b; });
-}
-
-void sym_lt(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) { return a < b; });
-}
-
-void sym_ge(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) { return a >= b; });
-}
-
-void sym_le(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  binary(ctx, stack, [](int64_t a, int64_t b) { return a <= b; });
-}
-
 void sym_not(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  unary(ctx, stack, [](int64_t a) { return a == 0; });
+  int64_t value;
+  bool is_floating = false;
+  if (internal::read_integers(ctx, stack, 1, &value, is_floating)) {
+    *stack[1] = EValue(value == 0);
+  }
+}
+
+void sym_ite(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  int64_t values[3];
+  bool is_floating = false;
+  if (internal::read_integers(ctx, stack, 3, values, is_floating)) {
+    *stack[3] = *stack[values[0] != 0 ? 1 : 2];
+  }
+}
+
+void sym_truediv(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  int64_t integers[2];
+  bool is_floating = false;
+  if (!internal::read_integers(ctx, stack, 2, integers, is_floating)) {
+    return;
+  }
+  double values[2];
+  internal::read_floatings(stack, 2, values);
+  KERNEL_CHECK(ctx, values[1] != 0, InvalidArgument, , "Division by zero");
+  *stack[2] = EValue(values[0] / values[1]);
+}
+
+void sym_float(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  int64_t integer;
+  bool is_floating = false;
+  if (internal::read_integers(ctx, stack, 1, &integer, is_floating)) {
+    double value;
+    internal::read_floatings(stack, 1, &value);
+    *stack[1] = EValue(value);
+  }
+}
+
+void sym_int(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  sym_trunc(ctx, stack);
+}
+
+void sym_trunc(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  to_integer(ctx, stack, [](double value) { return value; });
+}
+
+void sym_ceil(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  to_integer(ctx, stack, [](double value) { return -internal::round_down(-value); });
+}
+
+void sym_round(KernelRuntimeContext& ctx, Span<EValue*> stack) {
+  to_integer(ctx, stack, [](double value) {
+    const double down = internal::round_down(value);
+    const double rest = value - down;
+    const bool is_odd = internal::round_down(down / 2) * 2 != down;
+    return rest > 0.5 || (rest == 0.5 && is_odd) ? down + 1 : down;
+  });
 }
 
 } // namespace native

@@ -4,8 +4,8 @@ Little-endian. A case file is a count (u32) and that many cases: name (u32 lengt
 arguments. An argument is a kind and its value: `n` none, `i` i64, `d` f64, `b` u8, `s` string, `I`, `T` and `O` lists
 of integers, tensors, and tensors or none (u32 count, arguments), `t` and `o` (an output) tensors: dtype (u8), whether
 its shape is dynamic (u8), number of dims (u8), sizes (i32 each), dim order (u8 each), size in bytes (u32), elements
-in memory order. A result is an error (u32), the last argument if it is an integer or bool (i64), number of outputs
-(u32), and per output its dims (u8), sizes, bytes (u32), elements.
+in memory order. A result is an error (u32), the last argument if it is a number (`i` and i64, or `d` and f64), number
+of outputs (u32), and per output its dims (u8), sizes, bytes (u32), elements.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Case:
     arguments: list[Any]
     expected: list[torch.Tensor | None] = field(default_factory=list)
     error: str = "Ok"
-    value: int | None = None
+    value: float | None = None
 
     def outs(self) -> list[Out]:
         """The outputs, also those in lists."""
@@ -74,13 +74,13 @@ class Result:
     """What a call gave."""
 
     error: int
-    value: int
+    value: float
     outputs: list[tuple[tuple[int, ...], bytes]]
 
 
 def dim_order(tensor: torch.Tensor) -> tuple[int, ...]:
     """The dim order of a dense tensor, as ExecuTorch defines it."""
-    return tuple(tensor.dim_order()) if tensor.dim() else ()
+    return tuple(range(tensor.dim())) if tensor.is_contiguous() else tuple(tensor.dim_order())
 
 
 def memory_bytes(tensor: torch.Tensor) -> bytes:
@@ -156,7 +156,8 @@ def _read_results(data: bytes, count: int) -> list[Result]:
         return values
 
     for _ in range(count):
-        error, value, output_count = read("IqI")
+        error, kind = read("Ic")
+        value, output_count = read("dI" if kind == b"d" else "qI")
         outputs = []
         for _ in range(output_count):
             (dims,) = read("B")

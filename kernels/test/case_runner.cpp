@@ -227,7 +227,15 @@ void run(Case& test, File& results) {
   results.write(static_cast<uint32_t>(context.failure_state()));
   // What an operator on symbols leaves in its last value.
   const EValue& last = *test.values().back();
-  results.write(last.isInt() ? last.toInt() : last.isBool() ? last.toBool() : 0);
+  results.write(last.isDouble() ? 'd' : 'i');
+  if (last.isDouble()) {
+    results.write(last.toDouble());
+  } else {
+    results.write(
+        last.isInt()        ? last.toInt()
+            : last.isBool() ? int64_t{last.toBool()}
+                            : int64_t{0});
+  }
   results.write(static_cast<uint32_t>(test.outputs().size()));
   for (const TensorImpl* output : test.outputs()) {
     results.write(static_cast<uint8_t>(output->dim()));

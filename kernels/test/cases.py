@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,7 +16,9 @@ from kernels.test.case_file import Case, Out
 from kernels.test.case_values import ALL, REALS, case, channels_last, out_like, values
 from kernels.test.cases_elementwise import activation_cases, binary_cases, choice_cases, unary_cases
 from kernels.test.cases_indexing import indexing_cases, refused_indexing_cases
+from kernels.test.cases_padding import padding_cases, refused_padding_cases
 from kernels.test.cases_reductions import reduction_cases, refused_reduction_cases
+from kernels.test.cases_symbols import refused_symbol_cases, symbol_cases
 from kernels.test.cases_views import refused_view_cases, view_cases
 
 
@@ -207,37 +209,6 @@ def fill_cases() -> Iterator[Case]:
             yield case("aten::fill.Scalar_out", x, value, expected=expected)
 
 
-def symbol_cases() -> Iterator[Case]:
-    """Operators on symbolic sizes."""
-    operations: dict[str, Callable[[int, int], int | bool]] = {
-        "add": lambda a, b: a + b,
-        "sub": lambda a, b: a - b,
-        "mul": lambda a, b: a * b,
-        "floordiv": lambda a, b: a // b,
-        "mod": lambda a, b: a % b,
-        "sym_max": max,
-        "sym_min": min,
-        "eq": lambda a, b: a == b,
-        "gt": lambda a, b: a > b,
-        "lt": lambda a, b: a < b,
-        "ge": lambda a, b: a >= b,
-        "le": lambda a, b: a <= b,
-    }
-    for (name, operation), a, b in itertools.product(operations.items(), (-7, -1, 0, 3, 8), (-3, -1, 2, 3)):
-        yield Case(f"executorch_prim::{name}.Scalar", [a, b, None], value=int(operation(a, b)))
-    for name in ("floordiv", "mod"):
-        yield Case(f"executorch_prim::{name}.Scalar", [1, 0, None], error="InvalidArgument")
-    yield Case("executorch_prim::neg.Scalar", [5, None], value=-5)
-    yield Case("executorch_prim::sym_not.Scalar", [False, None], value=1)
-    yield Case("executorch_prim::add.Scalar", [1.5, 1, None], error="NotSupported")
-    x = torch.zeros(2, 3)
-    yield Case("aten::sym_size.int", [x, -1, None], value=3)
-    yield Case("aten::sym_size.int", [x, 2, None], error="InvalidArgument")
-    yield Case("aten::sym_numel", [x, None], value=6)
-    yield Case("executorch_prim::et_view.default", [x, (3, -1), Out(torch.float32, (3, 2))], [x.view(3, 2)])
-    yield Case("executorch_prim::et_view.default", [x, (4, -1), Out(torch.float32, (3, 2))], error="InvalidArgument")
-
-
 def refused_cases() -> Iterator[Case]:
     """Calls that no kernel may accept, with the error that says why."""
     x = torch.randn(2, 3)
@@ -299,6 +270,8 @@ def refused_cases() -> Iterator[Case]:
     yield from refused_view_cases()
     yield from refused_reduction_cases()
     yield from refused_indexing_cases()
+    yield from refused_padding_cases()
+    yield from refused_symbol_cases()
 
 
 @functools.cache
@@ -319,6 +292,7 @@ def supported_cases() -> list[Case]:
         view_cases(),
         reduction_cases(),
         indexing_cases(),
+        padding_cases(),
         fill_cases(),
         symbol_cases(),
     ]

@@ -148,6 +148,18 @@ bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> s
   return true;
 }
 
+int32_t step(const View& view, SizesType* position, int32_t offset) {
+  for (size_t i = view.shape.dims; i-- > 0;) {
+    offset += view.strides[i];
+    if (++position[i] < view.shape.sizes[i]) {
+      break;
+    }
+    offset -= position[i] * view.strides[i];
+    position[i] = 0;
+  }
+  return offset;
+}
+
 } // namespace native
 } // namespace executor
 } // namespace torch

@@ -67,6 +67,11 @@ void copy_strided(
 /// fit.
 bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> sizes);
 
+/// The offset of the next element of a view in the order of its indices, whose
+/// `position` has the indices of the one at `offset`. After the last comes the
+/// first.
+int32_t step(const View& view, SizesType* position, int32_t offset);
+
 /// Writes a view of self to out; fails the context if out has not its dtype, or
 /// cannot have its shape.
 template <class S>

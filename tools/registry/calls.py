@@ -5,6 +5,7 @@ Works on the tables that tools/program reads; only field names of the schema mat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,9 @@ class Call:
     """One kernel call.
 
     Attributes:
-      arguments: per argument its tensors (none, one, or a list's) and the constant it holds, if it is a number.
+      arguments: per argument its tensors: none, one, or a list's.
+      constants: per argument the number it holds: NaN for one that the program computes in floating point, and None
+        for another that it computes, or what is no number.
       is_read: per argument whether another instruction, or the program's caller, uses its value.
     """
 
@@ -77,15 +80,16 @@ def operator_uses(program: Any) -> list[OperatorUse]:
         for name in names:
             uses.setdefault(name, OperatorUse(name))
         readers = _readers(plan)
+        computed = _computed_numbers(plan, names)
         for chain in plan.chains or []:
             for instruction in chain.instructions or []:
                 call = instruction.instr_args
                 if type(call).__name__ == "KernelCall":
-                    uses[names[call.op_index]].calls.append(_call(plan, list(call.args or []), readers))
+                    uses[names[call.op_index]].calls.append(_call(plan, list(call.args or []), readers, computed))
     return list(uses.values())
 
 
-def _call(plan: Any, arguments: list[int], readers: list[int]) -> Call:
+def _call(plan: Any, arguments: list[int], readers: list[int], computed: dict[int, float | None]) -> Call:
     # The exporter appends the result: the out argument once more, or a list of the out arguments.
     result = arguments[-1:]
     if result and type(plan.values[result[0]].val).__name__ == "TensorList":
@@ -97,9 +101,59 @@ def _call(plan: Any, arguments: list[int], readers: list[int]) -> Call:
     own = arguments + result
     return Call(
         arguments=tuple(tuple(_tensors(plan, index)) for index in arguments),
-        constants=tuple(_constant(plan.values[index].val) for index in arguments),
+        constants=tuple(
+            computed[index] if index in computed else _constant(plan.values[index].val) for index in arguments
+        ),
         is_read=tuple(readers[index] > own.count(index) for index in arguments),
     )
+
+
+# Operators whose result is a floating-point number, and those whose result is one if an operand is.
+_TO_FLOATING = {"executorch_prim::sym_float.Scalar", "executorch_prim::truediv.Scalar"}
+_LIKE_OPERANDS = {
+    f"executorch_prim::{name}.Scalar"
+    for name in ("add", "sub", "mul", "floordiv", "mod", "neg", "sym_max", "sym_min", "sym_ite")
+}
+
+
+def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
+    """The values that hold numbers which the program computes: NaN where those are floating-point, otherwise None.
+
+    The program doesn't say so: whatever they are going to be, the exporter writes integers.
+    """
+    computed: dict[int, float | None] = {}
+
+    def is_floating(index: int) -> bool:
+        value = plan.values[index].val
+        if type(value).__name__ == "Tensor":
+            return SCALAR_TYPES.get(int(value.scalar_type)) in ("Half", "Float", "Double", "BFloat16")
+        return type(value).__name__ == "Double" or computed.get(index) is not None
+
+    instructions = [i.instr_args for chain in plan.chains or [] for i in chain.instructions or []]
+    # Once more as long as what is computed earlier, but stands later in a loop, changes.
+    changes = True
+    while changes:
+        before = dict(computed)
+        for call in instructions:
+            if type(call).__name__ == "MoveCall":
+                operands, result, like_operands, to_floating = [call.move_from], call.move_to, True, False
+            elif type(call).__name__ == "KernelCall" and call.args:
+                name = names[call.op_index]
+                operands, result = list(call.args[:-1]), call.args[-1]
+                to_floating = name in _TO_FLOATING
+                like_operands = name in _LIKE_OPERANDS or name == "aten::_local_scalar_dense"
+            else:
+                continue
+            if type(plan.values[result].val).__name__ not in ("Int", "Double", "Bool"):
+                continue
+            if to_floating or (like_operands and any(map(is_floating, operands))):
+                computed[result] = math.nan
+            else:
+                computed.setdefault(result, None)
+        changes = before.keys() != computed.keys() or any(
+            (before[index] is None) != (computed[index] is None) for index in before
+        )
+    return computed
 
 
 def _readers(plan: Any) -> list[int]:

@@ -34,7 +34,8 @@ class Kernel:
       header: where it is declared, from the repository's root.
       dtypes: the dtypes its tensors may have, by ScalarType's names.
       variants: names of those variants that it handles and could be left out; in lower case.
-      is_boxed: whether it takes its arguments boxed, as the registry calls it, and is no template.
+      is_boxed: whether it takes its arguments boxed, as the registry calls it.
+      is_template: whether it is a template on its Selection; boxed kernels are if they have dtypes or variants.
       fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
       factors: positions of Scalars for which 1 means that they need no code.
       operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
@@ -47,6 +48,7 @@ class Kernel:
     dtypes: tuple[str, ...]
     variants: tuple[str, ...]
     is_boxed: bool
+    is_template: bool
     fixed_dtypes: dict[int, tuple[str, ...]]
     factors: tuple[int, ...]
     operands: tuple[int, ...]
@@ -74,6 +76,7 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         dtypes=DTYPE_SETS[dtypes] if isinstance(dtypes, str) else tuple(dtypes),
         variants=tuple(entry.get("variants", ())),
         is_boxed=bool(entry.get("boxed", False)),
+        is_template=not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry,
         fixed_dtypes={index: tuple(types) for index, types in entry.get("fixed_dtypes", {}).items()},
         factors=tuple(entry.get("factors", ())),
         operands=tuple(entry.get("operands", ())),

@@ -69,7 +69,7 @@ def select(
                 for position, tensors in enumerate(call.arguments):
                     allowed = kernel.fixed_dtypes.get(position, kernel.dtypes)
                     problems += [f"dtype {tensor.dtype}" for tensor in tensors if tensor.dtype not in allowed]
-            if problems and not kernel.is_boxed:
+            if problems and kernel.is_template:
                 errors.append(_unsupported(use, kernel, sorted(set(problems)), origins))
     if errors:
         raise UnsupportedError("\n".join([*errors, f"  operators with a kernel: {', '.join(sorted(catalog))}"]))
@@ -167,7 +167,7 @@ def registry_source(selected: Sequence[Selected], parts: Part) -> str:
 
 def _entry(entry: Selected) -> str:
     kernel = entry.kernel
-    if kernel.is_boxed:
+    if not kernel.is_template:
         return f'    Kernel("{kernel.operator}", &{kernel.function}),'
     comment = ""
     if entry.dtypes is None or entry.variants is None:
@@ -178,6 +178,8 @@ def _entry(entry: Selected) -> str:
         words = sorted(entry.dtypes) + [variant.lower() for variant in _names(entry.variants)]
         comment = f"    // {' '.join(words)}\n"
     native = "torch::executor::native"
+    if kernel.is_boxed:
+        return f'{comment}    Kernel("{kernel.operator}", &{kernel.function}<{native}::{selection}>),'
     return (
         f"{comment}    Kernel(\n"
         f'        "{kernel.operator}",\n'

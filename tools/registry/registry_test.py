@@ -17,6 +17,7 @@ from tools.registry.calls import OperatorUse, operator_uses
 from tools.registry.catalog import read_catalog
 from tools.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.registry.registry import UnsupportedError, origins_of, registry_source, select, select_all
+from tools.registry.variants import Variant
 
 BYTE, CHAR, INT, LONG, HALF, FLOAT, COMPLEX, BOOL = 0, 1, 3, 4, 5, 6, 9, 11
 
@@ -145,6 +146,19 @@ def test_a_comparison_is_selected_with_the_dtype_it_computes_in() -> None:
     bytes_, chars = tensor(BYTE, 2), tensor(CHAR, 2)
     program = uses(("aten::lt", "Tensor_out"), [bytes_, chars, tensor(BOOL, 2)], [0, 1, 2, 2], (2,))
     assert selection(program) == ({"Byte", "Char", "Short"}, {"MIXED_DTYPES"})
+
+
+@pytest.mark.parametrize("to_floating", [False, True])
+def test_floating_point_symbols_take_code_only_where_there_are_some(to_floating: bool) -> None:
+    # The exporter writes integers for all symbols, whatever they are going to be.
+    operators = [Operator("executorch_prim::sym_float" if to_floating else "executorch_prim::neg", "Scalar")]
+    operators += [Operator("executorch_prim::add", "Scalar"), Operator("executorch_prim::mul", "Scalar")]
+    calls = [KernelCall(0, [0, 1]), KernelCall(1, [1, 2, 3]), KernelCall(2, [0, 2, 4])]
+    plan = Plan([Value(Int(1)) for _ in range(5)], operators, [Chain([Instruction(call) for call in calls])])
+    converted, added, multiplied = select([operator_uses(Program([plan]))], read_catalog(), {})
+    expected = Variant.FLOATING_SYMBOLS if to_floating else Variant(0)
+    assert (added.variants, multiplied.variants) == (expected, Variant(0))
+    assert f"sym_add<torch::executor::native::Selection<0x0, {int(expected):#x}>>" in registry_source([added], Part(0))
 
 
 @pytest.mark.parametrize("is_read", [False, True])

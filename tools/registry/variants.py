@@ -17,6 +17,7 @@ class Variant(IntFlag):
     DYNAMIC_SHAPE = 1 << 3
     ALPHA = 1 << 4
     INDICES = 1 << 5
+    FLOATING_SYMBOLS = 1 << 6
 
 
 # What a kernel that does not list them refuses at run time, so that the build can say it first.
@@ -64,4 +65,6 @@ def needed_variants(kernel: Kernel, call: Call) -> Variant:
         needed |= Variant.ALPHA
     if any(call.is_read[i] for i in kernel.index_outputs if i < len(call.is_read)):
         needed |= Variant.INDICES
+    if any(isinstance(value, float) for value in call.constants):
+        needed |= Variant.FLOATING_SYMBOLS
     return needed

@@ -1,0 +1,137 @@
+#pragma once
+
+#include "kernels/portable/op_full.h"
+#include "kernels/util/view.h"
+
+/**
+ * Padding: `padding` has the numbers of elements before and after, of the last
+ * dim, then of the one before it, and so on; negative ones remove elements.
+ */
+namespace torch {
+namespace executor {
+namespace native {
+
+/// The shape of a padded tensor; fails the context (InvalidArgument) and returns
+/// false if there is none.
+bool pad_sizes(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& padding,
+    Shape& out_sizes);
+
+/// Cuts views of self and out to what they have in common.
+void cut_to_common(const ArrayRef<int64_t>& padding, View& from, View& to);
+
+/// As pad_sizes(), for what reflection and replication take: padding of `count`
+/// dims, of self that has one or two more, some elements, and for a reflection
+/// more than are to be added.
+bool mirror_sizes(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& padding,
+    size_t count,
+    bool reflects,
+    Shape& out_sizes);
+
+/// Writes self to out, and around it its mirror image, or the elements at its edges.
+void mirror(const Tensor& self, const ArrayRef<int64_t>& padding, bool reflects, Tensor& out);
+
+/// aten::constant_pad_nd.out
+template <class S>
+Tensor& constant_pad_nd_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> pad,
+    const Scalar& value,
+    Tensor& out) {
+  Shape out_sizes;
+  if (!same_dtype_or_fail(ctx, self, out) || !pad_sizes(ctx, self, pad, out_sizes) ||
+      !shape_out<S>(ctx, out, out_sizes)) {
+    return out;
+  }
+  fill<S>(ctx, value, out);
+  View from(self);
+  View to(out);
+  cut_to_common(pad, from, to);
+  copy_view(from, to);
+  return out;
+}
+
+template <class S, size_t kDims, bool kReflects>
+Tensor& mirror_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& padding,
+    Tensor& out) {
+  Shape out_sizes;
+  if (same_dtype_or_fail(ctx, self, out) &&
+      mirror_sizes(ctx, self, padding, kDims, kReflects, out_sizes) &&
+      shape_out<S>(ctx, out, out_sizes)) {
+    mirror(self, padding, kReflects, out);
+  }
+  return out;
+}
+
+/// aten::reflection_pad1d.out
+template <class S>
+Tensor& reflection_pad1d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> padding,
+    Tensor& out) {
+  return mirror_out<S, 1, true>(ctx, self, padding, out);
+}
+
+/// aten::reflection_pad2d.out
+template <class S>
+Tensor& reflection_pad2d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> padding,
+    Tensor& out) {
+  return mirror_out<S, 2, true>(ctx, self, padding, out);
+}
+
+/// aten::reflection_pad3d.out
+template <class S>
+Tensor& reflection_pad3d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> padding,
+    Tensor& out) {
+  return mirror_out<S, 3, true>(ctx, self, padding, out);
+}
+
+/// aten::replication_pad1d.out
+template <class S>
+Tensor& replication_pad1d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> padding,
+    Tensor& out) {
+  return mirror_out<S, 1, false>(ctx, self, padding, out);
+}
+
+/// aten::replication_pad2d.out
+template <class S>
+Tensor& replication_pad2d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> padding,
+    Tensor& out) {
+  return mirror_out<S, 2, false>(ctx, self, padding, out);
+}
+
+/// aten::replication_pad3d.out
+template <class S>
+Tensor& replication_pad3d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> padding,
+    Tensor& out) {
+  return mirror_out<S, 3, false>(ctx, self, padding, out);
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch
