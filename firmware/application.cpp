@@ -177,6 +177,37 @@ bool run_example(Method& method) {
   return true;
 }
 
+// Execution by steps is ExecuTorch's, but marked as experimental.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+/// Executes the example once more, instruction by instruction, and writes what each took.
+void profile(Method& method) {
+  for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+    set_input(method, i, model_program::kExampleInputs[i]);
+  }
+  Error error = Error::Ok;
+  for (size_t instruction = 0;; ++instruction) {
+    const uint32_t start = board_ticks();
+    error = method.step();
+    const uint32_t ticks = ticks_since(start);
+    if (error != Error::Ok) {
+      break;
+    }
+    console_text("profile ");
+    console_unsigned(instruction);
+    write_ticks(": ", ticks);
+  }
+  if (error == Error::EndOfMethod) {
+    error = method.reset_execution();
+  }
+  if (error != Error::Ok) {
+    fail("profile", error);
+  }
+}
+
+#pragma GCC diagnostic pop
+
 /// Inputs that the console can give: they are kept in RAM beside the arenas.
 constexpr size_t kMaxConsoleInput = 4096;
 
@@ -261,6 +292,10 @@ int main() {
     run_host(*method);
   } else if constexpr (model_program::kHasExample) {
     pass = run_example(*method);
+  }
+
+  if constexpr (torch_fusion::kProfiling) {
+    profile(*method);
   }
 
   report.method_used = method_allocator.used_size();

@@ -16,6 +16,9 @@ def _torch_firmware_impl(ctx):
     board = ctx.attr.board[BoardInfo]
     program = ctx.attr.model[TorchProgramInfo]
     console = ctx.attr._console[BuildSettingInfo].value
+    profiling = ctx.attr._profiling[BuildSettingInfo].value
+    if profiling == "on" and (console == "off" or not ctx.attr.example):
+        fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
     if console not in _CONSOLES:
         fail("%s: console '%s' is unknown; allowed: %s" % (ctx.label, console, _CONSOLES))
     if program.core not in ["portable", board.core]:
@@ -26,7 +29,17 @@ def _torch_firmware_impl(ctx):
 
     # The application includes this one name whatever the model is called.
     alias = ctx.actions.declare_file(name + "/model_program.h")
-    ctx.actions.write(alias, "#pragma once\n\n#include \"{0}_pte.h\"\n\nnamespace model_program = {0}_pte;\n".format(program.name))
+    ctx.actions.write(alias, """#pragma once
+
+#include "{program}_pte.h"
+
+namespace model_program = {program}_pte;
+
+namespace torch_fusion {{
+/// Whether the image measures each operator: --//firmware:profiling=on.
+inline constexpr bool kProfiling = {profiling};
+}} // namespace torch_fusion
+""".format(program = program.name, profiling = "true" if profiling == "on" else "false"))
 
     cc = configure_cc(ctx)
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr.board]]
@@ -129,6 +142,7 @@ much. Everything below it is built for the board's platform.""",
         ),
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
         "_console": attr.label(default = "//firmware:console"),
+        "_profiling": attr.label(default = "//firmware:profiling"),
         "_kernels": attr.label_list(default = ["//kernels", "//runtime"], providers = [CcInfo]),
         "_report": attr.label(default = "//tools/report", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),

@@ -3,6 +3,7 @@
 _PLATFORMS = "//command_line_option:platforms"
 _CONSOLE = "//firmware:console"
 _MODEL = "//firmware:model"
+_PROFILE = "//firmware:profiling"
 
 def _firmware_transition_impl(settings, attr):
     return {
@@ -26,10 +27,21 @@ def _program_transition_impl(settings, attr):
         _PLATFORMS: ["//platforms:portable"] if portable else [str(p) for p in settings[_PLATFORMS]],
         _CONSOLE: "on",
         _MODEL: "//models/sine:sine",
+        _PROFILE: "off",
     }
 
 program_transition = transition(
     implementation = _program_transition_impl,
     inputs = [_PLATFORMS],
-    outputs = [_PLATFORMS, _CONSOLE, _MODEL],
+    outputs = [_PLATFORMS, _CONSOLE, _MODEL, _PROFILE],
+)
+
+def _profile_transition_impl(_settings, _attr):
+    return {_PROFILE: "on", _CONSOLE: "on"}
+
+profile_transition = transition(
+    # Images that measure each operator and print what they found.
+    implementation = _profile_transition_impl,
+    inputs = [],
+    outputs = [_PROFILE, _CONSOLE],
 )

@@ -16,6 +16,9 @@ from tools.export.memory_plan import MemoryPlan
 from tools.export.scalar_types import itemsize, type_name
 from tools.model_file.model_file import innermost_place
 
+# Key in a node's meta: its multiply-accumulates, where the operator's arguments no longer tell them.
+MACS = "multiply_accumulates"
+
 TORCH_FUSION_VERSION = "0.1.0"
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -137,7 +140,7 @@ def _operators(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> list
                 _add(entry["dim_orders"], list(tensor.dim_order))
         if nodes:
             _add(entry["origin"], origin(nodes[index], model_file))
-        entry["macs"] += _multiply_accumulates(plan, index)
+        entry["macs"] += _work(plan, nodes, index)
     return operators
 
 
@@ -146,7 +149,7 @@ def _instructions(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> l
         {
             "operator": instruction.instr_args.op_index,
             "origin": origin(nodes[index], model_file) if nodes else "",
-            "macs": _multiply_accumulates(plan, index),
+            "macs": _work(plan, nodes, index),
         }
         for index, instruction in enumerate(plan.chains[0].instructions)
         if hasattr(instruction.instr_args, "op_index")
@@ -163,6 +166,11 @@ def _border(
     return entries
 
 
+def _work(plan: ExecutionPlan, nodes: list[Node], index: int) -> int:
+    known = nodes[index].meta.get(MACS) if nodes else None
+    return _multiply_accumulates(plan, index) if known is None else known
+
+
 def _multiply_accumulates(plan: ExecutionPlan, index: int) -> int:
     """Multiply-accumulates of a layer with weights; 0 for what has none."""
     instruction = plan.chains[0].instructions[index]
@@ -173,16 +181,6 @@ def _multiply_accumulates(plan: ExecutionPlan, index: int) -> int:
         # Each element of the output (of the input, if transposed) meets the weight's elements of one channel.
         elements = arguments[0] if transposed else arguments[9]
         return _numel(elements) * _numel(weight) // weight.sizes[0]
-    if name in ("cortex_m::quantized_conv2d", "cortex_m::quantized_depthwise_conv2d"):
-        # The weight is [out, height, width, in / groups], or [1, height, width, out] of a depthwise convolution.
-        channels = arguments[1].sizes[-1 if "depthwise" in name else 0]
-        return _numel(arguments[-1]) * _numel(arguments[1]) // channels
-    if name == "cortex_m::quantized_transpose_conv2d":
-        return _numel(arguments[0]) * _numel(arguments[1]) // arguments[0].sizes[1]
-    if name == "cortex_m::quantized_linear":
-        return _numel(arguments[-1]) * arguments[1].sizes[-1]
-    if name == "cortex_m::quantized_batch_matmul":
-        return _numel(arguments[-1]) * arguments[0].sizes[-1]
     if name == "aten::linear":
         return _numel(arguments[3]) * arguments[1].sizes[-1]
     if name in ("aten::mm", "aten::bmm"):

@@ -87,6 +87,11 @@ _ELEMENTWISE = {
     "aten::sqrt",
     "aten::sub",
     "aten::tanh",
+    "cortex_m::maximum",
+    "cortex_m::minimum",
+    "cortex_m::quantized_activation",
+    "cortex_m::quantized_add",
+    "cortex_m::quantized_mul",
 }
 
 _CONCATENATION = ("aten::cat", "out")

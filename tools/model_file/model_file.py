@@ -113,7 +113,8 @@ class ModelFile:
         module, place = self._call(function)
         if not isinstance(module, torch.nn.Module):
             raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {describe(module)}.")
-        if module.training and function == "model":
+        # A graph that torch.export made has one behaviour, and cannot be told to be in evaluation mode.
+        if module.training and function == "model" and not isinstance(module, torch.fx.GraphModule):
             raise UserError(
                 f"{place}: {function}() returned a module in training mode; call .eval() on it before returning it."
             )

@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
-from tools.export.manifest import Parameters, origin
+from tools.export.manifest import MACS, Parameters, origin
 from tools.quiet.console import UserError
 
 # Operators that the passes replace as a whole; decomposed they would stay in floating point.
@@ -58,6 +58,7 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     lowered = CortexMPassManager(edge, target_config=target).transform()
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
+    _count_work(lowered)
     return remove_unused_parameters_pass(lowered)
 
 
@@ -92,6 +93,28 @@ def _leave_views_to_the_plan(program: ExportedProgram) -> None:
             node.target = exir_ops.edge.aten.permute_copy.default
             node.meta["val"] = value.permute(order).clone()
     program.graph_module.recompile()
+
+
+def _count_work(program: ExportedProgram) -> None:
+    """Notes the multiply-accumulates of layers, which the shapes of packed constants do not tell."""
+    operators = exir_ops.edge.cortex_m
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        results = node.meta["val"].numel()
+        operands = [arg.meta["val"] if isinstance(arg, Node) else None for arg in node.args]
+        if node.target == operators.quantized_conv2d.default:
+            # The weight is [out, height, width, in / groups].
+            node.meta[MACS] = results * operands[1].numel() // operands[1].shape[0]
+        elif node.target == operators.quantized_depthwise_conv2d.default:
+            # The weight is [1, height, width, out].
+            node.meta[MACS] = results * operands[1].numel() // operands[1].shape[3]
+        elif node.target == operators.quantized_transpose_conv2d.default:
+            node.meta[MACS] = operands[0].numel() * operands[1].numel() // operands[0].shape[1]
+        elif node.target == operators.quantized_linear.default:
+            node.meta[MACS] = results * operands[1].shape[-1]
+        elif node.target == operators.quantized_batch_matmul.default:
+            node.meta[MACS] = results * operands[0].shape[-1]
 
 
 def border(program: ExportedProgram) -> Border:

@@ -180,3 +180,65 @@ def test_bad_options(arguments: list[str], message: str, tmp_path: Path) -> None
     done = run_tool("tools.export", "--model", tmp_path / "m.py", "--name", "m", *files, *arguments)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+_CONVERTED = """
+import torch
+from torch import nn
+import tools.export.cortex_m.dialect
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+
+def model():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+    program = torch.export.export(net, example_inputs())
+    prepared = prepare_pt2e(program.module(check_guards=False), CortexMQuantizer())
+    prepared(torch.full((1, 4), 2.0))
+    prepared(torch.full((1, 4), -2.0))
+    return convert_pt2e(prepared)
+
+
+def example_inputs():
+    return (torch.tensor([[0.5, -0.25, 1.0, 0.0]]),)
+"""
+
+
+def test_a_model_that_is_quantized_already_passes_through(tmp_path: Path) -> None:
+    result = export_source(tmp_path, _CONVERTED, options=Options("cortex-m4", "cortex_m", io="int8", packed=False))
+    assert result.operators == {"cortex_m::quantized_linear": 2}
+    assert result.manifest["inputs"][0]["scale"] == pytest.approx(4 / 255, rel=0.02)
+    # The module computes with the same scales, rounding differently at most.
+    error = numbers(result.golden, result.manifest["outputs"][0], "output_0") - result.golden["eager_0"]
+    assert numpy.abs(error).max() <= 1.01 * result.manifest["outputs"][0]["scale"]
+    assert any("is quantized already" in text for text in result.said)
+    assert result.report is not None
+    assert [layer["scheme"] for layer in result.report["layers"]] == ["fused", "int8", "int8"]
+    assert not any("snr_db" in layer for layer in result.report["layers"])
+
+
+def test_the_report_measures_layers_and_names_what_stays_in_float(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(2, 4, 3)\nself.norm = nn.LayerNorm(36)\nself.head = nn.Linear(36, 3)"
+    more = """
+
+def evaluation_set():
+    torch.manual_seed(2)
+    return [(torch.randn(1, 2, 5, 5),) for _ in range(20)], torch.arange(20) % 3
+"""
+    forward = "return self.head(self.norm(self.conv(x).relu().flatten(1)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 2, 5, 5),)", init, more=more)
+    report = result.report
+    assert report is not None
+    layers = {layer["place"].split()[0]: layer for layer in report["layers"] if layer["operator"] != "aten::clone"}
+    assert layers["conv"]["weight"]["scheme"] == "per channel" and layers["conv"]["weight"]["scales"] == 4
+    assert layers["norm"]["scheme"] == "float32" and "no int8 form" in layers["norm"]["reason"]
+    assert layers["head"]["scheme"] == "int8"
+    assert 25 < layers["head"]["snr_db"] < 60
+    outputs, eager = (result.golden[name].reshape(20, 3).argmax(axis=1) for name in ("output_0", "eager_0"))
+    labels = numpy.arange(20) % 3
+    assert report["accuracy"] == {
+        "samples": 20,
+        "float32": float((eager == labels).mean()),
+        "int8": float((outputs == labels).mean()),
+    }
