@@ -13,6 +13,7 @@
 #include "firmware/error_text.h"
 #include "firmware/high_water_allocator.h"
 #include "firmware/host.h"
+#include "firmware/inference_server.h"
 #include "firmware/stack.h"
 #include "firmware/tensor_text.h"
 #include "model_program.h"
@@ -76,7 +77,7 @@ uint32_t ticks_since(uint32_t start) {
 }
 
 /// Sets an input to `data`: contiguous elements of the input's dtype and shape.
-void set_input(Method& method, size_t index, const void* data) {
+Error try_input(Method& method, size_t index, const void* data) {
   const auto& spec = model_program::kInputs[index];
   // TensorImpl has no type for constant data; set_input() only reads it.
   TensorImpl tensor(
@@ -85,17 +86,29 @@ void set_input(Method& method, size_t index, const void* data) {
       const_cast<int32_t*>(spec.sizes),
       const_cast<void*>(data),
       const_cast<uint8_t*>(spec.dim_order));
-  const Error error = method.set_input(EValue(Tensor(&tensor)), index);
+  return method.set_input(EValue(Tensor(&tensor)), index);
+}
+
+/// Executes the method and sets the ticks it took.
+Error try_execute(Method& method, uint32_t* ticks) {
+  const uint32_t start = board_ticks();
+  const Error error = method.execute();
+  *ticks = ticks_since(start);
+  return error;
+}
+
+/// As try_input(); an error ends the application.
+void set_input(Method& method, size_t index, const void* data) {
+  const Error error = try_input(method, index, data);
   if (error != Error::Ok) {
     fail("input", error);
   }
 }
 
-/// Executes the method. Returns the ticks it took.
+/// Executes the method; an error ends the application. Returns the ticks it took.
 uint32_t execute(Method& method) {
-  const uint32_t start = board_ticks();
-  const Error error = method.execute();
-  const uint32_t ticks = ticks_since(start);
+  uint32_t ticks = 0;
+  const Error error = try_execute(method, &ticks);
   if (error != Error::Ok) {
     fail("execute", error);
   }
@@ -209,14 +222,16 @@ void profile(Method& method) {
 #pragma GCC diagnostic pop
 
 /// Inputs that the console can give: they are kept in RAM beside the arenas.
-constexpr size_t kMaxConsoleInput = 4096;
+constexpr size_t kMaxConsoleInput = 32768;
+
+/// The inputs from the console, in order. Not on the stack: an input without memory in the plan is
+/// used where it is.
+template <size_t kSize>
+alignas(16) uint8_t console_inputs[kSize];
 
 /// Reads all elements of the inputs, in order, from one line of numbers. Returns false if there are
 /// too few or too many.
-bool read_inputs(Method& method) {
-  // Not on the stack: an input without memory in the plan is used where it is.
-  alignas(16) static uint8_t data[model_program::kInputsSize];
-  console_begin_line();
+bool read_inputs(uint8_t* data) {
   for (size_t i = 0; i < model_program::kNumInputs; ++i) {
     const auto& spec = model_program::kInputs[i];
     for (size_t element = 0; element < spec.numel; ++element) {
@@ -228,21 +243,43 @@ bool read_inputs(Method& method) {
           static_cast<ScalarType>(spec.dtype), data + spec.offset, element, value);
     }
   }
-  if (!console_end_line()) {
-    return false;
-  }
-  for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-    set_input(method, i, data + model_program::kInputs[i].offset);
-  }
-  return true;
+  return console_end_line();
 }
 
-/// Answers every line of numbers from the console with the outputs.
+/// Executes the method on the inputs from the console.
+template <size_t kSize>
+Error execute_console(Method& method, uint32_t* ticks) {
+  for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+    const Error error =
+        try_input(method, i, console_inputs<kSize> + model_program::kInputs[i].offset);
+    if (error != Error::Ok) {
+      return error;
+    }
+  }
+  return try_execute(method, ticks);
+}
+
+/// Answers every line of numbers from the console with the outputs, and frames of tools/infer.
+template <size_t kSize>
 [[noreturn]] void run_console(Method& method) {
+  const torch_fusion::InferenceServer::Application application = {
+      model_program::kName,
+      model_program::data(),
+      model_program::kSize,
+      console_inputs<kSize>,
+      kSize,
+      &execute_console<kSize>};
+  torch_fusion::InferenceServer server(method, application);
   for (;;) {
     console_text("> ");
-    if (read_inputs(method)) {
-      const uint32_t ticks = execute(method);
+    if (!console_begin_line()) {
+      server.run();
+    } else if (read_inputs(console_inputs<kSize>)) {
+      uint32_t ticks = 0;
+      const Error error = execute_console<kSize>(method, &ticks);
+      if (error != Error::Ok) {
+        fail("execute", error);
+      }
       write_outputs(method);
       write_ticks("execute: ", ticks);
     } else {
@@ -318,7 +355,7 @@ int main() {
   host_close(&report);
   if constexpr (kConsole && model_program::kInputsSize <= kMaxConsoleInput) {
     if (host_interactive()) {
-      run_console(*method);
+      run_console<model_program::kInputsSize>(*method);
     }
   }
   return pass ? kExitPass : kExitMismatch;

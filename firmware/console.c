@@ -179,11 +179,12 @@ static void advance(void) {
   }
 }
 
-void console_begin_line(void) {
+int console_begin_line(void) {
   // Empty lines, among them the second half of "\r\n", are no lines.
   do {
     advance();
   } while (next_byte == '\n');
+  return next_byte != 0;
 }
 
 static void skip_separators(void) {

@@ -34,8 +34,9 @@ void console_double(double value);
 /// Reading a line of numbers: console_begin_line(), then console_read_float() as often as numbers
 /// are wanted. It reads a decimal number such as "-1.5e-3", after blanks and commas, accurate to a
 /// few units in the last place. Returns 0 if there is none left on the line or what is there is no
-/// number; the rest of the line is then consumed.
-void console_begin_line(void);
+/// number; the rest of the line is then consumed. console_begin_line() returns 0 if a zero comes in
+/// place of a line, with which a frame begins (firmware/frame.h).
+int console_begin_line(void);
 int console_read_float(float* value);
 
 /// Consumes the rest of the line. Returns whether there was nothing but blanks and commas.

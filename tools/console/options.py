@@ -1,0 +1,49 @@
+"""The command line of tools that talk to a running image."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tools.board.board import Board
+from tools.console.channel import Channel, EmulatorChannel, SerialChannel, simulate
+from tools.console.ports import find_port
+from tools.quiet.console import UserError
+
+_DEFAULT_BAUD = 115200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the image, its board, and where it runs."""
+    parser.add_argument("--elf", type=Path, required=True, help="the image")
+    parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
+    parser.add_argument("--qemu", type=Path, help="qemu-system-arm")
+    parser.add_argument(
+        "--on",
+        choices=["port", "qemu", "simulator"],
+        help="where the image runs: on a board at a serial port, in QEMU, or on the board simulator; default: port "
+        "for a board that can be programmed, else qemu",
+    )
+    parser.add_argument("--port", type=Path, help="serial port of the console, if it is not found by itself")
+    parser.add_argument("--probe", help="serial number of the debug probe, or its start, if there are several")
+
+
+def open_channel(arguments: argparse.Namespace, board: Board) -> Channel:
+    """The channel that the command line asks for.
+
+    Raises:
+        UserError: it cannot be had.
+    """
+    place = arguments.on or ("port" if arguments.port or board.programmer else "qemu")
+    if place == "qemu":
+        if arguments.qemu is None:
+            raise UserError(f"board {board.name} has no emulator; use --on simulator or --on port")
+        return EmulatorChannel(arguments.elf, board, arguments.qemu)
+    if place == "simulator":
+        return simulate(arguments.elf, board)
+    return SerialChannel(arguments.port or find_port(board, arguments.probe), baud_rate(board))
+
+
+def baud_rate(board: Board) -> int:
+    """The baud rate of the board's console."""
+    return int(board.console.get("baud", _DEFAULT_BAUD))
