@@ -85,6 +85,7 @@ def _board_impl(ctx):
             linker_script = linker_script,
             emulated = bool(ctx.attr.emulator_machine),
             simulated = bool(ctx.attr.simulator),
+            flash_algorithm = ctx.file.flash_algorithm,
         ),
     ]
 
@@ -103,6 +104,10 @@ image may use; any other region is kept free and only documented. Numbers: 0x200
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
         "console": attr.string_dict(doc = "Console: `uart`, `baud`, `pins`, `description`."),
         "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config`; empty for a board that only exists in an emulator."),
+        "flash_algorithm": attr.label(
+            allow_single_file = [".elf"],
+            doc = "The flash_algorithm that pyOCD programs the board with, where it has none of its own.",
+        ),
         "emulator_machine": attr.string(doc = "QEMU's machine name; empty without an emulator."),
         "emulator_arguments": attr.string_list(doc = "Further arguments for QEMU."),
         "simulator": attr.string_dict(doc = "//tools/boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),

@@ -9,6 +9,7 @@ BoardInfo = provider(
         "linker_script": "File: the linker script generated from the memory map.",
         "emulated": "bool: whether QEMU emulates the board, so that tests can run on it.",
         "simulated": "bool: whether //tools/boardsim simulates the board, so that tests can run on it.",
+        "flash_algorithm": "File: code with which pyOCD programs the board's flash, None where pyOCD has its own.",
     },
 )
 

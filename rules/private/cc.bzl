@@ -17,7 +17,7 @@ def configure_cc(ctx):
     )
     return struct(toolchain = toolchain, features = features)
 
-def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = []):
+def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = [], copts = []):
     """Compiles sources with this project's options.
 
     Args:
@@ -30,6 +30,7 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
       deps: list of CcInfo.
       additional_inputs: list of Files that the sources include by other means, such as .incbin.
       defines: list of str, preprocessor definitions of these sources.
+      copts: list of str, further compiler options.
 
     Returns:
       (CcCompilationContext, CcCompilationOutputs)
@@ -42,7 +43,7 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
         srcs = srcs,
         public_hdrs = hdrs,
         includes = include_directories,
-        user_compile_flags = COPTS,
+        user_compile_flags = COPTS + copts,
         local_defines = defines,
         compilation_contexts = [dep.compilation_context for dep in deps],
         additional_inputs = additional_inputs,

@@ -617,7 +617,8 @@ class SystemControl:
         """DHCSR as read: C_ bits, S_REGRDY, S_HALT, S_SLEEP, S_LOCKUP, S_RESET_ST (cleared by reading)."""
         machine = self.machine
         status = self.scs.values.get(0xDF0, 0) & 0xF | 1 << 16 | 1 << 24
-        status |= machine.halted << 17 | machine.locked_up << 19 | self._was_reset << 25
+        # Halting ends a lockup: DDI 0403E C1.6.2, S_LOCKUP.
+        status |= machine.halted << 17 | (machine.locked_up and not machine.halted) << 19 | self._was_reset << 25
         self._was_reset = False
         return status
 

@@ -1,0 +1,38 @@
+"""Debug probes on the USB bus that this user may not open, which therefore nothing else lists."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# USB vendors of debug probes -> name, and the file that a udev rule for them is usually kept in.
+_VENDORS = {
+    "0483": ("ST-LINK", "49-stlinkv2.rules"),
+    "0d28": ("CMSIS-DAP probe", "50-cmsis-dap.rules"),
+    "2e8a": ("Raspberry Pi debug probe", "50-picoprobe.rules"),
+    "1366": ("J-Link", "99-jlink.rules"),
+}
+
+
+def explain_missing_probe(devices: Path = Path("/sys/bus/usb/devices"), nodes: Path = Path("/dev/bus/usb")) -> str:
+    """Why no probe was found, in one line with the next step.
+
+    Args:
+        devices: where the kernel lists USB devices.
+        nodes: where their device files are.
+    """
+    for device in sorted(devices.glob("*")):
+        try:
+            vendor = (device / "idVendor").read_text(encoding="ascii").strip()
+            bus, number = (int((device / name).read_text(encoding="ascii")) for name in ("busnum", "devnum"))
+        except (OSError, ValueError):
+            continue
+        node = nodes / f"{bus:03d}" / f"{number:03d}"
+        if vendor in _VENDORS and not os.access(node, os.R_OK | os.W_OK):
+            name, file = _VENDORS[vendor]
+            rule = f'SUBSYSTEM=="usb", ATTR{{idVendor}}=="{vendor}", MODE="0666", TAG+="uaccess"'
+            return (
+                f"no permission to use the {name} at {node}: write the line '{rule}' to /etc/udev/rules.d/{file}, run "
+                "`sudo udevadm control --reload && sudo udevadm trigger`, and plug it in again"
+            )
+    return "no debug probe found: connect the board's debug USB port (on a Nucleo, the one named USB ST-LINK)"
