@@ -5,6 +5,7 @@
 
 load(":board.bzl", _board = "board")
 load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
+load(":firmware_commands.bzl", _torch_firmware = "torch_firmware")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
 load(":firmware_flash.bzl", _firmware_flash = "firmware_flash")
 load(":firmware_profile.bzl", _firmware_profile = "firmware_profile")
@@ -23,7 +24,6 @@ load(
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
-load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 load(":torch_program.bzl", _torch_program = "torch_program")
 
 board = _board

@@ -1,0 +1,32 @@
+"""The `firmware_command` rule: a tool that talks to an image on a board, in an emulator or on the simulator."""
+
+load(":providers.bzl", "FirmwareInfo")
+load("//rules/private:emulator.bzl", "QEMU_ATTRS")
+load("//rules/private:launcher.bzl", "create_launcher")
+
+def _firmware_command_impl(ctx):
+    firmware = ctx.attr.firmware[FirmwareInfo]
+    arguments = ["--elf", firmware.elf, "--board", firmware.board.description]
+    files = []
+    if "qemu" in ctx.attr.uses and firmware.board.emulated:
+        arguments += ["--qemu", ctx.file._qemu]
+    if "algorithm" in ctx.attr.uses and firmware.board.flash_algorithm:
+        arguments += ["--algorithm", firmware.board.flash_algorithm]
+    if "addr2line" in ctx.attr.uses:
+        files = ctx.files._arm_gnu_toolchain
+        (addr2line,) = [file for file in files if file.path.endswith("/tools/addr2line")]
+        arguments += ["--addr2line", addr2line]
+    return [create_launcher(ctx, ctx.attr.tool, arguments, files)]
+
+firmware_command = rule(
+    implementation = _firmware_command_impl,
+    doc = """`bazel run` starts a tool on an image: it gets `--elf`, `--board` and what it uses besides; what the user gives after
+`--` comes behind.""",
+    attrs = QEMU_ATTRS | {
+        "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware."),
+        "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "What is started, such as //tools/infer."),
+        "uses": attr.string_list(doc = "Of `qemu`, `algorithm` (if the board has one) and `addr2line`: options of these names, with the files."),
+        "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
+    },
+    executable = True,
+)

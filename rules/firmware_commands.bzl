@@ -1,0 +1,38 @@
+"""What a user runs on an image: the macro `torch_firmware` makes these targets beside it."""
+
+load(":firmware_command.bzl", "firmware_command")
+load(":firmware_flash.bzl", "firmware_flash")
+load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
+
+# Target suffix -> tool, and what it uses.
+_COMMANDS = {
+    "gdb": (Label("//tools/gdb"), ["algorithm"]),
+    "infer": (Label("//tools/infer"), ["qemu"]),
+    "monitor": (Label("//tools/monitor"), ["addr2line", "qemu"]),
+    "plot": (Label("//tools/plot"), ["qemu"]),
+}
+
+def torch_firmware(name, tags = [], visibility = None, **kwargs):
+    """An image, and commands on it.
+
+    Besides the image, `<name>`, these can be run: `<name>.flash` programs a board, `<name>.gdb` debugs on one, and on a
+    board, in the emulator or on the simulator `<name>.monitor` shows the console, `<name>.infer` runs the program on inputs of the
+    user's, `<name>.plot` plots its outputs.
+
+    Args:
+      name: the image.
+      tags: tags of the image.
+      visibility: visibility of all.
+      **kwargs: attributes of the rule `torch_firmware` in torch_firmware.bzl.
+    """
+    _torch_firmware(name = name, tags = tags, visibility = visibility, **kwargs)
+    firmware_flash(name = name + ".flash", firmware = name, tags = ["manual"], visibility = visibility)
+    for suffix, (tool, uses) in _COMMANDS.items():
+        firmware_command(
+            name = "%s.%s" % (name, suffix),
+            firmware = name,
+            tags = ["manual"],
+            tool = tool,
+            uses = uses,
+            visibility = visibility,
+        )

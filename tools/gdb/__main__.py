@@ -1,0 +1,5 @@
+import sys
+
+from tools.gdb.gdb import main
+
+sys.exit(main())

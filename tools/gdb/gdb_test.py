@@ -1,0 +1,113 @@
+"""The gdb server of a simulated board, spoken to as gdb does (GDB manual, "Remote Serial Protocol")."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from tools.board.board import read_board
+from tools.board.testing import write_board
+from tools.gdb.gdb import find_gdb, gdb_command, main, openocd_server
+from tools.quiet.console import UserError
+
+
+def _file(variable: str, suffix: str) -> Path:
+    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
+    return path
+
+
+_ELF, _BOARD = _file("IMAGE", ".elf"), _file("BOARDS", "nucleo_wb55rg/board.json")
+
+
+class Remote:
+    """One end of the protocol."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("localhost", port), timeout=60)
+        self._data = b""
+
+    def ask(self, packet: str) -> str:
+        data = packet.encode()
+        self._socket.sendall(b"$" + data + b"#%02x" % (sum(data) & 0xFF))
+        while not (match := re.search(rb"\$([^#]*)#..", self._data)):
+            received = self._socket.recv(4096)
+            assert received, "the server closed the connection"
+            self._data += received
+        self._data = self._data[match.end() :]
+        self._socket.sendall(b"+")
+        return match[1].decode("latin1")
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def remote() -> Iterator[Remote]:
+    command = [sys.executable, "-m", "tools.gdb", "--elf", str(_ELF), "--board", str(_BOARD), "--simulate"]
+    command += ["--algorithm", os.environ["ALGORITHM"], "--server-only", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            match = re.fullmatch(r"gdb server for nucleo_wb55rg on port (\d+)\n", line)
+            assert match, line
+            remote = Remote(int(match[1]))
+            yield remote
+            remote.close()
+        finally:
+            server.kill()
+
+
+def _address(name: str) -> int:
+    with _ELF.open("rb") as file:
+        (symbol,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name(name)
+        return symbol["st_value"] & ~1
+
+
+def test_the_image_is_debugged_over_the_probe(remote: Remote) -> None:
+    remote.ask("qSupported:multiprocess+;swbreak+")
+    assert remote.ask("?")[0] in "ST"
+    with _ELF.open("rb") as file:
+        (text,) = [segment.data() for segment in ELFFile(file).iter_segments() if segment["p_paddr"] == 0x08000000]
+    assert bytes.fromhex(remote.ask("m8000000,8")) == text[:8]
+    # From the start to main.
+    assert b"halted" in bytes.fromhex(remote.ask("qRcmd," + b"reset halt".hex()))
+    main_address = _address("main")
+    assert remote.ask(f"Z1,{main_address:x},2") == "OK"
+    assert remote.ask("c")[0] in "ST"
+    registers = bytes.fromhex(remote.ask("g"))
+    assert int.from_bytes(registers[4 * 15 : 4 * 16], "little") == main_address
+
+
+def test_the_command_lines() -> None:
+    assert gdb_command("gdb", Path("a.elf"), 5) == ["gdb", "-q", "-ex", "target extended-remote localhost:5", "a.elf"]
+
+
+def test_openocd_serves_at_the_same_port(tmp_path: Path) -> None:
+    command = openocd_server(read_board(write_board(tmp_path)), "04AB", 3333)
+    assert command == ["openocd", "-f", "board/tiny.cfg", "-c", "adapter serial 04AB", "-c", "gdb_port 3333"]
+
+
+def test_without_a_gdb_for_arm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="install gdb-multiarch"):
+        find_gdb(None)
+    assert main(["--elf", str(_ELF), "--board", str(_BOARD)]) == 1
+    assert capsys.readouterr().err.startswith("gdb: error: no gdb for Arm is on the PATH")
+    # One that knows other cores only does not do.
+    (tmp_path / "gdb").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    (tmp_path / "gdb").chmod(0o755)
+    with pytest.raises(UserError, match="install gdb-multiarch"):
+        find_gdb(None)
+    (tmp_path / "gdb-multiarch").touch(mode=0o755)
+    assert find_gdb(None) == str(tmp_path / "gdb-multiarch")

@@ -1,0 +1,5 @@
+import sys
+
+from tools.monitor.monitor import main
+
+sys.exit(main())
