@@ -17,6 +17,7 @@ from kernels.test.case_values import ALL, REALS, case, channels_last, out_like, 
 from kernels.test.cases_elementwise import activation_cases, binary_cases, choice_cases, unary_cases
 from kernels.test.cases_indexing import indexing_cases, refused_indexing_cases
 from kernels.test.cases_padding import padding_cases, refused_padding_cases
+from kernels.test.cases_quantized import quantized_cases, refused_quantized_cases
 from kernels.test.cases_reductions import reduction_cases, refused_reduction_cases
 from kernels.test.cases_symbols import refused_symbol_cases, symbol_cases
 from kernels.test.cases_views import refused_view_cases, view_cases
@@ -272,6 +273,7 @@ def refused_cases() -> Iterator[Case]:
     yield from refused_indexing_cases()
     yield from refused_padding_cases()
     yield from refused_symbol_cases()
+    yield from refused_quantized_cases()
 
 
 @functools.cache
@@ -295,6 +297,7 @@ def supported_cases() -> list[Case]:
         padding_cases(),
         fill_cases(),
         symbol_cases(),
+        quantized_cases(),
     ]
     return list(itertools.chain.from_iterable(groups))
 

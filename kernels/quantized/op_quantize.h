@@ -1,0 +1,361 @@
+#pragma once
+
+#include <limits>
+#include <optional>
+
+#include "kernels/quantized/affine.h"
+
+/**
+ * Quantization and dequantization with parameters for a whole tensor, for each
+ * index of a dim, or for each token: the elements of one index of all dims but
+ * the last.
+ */
+namespace torch {
+namespace executor {
+namespace native {
+
+/// How a tensor divides into channels; fails the context (InvalidArgument) and
+/// returns false for a dim out of range.
+bool split_channels(KernelRuntimeContext& ctx, const Tensor& input, int64_t axis, Split& split);
+Split split_tokens(const Tensor& input);
+Split whole(const Tensor& input);
+
+/// Whether the elements of both tensors lie in the same order, and can be seen as
+/// `split`; fails the context (InvalidArgument, NotSupported) and returns false otherwise.
+bool check_order(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& out,
+    const Split& split);
+
+template <class S>
+Tensor& quantize(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const AffineParameters& parameters,
+    const Split& split,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    bool rounds_last,
+    Tensor& out) {
+  QuantizedRange range;
+  if (!shape_out<S>(ctx, out, input.sizes()) || !check_order(ctx, input, out, split) ||
+      !range.init(ctx, quant_min, quant_max, dtype, out) || !parameters.check(ctx, split.size)) {
+    return out;
+  }
+  dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto out_tag) {
+    using Q = typename decltype(out_tag)::type;
+    dispatch<RealFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T* from = input.const_data_ptr<T>();
+      Q* to = out.mutable_data_ptr<Q>();
+      for (size_t i = 0; i < split.outer * split.size; ++i) {
+        const size_t channel = i % split.size;
+        quantize_run(
+            from,
+            to,
+            split.inner,
+            parameters.scale(channel),
+            parameters.zero_point(channel),
+            range,
+            rounds_last);
+        from += split.inner;
+        to += split.inner;
+      }
+    });
+  });
+  return out;
+}
+
+template <class S>
+Tensor& dequantize(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const AffineParameters& parameters,
+    const Split& split,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    const std::optional<ScalarType>& out_dtype,
+    Tensor& out) {
+  QuantizedRange range;
+  KERNEL_CHECK(
+      ctx,
+      out.scalar_type() == out_dtype.value_or(out.scalar_type()),
+      InvalidType,
+      out,
+      "out is of dtype %d, out_dtype says %d",
+      static_cast<int>(out.scalar_type()),
+      static_cast<int>(*out_dtype));
+  if (!shape_out<S>(ctx, out, input.sizes()) || !check_order(ctx, input, out, split) ||
+      !range.init(ctx, quant_min, quant_max, dtype, input) || !parameters.check(ctx, split.size)) {
+    return out;
+  }
+  dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
+    using Q = typename decltype(tag)::type;
+    dispatch<RealFloatTypes, S>(ctx, out.scalar_type(), [&](auto out_tag) {
+      using T = typename decltype(out_tag)::type;
+      const Q* from = input.const_data_ptr<Q>();
+      T* to = out.mutable_data_ptr<T>();
+      for (size_t i = 0; i < split.outer * split.size; ++i) {
+        const size_t channel = i % split.size;
+        dequantize_run(
+            from, to, split.inner, parameters.scale(channel), parameters.zero_point(channel));
+        from += split.inner;
+        to += split.inner;
+      }
+    });
+  });
+  return out;
+}
+
+/// quantized_decomposed::quantize_per_tensor.out
+template <class S>
+Tensor& quantize_per_tensor_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    double scale,
+    int64_t zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Tensor& out) {
+  const AffineParameters parameters(scale, zero_point);
+  return quantize<S>(ctx, input, parameters, whole(input), quant_min, quant_max, dtype, false, out);
+}
+
+/// quantized_decomposed::quantize_per_tensor.Tensor_out
+template <class S>
+Tensor& quantize_per_tensor_tensor_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& scale,
+    const Tensor& zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Tensor& out) {
+  const AffineParameters parameters(scale, &zero_point);
+  return quantize<S>(ctx, input, parameters, whole(input), quant_min, quant_max, dtype, false, out);
+}
+
+/// quantized_decomposed::quantize_per_channel.out
+template <class S>
+Tensor& quantize_per_channel_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& scales,
+    const Tensor& zero_points,
+    int64_t axis,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Tensor& out) {
+  Split split;
+  const AffineParameters parameters(scales, &zero_points);
+  return split_channels(ctx, input, axis, split)
+      ? quantize<S>(ctx, input, parameters, split, quant_min, quant_max, dtype, false, out)
+      : out;
+}
+
+/// quantized_decomposed::quantize_per_token.out: adds the zero point before it rounds.
+template <class S>
+Tensor& quantize_per_token_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& scales,
+    const Tensor& zero_points,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Tensor& out) {
+  const AffineParameters parameters(scales, &zero_points);
+  return quantize<S>(
+      ctx, input, parameters, split_tokens(input), quant_min, quant_max, dtype, true, out);
+}
+
+/// quantized_decomposed::dequantize_per_tensor.out
+template <class S>
+Tensor& dequantize_per_tensor_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    double scale,
+    int64_t zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    std::optional<ScalarType> out_dtype,
+    Tensor& out) {
+  const AffineParameters parameters(scale, zero_point);
+  return dequantize<S>(
+      ctx, input, parameters, whole(input), quant_min, quant_max, dtype, out_dtype, out);
+}
+
+/// quantized_decomposed::dequantize_per_tensor.Tensor_out
+template <class S>
+Tensor& dequantize_per_tensor_tensor_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& scale,
+    const Tensor& zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    std::optional<ScalarType> out_dtype,
+    Tensor& out) {
+  const AffineParameters parameters(scale, &zero_point);
+  return dequantize<S>(
+      ctx, input, parameters, whole(input), quant_min, quant_max, dtype, out_dtype, out);
+}
+
+/// quantized_decomposed::dequantize_per_channel.out
+template <class S>
+Tensor& dequantize_per_channel_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& scales,
+    const std::optional<Tensor>& zero_points,
+    int64_t axis,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    std::optional<ScalarType> out_dtype,
+    Tensor& out) {
+  Split split;
+  const AffineParameters parameters(scales, zero_points.has_value() ? &*zero_points : nullptr);
+  return split_channels(ctx, input, axis, split)
+      ? dequantize<S>(ctx, input, parameters, split, quant_min, quant_max, dtype, out_dtype, out)
+      : out;
+}
+
+/// quantized_decomposed::dequantize_per_token.out
+template <class S>
+Tensor& dequantize_per_token_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& scales,
+    const Tensor& zero_points,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    ScalarType output_dtype,
+    Tensor& out) {
+  const AffineParameters parameters(scales, &zero_points);
+  return dequantize<S>(
+      ctx, input, parameters, split_tokens(input), quant_min, quant_max, dtype, output_dtype, out);
+}
+
+/// The least and the largest of some floats, 0 among them; false if one is NaN.
+struct FloatRange {
+  float low = 0.0f;
+  float high = 0.0f;
+};
+
+template <class T>
+FloatRange range_of(const T* elements, size_t count) {
+  FloatRange range;
+  for (; count > 0; --count) {
+    const float element = convert<float>(*elements++);
+    // NaN stays.
+    range.low = element < range.low || element != element ? element : range.low;
+    range.high = element > range.high || element != element ? element : range.high;
+  }
+  return range;
+}
+
+/// Writes a number to a tensor of Float or Double, or Int or Long; others fail the context.
+bool check_scale_out(KernelRuntimeContext& ctx, const Tensor& scale, const Tensor& zero_point);
+void write_parameters(
+    const Tensor& scale,
+    const Tensor& zero_point,
+    size_t index,
+    float scale_value,
+    float zero_point_value);
+
+/// quantized_decomposed::choose_qparams.Tensor_out: for all elements, with `eps` the
+/// least scale.
+template <class S>
+void choose_qparams_tensor_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    int64_t quant_min,
+    int64_t quant_max,
+    double eps,
+    ScalarType /*dtype*/,
+    Tensor& scale_out,
+    Tensor& zero_point_out) {
+  constexpr SizesType kOne = 1;
+  KERNEL_CHECK(
+      ctx,
+      input.numel() > 0 && quant_min < quant_max && quant_min <= 0 && quant_max >= 0 &&
+          quant_min >= INT32_MIN && quant_max <= INT32_MAX,
+      InvalidArgument,
+      ,
+      "input has no elements, or quant_min and quant_max are no range with 0 in it");
+  if (!check_scale_out(ctx, scale_out, zero_point_out) ||
+      !shape_out<S>(ctx, scale_out, ArrayRef<SizesType>(&kOne, 1)) ||
+      !shape_out<S>(ctx, zero_point_out, ArrayRef<SizesType>(&kOne, 1))) {
+    return;
+  }
+  dispatch<RealFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const FloatRange range =
+        range_of(input.const_data_ptr<T>(), static_cast<size_t>(input.numel()));
+    const float low = static_cast<float>(quant_min);
+    const float high = static_cast<float>(quant_max);
+    float scale = (range.high - range.low) / static_cast<float>(quant_max - quant_min);
+    const float least = static_cast<float>(eps);
+    scale = scale < least ? least : scale;
+    const float zero_point = math::clamp(low - math::round_to_even(range.low / scale), low, high);
+    write_parameters(scale_out, zero_point_out, 0, scale, zero_point);
+  });
+}
+
+/// quantized_decomposed::choose_qparams_per_token_asymmetric.out: to int8 for each token; of its
+/// two errors the zero point takes the smaller.
+template <class S>
+void choose_qparams_per_token_asymmetric_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ScalarType /*dtype*/,
+    Tensor& scale_out,
+    Tensor& zero_point_out) {
+  KERNEL_CHECK(
+      ctx,
+      input.dim() > 0 && input.sizes()[static_cast<size_t>(input.dim()) - 1] > 0,
+      InvalidArgument,
+      ,
+      "input has no elements");
+  Shape out_sizes(input.sizes());
+  out_sizes.sizes[out_sizes.dims - 1] = 1;
+  if (!check_contiguous<S>(ctx, input) || !check_scale_out(ctx, scale_out, zero_point_out) ||
+      !shape_out<S>(ctx, scale_out, out_sizes) || !shape_out<S>(ctx, zero_point_out, out_sizes)) {
+    return;
+  }
+  const Split split = split_tokens(input);
+  dispatch<RealFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (size_t i = 0; i < split.size; ++i) {
+      constexpr float kLow = -128.0f;
+      constexpr float kHigh = 127.0f;
+      const FloatRange range = range_of(input.const_data_ptr<T>() + i * split.inner, split.inner);
+      float scale = (range.high - range.low) / (kHigh - kLow);
+      constexpr float kLeast = std::numeric_limits<float>::epsilon();
+      scale = scale < kLeast ? kLeast : scale;
+      const float low = range.low / scale;
+      const float high = range.high / scale;
+      const float zero_point = (kLow + low) + (kHigh + high) > 0.0f ? kLow - low : kHigh - high;
+      write_parameters(
+          scale_out,
+          zero_point_out,
+          i,
+          scale,
+          math::round_to_even(math::clamp(zero_point, kLow, kHigh)));
+    }
+  });
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch
