@@ -160,17 +160,20 @@ def _program(arguments: argparse.Namespace, board: Board) -> None:
     print(f"{arguments.hex.stem} runs on {board.name}")
 
 
-def follow(channel: Channel) -> None:
-    """Shows what a console says until Ctrl-C, or until it is gone."""
+def follow(channel: Channel, *, simulated: bool) -> None:
+    """Shows what a console says until Ctrl-C, or until it is gone, or a simulated board has nothing more to say."""
     try:
         while True:
             data = channel.read(0.5)
+            if simulated and not data:
+                break
             print(data.decode("utf-8", errors="replace").replace("\r\n", "\n"), end="", flush=True)
     except ChannelClosed as error:
         print(f"\nthe console is gone: {error}", file=sys.stderr)
     except KeyboardInterrupt:
-        print()
+        pass
     finally:
+        print()
         channel.close()
 
 
@@ -191,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             channel = SerialChannel(arguments.port or find_port(board, arguments.probe), baud_rate(board))
         _program(arguments, board)
         if arguments.follow and channel is not None:
-            follow(channel)
+            follow(channel, simulated=arguments.simulate)
     except UserError as error:
         print(f"flash: error: {error}", file=sys.stderr)
         return 1

@@ -12,8 +12,6 @@ from pyocd.core import exceptions
 
 from tools.board.board import read_board
 from tools.boardsim.machine import Machine
-from tools.console.channel import MachineChannel
-from tools.flash import flash as flash_module
 from tools.flash import simulated_probe
 from tools.flash.flash import hex_chunks, main
 from tools.flash.simulated_probe import SimulatedProbe
@@ -112,18 +110,7 @@ def test_chip_erase_programs_whole_rows(machine: Machine, probe: SimulatedProbe,
     assert any(access.write and access.name == "FLASH_CR" and access.value == 1 << 18 for access in machine.accesses)
 
 
-def test_follow_shows_the_console(
-    machine: Machine, probe: SimulatedProbe, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    class Ended(MachineChannel):
-        def read(self, timeout: float) -> bytes:
-            data = super().read(timeout)
-            if not data:
-                raise KeyboardInterrupt
-            return data
-
-    monkeypatch.setattr(flash_module, "MachineChannel", Ended)
-    simulated_probe.disconnect_all()
+def test_follow_shows_the_console(capsys: pytest.CaptureFixture[str]) -> None:
     assert _flash("--simulate", "--follow") == 0
     out = capsys.readouterr().out
     assert out.index("runs on nucleo_wb55rg") < out.index("PASS")

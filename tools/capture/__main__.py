@@ -1,0 +1,5 @@
+import sys
+
+from tools.capture.capture import main
+
+sys.exit(main())
