@@ -1,0 +1,5 @@
+import sys
+
+from conformance.op_db import main
+
+sys.exit(main())

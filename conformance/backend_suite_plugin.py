@@ -1,0 +1,66 @@
+"""A pytest plugin for ExecuTorch's backend test suite: its portable flow, with our runtime in place of ExecuTorch's.
+
+The environment says which part of the tests runs: every SUITE_EVERY-th of those that the suite has, divided among the
+shards of a Bazel test. SUITE_RUNNER is the runner of this machine (//firmware:runner_host).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from executorch.backends.test.harness.stages import Serialize
+from executorch.backends.test.suite import runner as suite_runner
+from executorch.exir.scalar_type import ScalarType
+from torch.utils._pytree import tree_flatten
+
+from conformance.check import DTYPES_BY_NAME, encode_input
+from tools.run_pte.cases import Case, Runner, run_cases
+from tools.run_pte.values import encode
+
+_RUNNER = Runner(Path(os.environ["SUITE_RUNNER"]).absolute(), None, Path("qemu-system-arm"))
+
+# The suite skips what ExecuTorch's own runtime does not run. Ours has these.
+_SUPPORTED = {"aten::_adaptive_avg_pool2d"}
+
+
+class RunError(Exception):
+    """Our runtime refused a program, or could not run it."""
+
+
+def _encode(value: Any) -> bytes:
+    if isinstance(value, torch.Tensor):
+        return encode_input(value)
+    kinds = {bool: ScalarType.BOOL, int: ScalarType.LONG, float: ScalarType.DOUBLE}
+    return encode(np.array(value), int(kinds[type(value)]), ())
+
+
+def run_artifact(stage: Serialize, inputs: Any) -> list[torch.Tensor]:
+    """Serialize.run_artifact with our runtime: runs the program of the stage and returns its outputs."""
+    values = [value for value in tree_flatten(inputs)[0] if value is not None]
+    (result,) = run_cases(_RUNNER, [Case(stage.artifact, tuple(_encode(value) for value in values))], timeout=100)
+    if result.error != "Ok":
+        raise RunError(result.text())
+    return [torch.from_numpy(value.array.copy()).to(DTYPES_BY_NAME[value.dtype]) for value in result.outputs]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Puts our runtime in place of ExecuTorch's."""
+    Serialize.run_artifact = run_artifact
+    suite_runner.UNSUPPORTED_PORTABLE_OPS -= _SUPPORTED
+    config.addinivalue_line("markers", "timeout: of pytest-timeout, which is not needed here")
+    # The suite adds its run's seed to that of each test.
+    suite_runner.get_active_test_session = lambda: type("Session", (), {"seed": 0})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the portable flow's tests, and of these the part that is asked for."""
+    portable = [item for item in items if "[portable" in item.name or "-portable" in item.name]
+    sampled = portable[:: int(os.environ.get("SUITE_EVERY", "1"))]
+    shard, shards = int(os.environ.get("TEST_SHARD_INDEX", "0")), int(os.environ.get("TEST_TOTAL_SHARDS", "1"))
+    items[:] = sampled[shard::shards]

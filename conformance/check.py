@@ -1,0 +1,116 @@
+"""Runs calls as programs and compares what they give with eager PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from executorch.exir.tensor import scalar_type_enum
+
+from conformance.calls import Call
+from conformance.program import dim_order, make_program
+from tools.run_pte.cases import Case, CaseResult, Runner, run_cases
+from tools.run_pte.values import Value, encode
+
+# rtol and atol. Sums may be taken in another order than PyTorch's, and functions are some ulp from the exact value.
+_TOLERANCES = {
+    torch.float16: (3e-3, 2e-3),
+    torch.bfloat16: (2.4e-2, 1.6e-2),
+    torch.float32: (3e-5, 2e-5),
+    torch.float64: (1e-7, 1e-7),
+}
+
+
+def encode_input(tensor: torch.Tensor) -> bytes:
+    """An input as the runner takes it."""
+    # NumPy has no bfloat16: encode() takes float32 for it.
+    array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return encode(array, int(scalar_type_enum(tensor.dtype)), dim_order(tensor))
+
+
+def make_case(call: Call) -> Case:
+    """The program of a call with its inputs."""
+    program, tensors = make_program(call)
+    return Case(program, tuple(encode_input(tensor) for tensor in tensors))
+
+
+# ExecuTorch's names of dtypes.
+DTYPES_BY_NAME = {
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Half": torch.float16,
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Bool": torch.bool,
+    "BFloat16": torch.bfloat16,
+}
+
+
+def difference(
+    value: Value, expected: torch.Tensor, arbitrary: bool = False, tolerance: tuple[float, float] | None = None
+) -> str:
+    """How an output differs from eager's, in a line; empty if it doesn't.
+
+    Args:
+      arbitrary: compares shape and dtype alone.
+      tolerance: rtol and atol of floats, in place of those that one operator is held to.
+    """
+    if DTYPES_BY_NAME[value.dtype] != expected.dtype:
+        return f"dtype {value.dtype}, expected {expected.dtype}"
+    if value.array.shape != tuple(expected.shape):
+        return f"shape {list(value.array.shape)}, expected {list(expected.shape)}"
+    if arbitrary:
+        return ""
+    actual = torch.from_numpy(value.array.copy())
+    wanted = expected.contiguous()
+    if expected.dtype == torch.bfloat16:
+        wanted = wanted.float()
+    rtol, atol = _TOLERANCES.get(expected.dtype, (0.0, 0.0))
+    if tolerance and expected.is_floating_point():
+        rtol, atol = tolerance
+    close = torch.isclose(actual, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    if bool(close.all()):
+        return ""
+    index = tuple(int(axis) for axis in (~close).nonzero()[0])
+    return (
+        f"{int((~close).sum())} of {close.numel()} elements differ, the first at {list(index)}: "
+        f"{actual[index].item()}, expected {wanted[index].item()}"
+    )
+
+
+def verdict(call: Call, result: CaseResult) -> str:
+    """Why a call fails; empty if it gives what eager gives."""
+    if result.error != "Ok":
+        return result.text()
+    for i, (value, expected) in enumerate(zip(result.outputs, call.expected, strict=True)):
+        if i == 1 and call.operator in _TIED and _are_positions(call, value):
+            continue
+        text = difference(value, expected, call.arbitrary)
+        if text:
+            return text
+    return ""
+
+
+# Operators that may give the position of any of several equal elements.
+_TIED = ("aten::topk.values",)
+
+
+def _are_positions(call: Call, value: Value) -> bool:
+    """Whether an output holds different positions of the elements that the first output holds."""
+    positions = torch.from_numpy(value.array.copy())
+    if positions.shape != call.expected[1].shape or positions.dtype != torch.int64 or positions.dim() == 0:
+        return False
+    dim = call.arguments["dim"]
+    ordered = positions.sort(dim).values
+    count = call.arguments["self"].shape[dim]
+    is_valid = bool(((positions >= 0) & (positions < count)).all()) and bool((ordered.diff(dim=dim) > 0).all())
+    return is_valid and torch.equal(call.arguments["self"].gather(dim, positions), call.expected[0])
+
+
+def run_calls(runner: Runner, calls: Sequence[Call], timeout: float = 600) -> list[str]:
+    """Per call why it fails, empty if it doesn't."""
+    results = run_cases(runner, [make_case(call) for call in calls], timeout)
+    return [verdict(call, result) for call, result in zip(calls, results, strict=True)]

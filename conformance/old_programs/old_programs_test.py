@@ -1,0 +1,62 @@
+"""Programs of earlier ExecuTorch releases load and run, on this machine and on an emulated Cortex-M4."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tools.run_pte.cases import Case, run_cases
+from tools.run_pte.run_pte import read_runners
+from tools.run_pte.values import encode
+
+FOLDER = Path(__file__).absolute().parent
+RUNNERS = read_runners(Path(os.environ["RUNNERS"]).absolute().parents[2]).boards
+RELEASES = ["0.2.1", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "1.0.0", "1.0.1", "1.1.0", "1.2.0", "1.4.0"]
+MODELS = {"add", "scale", "softmax", "mlp", "cnn", "dynamic"}
+FLOAT = 6
+
+
+def programs(release: str) -> Iterator[tuple[str, Case, np.ndarray]]:
+    """Per program of a release its name, the program with its inputs, and what eager makes of these."""
+    with np.load(FOLDER / release / "golden.npz") as golden:
+        arrays = dict(golden)
+    for path in sorted((FOLDER / release).glob("*.pte")):
+        model = path.stem.partition("_")[0]
+        names = sorted(name for name in arrays if name.startswith(f"{model}_input_"))
+        inputs = tuple(encode(arrays[name], FLOAT, range(arrays[name].ndim)) for name in names)
+        yield path.stem, Case(path.read_bytes(), inputs), arrays[f"{model}_output"]
+
+
+@pytest.mark.parametrize("board", ["host", "mps2_an386"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_programs_of_a_release_run(release: str, board: str) -> None:
+    if board not in RUNNERS:
+        pytest.skip("there is no compiler for this machine")
+    names, cases, expected = zip(*programs(release), strict=True)
+    assert {name.partition("_")[0] for name in names} == MODELS
+    for name, result, array in zip(names, run_cases(RUNNERS[board], cases), expected, strict=True):
+        assert result.error == "Ok", f"{name}: {result.text()}"
+        np.testing.assert_allclose(result.outputs[0].array, array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_constants_lie_in_either_place() -> None:
+    """The set shows constants inside the program and in a segment behind it (the extended header `eh00`)."""
+    for release in ("0.2.1", "0.3.0"):
+        assert (FOLDER / release / "mlp_segment.pte").read_bytes()[8:12] == b"eh00"
+        inline = (FOLDER / release / "mlp_inline.pte").read_bytes()
+        with np.load(FOLDER / release / "golden.npz"):
+            assert len(inline) > 4 * (4 * 8 + 8 * 2)
+        assert len((FOLDER / release / "mlp_segment.pte").read_bytes()) > 4096 > len(inline)
+
+
+def test_a_dynamic_program_takes_smaller_inputs() -> None:
+    for release in RELEASES:
+        (case,) = (case for name, case, _ in programs(release) if name == "dynamic")
+        x = np.linspace(-1, 1, 5, dtype=np.float32).reshape(1, 5)
+        (result,) = run_cases(RUNNERS["mps2_an386"], [Case(case.program, (encode(x, FLOAT, (0, 1)),))])
+        assert result.error == "Ok", f"{release}: {result.text()}"
+        np.testing.assert_allclose(result.outputs[0].array, np.exp(x) / np.exp(x).sum(), rtol=1e-5)

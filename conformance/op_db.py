@@ -1,0 +1,181 @@
+"""Operators against PyTorch's own samples: collects the calls, runs them on one runner, and makes the table of both.
+
+op_db collect --out CALLS CATALOG...
+op_db run --runner BOARD --out RESULTS CALLS
+op_db table --calls CALLS --document DOCUMENT [--check] RESULTS...
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.quiet.console import UserError
+from tools.run_pte.cases import Case, CaseResult, run_cases
+from tools.run_pte.run_pte import read_runners
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was collected of one operator and dtype: indices of its calls, or why eager refuses it."""
+
+    operator: str
+    group: str
+    dtype: str
+    calls: tuple[int, ...]
+    refused: str
+
+
+def collect(catalogs: Sequence[Path], out: Path) -> None:
+    """Writes the calls of all operators, with their programs and rows."""
+    # Imported here: running what was collected needs no table of samples.
+    from conformance.check import make_case
+    from conformance.operators import DTYPES, dtype_text, listed_operators
+    from conformance.samples import collect as collect_samples
+
+    operators = [operator for operator in listed_operators(catalogs) if not operator.name.startswith("aten::sym_")]
+    samples = collect_samples(operators)
+    calls, cases, rows = [], [], []
+    for operator in operators:
+        for dtype in DTYPES:
+            found = samples.calls.get((operator.name, dtype), [])
+            indices = tuple(range(len(calls), len(calls) + len(found)))
+            calls += found
+            cases += [make_case(call) for call in found]
+            reason = "" if found else samples.refused.get((operator.name, dtype), "no sample")
+            rows.append(Row(operator.name, operator.group, dtype_text(dtype), indices, reason))
+    with out.open("wb") as file:
+        pickle.dump(rows, file)
+        pickle.dump(cases, file)
+        pickle.dump(calls, file)
+
+
+def run(calls_path: Path, board: str, out: Path) -> None:
+    """Runs all cases on a board, or on this machine: `host`. Writes why each fails, empty if it doesn't."""
+    from conformance.check import verdict
+
+    with calls_path.open("rb") as file:
+        pickle.load(file)
+        cases: list[Case] = pickle.load(file)
+        calls = pickle.load(file)
+    runner = read_runners(Path(os.environ["RUNFILES_DIR"]) / "_main").boards[board]
+    results: list[CaseResult] = run_cases(runner, cases, timeout=1200)
+    verdicts = [verdict(call, result) for call, result in zip(calls, results, strict=True)]
+    texts = [f"{text} [{call.source}]" if text else "" for call, text in zip(calls, verdicts, strict=True)]
+    out.write_text(json.dumps({"runner": board, "failures": texts}, indent=0), encoding="utf-8")
+
+
+_START, _END = "<!-- table: bazel run //conformance:update_docs -->", "<!-- end of table -->"
+_TITLES = {
+    "portable": "ExecuTorch's portable operators",
+    "quantized": "ExecuTorch's quantized operators",
+    "extra": "Further operators",
+}
+
+
+def failures(rows: Sequence[Row], results: Sequence[dict]) -> list[str]:
+    """A line per operator and dtype that fails or that nothing shows."""
+    lines = []
+    for row in rows:
+        if row.refused == "no sample":
+            lines.append(f"{row.operator} {row.dtype}: nothing shows it")
+        for result in results:
+            bad = [result["failures"][index] for index in row.calls if result["failures"][index]]
+            if bad:
+                where = f"{row.operator} {row.dtype}, {result['runner']}"
+                lines.append(f"{where}: {len(bad)} of {len(row.calls)}: {bad[0]}")
+    return lines
+
+
+def make_table(rows: Sequence[Row], results: Sequence[dict]) -> str:
+    """The tables as Markdown, one per group, with the reasons of what is refused below each."""
+    dtypes = list(dict.fromkeys(row.dtype for row in rows))
+    lines: list[str] = []
+    for group, title in _TITLES.items():
+        members = [row for row in rows if row.group == group]
+        if not members:
+            continue
+        passed = sum(bool(row.calls) for row in members)
+        count = len(members) // len(dtypes)
+        lines += [f"## {title}", "", f"{count} operators, {passed} combinations with a dtype.", ""]
+        lines += ["| operator | " + " | ".join(dtypes) + " |", "|---|" + ":-:|" * len(dtypes)]
+        reasons: dict[str, int] = {}
+        for name in dict.fromkeys(row.operator for row in members):
+            cells = [_cell(row, results, reasons) for row in members if row.operator == name]
+            lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
+        lines += ["", *(f"{number}. {reason}" for reason, number in reasons.items()), ""]
+    return "\n".join(lines)
+
+
+def _cell(row: Row, results: Sequence[dict], reasons: dict[str, int]) -> str:
+    if not row.calls:
+        reason = _general(row.refused)
+        return f"[{reasons.setdefault(reason, len(reasons) + 1)}]"
+    bad = any(result["failures"][index] for result in results for index in row.calls)
+    return "FAILED" if bad else f"{len(row.calls)}"
+
+
+def _general(reason: str) -> str:
+    """A reason without the names of dtype and function, which the row has."""
+    reason = re.sub(r"""["'][\w<>]+["'] not implemented for ['"]\w+['"]""", "not implemented for this dtype", reason)
+    reason = re.sub(r"\bgot:? (a tensor with dtype )?['\"]?\w+['\"]?", "got this one", reason)
+    return f"eager: {reason[:140]}" if not reason.startswith("defined for") else reason
+
+
+def update(text: str, table: str) -> str:
+    """The document with the table in place of the one it has."""
+    if _START not in text or _END not in text:
+        raise UserError(f"the document has no lines {_START} and {_END}, between which the table belongs")
+    before, rest = text.split(_START, 1)
+    return f"{before}{_START}\n\n{table}\n{_END}{rest.split(_END, 1)[1]}"
+
+
+def table(calls: Path, document: Path, check: bool, results: Sequence[Path]) -> int:
+    """Writes the table into a document, or checks that the document has it and that nothing fails."""
+    document = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), document)
+    with calls.open("rb") as file:
+        rows: list[Row] = pickle.load(file)
+    outcomes = [json.loads(path.read_text(encoding="utf-8")) for path in results]
+    text = document.read_text(encoding="utf-8")
+    wanted = update(text, make_table(rows, outcomes))
+    lines = failures(rows, outcomes)
+    print("\n".join(lines))
+    count = sum(len(row.calls) for row in rows)
+    print(f"{len(rows)} combinations of operator and dtype, {count} calls: {len(lines)} fail")
+    if not check:
+        document.write_text(wanted, encoding="utf-8")
+        return 0
+    if wanted != text:
+        print(f"{document.name} is out of date: ./bazelw run //conformance:update_docs")
+    return int(bool(lines) or wanted != text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="op_db", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    part = commands.add_parser("collect")
+    part.add_argument("--out", type=Path, required=True)
+    part.add_argument("catalogs", type=Path, nargs="+")
+    part = commands.add_parser("run")
+    part.add_argument("--runner", required=True)
+    part.add_argument("--out", type=Path, required=True)
+    part.add_argument("calls", type=Path)
+    part = commands.add_parser("table")
+    part.add_argument("--calls", type=Path, required=True)
+    part.add_argument("--document", type=Path, required=True)
+    part.add_argument("--check", action="store_true")
+    part.add_argument("results", type=Path, nargs="+")
+    arguments = parser.parse_args(argv)
+    if arguments.command == "collect":
+        collect(arguments.catalogs, arguments.out)
+    elif arguments.command == "run":
+        run(arguments.calls, arguments.runner, arguments.out)
+    else:
+        return table(arguments.calls, arguments.document, arguments.check, arguments.results)
+    return 0

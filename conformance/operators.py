@@ -1,0 +1,80 @@
+"""The operators that must work: ExecuTorch's portable and quantized ones, and what else has a kernel here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import yaml
+
+# Importing them defines the operators of ExecuTorch's own namespaces.
+from executorch.exir.passes import dim_order_ops_registry as _dim_order_ops  # noqa: F401  isort: skip
+from executorch.exir.passes import _device_copy_ops_registry as _copy_ops  # noqa: F401  isort: skip
+from executorch.exir.passes import _quant_patterns_and_replacements as _quantized_ops  # noqa: F401  isort: skip
+import executorch.kernels.quantized  # noqa: F401
+
+DTYPES = (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+)
+
+
+def dtype_text(dtype: torch.dtype) -> str:
+    """PyTorch's name of a dtype without its scope."""
+    return str(dtype).removeprefix("torch.")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of the list.
+
+    Attributes:
+      name: as in programs, `aten::add.out`.
+      group: where it is listed: portable, quantized or extra.
+      overload: the operator in torch; None where torch doesn't know it.
+    """
+
+    name: str
+    group: str
+    overload: torch._ops.OpOverload | None
+
+
+def find_overload(name: str) -> torch._ops.OpOverload | None:
+    """The operator that programs call `namespace::name.overload`."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    return getattr(packet, overload or "default", None)
+
+
+def _listed(path: Path) -> Iterable[str]:
+    for entry in yaml.safe_load(path.read_text(encoding="utf-8")):
+        name = entry["op"] if "op" in entry else entry["func"].partition("(")[0]
+        yield name if "::" in name else f"aten::{name}"
+
+
+def listed_operators(catalogs: Sequence[Path]) -> list[Operator]:
+    """All operators of the list, by group and name.
+
+    Args:
+      catalogs: our own operators.yaml files; what they hold beyond ExecuTorch's lists is the group `extra`.
+    """
+    kernels = Path(torch.__file__).parents[1] / "executorch" / "kernels"
+    groups = {
+        "portable": list(_listed(kernels / "portable" / "functions.yaml")),
+        "quantized": list(_listed(kernels / "quantized" / "quantized.yaml")),
+    }
+    known = {name for names in groups.values() for name in names}
+    own = {entry["op"] for path in catalogs for entry in yaml.safe_load(path.read_text(encoding="utf-8"))}
+    groups["extra"] = [name for name in own - known if name.startswith(("aten::", "dim_order_ops::"))]
+    return [Operator(name, group, find_overload(name)) for group in groups for name in sorted(groups[group])]

@@ -1,0 +1,174 @@
+"""Programs of one instruction: a call of an operator on inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from executorch.exir.schema import (
+    AllocationDetails,
+    Bool,
+    BoolList,
+    Chain,
+    ContainerMetadata,
+    Double,
+    DoubleList,
+    EValue,
+    ExecutionPlan,
+    Instruction,
+    Int,
+    IntList,
+    KernelCall,
+    Null,
+    OptionalTensorList,
+    Program,
+    String,
+    SubsegmentOffsets,
+    Tensor,
+    TensorList,
+    TensorShapeDynamism,
+)
+from executorch.exir.schema import Operator as ProgramOperator
+from executorch.exir.tensor import layout_enum, memory_format_enum, scalar_type_enum
+
+from conformance.calls import Call, inputs_of
+from conformance.operators import find_overload
+from tools.export.serialize import serialize
+
+# Of data-dependent shapes: outputs have room for as many elements as their inputs, at least.
+_DATA_DEPENDENT = ("aten::nonzero.out", "aten::masked_select.out", "aten::repeat_interleave.Tensor_out")
+
+
+def dim_order(tensor: torch.Tensor) -> list[int]:
+    """ExecuTorch's order of a dense tensor's dimensions."""
+    if tensor.is_contiguous():
+        return list(range(tensor.dim()))
+    return [int(dim) for dim in tensor.dim_order()]
+
+
+class _Builder:
+    """Values of a plan, with a planned buffer of its own for every tensor, so that each access outside is seen."""
+
+    def __init__(self) -> None:
+        self.values: list[EValue] = []
+        self.buffers = [0]
+        self.inputs: list[int] = []
+        self.tensors: list[torch.Tensor] = []
+
+    def add(self, value: Any) -> int:
+        self.values.append(EValue(value))
+        return len(self.values) - 1
+
+    def tensor(self, like: torch.Tensor, sizes: list[int], is_dynamic: bool) -> int:
+        count = torch.Size(sizes).numel()
+        self.buffers.append(count * like.dtype.itemsize)
+        dynamism = TensorShapeDynamism.DYNAMIC_BOUND if is_dynamic else TensorShapeDynamism.STATIC
+        return self.add(
+            Tensor(
+                scalar_type=scalar_type_enum(like.dtype),
+                storage_offset=0,
+                sizes=sizes,
+                dim_order=dim_order(like),  # type: ignore[arg-type]  # the schema's bytes, as the exporter has them
+                requires_grad=False,
+                layout=0,
+                data_buffer_idx=0,
+                allocation_info=AllocationDetails(len(self.buffers) - 1, 0, 0),
+                shape_dynamism=dynamism,
+            )
+        )
+
+    def input_tensor(self, tensor: torch.Tensor) -> int:
+        index = self.tensor(tensor, list(tensor.shape), False)
+        self.inputs.append(index)
+        self.tensors.append(tensor)
+        return index
+
+    def argument(self, value: Any, kind: str) -> int:
+        """A value for an argument of the schema's type `kind`."""
+        if value is None:
+            return self.add(Null())
+        if isinstance(value, torch.Tensor):
+            return self.input_tensor(value)
+        if isinstance(value, bool):
+            return self.add(Bool(value))
+        if isinstance(value, int):
+            return self.add(Double(float(value)) if kind == "float" else Int(value))
+        if isinstance(value, float):
+            return self.add(Double(value))
+        if isinstance(value, str):
+            return self.add(String(value))
+        if isinstance(value, torch.dtype):
+            return self.add(Int(int(scalar_type_enum(value))))
+        if isinstance(value, torch.layout):
+            return self.add(Int(layout_enum(value)))
+        if isinstance(value, torch.memory_format):
+            return self.add(Int(memory_format_enum(value)))
+        if isinstance(value, (list, tuple)):
+            return self._list(list(value), kind)
+        raise TypeError(f"no value of type {type(value).__name__}")
+
+    def _list(self, items: list[Any], kind: str) -> int:
+        if "Tensor?" in kind or "Optional[Tensor]" in kind:
+            return self.add(OptionalTensorList([-1 if item is None else self.input_tensor(item) for item in items]))
+        if any(isinstance(item, torch.Tensor) for item in items) or "Tensor" in kind:
+            return self.add(TensorList([self.input_tensor(item) for item in items]))
+        if "float" in kind:
+            return self.add(DoubleList([float(item) for item in items]))
+        if "bool" in kind:
+            return self.add(BoolList(items))
+        return self.add(IntList([self.add(Int(item)) for item in items]))
+
+
+def _bounds(call: Call, output: torch.Tensor) -> list[int]:
+    """The sizes that an output is planned with."""
+    sizes = list(output.shape)
+    if call.operator in _DATA_DEPENDENT:
+        count = max(value.numel() for value in call.arguments.values() if isinstance(value, torch.Tensor))
+        sizes[0] = max(sizes[0], count)
+    return [size + 1 for size in sizes] if call.is_dynamic else sizes
+
+
+def make_plan(call: Call) -> tuple[ExecutionPlan, list[torch.Tensor]]:
+    """The plan of a call, and its inputs: all tensors that it takes. Its outputs are those of the call.
+
+    Raises:
+      TypeError, KeyError: an argument has no place in a program.
+    """
+    schema = find_overload(call.operator)._schema
+    builder = _Builder()
+    arguments = [builder.argument(call.arguments[a.name], str(a.type)) for a in inputs_of(schema)]
+    is_dynamic = call.is_dynamic or call.operator in _DATA_DEPENDENT
+    out_arguments = [argument for argument in schema.arguments if argument.is_out]
+    if out_arguments:
+        outputs = [builder.tensor(value, _bounds(call, value), is_dynamic) for value in call.expected]
+        is_list = "List" in str(out_arguments[0].type)
+        arguments += [builder.add(TensorList(outputs))] if is_list else outputs
+        arguments.append(builder.add(TensorList(outputs)) if is_list or len(outputs) > 1 else outputs[0])
+    else:
+        # In place: the operator returns its first argument.
+        outputs = [arguments[0]]
+        arguments.append(arguments[0])
+    name, _, overload = call.operator.partition(".")
+    plan = ExecutionPlan(
+        name="forward",
+        container_meta_type=ContainerMetadata("", ""),
+        values=builder.values,
+        inputs=builder.inputs,
+        outputs=outputs,
+        chains=[Chain([], [], [Instruction(KernelCall(0, arguments))], None)],
+        operators=[ProgramOperator(name, overload)],
+        delegates=[],
+        non_const_buffer_sizes=builder.buffers,
+    )
+    return plan, builder.tensors
+
+
+def to_bytes(plan: ExecutionPlan) -> bytes:
+    """The .pte of a plan without constants."""
+    return serialize(Program(0, [plan], [], [], [], SubsegmentOffsets(0, [])), [b""])
+
+
+def make_program(call: Call) -> tuple[bytes, list[torch.Tensor]]:
+    """The .pte of a call, and its inputs; see make_plan()."""
+    plan, tensors = make_plan(call)
+    return to_bytes(plan), tensors

@@ -1,0 +1,188 @@
+"""Calls of every operator with every dtype: from PyTorch's own samples, made by hand, or cast from another dtype."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import warnings
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
+
+from conformance.calls import (
+    Call,
+    Names,
+    Recorder,
+    Refused,
+    cast_arguments,
+    make_call,
+    with_dtype,
+    with_dynamic_outputs,
+)
+from conformance.handmade import portable_calls, quantized_calls
+from conformance.operators import DTYPES, Operator, dtype_text
+
+# Those whose samples are asked for; the other dtypes get the same calls, cast: eager decides which it takes.
+_SAMPLED = (torch.float32, torch.int64, torch.bool)
+# Of one operator and dtype.
+_MAX_CALLS = 8
+# Of one entry of PyTorch's database and dtype: how many are looked at.
+_MAX_SAMPLES = 24
+# After so many in a row that show nothing new, no more are.
+_MAX_FRUITLESS = 3
+# What is decomposed to operators that others show, and takes long.
+_SKIPPED = ("linalg.", "fft.", "special.", "sparse.", "masked.", "torch.ops.aten._flash", "torch.ops.aten._efficient")
+
+
+@dataclass
+class Samples:
+    """All calls.
+
+    Attributes:
+      calls: per operator and dtype.
+      refused: why eager refuses an operator and dtype of which there are no calls.
+    """
+
+    calls: dict[tuple[str, torch.dtype], list[Call]] = field(default_factory=lambda: defaultdict(list))
+    refused: dict[tuple[str, torch.dtype], str] = field(default_factory=dict)
+
+
+def _entries(operators: Iterable[Operator]) -> list[OpInfo]:
+    """PyTorch's database, what is named as an operator of the list first."""
+    bases = {operator.name.partition("::")[2].partition(".")[0].removesuffix("_copy") for operator in operators}
+    kept = [entry for entry in op_db if not entry.name.startswith(_SKIPPED)]
+    return sorted(kept, key=lambda entry: entry.name.rpartition(".")[2] not in bases)
+
+
+def collect(operators: list[Operator]) -> Samples:
+    """Collects calls of the operators."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    samples = Samples()
+    names = Names(operator.name for operator in operators)
+    decompositions = torch.export.default_decompositions()
+    table = {function: decompositions[function] for function in decompositions}
+    seen: dict[tuple[str, torch.dtype], set[Any]] = defaultdict(set)
+    for entry, dtype in itertools.product(_entries(operators), _SAMPLED):
+        _collect_entry(samples, seen, entry, dtype, names, table)
+    _add_handmade(samples, seen, names)
+    for operator in operators:
+        if operator.group == "quantized":
+            _refuse_undefined(samples, operator.name)
+        else:
+            _fill(samples, operator.name, names)
+        _vary(samples, operator.name)
+    return samples
+
+
+def _keep(samples: Samples, seen: dict[tuple[str, torch.dtype], set[Any]], call: Call, limit: int) -> bool:
+    key = (call.operator, call.dtype)
+    signature = call.signature()
+    if len(samples.calls[key]) >= limit or signature in seen[key]:
+        return False
+    seen[key].add(signature)
+    samples.calls[key].append(call)
+    return True
+
+
+def _collect_entry(
+    samples: Samples,
+    seen: dict[tuple[str, torch.dtype], set[Any]],
+    entry: OpInfo,
+    dtype: torch.dtype,
+    names: Names,
+    decompositions: dict[Any, Any],
+) -> None:
+    if dtype not in entry.supported_dtypes("cpu"):
+        return
+    source = entry.formatted_name
+    fruitless = 0
+    for sample in _inputs(entry, dtype):
+        recorder = Recorder(names, decompositions)
+        try:
+            with recorder, torch.no_grad():
+                entry(sample.input, *sample.args, **sample.kwargs)
+        except Exception:  # noqa: BLE001 - a sample that eager itself refuses shows nothing
+            fruitless += 1
+        found = False
+        for name, arguments in recorder.calls:
+            if len(samples.calls[name, _first_dtype(arguments, dtype)]) >= _MAX_CALLS:
+                continue
+            try:
+                found |= _keep(samples, seen, make_call(name, names.function(name), arguments, source), _MAX_CALLS)
+            except Refused:
+                continue
+        fruitless = 0 if found else fruitless + 1
+        if fruitless >= _MAX_FRUITLESS:
+            return
+
+
+def _first_dtype(arguments: dict[str, Any], default: torch.dtype) -> torch.dtype:
+    for value in arguments.values():
+        if isinstance(value, torch.Tensor):
+            return value.dtype
+    return default
+
+
+def _inputs(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
+    seed = zlib.crc32(f"{entry.formatted_name} {dtype}".encode())
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+    try:
+        yield from itertools.islice(entry.sample_inputs("cpu", dtype, requires_grad=False), _MAX_SAMPLES)
+    except Exception:  # noqa: BLE001 - some entries have no samples of a dtype
+        return
+
+
+def _add_handmade(samples: Samples, seen: dict[tuple[str, torch.dtype], set[Any]], names: Names) -> None:
+    torch.manual_seed(0)
+    for operator, arguments in quantized_calls():
+        _keep(samples, seen, make_call(operator, names.function(operator), arguments, "made by hand"), 4 * _MAX_CALLS)
+    attempts = [(operator, arguments) for operator, arguments in portable_calls() if operator in names]
+    for (operator, arguments), dtype in itertools.product(attempts, DTYPES):
+        try:
+            call = make_call(operator, names.function(operator), cast_arguments(arguments, dtype), "made by hand")
+        except Refused as error:
+            samples.refused.setdefault((operator, dtype), str(error))
+            continue
+        _keep(samples, seen, call, 4 * _MAX_CALLS)
+
+
+def _refuse_undefined(samples: Samples, name: str) -> None:
+    """The dtypes that a quantized operator is not defined for."""
+    given = [dtype_text(dtype) for dtype in DTYPES if samples.calls.get((name, dtype))]
+    for dtype in DTYPES:
+        if not samples.calls.get((name, dtype)):
+            samples.refused[name, dtype] = f"defined for {', '.join(given)}"
+
+
+def _fill(samples: Samples, name: str, names: Names) -> None:
+    """Dtypes without calls: those of another dtype, cast, or eager's reason."""
+    given = {dtype: samples.calls[name, dtype] for dtype in DTYPES if samples.calls.get((name, dtype))}
+    for dtype in DTYPES:
+        if dtype in given:
+            continue
+        nearest = torch.float32 if dtype.is_floating_point else torch.int64
+        reasons = []
+        for call in given.get(nearest) or next(iter(given.values()), []):
+            try:
+                samples.calls[name, dtype].append(with_dtype(call, names.function(name), dtype))
+            except Refused as error:
+                reasons.append(str(error))
+        if not samples.calls[name, dtype] and reasons:
+            samples.refused[name, dtype] = reasons[0]
+
+
+def _vary(samples: Samples, name: str) -> None:
+    for dtype in DTYPES:
+        calls = samples.calls.get((name, dtype), [])
+        if calls and not name.endswith("_"):
+            samples.calls[name, dtype] = [*calls, *(with_dynamic_outputs(call) for call in calls[:2])]
