@@ -26,7 +26,8 @@ Verifier::Verifier(const void* data, size_t size)
         view.table_ = table;
         view.vtable_ = vtable;
         view.vtable_size_ = vtable_size;
-        view.table_size_ = table_size;
+        const uint32_t room = size_ - position;
+        view.table_size_ = table_size + kUnstated < room ? table_size + kUnstated : room;
         return true;
       }
     }

@@ -114,6 +114,16 @@ inline std::string_view view(const String* string) {
 class Table;
 
 /**
+ * Bytes by which a table's last field may reach beyond the size that its vtable states.
+ *
+ * FlatBuffers' Python library before 25.12 shares a vtable between tables with fields at the same
+ * offsets but of different widths, and the vtable has the size of the one written first. No scalar
+ * is wider than 8 bytes. A table that Verifier opens is read within the buffer only; who reads
+ * another one's scalars has asked is_sound() of the table that Verifier opened.
+ */
+constexpr uint32_t kUnstated = 7;
+
+/**
  * A table whose header has been verified, opened for reading: it holds what every access needs.
  *
  * Its accessors are inlined, for the functions that read much of a table. Those of the generated
@@ -129,7 +139,7 @@ class View {
       : table_(reinterpret_cast<const uint8_t*>(table)),
         vtable_(table_ - load<int32_t>(table_)),
         vtable_size_(load<uint16_t>(vtable_)),
-        table_size_(load<uint16_t>(vtable_ + sizeof(uint16_t))) {}
+        table_size_(load<uint16_t>(vtable_ + sizeof(uint16_t)) + kUnstated) {}
 
   /**
    * Address of a field, or nullptr if the table doesn't have it or it doesn't lie within the table.
