@@ -19,7 +19,7 @@ from tools.console.channel import Channel, ChannelClosed, MachineChannel, Serial
 from tools.console.options import baud_rate
 from tools.console.ports import find_port
 from tools.flash.pyocd_tool import Chunks, Selection, program
-from tools.flash.uf2 import copy_uf2
+from tools.flash.uf2 import copy_uf2, uf2_drives
 from tools.quiet.console import UserError, user_path
 
 
@@ -129,7 +129,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
     parser.add_argument("--algorithm", type=Path, help="the board's flash algorithm (ELF), where pyOCD has none")
     parser.add_argument("--probe", help="unique id of the debug probe, or its start, if there are several")
-    parser.add_argument("--tool", choices=["openocd", "pyocd", "uf2"], default="pyocd", help="what programs the board")
+    parser.add_argument(
+        "--tool",
+        choices=["openocd", "pyocd", "uf2"],
+        help="what programs the board; default: uf2 if the drive of its boot loader is mounted, else pyocd",
+    )
     parser.add_argument("--erase", choices=["sector", "chip"], default="sector", help="what is erased: default sector")
     parser.add_argument("--pack", type=user_path, help="a CMSIS pack, where neither pyOCD nor this tool knows the chip")
     parser.add_argument("--follow", action="store_true", help="show the board's console afterwards, until Ctrl-C")
@@ -141,11 +145,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def _program(arguments: argparse.Namespace, board: Board) -> None:
     chunks = hex_chunks(arguments.hex)
     check_fit(chunks, board)
-    if arguments.pack and arguments.tool != "pyocd":
-        raise UserError(f"--pack is for pyOCD; leave it out with --tool {arguments.tool}")
-    if arguments.tool == "openocd":
+    tool = arguments.tool or ("uf2" if arguments.uf2 and not arguments.simulate and uf2_drives() else "pyocd")
+    if arguments.pack and tool != "pyocd":
+        raise UserError(f"--pack is for pyOCD; leave it out with --tool {tool}")
+    if tool == "openocd":
         program_with_openocd(arguments.hex, board, arguments.probe)
-    elif arguments.tool == "uf2":
+    elif tool == "uf2":
         if arguments.uf2 is None:
             raise UserError(f"board {board.name} has no UF2 boot loader; leave --tool out")
         print(f"copied to {copy_uf2(arguments.uf2)}; the board restarts with it")

@@ -11,19 +11,24 @@ from tools.quiet.console import UserError
 _MARK = "INFO_UF2.TXT"
 
 
-def find_drive(mounts: Path = Path("/proc/mounts")) -> Path:
-    """Where the drive is mounted.
-
-    Raises:
-        UserError: there is none, or more than one.
-    """
+def uf2_drives(mounts: Path = Path("/proc/mounts")) -> list[Path]:
+    """Where such drives are mounted."""
     try:
         lines = mounts.read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     # The kernel writes blanks in paths as octal escapes.
     folders = [Path(line.split()[1].replace("\\040", " ")) for line in lines if len(line.split()) > 1]
-    drives = [folder for folder in folders if (folder / _MARK).is_file()]
+    return [folder for folder in folders if (folder / _MARK).is_file()]
+
+
+def find_drive(mounts: Path = Path("/proc/mounts")) -> Path:
+    """Where the only drive is mounted.
+
+    Raises:
+        UserError: there is none, or more than one.
+    """
+    drives = uf2_drives(mounts)
     if not drives:
         raise UserError(
             "no UF2 drive is mounted: hold BOOTSEL while you plug the board in, and mount the drive that appears "

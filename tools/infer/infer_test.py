@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pty
 import random
+import select
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -224,6 +227,31 @@ def test_a_data_set_that_does_not_fit(
     error = capsys.readouterr().err
     assert says in error
     assert "Traceback" not in error
+
+
+def test_the_command_over_a_serial_port(
+    channel: Channel, tmp_path: Path, golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture
+) -> None:
+    # A pseudo terminal, at whose other end the emulated board's console is.
+    far_end, port = pty.openpty()
+    ended = threading.Event()
+
+    def connect() -> None:
+        while not ended.is_set():
+            os.write(far_end, channel.read(0.02))
+            if select.select([far_end], [], [], 0)[0]:
+                channel.write(os.read(far_end, 4096))
+
+    np.save(tmp_path / "x.npy", golden["input_0"][0])
+    wires = threading.Thread(target=connect)
+    wires.start()
+    try:
+        run = [*_RUN[:-1], "port", "--port", os.ttyname(port)]
+        assert main([*run, "--input", str(tmp_path / "x.npy"), "--output", str(tmp_path / "y.npy")]) == 0
+    finally:
+        ended.set()
+        wires.join()
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), golden["output_0"][0], rtol=1e-4, atol=1e-4)
 
 
 def test_a_file_that_is_no_array(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
