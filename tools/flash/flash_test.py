@@ -136,6 +136,14 @@ def test_a_pack_is_for_pyocd(image: Path, tmp_path: Path, capsys: pytest.Capture
     assert "--pack is for pyOCD" in capsys.readouterr().err
 
 
+def test_a_board_whose_debug_port_is_not_simulated(
+    image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = write_board(tmp_path, core="cortex-m33", simulator={"chip": "stm32wb55rg"})
+    assert main(["--hex", str(image), "--board", str(board), "--simulate"]) == 1
+    assert "has the debug port of a Cortex-M4; tiny has a cortex-m33" in capsys.readouterr().err
+
+
 def test_openocd_command(tmp_path: Path) -> None:
     board = read_board(write_board(tmp_path))
     command = openocd_command(Path("/a b/image.hex"), board, "04AB")

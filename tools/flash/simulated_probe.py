@@ -13,6 +13,7 @@ from pyocd.probe.aggregator import PROBE_CLASSES
 from pyocd.probe.debug_probe import DebugProbe
 
 from tools.boardsim.machine import BusError, Machine
+from tools.quiet.console import UserError
 
 # SW-DP of a Cortex-M4, version 1; AHB-AP of a Cortex-M4 (DDI 0439, table of debug components).
 _DPIDR, _AP_IDR = 0x2BA01477, 0x24770011
@@ -237,7 +238,16 @@ class SimulatedProbe(DebugProbe):
 
 
 def connect(machine: Machine, unique_id: str = "SIMULATED") -> SimulatedProbe:
-    """Plugs a probe in: pyOCD finds it from now on."""
+    """Plugs a probe in: pyOCD finds it from now on.
+
+    Raises:
+        UserError: the board's chip has another debug port than the one that is simulated.
+    """
+    if machine.board.core != "cortex-m4":
+        raise UserError(
+            f"the simulated probe has the debug port of a Cortex-M4; {machine.board.name} has a {machine.board.core}: "
+            "use it with nucleo_wb55rg, or leave --simulate out"
+        )
     PROBE_CLASSES["simulated"] = SimulatedProbe
     probe = SimulatedProbe(machine, unique_id)
     SimulatedProbe.connected.append(probe)
