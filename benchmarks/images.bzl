@@ -3,16 +3,17 @@
 load("//models:boards.bzl", "EMULATED_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
-def benchmark_images(name, models):
+def benchmark_images(name, models, layers = {}):
     """Declares the images and the target that measures them.
 
     Args:
       name: the firmware_benchmark; `<name>_sizes` is the size_report of the same images.
       models: row of the table, 'model variant' -> torch_program.
+      layers: as models, but on the first emulated board alone.
     """
     rows = {}
-    for row, model in models.items():
-        for board in EMULATED_BOARDS:
+    for row, model in (models | layers).items():
+        for board in EMULATED_BOARDS[:1] if row in layers else EMULATED_BOARDS:
             image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
             torch_firmware(
                 name = image,

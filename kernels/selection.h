@@ -31,6 +31,8 @@ enum class Variant : uint32_t {
   Indices = 1u << 5,
   /// A symbol of the call is a floating-point number.
   FloatingSymbols = 1u << 6,
+  /// A Bool that operators.yaml lists as an option is true.
+  Option = 1u << 7,
 };
 
 /**

@@ -3,34 +3,37 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/util/arithmetic.h"
+#include "kernels/util/dtypes.h"
+#include "kernels/util/window.h"
 
 namespace torch {
 namespace executor {
 namespace native {
 
-/// A 2-d convolution; a 1-d one has height 1. Channels are per group.
+/// A convolution over depth, height and width; axes that it does not have are of size 1. Channels
+/// are per group. The axes' `out` is that of the result, also of a transposed one.
 struct ConvolutionShape {
   int32_t batch;
   int32_t groups;
   int32_t in_channels;
   int32_t out_channels;
-  int32_t in_height;
-  int32_t in_width;
-  int32_t out_height;
-  int32_t out_width;
-  int32_t kernel_height;
-  int32_t kernel_width;
-  int32_t stride_height;
-  int32_t stride_width;
-  int32_t padding_height;
-  int32_t padding_width;
-  int32_t dilation_height;
-  int32_t dilation_width;
+  bool transposed;
+  Window axes[3];
 };
 
+/// Where tap `tap` of output `out` falls in the input.
+inline int32_t position(const Window& axis, int32_t out, int32_t tap) {
+  return out * axis.stride - axis.padding + tap * axis.dilation;
+}
+
+/// Where a transposed convolution's output `out` gets from through tap `tap`; -1 if from nowhere.
+inline int32_t transposed_position(const Window& axis, int32_t out, int32_t tap) {
+  const int32_t distance = out + axis.padding - tap * axis.dilation;
+  return distance >= 0 && distance % axis.stride == 0 ? distance / axis.stride : -1;
+}
+
 /**
- * Convolution of NCHW inputs with OIHW weights into NCHW outputs, all
+ * Convolution of NCDHW inputs with OIDHW weights into NCDHW outputs, all
  * contiguous; padding counts as zeros. `bias` has one value per output channel
  * and may be null.
  *
@@ -45,7 +48,16 @@ void convolution(
     float* out,
     const ConvolutionShape& shape);
 
-/// As above for integers, which wrap.
+/// As above, transposed: weights are [in, out / groups, kernel...]. Outputs whose distance is the
+/// stride use the same taps, and are convolutions each.
+void transposed_convolution(
+    const float* in,
+    const float* weight,
+    const float* bias,
+    float* out,
+    const ConvolutionShape& shape);
+
+/// Both for other types; integers wrap.
 template <class T>
 void convolution(
     const T* in,
@@ -53,32 +65,46 @@ void convolution(
     const T* bias,
     T* out,
     const ConvolutionShape& shape) {
-  using Sum = ArithmeticType<T>;
-  const int32_t kernel = shape.kernel_height * shape.kernel_width;
-  const int32_t in_plane = shape.in_height * shape.in_width;
+  using Sum = ArithmeticType<ComputeType<T>>;
+  const auto& [depth, height, width] = shape.axes;
+  const auto from = shape.transposed ? transposed_position : position;
+  const int32_t in_volume = depth.in * height.in * width.in;
+  const int32_t kernel = depth.kernel * height.kernel * width.kernel;
+  const int32_t weight_out = shape.transposed ? kernel : shape.in_channels * kernel;
+  const int32_t weight_in = shape.transposed ? shape.out_channels * kernel : kernel;
   for (int32_t image = 0; image < shape.batch * shape.groups; ++image) {
-    const int32_t first = image % shape.groups * shape.out_channels;
-    for (int32_t o = first; o < first + shape.out_channels; ++o) {
-      for (int32_t y = 0; y < shape.out_height; ++y) {
-        for (int32_t x = 0; x < shape.out_width; ++x) {
-          Sum sum = bias == nullptr ? Sum(0) : static_cast<Sum>(bias[o]);
-          const T* w = weight + o * shape.in_channels * kernel;
-          for (int32_t i = 0; i < shape.in_channels * kernel; ++i, ++w) {
-            const int32_t tap = i % kernel;
-            const int32_t row = y * shape.stride_height - shape.padding_height +
-                tap / shape.kernel_width * shape.dilation_height;
-            const int32_t column = x * shape.stride_width - shape.padding_width +
-                tap % shape.kernel_width * shape.dilation_width;
-            if (row >= 0 && row < shape.in_height && column >= 0 && column < shape.in_width) {
-              sum += static_cast<Sum>(*w) *
-                  static_cast<Sum>(in[i / kernel * in_plane + row * shape.in_width + column]);
+    const int32_t group = image % shape.groups;
+    for (int32_t o = 0; o < shape.out_channels; ++o) {
+      const T* const filter =
+          weight + group * shape.in_channels * shape.out_channels * kernel + o * weight_out;
+      const Sum start =
+          bias == nullptr ? Sum(0) : static_cast<Sum>(bias[group * shape.out_channels + o]);
+      for (int32_t z = 0; z < depth.out; ++z) {
+        for (int32_t y = 0; y < height.out; ++y) {
+          for (int32_t x = 0; x < width.out; ++x) {
+            Sum sum = start;
+            for (int32_t tap = 0; tap < kernel; ++tap) {
+              const int32_t slice = from(depth, z, tap / width.kernel / height.kernel);
+              const int32_t row = from(height, y, tap / width.kernel % height.kernel);
+              const int32_t column = from(width, x, tap % width.kernel);
+              if (slice < 0 || slice >= depth.in || row < 0 || row >= height.in || column < 0 ||
+                  column >= width.in) {
+                continue;
+              }
+              const T* value = in + (slice * height.in + row) * width.in + column;
+              const T* w = filter + tap;
+              for (int32_t i = 0; i < shape.in_channels; ++i) {
+                sum += static_cast<Sum>(*w) * static_cast<Sum>(*value);
+                value += in_volume;
+                w += weight_in;
+              }
             }
+            *out++ = static_cast<T>(sum);
           }
-          *out++ = static_cast<T>(sum);
         }
       }
     }
-    in += shape.in_channels * in_plane;
+    in += shape.in_channels * in_volume;
   }
 }
 
@@ -89,10 +115,10 @@ void convolution(
  */
 void matmul(const float* a, const float* b, float* out, size_t rows, size_t inner, size_t columns);
 
-/// As above for integers, which wrap.
+/// As above for other types; integers wrap.
 template <class T>
 void matmul(const T* a, const T* b, T* out, size_t rows, size_t inner, size_t columns) {
-  using Sum = ArithmeticType<T>;
+  using Sum = ArithmeticType<ComputeType<T>>;
   for (size_t row = 0; row < rows; ++row, a += inner) {
     for (size_t column = 0; column < columns; ++column) {
       Sum sum = 0;

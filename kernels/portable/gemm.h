@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/util/arithmetic.h"
+#include "kernels/util/dtypes.h"
 
 namespace torch {
 namespace executor {
@@ -22,7 +22,7 @@ void linear(
     size_t in_features,
     size_t out_features);
 
-/// As above for integers, which wrap.
+/// As above for other types; integers wrap.
 template <class T>
 void linear(
     const T* in,
@@ -32,7 +32,7 @@ void linear(
     size_t rows,
     size_t in_features,
     size_t out_features) {
-  using Sum = ArithmeticType<T>;
+  using Sum = ArithmeticType<ComputeType<T>>;
   for (; rows > 0; --rows, in += in_features) {
     const T* w = weight;
     for (size_t n = 0; n < out_features; ++n) {

@@ -15,79 +15,63 @@ bool check_convolution(
     const ArrayRef<int64_t>& padding,
     const ArrayRef<int64_t>& dilation,
     bool transposed,
+    const ArrayRef<int64_t>& output_padding,
     int64_t groups,
     const Tensor& out,
     ConvolutionShape& shape,
     Shape& out_sizes) {
-  KERNEL_CHECK(ctx, !transposed, NotSupported, false, "Transposed convolution is not supported");
   const size_t dims = input.sizes().size();
   KERNEL_CHECK(
       ctx,
-      dims == 3 || dims == 4,
-      NotSupported,
+      dims >= 3 && dims <= 5,
+      InvalidArgument,
       false,
-      "input has %zu dims; the convolution takes 3 or 4",
+      "input has %zu dims; a convolution takes 3 to 5",
       dims);
   if (!same_dtype_or_fail(ctx, input, weight) || !same_dtype_or_fail(ctx, input, out)) {
     return false;
   }
   const auto in_sizes = input.sizes();
   const auto weight_sizes = weight.sizes();
+  // A weight has a whole dim of channels, and one per group.
   KERNEL_CHECK(
       ctx,
-      weight_sizes.size() == dims && groups >= 1 && in_sizes[1] >= 1 && groups <= in_sizes[1] &&
-          in_sizes[1] == weight_sizes[1] * static_cast<int32_t>(groups) && weight_sizes[0] >= 1 &&
-          weight_sizes[0] % static_cast<int32_t>(groups) == 0,
+      weight_sizes.size() == dims && groups >= 1 && groups <= in_sizes[1] && weight_sizes[0] >= 1 &&
+          weight_sizes[1] >= 1 && weight_sizes[0] % static_cast<int32_t>(groups) == 0 &&
+          in_sizes[1] ==
+              (transposed ? weight_sizes[0] : weight_sizes[1] * static_cast<int32_t>(groups)),
       InvalidArgument,
       false,
-      "weight is not [out, in / groups, kernel...]");
+      "weight is not [out, in / groups, kernel...], or transposed [in, out / groups, kernel...]");
+  shape.batch = in_sizes[0];
+  shape.groups = static_cast<int32_t>(groups);
+  shape.in_channels = in_sizes[1] / shape.groups;
+  shape.out_channels = transposed ? weight_sizes[1] : weight_sizes[0] / shape.groups;
+  shape.transposed = transposed;
+  const int64_t out_channels = int64_t{shape.groups} * shape.out_channels;
   KERNEL_CHECK(
       ctx,
       !bias.has_value() ||
           (bias->scalar_type() == input.scalar_type() && bias->dim() == 1 &&
-           bias->numel() == weight_sizes[0]),
+           bias->numel() == out_channels),
       InvalidArgument,
       false,
       "bias is not [out] of input's dtype");
 
-  shape.batch = in_sizes[0];
-  shape.groups = static_cast<int32_t>(groups);
-  shape.in_channels = weight_sizes[1];
-  shape.out_channels = weight_sizes[0] / shape.groups;
-  const bool flat = dims == 3;
   out_sizes.append(in_sizes[0]);
-  out_sizes.append(weight_sizes[0]);
-  Window height;
-  Window width;
-  if (flat) {
-    height.in = 1;
-    height.kernel = 1;
-  } else {
-    height.in = in_sizes[2];
-    height.kernel = weight_sizes[2];
+  out_sizes.append(static_cast<int32_t>(out_channels));
+  for (size_t dim = 0; dim + 2 < dims; ++dim) {
+    Window& axis = shape.axes[5 - dims + dim];
+    axis.in = in_sizes[dim + 2];
+    axis.kernel = weight_sizes[dim + 2];
+    const bool fits = transposed
+        ? axis.set_transposed(ctx, stride, padding, dilation, output_padding, dim)
+        : axis.set(ctx, stride, padding, dilation, dim, false);
+    if (!fits) {
+      return false;
+    }
+    out_sizes.append(axis.out);
   }
-  width.in = in_sizes[dims - 1];
-  width.kernel = weight_sizes[dims - 1];
-  if ((!flat && !height.set(ctx, stride, padding, dilation, /*dim=*/0, false)) ||
-      !width.set(ctx, stride, padding, dilation, flat ? 0 : 1, false)) {
-    return false;
-  }
-  shape.in_height = height.in;
-  shape.in_width = width.in;
-  shape.out_height = height.out;
-  shape.out_width = width.out;
-  shape.kernel_height = height.kernel;
-  shape.kernel_width = width.kernel;
-  shape.stride_height = height.stride;
-  shape.stride_width = width.stride;
-  shape.padding_height = height.padding;
-  shape.padding_width = width.padding;
-  shape.dilation_height = height.dilation;
-  shape.dilation_width = width.dilation;
-  if (!flat) {
-    out_sizes.append(height.out);
-  }
-  out_sizes.append(width.out);
   return true;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <type_traits>
 
 #include "kernels/portable/convolution.h"
 #include "kernels/util/dtypes.h"
@@ -11,9 +12,8 @@ namespace executor {
 namespace native {
 
 /**
- * Checks the arguments of a 1-d or 2-d convolution and describes it. Fails the
- * context and returns false if they do not fit together, or for what the kernel
- * does not do: transposed convolutions and other numbers of dims (NotSupported).
+ * Checks the arguments of a convolution of one to three dims, transposed or not, and describes it.
+ * Fails the context and returns false if they do not fit together.
  */
 bool check_convolution(
     KernelRuntimeContext& ctx,
@@ -24,14 +24,15 @@ bool check_convolution(
     const ArrayRef<int64_t>& padding,
     const ArrayRef<int64_t>& dilation,
     bool transposed,
+    const ArrayRef<int64_t>& output_padding,
     int64_t groups,
     const Tensor& out,
     ConvolutionShape& shape,
     Shape& out_sizes);
 
 /**
- * aten::convolution.out of one or two dims, contiguous: input [N, C, H,
- * W] or [N, C, L], weight [O, C / groups, kernel...] as PyTorch stores it.
+ * aten::convolution.out, contiguous: input [N, C, size...], weight [O, C / groups, kernel...], or
+ * transposed [C, O / groups, kernel...], as PyTorch stores it.
  */
 template <class S>
 Tensor& convolution_out(
@@ -43,7 +44,7 @@ Tensor& convolution_out(
     ArrayRef<int64_t> padding,
     ArrayRef<int64_t> dilation,
     bool transposed,
-    ArrayRef<int64_t> /*output_padding*/,
+    ArrayRef<int64_t> output_padding,
     int64_t groups,
     Tensor& out) {
   ConvolutionShape shape;
@@ -58,6 +59,7 @@ Tensor& convolution_out(
           padding,
           dilation,
           transposed,
+          output_padding,
           groups,
           out,
           shape,
@@ -65,14 +67,23 @@ Tensor& convolution_out(
       !shape_out<S>(ctx, out, out_sizes)) {
     return out;
   }
-  dispatch<RealTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+  dispatch<StoredRealTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    convolution(
-        input.const_data_ptr<T>(),
-        weight.const_data_ptr<T>(),
-        bias.has_value() ? bias->const_data_ptr<T>() : nullptr,
-        out.mutable_data_ptr<T>(),
-        shape);
+    const T* const from = input.const_data_ptr<T>();
+    const T* const filter = weight.const_data_ptr<T>();
+    const T* const offset = bias.has_value() ? bias->const_data_ptr<T>() : nullptr;
+    T* const to = out.mutable_data_ptr<T>();
+    if constexpr (std::is_same_v<T, float>) {
+      if (transposed) {
+        if constexpr (S::has(Variant::Option)) {
+          transposed_convolution(from, filter, offset, to, shape);
+        } else {
+          ctx.fail(Error::NotSupported);
+        }
+        return;
+      }
+    }
+    convolution(from, filter, offset, to, shape);
   });
   return out;
 }

@@ -62,7 +62,7 @@ Tensor& linear_out(
         out,
         "out does not have the shape of the result");
   }
-  dispatch<RealTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+  dispatch<StoredRealTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     linear(
         input.const_data_ptr<T>(),

@@ -37,7 +37,7 @@ void batch_matmul(
   const size_t rows = static_cast<size_t>(a.sizes()[batch_dims]);
   const size_t inner = static_cast<size_t>(a.sizes()[batch_dims + 1]);
   const size_t columns = static_cast<size_t>(b.sizes()[batch_dims + 1]);
-  dispatch<RealTypes, S>(ctx, a.scalar_type(), [&](auto tag) {
+  dispatch<StoredRealTypes, S>(ctx, a.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* from_a = a.const_data_ptr<T>();
     const T* from_b = b.const_data_ptr<T>();
@@ -93,7 +93,7 @@ Tensor& addmm_out(
     return out;
   }
   batch_matmul<S>(ctx, mat1, mat2, out, 0);
-  dispatch<RealTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
+  dispatch<StoredRealTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const operation::Mul mul;
     const operation::Add add;

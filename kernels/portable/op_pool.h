@@ -77,7 +77,7 @@ std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
     }
     to_indices = indices.mutable_data_ptr<int64_t>();
   }
-  dispatch<RealTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+  dispatch<StoredRealTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     max_pool(
         self.const_data_ptr<T>(), out.mutable_data_ptr<T>(), to_indices, planes, height, width);
@@ -85,7 +85,15 @@ std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
   return result;
 }
 
-/// aten::avg_pool2d.out, float32, contiguous.
+/// What avg_pool2d averages.
+using AveragedTypes = DtypeList<
+    ScalarType::Float,
+    ScalarType::Long,
+    ScalarType::Half,
+    ScalarType::BFloat16,
+    ScalarType::Double>;
+
+/// aten::avg_pool2d.out, contiguous.
 template <class S>
 Tensor& avg_pool2d_out(
     KernelRuntimeContext& ctx,
@@ -124,7 +132,7 @@ Tensor& avg_pool2d_out(
       !shape_out<S>(ctx, out, out_sizes)) {
     return out;
   }
-  dispatch<DtypeList<ScalarType::Float>, S>(ctx, self.scalar_type(), [&](auto tag) {
+  dispatch<AveragedTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     avg_pool(
         self.const_data_ptr<T>(),

@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/util/dtypes.h"
 #include "kernels/util/window.h"
 
 namespace torch {
@@ -30,6 +31,23 @@ inline WindowPart window_part(const Window& window, int32_t position) {
   return {begin, end};
 }
 
+/// Whether windows are 2x2 and lie next to each other: the fast case of both poolings.
+inline bool is_2x2(const Window& height, const Window& width) {
+  const auto is_pair = [](const Window& window) {
+    return window.kernel == 2 && window.stride == 2 && window.padding == 0 &&
+        window.dilation == 1 && 2 * window.out <= window.in;
+  };
+  return is_pair(height) && is_pair(width);
+}
+
+/// max_pool() of float32 where is_2x2(), without indices.
+void max_pool_2x2(
+    const float* in,
+    float* out,
+    int32_t planes,
+    const Window& height,
+    const Window& width);
+
 /**
  * Maximum over windows of `planes` contiguous [height, width] planes; NaN wins.
  *
@@ -44,6 +62,13 @@ void max_pool(
     int32_t planes,
     const Window& height,
     const Window& width) {
+  using Compute = ComputeType<T>;
+  if constexpr (std::is_same_v<T, float>) {
+    if (indices == nullptr && is_2x2(height, width)) {
+      max_pool_2x2(in, out, planes, height, width);
+      return;
+    }
+  }
   for (; planes > 0; --planes, in += height.in * width.in) {
     for (int32_t y = 0; y < height.out; ++y) {
       const WindowPart rows = window_part(height, y);
@@ -51,29 +76,57 @@ void max_pool(
         const WindowPart columns = window_part(width, x);
         int32_t best = rows.begin * width.in + columns.begin;
         // A dilated window may step over the whole input.
-        T max = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
-                                            : std::numeric_limits<T>::lowest();
+        Compute max = std::is_floating_point_v<Compute> ? -std::numeric_limits<Compute>::infinity()
+                                                        : std::numeric_limits<Compute>::lowest();
         for (int32_t row = rows.begin; row < rows.end; row += height.dilation) {
-          const T* value = in + row * width.in + columns.begin;
+          const T* element = in + row * width.in + columns.begin;
           const T* const last = in + row * width.in + columns.end;
-          for (; value < last; value += width.dilation) {
-            bool greater = *value > max;
-            if constexpr (std::is_floating_point_v<T>) {
-              greater = greater || *value != *value;
+          for (; element < last; element += width.dilation) {
+            const Compute value = static_cast<Compute>(*element);
+            bool greater = value > max;
+            if constexpr (std::is_floating_point_v<Compute>) {
+              greater = greater || value != value;
             }
             if (greater) {
-              max = *value;
-              best = static_cast<int32_t>(value - in);
+              max = value;
+              best = static_cast<int32_t>(element - in);
             }
           }
         }
-        *out++ = max;
+        *out++ = static_cast<T>(max);
         if (indices != nullptr) {
           *indices++ = best;
         }
       }
     }
   }
+}
+
+/// Elements of a window with its padding, without what lies beyond that.
+inline int32_t padded_size(const Window& window, int32_t position) {
+  const int32_t begin = position * window.stride - window.padding;
+  const int32_t end = begin + window.kernel;
+  const int32_t limit = window.in + window.padding;
+  return (end < limit ? end : limit) - begin;
+}
+
+/// What avg_pool() divides the sum of a window by: `divisor`, or with 0 the window's elements.
+inline int32_t window_count(
+    const Window& height,
+    const Window& width,
+    int32_t y,
+    int32_t x,
+    bool count_padding,
+    int32_t divisor) {
+  if (divisor != 0) {
+    return divisor;
+  }
+  if (count_padding) {
+    return padded_size(height, y) * padded_size(width, x);
+  }
+  const WindowPart rows = window_part(height, y);
+  const WindowPart columns = window_part(width, x);
+  return (rows.end - rows.begin) * (columns.end - columns.begin);
 }
 
 /**
@@ -91,6 +144,36 @@ void avg_pool(
     const Window& width,
     bool count_padding,
     int32_t divisor);
+
+/// As above for other types; the means of integers are rounded towards 0.
+template <class T>
+void avg_pool(
+    const T* in,
+    T* out,
+    int32_t planes,
+    const Window& height,
+    const Window& width,
+    bool count_padding,
+    int32_t divisor) {
+  using Compute = ComputeType<T>;
+  using Sum = ArithmeticType<Compute>;
+  for (; planes > 0; --planes, in += height.in * width.in) {
+    for (int32_t y = 0; y < height.out; ++y) {
+      const WindowPart rows = window_part(height, y);
+      for (int32_t x = 0; x < width.out; ++x) {
+        const WindowPart columns = window_part(width, x);
+        Sum sum = 0;
+        for (int32_t row = rows.begin; row < rows.end; ++row) {
+          for (int32_t column = columns.begin; column < columns.end; ++column) {
+            sum += static_cast<Sum>(static_cast<Compute>(in[row * width.in + column]));
+          }
+        }
+        const int32_t count = window_count(height, width, y, x, count_padding, divisor);
+        *out++ = static_cast<T>(static_cast<Compute>(sum) / static_cast<Compute>(count));
+      }
+    }
+  }
+}
 
 } // namespace native
 } // namespace executor

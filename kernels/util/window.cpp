@@ -18,13 +18,12 @@ int64_t parameter(const ArrayRef<int64_t>& values, size_t dim, int64_t default_v
   return values[values.size() == 1 ? 0 : dim];
 }
 
-bool Window::set(
+bool Window::set_parameters(
     KernelRuntimeContext& ctx,
     const ArrayRef<int64_t>& strides,
     const ArrayRef<int64_t>& paddings,
     const ArrayRef<int64_t>& dilations,
-    size_t dim,
-    bool ceil_mode) {
+    size_t dim) {
   const bool lists_fit = (strides.size() <= 1 || dim < strides.size()) &&
       (paddings.size() <= 1 || dim < paddings.size()) &&
       (dilations.size() <= 1 || dim < dilations.size());
@@ -43,10 +42,25 @@ bool Window::set(
   stride = static_cast<int32_t>(wide_stride);
   padding = static_cast<int32_t>(wide_padding);
   dilation = static_cast<int32_t>(wide_dilation);
+  KERNEL_CHECK(
+      ctx, in >= 0 && in < 0x10000000, InvalidArgument, false, "The input is out of range");
+  return true;
+}
+
+bool Window::set(
+    KernelRuntimeContext& ctx,
+    const ArrayRef<int64_t>& strides,
+    const ArrayRef<int64_t>& paddings,
+    const ArrayRef<int64_t>& dilations,
+    size_t dim,
+    bool ceil_mode) {
+  if (!set_parameters(ctx, strides, paddings, dilations, dim)) {
+    return false;
+  }
   const int32_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
   KERNEL_CHECK(
       ctx,
-      in >= 0 && in < 0x10000000 && room >= 0,
+      room >= 0,
       InvalidArgument,
       false,
       "The kernel is larger than the padded input");
@@ -54,6 +68,41 @@ bool Window::set(
   if (ceil_mode && (out - 1) * stride >= in + padding) {
     --out;
   }
+  return true;
+}
+
+bool Window::set_transposed(
+    KernelRuntimeContext& ctx,
+    const ArrayRef<int64_t>& strides,
+    const ArrayRef<int64_t>& paddings,
+    const ArrayRef<int64_t>& dilations,
+    const ArrayRef<int64_t>& output_paddings,
+    size_t dim) {
+  if (!set_parameters(ctx, strides, paddings, dilations, dim)) {
+    return false;
+  }
+  KERNEL_CHECK(
+      ctx,
+      output_paddings.size() <= 1 || dim < output_paddings.size(),
+      InvalidArgument,
+      false,
+      "output_padding is too short");
+  const int64_t output_padding = parameter(output_paddings, dim, 0);
+  KERNEL_CHECK(
+      ctx,
+      output_padding >= 0 && (output_padding < stride || output_padding < dilation),
+      InvalidArgument,
+      false,
+      "output_padding is negative, or not smaller than stride or dilation");
+  const int64_t size = int64_t{in - 1} * stride - 2 * padding + dilation * (kernel - 1) +
+      output_padding + 1;
+  KERNEL_CHECK(
+      ctx,
+      size >= 1 && size < 0x10000000,
+      InvalidArgument,
+      false,
+      "The transposed convolution's result is empty or too large");
+  out = static_cast<int32_t>(size);
   return true;
 }
 

@@ -36,6 +36,27 @@ struct Window {
       const ArrayRef<int64_t>& dilations,
       size_t dim,
       bool ceil_mode);
+
+  /**
+   * As set(), for a transposed convolution: `out` is
+   * (in - 1) stride - 2 padding + dilation (kernel - 1) + output_padding + 1, which must be at
+   * least 1, and an output padding is smaller than the stride or the dilation.
+   */
+  bool set_transposed(
+      KernelRuntimeContext& ctx,
+      const ArrayRef<int64_t>& strides,
+      const ArrayRef<int64_t>& paddings,
+      const ArrayRef<int64_t>& dilations,
+      const ArrayRef<int64_t>& output_paddings,
+      size_t dim);
+
+ private:
+  bool set_parameters(
+      KernelRuntimeContext& ctx,
+      const ArrayRef<int64_t>& strides,
+      const ArrayRef<int64_t>& paddings,
+      const ArrayRef<int64_t>& dilations,
+      size_t dim);
 };
 
 /// The element of a list of parameters for a dim; see Window::set().

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tools.benchmark.benchmark import main, read_index
+from tools.board.board import read_board
+from tools.emulate.emulate import compare, read_golden, run_golden
 
 INDEX = Path(os.environ["INDEX"])
 QEMU = os.environ["QEMU"]
@@ -49,11 +51,41 @@ def test_what_the_first_path_promises_of_softmax_and_sine(tmp_path: Path) -> Non
         assert row["inference"] < inference
 
 
-def test_convolution_takes_at_most_four_instructions_per_multiply_accumulate(tmp_path: Path) -> None:
-    assert run("--model", "convolution", "--json", str(tmp_path / "rows.json")) == 0
-    multiply_accumulates = 16 * 16 * 16 * (16 * 3 * 3)
-    for row in json.loads((tmp_path / "rows.json").read_text()):
-        assert row["inference"] <= 4 * multiply_accumulates
+# Multiply-accumulates or window elements of the layers in models/layers, and instructions per each.
+LAYERS = {
+    "convolution": (16 * 16 * 16 * (16 * 3 * 3), 3.5),
+    "conv1d": (16 * 256 * (16 * 3), 3.5),
+    "conv2d_grouped": (16 * 16 * 16 * (4 * 3 * 3), 3.5),
+    "conv2d_depthwise": (16 * 16 * 16 * (3 * 3), 5),
+    "conv2d_dilated": (16 * 16 * 16 * (16 * 3 * 3), 3.5),
+    "conv_transpose2d": (16 * 8 * 8 * (16 * 3 * 3), 3.5),
+    "linear": (256 * 64, 3.5),
+    "bmm": (2 * 32 * 32 * 32, 3.5),
+    "max_pool2d": (16 * 16 * 16 * (2 * 2), 3),
+    "avg_pool2d": (16 * 16 * 16 * (2 * 2), 3),
+}
+
+
+def test_layers_take_few_instructions_and_compute_what_pytorch_does(tmp_path: Path) -> None:
+    arguments = [word for name in LAYERS for word in ("--model", name)]
+    assert run(*arguments, "--json", str(tmp_path / "rows.json")) == 0
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert {row["model"] for row in rows} == set(LAYERS)
+    for row in rows:
+        count, limit = LAYERS[row["model"]]
+        assert row["inference"] <= limit * count, row
+    for entry in read_index(INDEX):
+        if entry["model"] in LAYERS:
+            folder = INDEX.parent
+            golden = read_golden(folder / entry["golden"]).first()
+            board = read_board(folder / entry["description"])
+            _, outputs = run_golden(folder / entry["elf"], board, Path(QEMU), golden, 60)
+            assert compare(outputs, golden, 1e-5, 1e-5) == []
+
+
+def test_ds_cnn_takes_at_most_eleven_million_instructions(tmp_path: Path) -> None:
+    assert run("--model", "ds_cnn", "--json", str(tmp_path / "rows.json")) == 0
+    assert all(row["inference"] <= 11_000_000 for row in json.loads((tmp_path / "rows.json").read_text()))
 
 
 def test_unknown_model_is_named_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

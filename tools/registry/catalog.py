@@ -40,6 +40,7 @@ class Kernel:
       factors: positions of Scalars for which 1 means that they need no code.
       operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
       index_outputs: positions of outputs that need no code unless they are read.
+      options: positions of Bools that need no code where they are false.
     """
 
     operator: str
@@ -53,6 +54,7 @@ class Kernel:
     factors: tuple[int, ...]
     operands: tuple[int, ...]
     index_outputs: tuple[int, ...]
+    options: tuple[int, ...]
 
 
 def read_catalog(folder: Path = KERNELS) -> dict[str, Kernel]:
@@ -81,4 +83,5 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         factors=tuple(entry.get("factors", ())),
         operands=tuple(entry.get("operands", ())),
         index_outputs=tuple(entry.get("index_outputs", ())),
+        options=tuple(entry.get("options", ())),
     )

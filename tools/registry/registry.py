@@ -84,6 +84,8 @@ def _listed(kernel: Kernel) -> Variant:
         listed |= Variant.ALPHA
     if kernel.index_outputs:
         listed |= Variant.INDICES
+    if kernel.options:
+        listed |= Variant.OPTION
     return listed
 
 

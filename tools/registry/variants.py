@@ -18,6 +18,7 @@ class Variant(IntFlag):
     ALPHA = 1 << 4
     INDICES = 1 << 5
     FLOATING_SYMBOLS = 1 << 6
+    OPTION = 1 << 7
 
 
 # What a kernel that does not list them refuses at run time, so that the build can say it first.
@@ -67,4 +68,6 @@ def needed_variants(kernel: Kernel, call: Call) -> Variant:
         needed |= Variant.INDICES
     if any(isinstance(value, float) for value in call.constants):
         needed |= Variant.FLOATING_SYMBOLS
+    if any(call.constants[i] is not False for i in kernel.options if i < len(call.constants)):
+        needed |= Variant.OPTION
     return needed

@@ -1,0 +1,12 @@
+"""A 3x3 depthwise convolution of 16 channels on 16x16 pixels."""
+
+import torch
+
+
+def model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Conv2d(16, 16, kernel_size=3, padding=1, groups=16).eval()
+
+
+def example_inputs() -> tuple[torch.Tensor, ...]:
+    return (torch.rand(1, 16, 16, 16, generator=torch.Generator().manual_seed(0)),)
