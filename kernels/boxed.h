@@ -155,6 +155,24 @@ struct Unbox<ArrayRef<int64_t>> : UnboxTag<Tag::ListInt> {
 };
 
 template <>
+struct Unbox<ArrayRef<double>> : UnboxTag<Tag::ListDouble> {
+  static ArrayRef<double> get(KernelRuntimeContext&, EValue& value) {
+    return value.payload.copyable_union.as_double_list_ptr == nullptr
+        ? ArrayRef<double>()
+        : *value.payload.copyable_union.as_double_list_ptr;
+  }
+};
+
+template <>
+struct Unbox<ArrayRef<bool>> : UnboxTag<Tag::ListBool> {
+  static ArrayRef<bool> get(KernelRuntimeContext&, EValue& value) {
+    return value.payload.copyable_union.as_bool_list_ptr == nullptr
+        ? ArrayRef<bool>()
+        : *value.payload.copyable_union.as_bool_list_ptr;
+  }
+};
+
+template <>
 struct Unbox<ArrayRef<Tensor>> : UnboxTag<Tag::ListTensor> {
   static constexpr bool kCanFail = true;
   static ArrayRef<Tensor> get(KernelRuntimeContext& ctx, EValue& value) {

@@ -71,6 +71,22 @@ Tensor& bmm_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& mat
   return out;
 }
 
+/// Whether a dtype's elements are only stored.
+inline bool is_reduced_dtype(ScalarType dtype) {
+  return dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
+}
+
+/// Sum of a row's elements times a column's, which lie `stride` apart.
+template <class T>
+ComputeType<T> dot_product(const T* row, const T* column, size_t count, size_t stride) {
+  using Compute = ComputeType<T>;
+  Compute sum = 0;
+  for (; count > 0; --count, column += stride) {
+    sum += static_cast<Compute>(*row++) * static_cast<Compute>(*column);
+  }
+  return sum;
+}
+
 /// aten::addmm.out: beta * self + alpha * (mat1 @ mat2), self broadcast; with a
 /// beta of 0 self is not read.
 template <class S>
@@ -92,31 +108,52 @@ Tensor& addmm_out(
   if (!nest.init(ctx, out, inputs, 1)) {
     return out;
   }
-  batch_matmul<S>(ctx, mat1, mat2, out, 0);
+  if (!is_reduced_dtype(out.scalar_type())) {
+    batch_matmul<S>(ctx, mat1, mat2, out, 0);
+  }
+  const size_t inner = static_cast<size_t>(mat1.sizes()[1]);
+  const size_t columns = static_cast<size_t>(mat2.sizes()[1]);
   dispatch<StoredRealTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    using Compute = ComputeType<T>;
     const operation::Mul mul;
     const operation::Add add;
-    T self_factor = T(1);
-    T product_factor = T(1);
+    Compute self_factor = Compute(1);
+    Compute product_factor = Compute(1);
     if constexpr (S::has(Variant::Alpha)) {
-      self_factor = scalar_to<T>(beta);
-      product_factor = scalar_to<T>(alpha);
+      self_factor = scalar_to<Compute>(beta);
+      product_factor = scalar_to<Compute>(alpha);
     } else {
       static_cast<void>(beta);
       static_cast<void>(alpha);
     }
+    T* const begin = out.mutable_data_ptr<T>();
     do {
       const T* from = self.const_data_ptr<T>() + nest.offset(0);
       const int32_t stride = nest.stride(0);
-      T* to = out.mutable_data_ptr<T>() + nest.out_offset();
+      T* to = begin + nest.out_offset();
       for (size_t count = nest.size(); count > 0; --count, ++to) {
-        if constexpr (S::has(Variant::Alpha)) {
-          const T product = mul(product_factor, *to);
-          *to = self_factor == T(0) ? product : add(mul(self_factor, *from), product);
+        Compute product;
+        if constexpr (is_reduced<T>) {
+          // Rounded once, at the end.
+          const size_t index = static_cast<size_t>(to - begin);
+          product = dot_product(
+              mat1.const_data_ptr<T>() + index / columns * inner,
+              mat2.const_data_ptr<T>() + index % columns,
+              inner,
+              columns);
         } else {
-          *to = add(*from, *to);
+          product = *to;
         }
+        if constexpr (S::has(Variant::Alpha)) {
+          product = mul(product_factor, product);
+          if (self_factor != Compute(0)) {
+            product = add(mul(self_factor, static_cast<Compute>(*from)), product);
+          }
+        } else {
+          product = add(static_cast<Compute>(*from), product);
+        }
+        *to = static_cast<T>(product);
         from += stride;
       }
     } while (nest.next());

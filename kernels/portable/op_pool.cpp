@@ -60,6 +60,35 @@ bool check_pool(
   return true;
 }
 
+bool check_adaptive_pool(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& output_size,
+    const Tensor& out,
+    Shape& out_sizes,
+    int32_t& planes) {
+  const auto sizes = self.sizes();
+  const size_t dims = sizes.size();
+  KERNEL_CHECK(
+      ctx,
+      (dims == 3 || dims == 4) && output_size.size() == 2 && sizes[dims - 2] >= 1 &&
+          sizes[dims - 1] >= 1,
+      InvalidArgument,
+      false,
+      "self is not [(N,) C, height, width], or output_size does not have two elements");
+  if (!same_dtype_or_fail(ctx, self, out) || !in_range(ctx, output_size, 0, 0xffffff)) {
+    return false;
+  }
+  planes = 1;
+  for (size_t i = 0; i + 2 < dims; ++i) {
+    planes *= sizes[i];
+    out_sizes.append(sizes[i]);
+  }
+  out_sizes.append(static_cast<int32_t>(output_size[0]));
+  out_sizes.append(static_cast<int32_t>(output_size[1]));
+  return true;
+}
+
 } // namespace native
 } // namespace executor
 } // namespace torch

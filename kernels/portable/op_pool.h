@@ -31,24 +31,23 @@ bool check_pool(
     Shape& out_sizes,
     int32_t& planes);
 
-/// aten::max_pool2d_with_indices.out, contiguous.
+/// Maximum pooling of two dims; `indices` may be null.
 template <class S>
-std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
+void max_pool2d(
     KernelRuntimeContext& ctx,
     const Tensor& self,
-    ArrayRef<int64_t> kernel_size,
-    ArrayRef<int64_t> stride,
-    ArrayRef<int64_t> padding,
-    ArrayRef<int64_t> dilation,
+    const ArrayRef<int64_t>& kernel_size,
+    const ArrayRef<int64_t>& stride,
+    const ArrayRef<int64_t>& padding,
+    const ArrayRef<int64_t>& dilation,
     bool ceil_mode,
     Tensor& out,
-    Tensor& indices) {
-  const std::tuple<Tensor&, Tensor&> result(out, indices);
+    Tensor* indices) {
   Window height;
   Window width;
   Shape out_sizes;
   int32_t planes = 0;
-  if (!same_dtype_or_fail(ctx, self, out) || !check_contiguous<S>(ctx, self, out, indices) ||
+  if (!same_dtype_or_fail(ctx, self, out) || !check_contiguous<S>(ctx, self, out) ||
       !check_pool(
           ctx,
           self,
@@ -62,27 +61,70 @@ std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
           out_sizes,
           planes) ||
       !shape_out<S>(ctx, out, out_sizes)) {
-    return result;
+    return;
   }
   int64_t* to_indices = nullptr;
-  if constexpr (S::has(Variant::Indices)) {
+  if (indices != nullptr) {
     KERNEL_CHECK(
         ctx,
-        indices.scalar_type() == ScalarType::Long,
+        indices->scalar_type() == ScalarType::Long,
         InvalidType,
-        result,
+        void(),
         "indices is not int64");
-    if (!shape_out<S>(ctx, indices, out_sizes)) {
-      return result;
+    if (!check_contiguous<S>(ctx, *indices) || !shape_out<S>(ctx, *indices, out_sizes)) {
+      return;
     }
-    to_indices = indices.mutable_data_ptr<int64_t>();
+    to_indices = indices->mutable_data_ptr<int64_t>();
   }
   dispatch<StoredRealTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     max_pool(
         self.const_data_ptr<T>(), out.mutable_data_ptr<T>(), to_indices, planes, height, width);
   });
-  return result;
+}
+
+/**
+ * torch_fusion::max_pool2d.out, contiguous: aten::max_pool2d_with_indices.out for programs that do
+ * not read the indices; tools/export/own_operators.py puts it in its place.
+ */
+template <class S>
+Tensor& max_pool2d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> kernel_size,
+    ArrayRef<int64_t> stride,
+    ArrayRef<int64_t> padding,
+    ArrayRef<int64_t> dilation,
+    bool ceil_mode,
+    Tensor& out) {
+  max_pool2d<S>(ctx, self, kernel_size, stride, padding, dilation, ceil_mode, out, nullptr);
+  return out;
+}
+
+/// aten::max_pool2d_with_indices.out, contiguous.
+template <class S>
+std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> kernel_size,
+    ArrayRef<int64_t> stride,
+    ArrayRef<int64_t> padding,
+    ArrayRef<int64_t> dilation,
+    bool ceil_mode,
+    Tensor& out,
+    Tensor& indices) {
+  const bool reads_indices = S::has(Variant::Indices);
+  max_pool2d<S>(
+      ctx,
+      self,
+      kernel_size,
+      stride,
+      padding,
+      dilation,
+      ceil_mode,
+      out,
+      reads_indices ? &indices : nullptr);
+  return {out, indices};
 }
 
 /// What avg_pool2d averages.
@@ -144,6 +186,99 @@ Tensor& avg_pool2d_out(
         divisor_override.has_value() ? static_cast<int32_t>(divisor) : 0);
   });
   return out;
+}
+
+/// Checks the arguments of _adaptive_avg_pool2d and computes the result's shape.
+bool check_adaptive_pool(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const ArrayRef<int64_t>& output_size,
+    const Tensor& out,
+    Shape& out_sizes,
+    int32_t& planes);
+
+/// aten::_adaptive_avg_pool2d.out, contiguous.
+template <class S>
+Tensor& adaptive_avg_pool2d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    ArrayRef<int64_t> output_size,
+    Tensor& out) {
+  Shape out_sizes;
+  int32_t planes = 0;
+  if (!check_contiguous<S>(ctx, self, out) ||
+      !check_adaptive_pool(ctx, self, output_size, out, out_sizes, planes) ||
+      !shape_out<S>(ctx, out, out_sizes)) {
+    return out;
+  }
+  const auto sizes = self.sizes();
+  dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    adaptive_avg_pool(
+        self.const_data_ptr<T>(),
+        out.mutable_data_ptr<T>(),
+        planes,
+        sizes[sizes.size() - 2],
+        sizes[sizes.size() - 1],
+        out_sizes.sizes[sizes.size() - 2],
+        out_sizes.sizes[sizes.size() - 1]);
+  });
+  return out;
+}
+
+/// aten::max_pool2d_with_indices_backward.grad_input, contiguous.
+template <class S>
+Tensor& max_pool2d_with_indices_backward_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& grad_output,
+    const Tensor& self,
+    ArrayRef<int64_t> kernel_size,
+    ArrayRef<int64_t> stride,
+    ArrayRef<int64_t> padding,
+    ArrayRef<int64_t> dilation,
+    bool ceil_mode,
+    const Tensor& indices,
+    Tensor& grad_input) {
+  Window height;
+  Window width;
+  Shape pooled;
+  int32_t planes = 0;
+  if (!same_dtype_or_fail(ctx, self, grad_output) || !same_dtype_or_fail(ctx, self, grad_input) ||
+      !check_contiguous<S>(ctx, grad_output, self, indices, grad_input) ||
+      !check_pool(
+          ctx,
+          self,
+          kernel_size,
+          stride,
+          padding,
+          dilation,
+          ceil_mode,
+          height,
+          width,
+          pooled,
+          planes) ||
+      !compare_out(ctx, grad_output, pooled) || !compare_out(ctx, indices, pooled) ||
+      !shape_out<S>(ctx, grad_input, self.sizes())) {
+    return grad_input;
+  }
+  KERNEL_CHECK(
+      ctx,
+      indices.scalar_type() == ScalarType::Long,
+      InvalidType,
+      grad_input,
+      "indices is not int64");
+  dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const bool is_done = max_pool_backward(
+        grad_output.const_data_ptr<T>(),
+        indices.const_data_ptr<int64_t>(),
+        grad_input.mutable_data_ptr<T>(),
+        planes,
+        height.in * width.in,
+        height.out * width.out);
+    KERNEL_CHECK(ctx, is_done, InvalidArgument, void(), "An index lies beyond its plane");
+  });
+  return grad_input;
 }
 
 } // namespace native

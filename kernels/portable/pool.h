@@ -175,6 +175,70 @@ void avg_pool(
   }
 }
 
+/// Mean over windows that divide planes [in_height, in_width] evenly: output i covers the inputs
+/// from floor(i in / out) to ceil((i + 1) in / out).
+template <class T>
+void adaptive_avg_pool(
+    const T* in,
+    T* out,
+    int32_t planes,
+    int32_t in_height,
+    int32_t in_width,
+    int32_t out_height,
+    int32_t out_width) {
+  using Compute = ComputeType<T>;
+  const auto part = [](int32_t in_size, int32_t out_size, int32_t position) -> WindowPart {
+    return {
+        static_cast<int32_t>(int64_t{position} * in_size / out_size),
+        static_cast<int32_t>((int64_t{position + 1} * in_size + out_size - 1) / out_size)};
+  };
+  for (; planes > 0; --planes, in += in_height * in_width) {
+    for (int32_t y = 0; y < out_height; ++y) {
+      const WindowPart rows = part(in_height, out_height, y);
+      for (int32_t x = 0; x < out_width; ++x) {
+        const WindowPart columns = part(in_width, out_width, x);
+        Compute sum = 0;
+        for (int32_t row = rows.begin; row < rows.end; ++row) {
+          for (int32_t column = columns.begin; column < columns.end; ++column) {
+            sum += static_cast<Compute>(in[row * in_width + column]);
+          }
+        }
+        const int32_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
+        *out++ = static_cast<T>(sum / static_cast<Compute>(count));
+      }
+    }
+  }
+}
+
+/**
+ * Adds to each input that was a maximum what came back to its outputs.
+ *
+ * @param[in] indices Positions of the maxima in their plane.
+ * @returns false if an index lies beyond the plane.
+ */
+template <class T>
+bool max_pool_backward(
+    const T* gradient,
+    const int64_t* indices,
+    T* out,
+    int32_t planes,
+    int32_t in_plane,
+    int32_t out_plane) {
+  for (; planes > 0; --planes, out += in_plane) {
+    for (int32_t i = 0; i < in_plane; ++i) {
+      out[i] = T(0);
+    }
+    for (int32_t i = 0; i < out_plane; ++i) {
+      const int64_t index = *indices++;
+      if (index < 0 || index >= in_plane) {
+        return false;
+      }
+      out[index] = wrapping_sum(out[index], *gradient++);
+    }
+  }
+  return true;
+}
+
 } // namespace native
 } // namespace executor
 } // namespace torch

@@ -121,6 +121,10 @@ def _argument(value: Any) -> bytes:
             data = memory_bytes(value.initial)
         order = value.dim_order or range(len(value.sizes))
         return _tensor(b"o", value.dtype, value.sizes, order, value.is_dynamic, data)
+    if isinstance(value, tuple) and value and isinstance(value[0], float):
+        return b"D" + struct.pack(f"<I{len(value)}d", len(value), *value)
+    if isinstance(value, tuple) and value and isinstance(value[0], bool):
+        return b"B" + struct.pack(f"<I{len(value)}B", len(value), *value)
     if isinstance(value, tuple):
         kind = b"T" if value and isinstance(value[0], (torch.Tensor, Out)) else b"I"
         return kind + struct.pack("<I", len(value)) + b"".join(_argument(item) for item in value)

@@ -148,6 +148,10 @@ class Case {
       }
       case 'I':
         return add(read_list(file, int_lists_, int_elements_, int64_t(0)));
+      case 'D':
+        return add(read_array(file, double_elements_, double_lists_, double()));
+      case 'B':
+        return add(read_array(file, bool_elements_, bool_lists_, uint8_t()));
       case 'T':
         return add(read_list(file, tensor_lists_, tensor_elements_, Tensor(nullptr)));
       case 'O':
@@ -156,6 +160,21 @@ class Case {
         std::fprintf(stderr, "Unknown kind of value %d\n", kind);
         std::exit(2);
     }
+  }
+
+  // Lists that a program holds with their elements.
+  template <class T, class Element>
+  ArrayRef<T>* read_array(
+      File& file,
+      std::list<std::vector<Element>>& elements,
+      std::list<ArrayRef<T>>& lists,
+      Element) {
+    const uint32_t count = file.read<uint32_t>();
+    elements.emplace_back(count + 1);
+    file.read(elements.back().data(), count * sizeof(Element));
+    static_assert(sizeof(Element) == sizeof(T));
+    lists.emplace_back(reinterpret_cast<const T*>(elements.back().data()), count);
+    return &lists.back();
   }
 
   template <class T, class Lists, class Elements>
@@ -205,6 +224,10 @@ class Case {
   std::list<TensorStorage> tensors_;
   std::list<std::string> strings_;
   std::list<ArrayRef<char>> string_refs_;
+  std::list<std::vector<double>> double_elements_;
+  std::list<ArrayRef<double>> double_lists_;
+  std::list<std::vector<uint8_t>> bool_elements_;
+  std::list<ArrayRef<bool>> bool_lists_;
   std::list<std::vector<int64_t>> int_elements_;
   std::list<std::vector<Tensor>> tensor_elements_;
   std::list<std::vector<std::optional<Tensor>>> optional_elements_;

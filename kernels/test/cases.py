@@ -13,7 +13,14 @@ from torch import Tensor
 
 from kernels.test.case_file import Case, Out
 from kernels.test.case_values import ALL, case, channels_last, values
-from kernels.test.cases_convolution import convolution_cases, matmul_cases, pool_cases, refused_convolution_cases
+from kernels.test.cases_convolution import (
+    convolution_cases,
+    gradient_cases,
+    matmul_cases,
+    pool_cases,
+    refused_convolution_cases,
+    resampling_cases,
+)
 from kernels.test.cases_elementwise import activation_cases, binary_cases, choice_cases, unary_cases
 from kernels.test.cases_indexing import indexing_cases, refused_indexing_cases
 from kernels.test.cases_padding import padding_cases, refused_padding_cases
@@ -128,6 +135,8 @@ def supported_cases() -> list[Case]:
         matmul_cases(),
         convolution_cases(400),
         pool_cases(),
+        resampling_cases(),
+        gradient_cases(),
         copy_cases(),
         view_cases(),
         reduction_cases(),

@@ -13,6 +13,9 @@ import torch.nn.functional as functional
 from kernels.test.case_file import Case, Out
 from kernels.test.case_values import REALS, case, channels_last, out_like, values
 
+# What matrix products and convolutions take.
+DTYPES = [*REALS, torch.float64, torch.float16, torch.bfloat16]
+
 # Stride, padding and dilation that change nothing, of two dims.
 UNIT = ((1, 1), (0, 0), (1, 1))
 
@@ -21,7 +24,7 @@ def matmul_cases() -> Iterator[Case]:
     """Matrix products and linear layers, around the kernels' block sizes."""
     extents = [(1, 1, 1), (1, 1, 16), (1, 16, 16), (1, 16, 1), (3, 5, 7), (4, 4, 4), (5, 9, 6), (8, 33, 12), (0, 3, 4)]
     extents += [(2, 0, 3), (3, 4, 0), (4, 3, 3), (3, 3, 4), (9, 1, 9)]
-    for dtype, (rows, inner, columns) in itertools.product(REALS, extents):
+    for dtype, (rows, inner, columns) in itertools.product(DTYPES, extents):
         special = not dtype.is_floating_point
         a, b = values((rows, inner), dtype, special), values((inner, columns), dtype, special)
         yield case("aten::mm.out", a, b, expected=torch.mm(a, b))
@@ -80,7 +83,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
         if min(height, width) + 2 * padding < dilation * (kernel - 1) + 1:
             continue
         # Eager dilates floats only.
-        dtype = random.choice(REALS) if index % 5 == 0 and dilation == 1 else torch.float32
+        dtype = random.choice(DTYPES) if index % 5 == 0 and dilation == 1 else torch.float32
         batch = 1 + index % 2
         x = values((batch, channels, height, width), dtype)
         weight = values((outputs, channels // groups, kernel, kernel), dtype)
@@ -132,7 +135,7 @@ def transposed_cases(count: int) -> Iterator[Case]:
         padding = [generator.randint(0, 2) for _ in range(dims)]
         output_padding = [generator.randint(0, max(a, b) - 1) for a, b in zip(stride, dilation, strict=True)]
         # Of the integers, eager transposes int64 only.
-        dtype = torch.int64 if index % 5 == 0 else torch.float32
+        dtype = generator.choice([torch.int64, torch.float64, torch.float16]) if index % 5 == 0 else torch.float32
         extents = zip(sizes, stride, padding, dilation, kernel, output_padding, strict=True)
         if min((n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, s, p, d, k, e in extents) < 1:
             continue
@@ -140,7 +143,9 @@ def transposed_cases(count: int) -> Iterator[Case]:
         weight = values((channels, outputs, *kernel), dtype)
         bias = values((outputs * groups,), dtype) if index % 3 else None
         function = functional.conv_transpose1d if dims == 1 else functional.conv_transpose2d
-        expected = function(x, weight, bias, stride, padding, output_padding, groups, dilation)
+        # Eager rounds partial sums of 16-bit floats; kernels round sums.
+        wide = [a.float() if dtype == torch.float16 and a is not None else a for a in (x, weight, bias)]
+        expected = function(*wide, stride, padding, output_padding, groups, dilation).to(dtype)
         lists = (tuple(stride), tuple(padding), tuple(dilation), True, tuple(output_padding))
         yield case("aten::convolution.out", x, weight, bias, *lists, groups, expected=expected)
 
@@ -173,7 +178,13 @@ def pool_cases() -> Iterator[Case]:
     for kernel, stride, padding, dilation, ceil_mode in parameters:
         if padding * 2 > min(kernel):
             continue
-        for dtype, shape in [(torch.float32, (2, 3, 9, 8)), (torch.float32, (3, 7, 7)), (torch.int8, (1, 2, 6, 9))]:
+        for dtype, shape in [
+            (torch.float32, (2, 3, 9, 8)),
+            (torch.float32, (3, 7, 7)),
+            (torch.int8, (1, 2, 6, 9)),
+            (torch.float16, (1, 2, 6, 9)),
+            (torch.float64, (1, 2, 6, 9)),
+        ]:
             x = values(shape, dtype, True)
             out, indices = functional.max_pool2d(
                 x, kernel, stride or None, padding, dilation, ceil_mode, return_indices=True
@@ -185,7 +196,8 @@ def pool_cases() -> Iterator[Case]:
             )
         if dilation == 1:
             for count_padding, divisor in [(True, None), (False, None), (True, 3)]:
-                x = torch.randn(2, 3, 9, 8)
+                dtype = random.choice([torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64])
+                x = values((2, 3, 9, 8), dtype)
                 expected = functional.avg_pool2d(x, kernel, stride or None, padding, ceil_mode, count_padding, divisor)
                 yield case(
                     "aten::avg_pool2d.out",
@@ -198,6 +210,36 @@ def pool_cases() -> Iterator[Case]:
                     divisor,
                     expected=expected,
                 )
+    # Windows of 2x2 next to each other have a loop of their own, which nothing of which indices are read uses.
+    for shape, scale in itertools.product([(2, 8, 8), (1, 9, 7), (1, 2, 4)], [1.0, -1.0, 0.0]):
+        x = values(shape, torch.float32, True) + 3 * scale
+        x[..., :3].mul_(scale).add_(0.0)
+        yield case(
+            "torch_fusion::max_pool2d.out",
+            x,
+            (2, 2),
+            (2, 2),
+            (0, 0),
+            (1, 1),
+            False,
+            expected=functional.max_pool2d(x, 2),
+        )
+        yield case("aten::avg_pool2d.out", x, (2, 2), (), (0,), False, True, None, expected=functional.avg_pool2d(x, 2))
+    for word in (0xFFC00000, 0x7FC00000, 0x80000000, 0xBF800000, 0xFF800000):
+        x = torch.tensor([word - (word >> 31 << 32)] * 4, dtype=torch.int32).view(torch.float32).view(1, 2, 2)
+        for place, other in itertools.product(range(4), (1.0, -2.0, 0.0, -float("inf"))):
+            y = x.clone()
+            y.view(-1)[place] = other
+            yield case(
+                "torch_fusion::max_pool2d.out",
+                y,
+                (2, 2),
+                (2, 2),
+                (0, 0),
+                (1, 1),
+                False,
+                expected=functional.max_pool2d(y, 2),
+            )
     x = torch.full((1, 1, 4, 4), -float("inf"))
     out, indices = functional.max_pool2d(x, 2, return_indices=True)
     yield Case(
@@ -205,6 +247,97 @@ def pool_cases() -> Iterator[Case]:
         [x, (2, 2), (2, 2), (0, 0), (1, 1), False, out_like(out), out_like(indices)],
         [out, indices],
     )
+
+
+def resampling_cases() -> Iterator[Case]:
+    """Images in other sizes, and at the points of grids."""
+    dtypes = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+    for index, (shape, size) in enumerate(
+        itertools.product([(1, 2, 4, 6), (2, 1, 1, 1), (1, 3, 7, 5)], [(8, 12), (3, 4), (1, 1), (4, 6), (7, 11)])
+    ):
+        dtype = dtypes[index % 4]
+        x = values(shape, dtype)
+        nearest = functional.interpolate(x, size, mode="nearest")
+        yield case("aten::upsample_nearest2d.vec_out", x, size, None, expected=nearest)
+        for corners in (False, True):
+            # Eager rounds places and partial sums of 16-bit floats.
+            wide = x.float() if dtype.itemsize < 4 else x
+            expected = functional.interpolate(wide, size, mode="bilinear", align_corners=corners).to(dtype)
+            yield case("aten::upsample_bilinear2d.vec_out", x, size, corners, None, expected=expected)
+            expected = functional.interpolate(wide, size, mode="bilinear", align_corners=corners, antialias=True)
+            arguments = (x, size, corners, None, None)
+            yield case("aten::_upsample_bilinear2d_aa.out", *arguments, expected=expected.to(dtype))
+    x = torch.randint(0, 255, (1, 2, 3, 4), dtype=torch.uint8)
+    yield case("aten::upsample_nearest2d.vec_out", x, None, (2.0, 3.0), expected=functional.interpolate(x, (6, 12)))
+    x = torch.randn(1, 2, 6, 9)
+    for factors in ((2.0, 2.0), (1.5, 0.7), (1 / 3, 2 / 3)):
+        expected = torch.ops.aten.upsample_nearest2d.vec(x, None, factors)
+        yield case("aten::upsample_nearest2d.vec_out", x, None, factors, expected=expected)
+        for corners in (False, True):
+            expected = torch.ops.aten.upsample_bilinear2d.vec(x, None, corners, factors)
+            yield case("aten::upsample_bilinear2d.vec_out", x, None, corners, factors, expected=expected)
+            size = tuple(expected.shape[2:])
+            expected = torch.ops.aten._upsample_bilinear2d_aa(x, size, corners, *factors)
+            yield case("aten::_upsample_bilinear2d_aa.out", x, size, corners, *factors, expected=expected)
+    for mode, padding, corners in itertools.product(range(3), range(3), (False, True)):
+        for dtype, shape in (
+            (torch.float32, (2, 3, 5, 4)),
+            (torch.float64, (1, 2, 1, 1)),
+            (torch.float32, (1, 1, 3, 7)),
+        ):
+            x = torch.randn(shape, dtype=dtype)
+            grid = torch.rand(shape[0], 4, 5, 2, dtype=dtype) * 3 - 1.5
+            expected = torch.ops.aten.grid_sampler_2d(x, grid, mode, padding, corners)
+            yield case("aten::grid_sampler_2d.out", x, grid, mode, padding, corners, expected=expected)
+    for size in ((1, 1), (2, 3), (5, 7), (9, 4), (0, 2)):
+        for dtype in dtypes:
+            x = values((2, 3, 5, 7), dtype)
+            expected = torch.ops.aten._adaptive_avg_pool2d(x, size)
+            yield case("aten::_adaptive_avg_pool2d.out", x, size, expected=expected)
+    x = torch.randn(3, 5, 7)
+    yield case("aten::_adaptive_avg_pool2d.out", x, (2, 2), expected=torch.ops.aten._adaptive_avg_pool2d(x, (2, 2)))
+
+
+def gradient_cases() -> Iterator[Case]:
+    """What flows back through convolutions and pooling."""
+    generator = random.Random(8)
+    for index in range(60):
+        dims = 1 + index % 3
+        groups = generator.choice([1, 1, 2])
+        transposed = index % 2 == 1
+        inner, outer = generator.randint(1, 3), generator.choice([1, 2, 4, 5])
+        stride, dilation = (tuple(generator.randint(1, 2) for _ in range(dims)) for _ in range(2))
+        kernel = tuple(generator.randint(1, 3) for _ in range(dims))
+        padding = tuple(generator.randint(0, (k - 1) // 2) for k in kernel)
+        sizes = tuple(d * (k - 1) + generator.randint(1, 4) for d, k in zip(dilation, kernel, strict=True))
+        dtype = torch.float64 if index % 7 == 0 else torch.float32
+        x = torch.randn(2, groups * inner, *sizes, dtype=dtype)
+        channels = (groups * inner, outer) if transposed else (groups * outer, inner)
+        weight = torch.randn(*channels, *kernel, dtype=dtype)
+        lists = (stride, padding, dilation, transposed, (0,) * dims, groups)
+        gradient = torch.randn_like(torch.convolution(x, weight, None, *lists))
+        expected = torch.ops.aten.convolution_backward(
+            gradient, x, weight, (groups * outer,), *lists, (True, True, True)
+        )
+        results = [result.contiguous() for result in expected]
+        arguments = [gradient, x, weight, (groups * outer,), *lists, (True, True, True), *map(out_like, results)]
+        yield Case("aten::convolution_backward.out", arguments, results)
+        if index < 8:
+            mask = tuple(bool(index >> bit & 1) for bit in range(3))
+            outs = [out_like(result) for result in results]
+            wanted = [result if is_wanted else None for result, is_wanted in zip(results, mask, strict=True)]
+            arguments = [gradient, x, weight, None, *lists, mask, *outs]
+            yield Case("aten::convolution_backward.out", arguments, wanted)
+    for kernel, stride, padding, dilation in [((2, 2), (2, 2), 0, 1), ((3, 2), (1, 2), 1, 1), ((2, 3), (2, 1), 0, 2)]:
+        for dtype in (torch.float32, torch.float64):
+            x = torch.randn(2, 3, 7, 8, dtype=dtype)
+            out, indices = functional.max_pool2d(x, kernel, stride, padding, dilation, return_indices=True)
+            gradient = torch.randn_like(out)
+            lists = (kernel, stride, (padding,) * 2, (dilation,) * 2, False)
+            expected = torch.ops.aten.max_pool2d_with_indices_backward(gradient, x, *lists, indices)
+            yield case(
+                "aten::max_pool2d_with_indices_backward.grad_input", gradient, x, *lists, indices, expected=expected
+            )
 
 
 def refused_convolution_cases() -> Iterator[Case]:
@@ -243,3 +376,18 @@ def refused_convolution_cases() -> Iterator[Case]:
         Out(torch.int64, (1, 3, 6, 6)),
     ]
     yield Case("aten::max_pool2d_with_indices.out", pool, error="InvalidArgument")
+    scales = (float("nan"), 2.0)
+    yield Case("aten::upsample_nearest2d.vec_out", [image, None, None, image_out], error="InvalidArgument")
+    yield Case("aten::upsample_nearest2d.vec_out", [image, None, scales, image_out], error="InvalidArgument")
+    yield Case("aten::upsample_nearest2d.vec_out", [image, (0, 4), None, image_out], error="InvalidArgument")
+    yield Case("aten::upsample_bilinear2d.vec_out", [image, (4,), False, None, image_out], error="InvalidArgument")
+    grid = torch.zeros(1, 6, 6, 2)
+    sampled = Out(torch.float32, (1, 3, 6, 6))
+    for mode, padding_mode in ((3, 0), (0, -1)):
+        arguments = [image, grid, mode, padding_mode, False, sampled]
+        yield Case("aten::grid_sampler_2d.out", arguments, error="InvalidArgument")
+    yield Case("aten::grid_sampler_2d.out", [image, grid.double(), 0, 0, False, sampled], error="InvalidType")
+    indices = torch.full((1, 3, 4, 4), 64)
+    arguments = [torch.ones(1, 3, 4, 4), image, (2, 2), (2, 2), (0, 0), (1, 1), False, indices]
+    arguments.append(Out(torch.float32, (1, 3, 8, 8)))
+    yield Case("aten::max_pool2d_with_indices_backward.grad_input", arguments, error="InvalidArgument")

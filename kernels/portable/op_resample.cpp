@@ -1,0 +1,161 @@
+#include "kernels/portable/op_resample.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+namespace {
+
+constexpr int32_t kLargest = 0x7fffff;
+
+bool set_axis(
+    KernelRuntimeContext& ctx,
+    int32_t in,
+    int32_t planned_out,
+    const std::optional<ArrayRef<int64_t>>& output_size,
+    size_t dim,
+    std::optional<double> factor,
+    bool align_corners,
+    ResampledAxis& axis) {
+  KERNEL_CHECK(
+      ctx,
+      output_size.has_value() ? output_size->size() == 2 : factor.has_value(),
+      InvalidArgument,
+      false,
+      "There is neither an output_size of two elements nor two scale_factors");
+  const float scale = factor.has_value() ? static_cast<float>(*factor) : 0.0f;
+  int64_t size = 0;
+  if (output_size.has_value()) {
+    size = (*output_size)[dim];
+  } else if (scale > 0.0f && scale < 1e6f && in < kLargest) {
+    // PyTorch multiplies in double precision and rounds down. Where floats cannot tell, the export
+    // knew.
+    const float product = static_cast<float>(in) * scale;
+    const float error = product * 1e-6f;
+    size = static_cast<int64_t>(product + error);
+    if (size != planned_out && static_cast<int64_t>(product - error) == planned_out) {
+      size = planned_out;
+    }
+  }
+  KERNEL_CHECK(
+      ctx,
+      size >= 1 && size <= kLargest && in >= 1 && in <= kLargest,
+      InvalidArgument,
+      false,
+      "A size of input or result is 0 or out of range");
+  axis.in = in;
+  axis.out = static_cast<int32_t>(size);
+  axis.align_corners = align_corners;
+  if (align_corners) {
+    axis.scale =
+        axis.out > 1 ? static_cast<float>(in - 1) / static_cast<float>(axis.out - 1) : 0.0f;
+  } else if (scale > 0.0f) {
+    axis.scale = 1.0f / scale;
+  } else {
+    axis.scale = static_cast<float>(in) / static_cast<float>(axis.out);
+  }
+  return true;
+}
+
+} // namespace
+
+bool scale_factor(
+    KernelRuntimeContext& ctx,
+    const std::optional<ArrayRef<double>>& factors,
+    size_t dim,
+    std::optional<double>& factor) {
+  if (!factors.has_value()) {
+    return true;
+  }
+  KERNEL_CHECK(
+      ctx,
+      factors->size() == 2,
+      InvalidArgument,
+      false,
+      "scale_factors does not have two elements");
+  factor = (*factors)[dim];
+  return true;
+}
+
+bool check_resampling(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const std::optional<ArrayRef<int64_t>>& output_size,
+    std::optional<double> scale_height,
+    std::optional<double> scale_width,
+    bool align_corners,
+    const Tensor& out,
+    Resampling& resampling) {
+  const auto sizes = input.sizes();
+  const auto planned = out.sizes();
+  KERNEL_CHECK(
+      ctx,
+      sizes.size() == 4 && planned.size() == 4,
+      InvalidArgument,
+      false,
+      "The input or the result is not [N, C, height, width]");
+  if (!same_dtype_or_fail(ctx, input, out) ||
+      !set_axis(
+          ctx,
+          sizes[2],
+          planned[2],
+          output_size,
+          0,
+          scale_height,
+          align_corners,
+          resampling.height) ||
+      !set_axis(
+          ctx,
+          sizes[3],
+          planned[3],
+          output_size,
+          1,
+          scale_width,
+          align_corners,
+          resampling.width)) {
+    return false;
+  }
+  resampling.planes = sizes[0] * sizes[1];
+  resampling.out_sizes.append(sizes[0]);
+  resampling.out_sizes.append(sizes[1]);
+  resampling.out_sizes.append(resampling.height.out);
+  resampling.out_sizes.append(resampling.width.out);
+  return true;
+}
+
+bool check_grid(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& grid,
+    int64_t interpolation_mode,
+    int64_t padding_mode,
+    const Tensor& out,
+    Shape& out_sizes) {
+  const auto sizes = input.sizes();
+  const auto grid_sizes = grid.sizes();
+  KERNEL_CHECK(
+      ctx,
+      sizes.size() == 4 && grid_sizes.size() == 4 && grid_sizes[0] == sizes[0] &&
+          grid_sizes[3] == 2 && sizes[2] >= 1 && sizes[3] >= 1,
+      InvalidArgument,
+      false,
+      "input is not [N, C, H, W], or grid not [N, H', W', 2]");
+  KERNEL_CHECK(
+      ctx,
+      interpolation_mode >= 0 && interpolation_mode <= 2 && padding_mode >= 0 && padding_mode <= 2,
+      InvalidArgument,
+      false,
+      "interpolation_mode or padding_mode is unknown");
+  if (!same_dtype_or_fail(ctx, input, grid) || !same_dtype_or_fail(ctx, input, out)) {
+    return false;
+  }
+  out_sizes.append(sizes[0]);
+  out_sizes.append(sizes[1]);
+  out_sizes.append(grid_sizes[1]);
+  out_sizes.append(grid_sizes[2]);
+  return true;
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

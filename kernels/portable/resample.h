@@ -1,0 +1,253 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/math/round.h"
+#include "kernels/util/dtypes.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+
+/// One dim of an image that is resampled to another size.
+struct ResampledAxis {
+  int32_t in;
+  int32_t out;
+  // Distance in the input of two neighbouring outputs.
+  float scale;
+  bool align_corners;
+};
+
+/// Two neighbouring inputs, and the weight of the second.
+struct Neighbours {
+  int32_t first;
+  int32_t second;
+  float weight;
+};
+
+/// The input that output `position` is nearest to, by PyTorch's rule: floor(position * scale).
+inline int32_t nearest(const ResampledAxis& axis, int32_t position) {
+  const int32_t index = static_cast<int32_t>(static_cast<float>(position) * axis.scale);
+  return index < axis.in ? index : axis.in - 1;
+}
+
+/// The inputs that output `position` lies between.
+inline Neighbours neighbours(const ResampledAxis& axis, int32_t position) {
+  float place = axis.align_corners ? axis.scale * static_cast<float>(position)
+                                   : axis.scale * (static_cast<float>(position) + 0.5f) - 0.5f;
+  if (!(place > 0.0f)) {
+    place = 0.0f;
+  }
+  Neighbours result;
+  result.first = static_cast<int32_t>(place);
+  if (result.first > axis.in - 1) {
+    result.first = axis.in - 1;
+  }
+  result.second = result.first + (result.first < axis.in - 1 ? 1 : 0);
+  const float weight = place - static_cast<float>(result.first);
+  result.weight = weight < 1.0f ? weight : 1.0f;
+  return result;
+}
+
+/// The inputs that an antialiased output is made of: triangular weights around its centre, as wide
+/// as the outputs are apart, but at least one input.
+struct Triangle {
+  float centre;
+  float width;
+  int32_t begin;
+  int32_t end;
+
+  Triangle(const ResampledAxis& axis, int32_t position) {
+    width = axis.scale > 1.0f ? axis.scale : 1.0f;
+    centre = axis.scale * (static_cast<float>(position) + 0.5f);
+    const float low = centre - width + 0.5f;
+    const float high = centre + width + 0.5f;
+    begin = low > 0.0f ? static_cast<int32_t>(low) : 0;
+    end = high < static_cast<float>(axis.in) ? static_cast<int32_t>(high) : axis.in;
+  }
+
+  /// Weight of an input, before the weights are scaled to a sum of 1.
+  float weight(int32_t index) const {
+    const float distance = (static_cast<float>(index) - centre + 0.5f) / width;
+    const float value = 1.0f - (distance < 0.0f ? -distance : distance);
+    return value > 0.0f ? value : 0.0f;
+  }
+
+  float sum() const {
+    float total = 0.0f;
+    for (int32_t i = begin; i < end; ++i) {
+      total += weight(i);
+    }
+    return total;
+  }
+};
+
+template <class T>
+void upsample_nearest(
+    const T* in,
+    T* out,
+    int32_t planes,
+    const ResampledAxis& height,
+    const ResampledAxis& width) {
+  for (; planes > 0; --planes, in += height.in * width.in) {
+    for (int32_t y = 0; y < height.out; ++y) {
+      const T* const row = in + nearest(height, y) * width.in;
+      for (int32_t x = 0; x < width.out; ++x) {
+        *out++ = row[nearest(width, x)];
+      }
+    }
+  }
+}
+
+template <class T>
+void upsample_bilinear(
+    const T* in,
+    T* out,
+    int32_t planes,
+    const ResampledAxis& height,
+    const ResampledAxis& width) {
+  using Compute = ComputeType<T>;
+  for (; planes > 0; --planes, in += height.in * width.in) {
+    for (int32_t y = 0; y < height.out; ++y) {
+      const Neighbours rows = neighbours(height, y);
+      const T* const upper = in + rows.first * width.in;
+      const T* const lower = in + rows.second * width.in;
+      const Compute down = static_cast<Compute>(rows.weight);
+      for (int32_t x = 0; x < width.out; ++x) {
+        const Neighbours columns = neighbours(width, x);
+        const Compute right = static_cast<Compute>(columns.weight);
+        const Compute above = (1 - right) * static_cast<Compute>(upper[columns.first]) +
+            right * static_cast<Compute>(upper[columns.second]);
+        const Compute below = (1 - right) * static_cast<Compute>(lower[columns.first]) +
+            right * static_cast<Compute>(lower[columns.second]);
+        *out++ = static_cast<T>((1 - down) * above + down * below);
+      }
+    }
+  }
+}
+
+template <class T>
+void upsample_antialiased(
+    const T* in,
+    T* out,
+    int32_t planes,
+    const ResampledAxis& height,
+    const ResampledAxis& width) {
+  using Compute = ComputeType<T>;
+  for (; planes > 0; --planes, in += height.in * width.in) {
+    for (int32_t y = 0; y < height.out; ++y) {
+      const Triangle rows(height, y);
+      const float row_sum = rows.sum();
+      for (int32_t x = 0; x < width.out; ++x) {
+        const Triangle columns(width, x);
+        const float column_sum = columns.sum();
+        Compute sum = 0;
+        for (int32_t row = rows.begin; row < rows.end; ++row) {
+          Compute line = 0;
+          for (int32_t column = columns.begin; column < columns.end; ++column) {
+            line += static_cast<Compute>(columns.weight(column)) *
+                static_cast<Compute>(in[row * width.in + column]);
+          }
+          sum += static_cast<Compute>(rows.weight(row) / row_sum) *
+              (line / static_cast<Compute>(column_sum));
+        }
+        *out++ = static_cast<T>(sum);
+      }
+    }
+  }
+}
+
+/// How grid_sample() interpolates, and what lies outside of the input; numbers as in aten.
+enum class Interpolation : int32_t { Bilinear = 0, Nearest = 1, Bicubic = 2 };
+enum class GridPadding : int32_t { Zeros = 0, Border = 1, Reflection = 2 };
+
+/// A coordinate of a grid, from -1 to 1, in pixels of an axis of size `size`.
+float grid_coordinate(float coordinate, int32_t size, bool align_corners);
+
+/// The coordinate within an axis that padding makes of one outside; NaN becomes 0.
+float padded_coordinate(float coordinate, int32_t size, GridPadding padding, bool align_corners);
+
+/// Weights of four neighbouring pixels for a point `fraction` right of the second: cubic
+/// convolution, as PyTorch's with a = -0.75.
+void cubic_weights(float fraction, float (&weights)[4]);
+
+/// An element, or 0 outside of the plane.
+template <class T>
+ComputeType<T> pixel_at(const T* plane, int32_t height, int32_t width, float y, float x) {
+  using Compute = ComputeType<T>;
+  if (!(y >= 0.0f && y < static_cast<float>(height) && x >= 0.0f &&
+        x < static_cast<float>(width))) {
+    return Compute(0);
+  }
+  return static_cast<Compute>(plane[static_cast<int32_t>(y) * width + static_cast<int32_t>(x)]);
+}
+
+/// Samples [channels, height, width] at the `points` (x, y) of a grid, to [channels, points].
+template <class T>
+void grid_sample(
+    const T* in,
+    const T* grid,
+    T* out,
+    int32_t channels,
+    int32_t height,
+    int32_t width,
+    int32_t points,
+    Interpolation interpolation,
+    GridPadding padding,
+    bool align_corners) {
+  using Compute = ComputeType<T>;
+  for (int32_t point = 0; point < points; ++point) {
+    float x = grid_coordinate(
+        static_cast<float>(static_cast<Compute>(grid[2 * point])), width, align_corners);
+    float y = grid_coordinate(
+        static_cast<float>(static_cast<Compute>(grid[2 * point + 1])), height, align_corners);
+    if (interpolation != Interpolation::Bicubic) {
+      x = padded_coordinate(x, width, padding, align_corners);
+      y = padded_coordinate(y, height, padding, align_corners);
+    }
+    const float left =
+        interpolation == Interpolation::Nearest ? math::round_to_even(x) : math::floor(x);
+    const float top =
+        interpolation == Interpolation::Nearest ? math::round_to_even(y) : math::floor(y);
+    float across[4];
+    float down[4];
+    if (interpolation == Interpolation::Bicubic) {
+      cubic_weights(x - left, across);
+      cubic_weights(y - top, down);
+    }
+    const T* plane = in;
+    for (int32_t channel = 0; channel < channels; ++channel, plane += height * width) {
+      Compute value = 0;
+      if (interpolation == Interpolation::Nearest) {
+        value = pixel_at(plane, height, width, top, left);
+      } else if (interpolation == Interpolation::Bilinear) {
+        const Compute right = static_cast<Compute>(x - left);
+        const Compute below = static_cast<Compute>(y - top);
+        value = (1 - below) *
+                ((1 - right) * pixel_at(plane, height, width, top, left) +
+                 right * pixel_at(plane, height, width, top, left + 1)) +
+            below *
+                ((1 - right) * pixel_at(plane, height, width, top + 1, left) +
+                 right * pixel_at(plane, height, width, top + 1, left + 1));
+      } else {
+        for (int32_t row = 0; row < 4; ++row) {
+          const float from_y =
+              padded_coordinate(top + static_cast<float>(row - 1), height, padding, align_corners);
+          Compute line = 0;
+          for (int32_t column = 0; column < 4; ++column) {
+            const float from_x = padded_coordinate(
+                left + static_cast<float>(column - 1), width, padding, align_corners);
+            line += static_cast<Compute>(across[column]) *
+                pixel_at(plane, height, width, from_y, from_x);
+          }
+          value += static_cast<Compute>(down[row]) * line;
+        }
+      }
+      out[channel * points + point] = static_cast<T>(value);
+    }
+  }
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch
