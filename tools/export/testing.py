@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,9 +17,13 @@ from typing import Any
 
 import numpy
 import torch
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.scalar_type import ScalarType
+from executorch.exir.schema import AllocationDetails, EValue, TensorList
 from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 
 from tools.export.export import Options, export
+from tools.export.serialize import serialize
 from tools.quiet.console import Console
 
 # A model file whose forward() is given.
@@ -94,7 +100,34 @@ class Result:
 
 def run_program(program: bytes, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """What ExecuTorch's own runtime makes of the inputs."""
-    return _load_for_executorch_from_buffer(program).run_method("forward", tuple(inputs))
+    # The loaded program does not keep its bytes.
+    file = _with_pool_indices(program)
+    return _load_for_executorch_from_buffer(file).run_method("forward", tuple(inputs))
+
+
+def _with_pool_indices(file: bytes) -> bytes:
+    """A program whose torch_fusion::max_pool2d, which ExecuTorch doesn't know, is the ATen operator with indices."""
+    program = deserialize_pte_binary(file).program
+    plan = program.execution_plan[0]
+    own = [index for index, op in enumerate(plan.operators) if op.name == "torch_fusion::max_pool2d"]
+    if not own:
+        return file
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if call.op_index not in own:
+            continue
+        *parameters, out, _ = call.args
+        indices = copy.deepcopy(plan.values[out].val)
+        indices.scalar_type = ScalarType.LONG
+        offset = -(-plan.non_const_buffer_sizes[1] // 8) * 8
+        indices.allocation_info = AllocationDetails(1, offset, 0)
+        plan.non_const_buffer_sizes[1] = offset + 8 * math.prod(indices.sizes)
+        place = len(plan.values)
+        plan.values += [EValue(indices), EValue(TensorList([out, place]))]
+        call.args = [*parameters, out, place, place + 1]
+    for index in own:
+        plan.operators[index].name = "aten::max_pool2d_with_indices"
+    return serialize(program, [buffer.storage for buffer in program.constant_buffer])
 
 
 def model_source(forward: str, inputs: str, init: str = "pass", arguments: str = "x") -> str:
