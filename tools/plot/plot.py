@@ -63,6 +63,8 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
         drawn.insert(0, (curves.reference[0], curves.reference[1][: len(curves.x)].tolist()))
     for name, values in drawn:
         figure.draw(figure.signal(curves.x, values).lines().label(name))
+    # In the upper right corner, by the curves' own units.
+    figure.legend(x=max(curves.x), y=max(max(values) for _, values in drawn), ha="right", relative=True)
     return str(figure.build())
 
 
