@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,19 @@ void board_console_write(const char* data, size_t size);
 
 /// Waits for the next byte from the console.
 int board_console_read(void);
+
+/// For applications on boards that have them; an image that uses what its board lacks does not
+/// link.
+
+/// Turns the user's LED on or off.
+void board_led(bool on);
+
+/// Whether the user's button is pressed.
+bool board_button(void);
+
+/// Starts the watchdog, or feeds it: the board resets unless this is called again within
+/// `milliseconds`, 32 s at most. It is off until the first call and cannot be turned off.
+void board_watchdog(uint32_t milliseconds);
 
 /// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for
 /// good.

@@ -9,6 +9,7 @@ EMULATED_BOARDS = [
 # Real boards, simulated by //tools/boardsim: the images that get flashed.
 SIMULATED_BOARDS = [
     "//firmware/boards/nucleo_wb55rg",
+    "//firmware/boards/pico2_w",
 ]
 
 TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS

@@ -61,6 +61,7 @@ def _board_impl(ctx):
             "clock_hz": ctx.attr.clock_hz,
         } if ctx.attr.emulator_machine else None,
         "simulator": ctx.attr.simulator or None,
+        "uf2_family": _parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
     }, indent = "  ") + "\n")
 
     linker_script = ctx.actions.declare_file(ctx.label.name + "/linker.ld")
@@ -86,6 +87,8 @@ def _board_impl(ctx):
             emulated = bool(ctx.attr.emulator_machine),
             simulated = bool(ctx.attr.simulator),
             flash_algorithm = ctx.file.flash_algorithm,
+            uf2_family = ctx.attr.uf2_family,
+            flash_origin = "0x%x" % regions["flash"]["origin"],
         ),
     ]
 
@@ -111,6 +114,7 @@ image may use; any other region is kept free and only documented. Numbers: 0x200
         "emulator_machine": attr.string(doc = "QEMU's machine name; empty without an emulator."),
         "emulator_arguments": attr.string_list(doc = "Further arguments for QEMU."),
         "simulator": attr.string_dict(doc = "//tools/boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
+        "uf2_family": attr.string(doc = "Family ID of the chip's UF2 boot loader, such as 0xe48bff59; empty without one."),
         "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),
         "_linker_script": attr.label(default = "//tools/linker_script", executable = True, cfg = "exec"),
     },

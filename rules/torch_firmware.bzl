@@ -72,6 +72,23 @@ inline constexpr bool kProfiling = {profiling};
         images[extension] = ctx.actions.declare_file("%s.%s" % (name, extension))
         run_objcopy(ctx, cc, elf, images[extension], ["-O", target], "Writing %{label} as " + extension)
 
+    uf2 = None
+    if board.uf2_family:
+        uf2 = ctx.actions.declare_file(name + ".uf2")
+        arguments = ctx.actions.args()
+        arguments.add("--image", images["bin"])
+        arguments.add("--address", board.flash_origin)
+        arguments.add("--family", board.uf2_family)
+        arguments.add("--output", uf2)
+        ctx.actions.run(
+            executable = ctx.executable._uf2,
+            arguments = [arguments],
+            inputs = [images["bin"]],
+            outputs = [uf2],
+            mnemonic = "Uf2",
+            progress_message = "Writing %{label} as uf2",
+        )
+
     report_text = ctx.actions.declare_file(name + ".report.txt")
     report_json = ctx.actions.declare_file(name + ".report.json")
     arguments = ctx.actions.args()
@@ -92,7 +109,7 @@ inline constexpr bool kProfiling = {profiling};
         mnemonic = "SizeReport",
         progress_message = "Measuring %{label}",
     )
-    files = [elf, images["bin"], images["hex"], map_file, report_text, report_json]
+    files = [elf, images["bin"], images["hex"], map_file, report_text, report_json] + ([uf2] if uf2 else [])
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
         OutputGroupInfo(
@@ -111,6 +128,7 @@ inline constexpr bool kProfiling = {profiling};
             elf = elf,
             bin = images["bin"],
             hex = images["hex"],
+            uf2 = uf2,
             map = map_file,
             report_text = report_text,
             report_json = report_json,
@@ -120,7 +138,8 @@ inline constexpr bool kProfiling = {profiling};
 
 torch_firmware = rule(
     implementation = _torch_firmware_impl,
-    doc = """Links runtime, kernels, program, application and board into `<name>.elf`, `.bin`, `.hex` and `.map`, with a
+    doc = """Links runtime, kernels, program, application and board into `<name>.elf`, `.bin`, `.hex`, `.map` and,
+where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
 much. Everything below it is built for the board's platform.""",
     attrs = PLAN_ATTRS | REGISTRY_ATTRS | {
@@ -144,6 +163,7 @@ much. Everything below it is built for the board's platform.""",
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_kernels": attr.label_list(default = ["//kernels", "//runtime"], providers = [CcInfo]),
+        "_uf2": attr.label(default = "//tools/uf2", executable = True, cfg = "exec"),
         "_report": attr.label(default = "//tools/report", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },

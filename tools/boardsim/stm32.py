@@ -888,3 +888,85 @@ class Usart(Peripheral):
                 self._flags |= self._RXNE
             self._update_interrupt()
         self._arrive()
+
+
+class Watchdog(Peripheral):
+    """The independent watchdog: off until it is started, then it resets the chip unless it is fed in time."""
+
+    NAMES = {0x00: "KR", 0x04: "PR", 0x08: "RLR", 0x0C: "SR", 0x10: "WINR"}
+    RESET = {0x08: 0xFFF, 0x10: 0xFFF}
+    _LSI_HZ = 32_000
+
+    def reset(self) -> None:
+        super().reset()
+        self._unlocked = False
+        self._running = False
+        self._generation = 0
+
+    def read(self, offset: int) -> int:
+        return 0 if offset in (0x00, 0x0C) else super().read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == 0x00:
+            self._unlocked = value == 0x5555
+            self._running = self._running or value == 0xCCCC
+            if value in (0xCCCC, 0xAAAA):
+                self._feed()
+        elif self._unlocked:
+            super().write(offset, value)
+
+    def _feed(self) -> None:
+        self._generation += 1
+        generation = self._generation
+        if self._running:
+            divider = 4 << min(self.values.get(0x04, 0), 6)
+            ticks = self.values[0x08] + 1
+            self.machine.after(ticks * divider * 1e9 / self._LSI_HZ, lambda: self._expired(generation))
+
+    def _expired(self, generation: int) -> None:
+        if self._running and generation == self._generation:
+            self.machine.note("the watchdog was not fed in time: it resets the chip")
+            self.machine.system.request_reset()
+
+
+class Stm32:
+    """What the chips have in common: flash with its alias at 0, and how they start.
+
+    Args:
+        machine: the machine to build into.
+        flash_size: bytes of flash.
+    """
+
+    #: MSI at 4 MHz: RCC, "Clocks".
+    RESET_CLOCK_HZ = 4_000_000
+    #: VTOR after a reset; flash appears at 0 ("Boot configuration").
+    VECTOR_TABLE = 0
+    #: Set by the chip once the controller exists.
+    flash: Flash
+
+    def __init__(self, machine: Machine, flash_size: int) -> None:
+        self._machine = machine
+        self.flash_memory = machine.add_memory("flash", 0x08000000, flash_size, aliases=(0,), writable=False)
+        self.flash_memory.data[:] = b"\xff" * flash_size
+        machine.add_peripheral(Watchdog(machine, "IWDG", 0x40003000))
+
+    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
+        """A store to flash or to system memory."""
+        if memory is self.flash_memory:
+            self.flash.written(offset, size, value)
+
+    def power_lost(self) -> None:
+        """Power is gone."""
+        self.flash.reset()
+
+    def boot(self) -> tuple[int, int] | None:
+        """Initial stack pointer and entry: the first two words of flash."""
+        data = self.flash_memory.data
+        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
+        if stack == entry == 0xFFFFFFFF:
+            # "Boot configuration": an empty flash starts the boot loader in system memory, which is not modelled.
+            self._machine.note(
+                "flash is empty at 0x08000000: the chip starts its boot loader instead of an application"
+            )
+            return None
+        return stack, entry

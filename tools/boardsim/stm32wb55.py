@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tools.boardsim.machine import Machine, Memory
+from tools.boardsim.machine import Machine
 from tools.boardsim.peripheral import Peripheral
-from tools.boardsim.stm32 import Family, Flash, Gpio, Pin, Power, Rcc, Usart
+from tools.boardsim.stm32 import Family, Flash, Gpio, Pin, Power, Rcc, Stm32, Usart
 
 _FAMILY = Family(
     # RM0434, RCC, "Clock configuration register", HPRE.
@@ -37,7 +37,7 @@ class _Dbgmcu(Peripheral):
     RESET = {0x00: 0x20016495}
 
 
-class Stm32wb55:
+class Stm32wb55(Stm32):
     """The chip.
 
     Args:
@@ -45,22 +45,16 @@ class Stm32wb55:
         options: `hse_hz`: frequency of the crystal, 32 MHz if not given.
     """
 
-    #: MSI at 4 MHz: RM0434, RCC, "Clocks".
-    RESET_CLOCK_HZ = 4_000_000
     #: 63 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
     VECTOR_TABLE_ALIGNMENT = 512
-    #: VTOR after a reset; flash appears at 0 (RM0434, "Boot configuration").
-    VECTOR_TABLE = 0
 
     def __init__(self, machine: Machine, options: dict[str, str]) -> None:
-        self._machine = machine
+        super().__init__(machine, 0x100000)
         # RM0434, "Memory map and register boundary addresses".
-        self.flash_memory = machine.add_memory("flash", 0x08000000, 0x100000, aliases=(0,), writable=False)
         machine.add_memory("SRAM1", 0x20000000, 0x30000)
         machine.add_memory("SRAM2a", 0x20030000, 0x8000, aliases=(0x10000000,))
         machine.add_memory("SRAM2b", 0x20038000, 0x8000, aliases=(0x10008000,))
         self.system_memory = machine.add_memory("system memory", 0x1FFF0000, 0x8000, writable=False)
-        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
         # "Flash size data register", in KB.
         self.system_memory.data[0x75E0:0x75E2] = (1024).to_bytes(2, "little")
 
@@ -108,25 +102,3 @@ class Stm32wb55:
         for peripheral in (self.rcc, self.power, self.flash, *ports.values(), usart1, lpuart1):
             machine.add_peripheral(peripheral)
         machine.add_peripheral(_Dbgmcu(machine, "DBGMCU", 0xE0042000))
-
-    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or to system memory."""
-        if memory is self.flash_memory:
-            self.flash.written(offset, size, value)
-
-    def power_lost(self) -> None:
-        """Power is gone."""
-        self.flash.reset()
-
-    def boot(self) -> tuple[int, int] | None:
-        """Initial stack pointer and entry: the first two words of flash."""
-        data = self.flash_memory.data
-        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
-        if stack == entry == 0xFFFFFFFF:
-            # RM0434, "Boot configuration": an empty flash starts the boot loader in system memory, which is not
-            # modelled.
-            self._machine.note(
-                "flash is empty at 0x08000000: the chip starts its boot loader instead of an application"
-            )
-            return None
-        return stack, entry

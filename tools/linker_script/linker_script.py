@@ -36,6 +36,8 @@ MEMORY
   {{
     KEEP(*(.vectors))
     KEEP(*(.vectors.board))
+    /* What the chip's boot ROM wants to find near the start of flash. */
+    KEEP(*(.vectors.boot))
   }} > FLASH
 
   .text : ALIGN(4)

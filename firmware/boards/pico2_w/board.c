@@ -1,0 +1,105 @@
+#include "firmware/board.h"
+
+#include "firmware/boards/pico2_w/rp2350.h"
+
+enum { kClockHz = 150000000, kBaud = 115200, kTxPin = 0, kRxPin = 1 };
+
+const BoardClock board_clock = {kClockHz, 1, 1, "cycles"};
+
+static void wait_for(volatile uint32_t* reg, uint32_t mask, uint32_t value) {
+  while ((*reg & mask) != value) {
+  }
+}
+
+/// Takes peripherals out of reset: "Resets".
+static void release(uint32_t mask) {
+  RP2350_CLEAR(RESETS_BASE, RESETS_RESET) = mask;
+  wait_for(&RESETS_DONE, mask, mask);
+}
+
+/// A PLL from the crystal: 12 MHz * feedback / postdiv1 / postdiv2. "PLL", "Configuration": the
+/// oscillator runs at 750 to 1600 MHz, the dividers are powered after it locked.
+static void start_pll(uint32_t base, uint32_t feedback, uint32_t postdiv1, uint32_t postdiv2) {
+  PLL_CS(base) = 1; // REFDIV
+  PLL_FBDIV_INT(base) = feedback;
+  RP2350_CLEAR(base, PLL_PWR) = 1u << 0 | 1u << 5;
+  wait_for(&PLL_CS(base), 1u << 31, 1u << 31);
+  PLL_PRIM(base) = postdiv1 << 16 | postdiv2 << 12;
+  RP2350_CLEAR(base, PLL_PWR) = 1u << 3;
+}
+
+/// 150 MHz from the 12 MHz crystal: 12 * 125 / 5 / 2. The boot ROM left the core on the ring
+/// oscillator, and the flash in a mode that suits the datasheet's clocks.
+static void start_clock(void) {
+  // "XOSC", "Startup Delay": 1 ms in units of 256 cycles, rounded up. The board's crystal starts
+  // slower than some: six times as long.
+  XOSC_STARTUP = 6 * 47;
+  XOSC_CTRL = 0xFABu << 12 | 0xAA0u; // ENABLE, 1 to 15 MHz
+  wait_for(&XOSC_STATUS, 1u << 31, 1u << 31);
+
+  // "Clocks", "Changing clk_sys": its source must be switched to clk_ref, glitch-free, before the
+  // auxiliary one changes. A debugger may have left it on the PLL.
+  CLK_SYS_CTRL &= ~1u;
+  wait_for(&CLK_SYS_SELECTED, 0x3, 1u << 0);
+  CLK_REF_CTRL = 2; // XOSC
+  wait_for(&CLK_REF_SELECTED, 0xF, 1u << 2);
+
+  RP2350_SET(RESETS_BASE, RESETS_RESET) = kResetPllSys;
+  release(kResetPllSys);
+  start_pll(PLL_SYS_BASE, 125, 5, 2);
+
+  CLK_SYS_DIV = 1u << 16;
+  CLK_SYS_CTRL = 0u << 5;      // AUXSRC: PLL_SYS
+  CLK_SYS_CTRL = 0u << 5 | 1u; // SRC: auxiliary
+  wait_for(&CLK_SYS_SELECTED, 0x3, 1u << 1);
+}
+
+#if ET_LOG_ENABLED
+
+/// UART0 on GP0 (TX) and GP1 (RX), function 2 ("GPIO", "Function Select"), 115200 8N1.
+static void start_console(void) {
+  CLK_PERI_CTRL = 1u << 11; // ENABLE, from clk_sys
+  RP2350_SET(RESETS_BASE, RESETS_RESET) = kResetUart0;
+  release(kResetUart0 | kResetIoBank0 | kResetPadsBank0);
+  // "UART", "Baud Rate Generation": clk_peri / (16 * baud) in 64ths. Rounded: 115207 baud.
+  const uint32_t divisor = (kClockHz * 4u + kBaud / 2) / kBaud;
+  UART0_IBRD = divisor / 64;
+  UART0_FBRD = divisor % 64;
+  UART0_LCR_H = 3u << 5 | 1u << 4; // 8 bits, FIFOs
+  UART0_CR = 1u << 0 | 1u << 8 | 1u << 9;
+  GPIO_CTRL(kTxPin) = 2;
+  GPIO_CTRL(kRxPin) = 2;
+  // "Pads": out of isolation (ISO 8), input enabled (6), 4 mA (5:4), Schmitt trigger (1); a pull-up
+  // (3) keeps an open RX quiet.
+  PAD(kTxPin) = 1u << 6 | 1u << 4 | 1u << 1;
+  PAD(kRxPin) = 1u << 6 | 1u << 4 | 1u << 3 | 1u << 1;
+}
+
+#endif // ET_LOG_ENABLED
+
+void board_init(void) {
+  start_clock();
+  // Counts core cycles; a debugger may have left it running.
+  DEMCR |= 1u << 24;
+  DWT_CYCCNT = 0;
+  DWT_CTRL |= 1;
+#if ET_LOG_ENABLED
+  start_console();
+#endif
+}
+
+uint32_t board_ticks(void) {
+  return DWT_CYCCNT;
+}
+
+void board_console_write(const char* data, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    wait_for(&UART0_FR, 1u << 5, 0);
+    UART0_DR = (uint8_t)data[i];
+  }
+}
+
+int board_console_read(void) {
+  wait_for(&UART0_FR, 1u << 4, 0);
+  return (int)(UART0_DR & 0xFF);
+}

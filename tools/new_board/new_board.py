@@ -1,0 +1,173 @@
+"""Writes the folder of a new board: its definition, and a board.c with what is left to do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.quiet.console import UserError
+
+_CORES = {"cortex-m4": "cortex_m4", "cortex-m33": "cortex_m33", "cortex-m55": "cortex_m55"}
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
+
+_BUILD = """\
+load("@rules_cc//cc:cc_library.bzl", "cc_library")
+load("{prefix}//rules:board.bzl", "board")
+load("{prefix}//rules:copts.bzl", "COPTS")
+
+package(default_visibility = ["//visibility:public"])
+
+# TODO({name}): name the manual that these numbers come from.
+board(
+    name = "{name}",
+    clock_hz = {clock_hz},
+    console = {{
+        "uart": "UART",
+        "baud": "115200",
+        "description": "a serial port",
+    }},
+    core = "{core}",
+    description = "{description}",
+    memory = {{
+        "flash": ["{flash_origin}", "{flash_length}", "application"],
+        "ram": ["{ram_origin}", "{ram_length}", "RAM"],
+    }},
+{programmer}    deps = [":support"],
+)
+
+cc_library(
+    name = "support",
+    srcs = ["board.c"],
+    copts = COPTS,
+    target_compatible_with = ["@platforms//os:none"],
+    deps = [
+        "{prefix}//firmware:board_api",
+        "{prefix}//firmware/cortex_m:hardware",
+        "{prefix}//firmware/cortex_m:startup",
+        "{prefix}//runtime:config",
+    ],
+    alwayslink = True,
+)
+"""
+
+_PROGRAMMER = """\
+    programmer = {{
+        "pyocd_target": "{pyocd_target}",
+        "openocd_config": "{openocd_config}",
+    }},
+"""
+
+_SOURCE = """\
+#include "firmware/board.h"
+
+#include "firmware/cortex_m/core.h"
+
+enum {{ kClockHz = {clock_hz} }};
+
+const BoardClock board_clock = {{kClockHz, 1, 1, "cycles"}};
+
+/// TODO({name}): wait states of flash, then crystal, PLL and switch to kClockHz.
+static void start_clock(void) {{
+}}
+
+#if ET_LOG_ENABLED
+
+/// TODO({name}): clock, pins and baud rate of the UART.
+static void start_console(void) {{
+}}
+
+#endif // ET_LOG_ENABLED
+
+void board_init(void) {{
+  start_clock();
+  // The cycle counter; a debugger may have left it running.
+  DEMCR |= 1u << 24;
+  DWT_CYCCNT = 0;
+  DWT_CTRL |= 1;
+#if ET_LOG_ENABLED
+  start_console();
+#endif
+}}
+
+uint32_t board_ticks(void) {{
+  return DWT_CYCCNT;
+}}
+
+/// TODO({name}): sends the bytes.
+void board_console_write(const char* data, size_t size) {{
+  (void)data;
+  (void)size;
+}}
+
+/// TODO({name}): waits for a byte.
+int board_console_read(void) {{
+  for (;;) {{
+  }}
+}}
+"""
+
+
+def files(arguments: argparse.Namespace) -> dict[str, str]:
+    """The files of a board's folder: name -> contents.
+
+    Raises:
+        UserError: a value has the wrong form.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", arguments.name):
+        raise UserError(f"--name {arguments.name}: use lower-case letters, digits and '_', such as nucleo_f446re")
+    for option in ("flash_origin", "flash_length", "ram_origin", "ram_length"):
+        value = getattr(arguments, option)
+        if not _NUMBER.fullmatch(value):
+            raise UserError(f"--{option.replace('_', '-')} {value}: no number; use 0x20000000, 4096, 192K or 1M")
+    values = vars(arguments) | {
+        "core": _CORES[arguments.core],
+        "description": arguments.description.replace('"', "'") or f"{arguments.name}, {arguments.core}",
+        "prefix": "@torch_fusion" if arguments.external else "",
+    }
+    programmer = _PROGRAMMER.format(**values) if arguments.pyocd_target else ""
+    return {
+        "BUILD.bazel": _BUILD.format(**values | {"programmer": programmer}),
+        "board.c": _SOURCE.format(**values),
+    }
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="new_board", description=__doc__)
+    parser.add_argument("--name", required=True, help="name of the board and its folder")
+    parser.add_argument("--core", required=True, choices=sorted(_CORES), help="the core")
+    parser.add_argument("--clock-hz", type=int, required=True, help="core clock after start-up")
+    parser.add_argument("--flash-origin", default="0x08000000", help="address of flash")
+    parser.add_argument("--flash-length", required=True, help="bytes of flash, such as 512K")
+    parser.add_argument("--ram-origin", default="0x20000000", help="address of RAM")
+    parser.add_argument("--ram-length", required=True, help="bytes of RAM, such as 128K")
+    parser.add_argument("--description", default="", help="one line for people: product name, chip, core")
+    parser.add_argument("--pyocd-target", default="", help="pyOCD's name of the chip")
+    parser.add_argument("--openocd-config", default="", help="OpenOCD's configuration file for the board")
+    parser.add_argument("--output", type=Path, help="folder to write; default: firmware/boards/NAME")
+    parser.add_argument("--external", action="store_true", help="for a workspace that depends on torch_fusion")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parse(argv)
+    root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    folder = root / (arguments.output or Path("firmware", "boards", arguments.name))
+    try:
+        contents = files(arguments)
+        taken = [name for name in contents if (folder / name).exists()]
+        if taken:
+            raise UserError(f"{folder / taken[0]} exists; choose another --name or --output, or delete it")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in contents.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except (UserError, OSError) as error:
+        print(f"new_board: error: {error}", file=sys.stderr)
+        return 1
+    package = (arguments.output or folder.relative_to(root)).as_posix()
+    print(f"wrote {folder}: complete board.c (TODO), then")
+    print(f'  torch_firmware(name = "image", board = "//{package}:{arguments.name}", model = "//models/sine")')
+    return 0

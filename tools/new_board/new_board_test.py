@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.new_board.new_board import main
+
+_ARGUMENTS = ["--core", "cortex-m4", "--clock-hz", "180000000", "--flash-length", "512K", "--ram-length", "128K"]
+
+
+def test_the_folder_is_small_and_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    assert main(["--name", "my_board", *_ARGUMENTS]) == 0
+    folder = tmp_path / "firmware/boards/my_board"
+    lines = [line for file in folder.iterdir() for line in file.read_text().splitlines()]
+    assert len(lines) <= 150
+    assert "//firmware/boards/my_board:my_board" in capsys.readouterr().out
+    assert main(["--name", "my_board", *_ARGUMENTS]) == 1
+    assert "exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--name", "My Board"], "lower-case letters"),
+        (["--name", "b", "--ram-length", "lots"], "--ram-length lots: no number"),
+    ],
+)
+def test_bad_values(changes: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*_ARGUMENTS, "--output", str(tmp_path / "b"), *changes]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()

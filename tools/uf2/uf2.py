@@ -1,0 +1,73 @@
+"""Writes an image as .uf2, the file that is copied to the drive of a boot loader.
+
+Format: the UF2 specification (Microsoft): blocks of 512 bytes, little-endian: two magic words, flags, address, bytes of
+payload, block number, number of blocks, family ID, 476 bytes of data, a magic word. Every block carries 256 bytes, one
+page of flash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.quiet.console import UserError
+
+_MAGIC_START = (0x0A324655, 0x9E5D5157)
+_MAGIC_END = 0x0AB16F30
+#: Flag: the family ID is present.
+_FAMILY_ID_PRESENT = 0x2000
+_PAYLOAD = 256
+_DATA = 476
+
+
+def uf2(image: bytes, address: int, family: int) -> bytes:
+    """The .uf2 of an image.
+
+    Args:
+        image: raw bytes of flash.
+        address: where the first one belongs; a multiple of 256.
+        family: ID of the chip family, such as 0xe48bff59 for the RP2350 with secure Arm images.
+
+    Raises:
+        UserError: the address is no multiple of 256, or the image is empty.
+    """
+    if address % _PAYLOAD:
+        raise UserError(
+            f"the image begins at {address:#010x}, which is no multiple of {_PAYLOAD}; correct the board's flash"
+        )
+    if not image:
+        raise UserError("the image is empty; link something into flash")
+    pages = [image[i : i + _PAYLOAD].ljust(_PAYLOAD, b"\0") for i in range(0, len(image), _PAYLOAD)]
+    return b"".join(
+        struct.pack(
+            "<8I",
+            *_MAGIC_START,
+            _FAMILY_ID_PRESENT,
+            address + number * _PAYLOAD,
+            _PAYLOAD,
+            number,
+            len(pages),
+            family,
+        )
+        + page.ljust(_DATA, b"\0")
+        + struct.pack("<I", _MAGIC_END)
+        for number, page in enumerate(pages)
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="uf2", description="Writes an image as .uf2.")
+    parser.add_argument("--image", type=Path, required=True, help="raw bytes of flash (.bin)")
+    parser.add_argument("--address", type=lambda text: int(text, 0), required=True, help="where the first one belongs")
+    parser.add_argument("--family", type=lambda text: int(text, 0), required=True, help="ID of the chip family")
+    parser.add_argument("--output", type=Path, required=True, help="file to write")
+    arguments = parser.parse_args(argv)
+    try:
+        arguments.output.write_bytes(uf2(arguments.image.read_bytes(), arguments.address, arguments.family))
+    except (UserError, OSError) as error:
+        print(f"uf2: error: {error}", file=sys.stderr)
+        return 1
+    return 0
