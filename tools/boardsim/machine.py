@@ -43,6 +43,8 @@ from tools.quiet.console import UserError
 _POLLS_UNTIL_SKIP = 4
 # ... and, where there is no event ahead, until the core counts as waiting for something that cannot come by itself.
 _POLLS_UNTIL_IDLE = 2000
+# Simulated nanoseconds without an interrupt after which the core counts as asleep for good, though events go on.
+_LONGEST_SLEEP = 1e9
 # Nanoseconds of one access by a debug probe, of the order of a transfer over USB.
 _DEBUG_ACCESS = 10_000
 # No instruction is ever executed there, so emulation never ends by itself.
@@ -598,8 +600,9 @@ class Machine:
             self._sleep()
 
     def _sleep(self) -> None:
+        until = self.nanoseconds + _LONGEST_SLEEP
         while not self.system.wakes():
-            if not self._skip_to_next_event():
+            if self.nanoseconds > until or not self._skip_to_next_event():
                 self._stop = Stop.SLEEP
                 return
             if self._until is not None and self._until():

@@ -514,6 +514,11 @@ class Rp2350:
         # The clocks come last in a reset: what they are made of is reset by then.
         for peripheral in (self.resets, self.xosc, self.pll_sys, self.pll_usb, self.pads, self.io, uart0, self.clocks):
             machine.add_peripheral(peripheral)
+        from tools.boardsim.rp2350_usb import UsbController
+
+        dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
+        self.usb = UsbController(machine, self.resets, self.clocks, dpram)
+        machine.add_peripheral(self.usb)
         machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:

@@ -1,6 +1,7 @@
 #include "firmware/board.h"
 
 #include "firmware/boards/pico2_w/rp2350.h"
+#include "firmware/boards/pico2_w/usb.h"
 
 enum { kClockHz = 150000000, kBaud = 115200, kTxPin = 0, kRxPin = 1 };
 
@@ -75,6 +76,16 @@ static void start_console(void) {
   PAD(kRxPin) = 1u << 6 | 1u << 4 | 1u << 3 | 1u << 1;
 }
 
+/// The USB serial port: clk_usb is 48 MHz, 12 * 100 / 5 / 5 ("USB", "Clocks").
+static void start_usb(void) {
+  RP2350_SET(RESETS_BASE, RESETS_RESET) = kResetPllUsb | kResetUsb;
+  release(kResetPllUsb);
+  start_pll(PLL_USB_BASE, 100, 5, 5);
+  CLK_USB_CTRL = 1u << 11; // ENABLE, from PLL_USB
+  release(kResetUsb);
+  usb_start();
+}
+
 #endif // ET_LOG_ENABLED
 
 void board_init(void) {
@@ -85,6 +96,7 @@ void board_init(void) {
   DWT_CTRL |= 1;
 #if ET_LOG_ENABLED
   start_console();
+  start_usb();
 #endif
 }
 
@@ -97,9 +109,17 @@ void board_console_write(const char* data, size_t size) {
     wait_for(&UART0_FR, 1u << 5, 0);
     UART0_DR = (uint8_t)data[i];
   }
+  usb_write(data, size);
 }
 
 int board_console_read(void) {
-  wait_for(&UART0_FR, 1u << 4, 0);
-  return (int)(UART0_DR & 0xFF);
+  for (;;) {
+    if ((UART0_FR & 1u << 4) == 0) {
+      return (int)(UART0_DR & 0xFF);
+    }
+    const int byte = usb_read();
+    if (byte >= 0) {
+      return byte;
+    }
+  }
 }

@@ -1,0 +1,83 @@
+"""The USB serial port of the Pico 2 W: a simulated host enumerates it, opens it and uses the console over it."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from tools.board.board import read_board
+from tools.boardsim.machine import Machine, Stop
+from tools.boardsim.rp2350_usb import UsbHost
+
+BOARD = read_board(Path(os.environ["BOARD"]))
+(IMAGE,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf")]
+_LIMIT = 100_000_000
+
+
+@pytest.fixture
+def machine() -> Machine:
+    machine = Machine(BOARD)
+    machine.load_elf(IMAGE)
+    machine.reset()
+    return machine
+
+
+def _open(machine: Machine) -> UsbHost:
+    """A host that has opened the port and read the first prompt."""
+    host = UsbHost(machine)
+    stop = machine.run(_LIMIT, until=lambda: bool(host.error) or b"> " in host.output)
+    assert host.error == "" and stop is Stop.UNTIL, machine.explain()
+    return host
+
+
+def test_the_host_finds_a_serial_port(machine: Machine) -> None:
+    host = _open(machine)
+    assert struct.unpack_from("<HH", host.device, 8) == (0x1209, 0x0001)
+    assert len(host.configuration) == struct.unpack_from("<H", host.configuration, 2)[0]
+    assert host.strings == ["Torch Fusion", "Pico 2 W console", "1"]
+    # What the host set is what it reads back.
+    assert struct.unpack("<IBBB", host.line_coding) == (9600, 0, 0, 8)
+    assert host.refused, "an unknown descriptor has to be refused"
+    assert machine.notes == []
+
+
+def test_what_was_printed_before_the_port_was_opened_arrives(machine: Machine) -> None:
+    assert machine.run(_LIMIT) is Stop.IDLE
+    host = _open(machine)
+    text = host.output.decode().replace("\r\n", "\n")
+    assert text.startswith("Torch Fusion: softmax") and "\nPASS\n" in text
+    assert text == machine.console.text
+
+
+def test_inputs_and_outputs_go_over_the_port(machine: Machine) -> None:
+    host = _open(machine)
+    for line, expected in (("0 0 0 0", "0.5 0.5 0.5 0.5"), ("0 0 1000 0", "0.5 0.5 1 0")):
+        host.output.clear()
+        host.send(line.encode() + b"\n")
+        machine.run(_LIMIT, until=lambda: bool(host.error) or host.output.endswith(b"> "))
+        assert host.error == "" and f"Float [2, 2]: {expected}".encode() in host.output
+    # A line longer than a packet, and than the device's own buffer.
+    host.output.clear()
+    host.send(b" ".join([b"0.000000000000000000000000000000000000000000"] * 4) + b"\n")
+    machine.run(_LIMIT, until=lambda: bool(host.error) or host.output.endswith(b"> "))
+    assert host.error == "" and b"0.5 0.5 0.5 0.5" in host.output
+
+
+def test_the_cable_is_pulled_and_plugged_in_again(machine: Machine) -> None:
+    _open(machine)
+    machine.chip.usb.bus_reset()
+    machine.run(1_000_000)
+    again = UsbHost(machine)
+    machine.run(_LIMIT, until=lambda: bool(again.error) or again.ready)
+    assert again.error == "" and again.ready
+
+
+def test_the_uart_works_beside_it(machine: Machine) -> None:
+    host = _open(machine)
+    machine.console.feed(b"0 0 0 0\n")
+    machine.run(_LIMIT, until=lambda: machine.console.text.count("> ") > 1)
+    machine.run(2_000_000)
+    assert "0.5 0.5 0.5 0.5" in machine.console.text and b"0.5 0.5 0.5 0.5" in host.output
