@@ -67,8 +67,7 @@ def test_inputs_and_outputs_go_over_the_port(machine: Machine) -> None:
 
 
 def test_the_cable_is_pulled_and_plugged_in_again(machine: Machine) -> None:
-    _open(machine)
-    machine.chip.usb.bus_reset()
+    _open(machine).unplug()
     machine.run(1_000_000)
     again = UsbHost(machine)
     machine.run(_LIMIT, until=lambda: bool(again.error) or again.ready)

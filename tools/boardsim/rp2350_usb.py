@@ -180,12 +180,18 @@ class UsbHost:
         """Writes to the port."""
         self._to_send += data
 
+    def unplug(self) -> None:
+        """Pulls the cable: nothing more is asked of the device."""
+        self._session.close()
+
     def _schedule(self) -> None:
         self.machine.after(_TICK, self._tick)
 
     def _tick(self) -> None:
         try:
             next(self._session)
+        except StopIteration:
+            return
         except UsbError as error:
             self.error = str(error)
             return

@@ -52,6 +52,11 @@ cc_library(
     ],
     alwayslink = True,
 )
+
+filegroup(
+    name = "files",
+    srcs = glob(["*"]),
+)
 """
 
 _PROGRAMMER = """\

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ def test_the_folder_is_small_and_is_not_overwritten(
     assert "//firmware/boards/my_board:my_board" in capsys.readouterr().out
     assert main(["--name", "my_board", *_ARGUMENTS]) == 1
     assert "exists" in capsys.readouterr().err
+
+
+def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
+    folder = tmp_path / "my_board"
+    assert main(["--name", "my_board", *_ARGUMENTS, "--output", str(folder)]) == 0
+    for name in ("BUILD.bazel", "board.c"):
+        # //firmware/tests:new_board_image is an image for it; to renew: see the arguments above, with
+        # --output firmware/tests/my_board.
+        assert (folder / name).read_text() == Path("firmware/tests/my_board", name).read_text()
+    assert Path(os.environ["IMAGE"].split()[0]).stat().st_size > 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""What boards have besides a console, on the board simulator: LED, button, watchdog, and sleep."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.board.board import read_board
+from tools.boardsim.boardsim import Image, Simulation
+from tools.boardsim.machine import Machine, Stop
+
+FILES = [Path(name) for name in os.environ["IMAGES"].split()]
+BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
+NUCLEO = "nucleo_wb55rg"
+# Port and pin, as the board's board.c has them.
+LED, BUTTON = ("B", 5), ("C", 4)
+
+
+def _machine(image: str) -> Machine:
+    (path,) = [path for path in FILES if path.name in (f"{image}_{NUCLEO}.elf", f"{image}_{NUCLEO}.image.elf")]
+    machine = Simulation(Image(path), BOARDS[NUCLEO]).machine
+    machine.reset()
+    return machine
+
+
+def test_the_led_is_on_until_the_button_is_pressed_and_the_watchdog_bites() -> None:
+    machine = _machine("board_io")
+    (port, pin), (button_port, button_pin) = LED, BUTTON
+    led, button = machine.chip.ports[port], machine.chip.ports[button_port]
+    machine.run(100_000)
+    assert led.level(pin)
+    button.inputs[button_pin] = False
+    machine.run(100_000)
+    assert not led.level(pin)
+    button.inputs.clear()
+    # 100 ms at 64 MHz.
+    machine.run(7_000_000)
+    assert machine.notes == ["the watchdog was not fed in time: it resets the chip"]
+    assert led.level(pin)
+
+
+@pytest.mark.parametrize("sleeping", [False, True])
+def test_the_core_sleeps_while_it_waits_if_it_may(sleeping: bool) -> None:
+    machine = _machine("sleeping" if sleeping else "echo")
+    waiting = Stop.SLEEP if sleeping else Stop.IDLE
+    assert machine.run(1_000_000) is waiting
+    before = machine.instructions
+    for text in (b"a", b"hello, board"):
+        machine.console.feed(text)
+        assert machine.run(1_000_000) is waiting
+    assert machine.console.text == "ahello, board" and machine.notes == []
+    # Awake it polls: thousands of instructions for a byte.
+    assert (machine.instructions - before < 13 * 200) == sleeping
