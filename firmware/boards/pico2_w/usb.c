@@ -152,6 +152,9 @@ static void answer(const void* data, size_t size, size_t wanted) {
   control.more = size < wanted;
   control.pid = kData1;
   send_control();
+  // The status stage: an empty packet from the host. Only here, for a buffer left over would take
+  // the data of a later request before that is read.
+  give(0, true, kData1 | kPacket);
 }
 
 /// Ends a request without data: an empty packet to the host.
@@ -265,10 +268,6 @@ static void handle_setup(void) {
       break;
     default:
       stall();
-  }
-  if ((setup[0] & 0x80) != 0) {
-    // The status stage: an empty packet from the host.
-    give(0, true, kData1 | kPacket);
   }
 }
 
