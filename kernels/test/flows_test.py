@@ -1,0 +1,140 @@
+"""Programs whose shapes and ways are known only when they run: dynamic shapes, branches, loops, buffers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir import EdgeCompileConfig, to_edge
+from torch import Tensor
+from torch.export import Dim, export
+
+from tools.run_pte.cases import Case, CaseResult, run_cases
+from tools.run_pte.run_pte import read_runners
+from tools.run_pte.values import encode
+
+RUNNERS = read_runners(Path(os.environ["RUNNERS"]).absolute().parents[2]).boards
+# ExecuTorch's ScalarType.
+CODES = {torch.int64: 4, torch.float32: 6}
+
+
+def program(model: torch.nn.Module, example: tuple[Tensor, ...], dynamic: Any = None) -> bytes:
+    """A model as the portable flow exports it."""
+    exported = export(model.eval(), example, dynamic_shapes=dynamic)
+    # What maps and branches call is checked by nobody else either.
+    edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    return edge.to_executorch().buffer
+
+
+def run(pte: bytes, calls: Sequence[tuple[Tensor, ...]], board: str) -> list[CaseResult]:
+    """Runs a program on several inputs."""
+    cases = [Case(pte, tuple(encode(x.numpy(), CODES[x.dtype], range(x.dim())) for x in inputs)) for inputs in calls]
+    return run_cases(RUNNERS[board], cases)
+
+
+def check(model: torch.nn.Module, calls: Sequence[tuple[Tensor, ...]], board: str, dynamic: Any = None) -> bytes:
+    """Exports a model by the first of some calls, and compares what all of them give with eager."""
+    pte = program(model, calls[0], dynamic)
+    for inputs, result in zip(calls, run(pte, calls, board), strict=True):
+        assert result.error == "Ok", f"{[tuple(x.shape) for x in inputs]}: {result.text()}"
+        expected = model(*inputs)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        for value, tensor in zip(result.outputs, expected, strict=True):
+            torch.testing.assert_close(torch.from_numpy(value.array.copy()), tensor, rtol=2e-5, atol=2e-5)
+    return pte
+
+
+class Sequences(torch.nn.Module):
+    """Of as many tokens as there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(20, 8)
+        self.linear = torch.nn.Linear(8, 6)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
+        rows = self.table(tokens)
+        sums = rows.cumsum(0)
+        joined = torch.cat([rows, sums, rows.mean(0, keepdim=True)])
+        scores = torch.softmax(self.linear(joined), 1)
+        similar = rows @ rows.t()
+        return scores, similar.amax(1), joined[1:].flip(0), torch.stack([rows, sums], 1).permute(2, 0, 1)
+
+
+class Branches(torch.nn.Module):
+    """Either of two ways."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2 - 1, (x,))
+
+
+class Maps(torch.nn.Module):
+    """A function of each row."""
+
+    def forward(self, rows: Tensor, other: Tensor) -> Tensor:
+        return torch._higher_order_ops.map(lambda row, other: torch.relu(row) * other, rows, other)
+
+
+class Symbols(torch.nn.Module):
+    """Numbers of the shape, floating-point ones among them."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = x.shape[0]
+        pairs = x.reshape(count // 2, 2).sum(1)[: count // 4 + 1]
+        return pairs + torch.full((count // 4 + 1,), count / 3.0)
+
+
+class Parts(torch.nn.Module):
+    """As many rows as an input says."""
+
+    def forward(self, x: Tensor, count: Tensor) -> Tensor:
+        number = count.item()
+        torch._check(number >= 0)
+        torch._check(number <= 4)
+        return x[:number] * 2
+
+
+@pytest.fixture(params=["host", "mps2_an386"])
+def board(request: pytest.FixtureRequest) -> str:
+    if request.param not in RUNNERS:
+        pytest.skip("no runner for this machine")
+    return str(request.param)
+
+
+def tokens(count: int) -> Tensor:
+    return torch.arange(count) * 7 % 20
+
+
+def test_a_program_runs_at_all_sizes_up_to_its_bound(board: str) -> None:
+    torch.manual_seed(0)
+    sizes = ({0: Dim("count", min=2, max=12)},)
+    pte = check(Sequences(), [(tokens(count),) for count in (5, 2, 12, 3)], board, sizes)
+    (larger,) = run(pte, [(tokens(13),)], board)
+    assert larger.step == "input"
+    assert larger.error == "InvalidArgument"
+    assert "13" in larger.text()
+
+
+def test_branches(board: str) -> None:
+    check(Branches(), [(torch.ones(3),), (-torch.ones(3),)], board)
+
+
+def test_a_function_maps_over_rows(board: str) -> None:
+    check(Maps(), [(torch.randn(4, 3), torch.randn(3))], board)
+
+
+def test_numbers_of_shapes(board: str) -> None:
+    check(Symbols(), [(torch.randn(count),) for count in (8, 4, 16)], board, ({0: 4 * Dim("quarter", min=1, max=4)},))
+
+
+def test_sizes_that_an_input_says(board: str) -> None:
+    x = torch.randn(4, 2)
+    pte = check(Parts(), [(x, torch.tensor(2)), (x, torch.tensor(4)), (x, torch.tensor(0))], board)
+    (beyond,) = run(pte, [(x, torch.tensor(5))], board)
+    # The slice is cut at the end, as in Python.
+    assert beyond.error == "Ok"
+    assert beyond.outputs[0].array.shape == (4, 2)
