@@ -10,7 +10,8 @@
 /**
  * Affine quantization: value = (quantized - zero point) * scale
  * (torch/ao/quantization/fx/_decomposed.py). Computed in float32, whatever the
- * dtype of the parameters; a quantized value that lies halfway is the even one.
+ * dtype of the parameters, or in float64 if that is the result's; a quantized value that lies
+ * halfway is the even one.
  */
 namespace torch {
 namespace executor {
@@ -107,8 +108,10 @@ void quantize_run(
 
 template <class Q, class T>
 void dequantize_run(const Q* from, T* to, size_t count, float scale, float zero_point) {
+  using Compute = ComputeType<T>;
   for (; count > 0; --count) {
-    *to++ = convert<T>((static_cast<float>(*from++) - zero_point) * scale);
+    const Compute offset = static_cast<Compute>(*from++) - static_cast<Compute>(zero_point);
+    *to++ = convert<T>(offset * static_cast<Compute>(scale));
   }
 }
 

@@ -94,7 +94,7 @@ Tensor& dequantize(
   }
   dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
     using Q = typename decltype(tag)::type;
-    dispatch<RealFloatTypes, S>(ctx, out.scalar_type(), [&](auto out_tag) {
+    dispatch<StoredFloatTypes, S>(ctx, out.scalar_type(), [&](auto out_tag) {
       using T = typename decltype(out_tag)::type;
       const Q* from = input.const_data_ptr<Q>();
       T* to = out.mutable_data_ptr<T>();

@@ -74,7 +74,7 @@ def _whole_tensors() -> Iterator[Case]:
         pair = (torch.tensor(scale), torch.tensor(zero_point, dtype=torch.int32))
         yield case(f"{operator}.Tensor_out", q, *pair, low, high, code, None, expected=expected)
         if dtype in NARROW and scale == 0.125:
-            for real in (torch.float16, torch.bfloat16):
+            for real in (torch.float16, torch.bfloat16, torch.float64):
                 expected = Q.dequantize_per_tensor(q, scale, zero_point, low, high, dtype, out_dtype=real)
                 arguments = (q, scale, zero_point, low, high, code, CODES[real])
                 yield case(f"{operator}.out", *arguments, expected=expected)
