@@ -25,6 +25,7 @@ from kernels.test.cases_elementwise import activation_cases, binary_cases, choic
 from kernels.test.cases_indexing import indexing_cases, refused_indexing_cases
 from kernels.test.cases_padding import padding_cases, refused_padding_cases
 from kernels.test.cases_quantized import quantized_cases, refused_quantized_cases
+from kernels.test.cases_recurrent import recurrent_cases, refused_recurrent_cases
 from kernels.test.cases_reductions import reduction_cases, refused_reduction_cases
 from kernels.test.cases_symbols import refused_symbol_cases, symbol_cases
 from kernels.test.cases_views import refused_view_cases, view_cases
@@ -114,6 +115,7 @@ def refused_cases() -> Iterator[Case]:
     yield Case("aten::mm.out", [x, x, out], error="InvalidArgument")
     yield from refused_view_cases()
     yield from refused_convolution_cases()
+    yield from refused_recurrent_cases()
     yield from refused_reduction_cases()
     yield from refused_indexing_cases()
     yield from refused_padding_cases()
@@ -137,6 +139,7 @@ def supported_cases() -> list[Case]:
         pool_cases(),
         resampling_cases(),
         gradient_cases(),
+        recurrent_cases(),
         copy_cases(),
         view_cases(),
         reduction_cases(),

@@ -10,6 +10,7 @@
 #include "firmware/stack.h"
 #include "kernels/portable/convolution.h"
 #include "kernels/portable/gemm.h"
+#include "kernels/portable/pool.h"
 #include "kernels/portable/relu.h"
 
 namespace {
@@ -52,9 +53,15 @@ void expect_out(int32_t count, const char* function) {
   }
 }
 
-int32_t outputs(int32_t size, int32_t kernel, int32_t stride, int32_t padding, int32_t dilation) {
-  const int32_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
-  return room < 0 ? 0 : room / stride + 1;
+/// Sets the result's size of an axis; 0 if there is none.
+void set_out(torch::executor::native::Window& axis, bool transposed, int32_t output_padding) {
+  const int32_t reach = axis.dilation * (axis.kernel - 1) + 1;
+  if (transposed) {
+    axis.out = (axis.in - 1) * axis.stride - 2 * axis.padding + reach + output_padding;
+  } else {
+    const int32_t room = axis.in + 2 * axis.padding - reach;
+    axis.out = room < 0 ? 0 : room / axis.stride + 1;
+  }
 }
 
 void check_convolution() {
@@ -63,39 +70,57 @@ void check_convolution() {
   shape.groups = draw(1, 3);
   shape.in_channels = draw(1, 4);
   shape.out_channels = draw(1, 9);
-  shape.in_height = draw(1, 9);
-  shape.in_width = draw(1, 9);
-  shape.kernel_height = draw(1, 4);
-  shape.kernel_width = draw(1, 4);
-  shape.stride_height = draw(1, 3);
-  shape.stride_width = draw(1, 3);
-  shape.padding_height = draw(0, 3);
-  shape.padding_width = draw(0, 3);
-  shape.dilation_height = draw(1, 3);
-  shape.dilation_width = draw(1, 3);
-  shape.out_height = outputs(
-      shape.in_height,
-      shape.kernel_height,
-      shape.stride_height,
-      shape.padding_height,
-      shape.dilation_height);
-  shape.out_width = outputs(
-      shape.in_width,
-      shape.kernel_width,
-      shape.stride_width,
-      shape.padding_width,
-      shape.dilation_width);
-  const int32_t count =
-      shape.batch * shape.groups * shape.out_channels * shape.out_height * shape.out_width;
-  if (count == 0 || count + 2 > kSize) {
+  shape.transposed = draw(0, 2) == 0;
+  int32_t count = shape.batch * shape.groups * shape.out_channels;
+  int32_t in_count = shape.batch * shape.groups * shape.in_channels;
+  int32_t weight_count = shape.groups * shape.in_channels * shape.out_channels;
+  // Depth is rarer.
+  for (int32_t i = draw(0, 3) == 0 ? 0 : 1; i < 3; ++i) {
+    auto& axis = shape.axes[i];
+    axis.in = draw(1, i == 0 ? 3 : 9);
+    axis.kernel = draw(1, 4);
+    axis.stride = draw(1, 3);
+    axis.padding = draw(0, 3);
+    axis.dilation = draw(1, 3);
+    set_out(axis, shape.transposed, draw(0, axis.stride - 1));
+    if (axis.out < 1 || axis.out > 100) {
+      return;
+    }
+    count *= axis.out;
+    in_count *= axis.in;
+    weight_count *= axis.kernel;
+  }
+  if (count + 2 > kSize || in_count > kSize || weight_count > kSize) {
     return;
   }
-  const bool has_bias = draw(0, 1) != 0;
+  const float* const bias = draw(0, 1) != 0 ? in : nullptr;
   clear_out();
-  torch::executor::native::convolution(in, weight, has_bias ? in : nullptr, out, shape);
+  if (shape.transposed) {
+    torch::executor::native::transposed_convolution(in, weight, bias, out, shape);
+  } else {
+    torch::executor::native::convolution(in, weight, bias, out, shape);
+  }
   torch::executor::native::convolution<int32_t>(
-      in_numbers, weight_numbers, has_bias ? in_numbers : nullptr, expected, shape);
-  expect_out(count, "convolution");
+      in_numbers, weight_numbers, bias != nullptr ? in_numbers : nullptr, expected, shape);
+  expect_out(count, shape.transposed ? "transposed convolution" : "convolution");
+}
+
+void check_max_pool() {
+  torch::executor::native::Window axes[2];
+  for (auto& axis : axes) {
+    axis.in = draw(2, 12);
+    axis.kernel = 2;
+    axis.stride = 2;
+    axis.out = axis.in / 2;
+  }
+  const int32_t planes = draw(1, 3);
+  // Of both signs; a part of the inputs is not negative.
+  const int32_t start = draw(0, 400);
+  clear_out();
+  torch::executor::native::max_pool(in + start, out, nullptr, planes, axes[0], axes[1]);
+  torch::executor::native::max_pool<int32_t>(
+      in_numbers + start, expected, nullptr, planes, axes[0], axes[1]);
+  expect_out(planes * axes[0].out * axes[1].out, "max_pool");
 }
 
 void check_linear() {
@@ -140,6 +165,7 @@ int main() {
   for (int i = 0; i < 1000; ++i) {
     check_convolution();
     check_linear();
+    check_max_pool();
     check_relu();
   }
   HostReport report = {};

@@ -8,6 +8,8 @@ LAYERS = [
     "conv2d_dilated",
     "conv2d_grouped",
     "conv_transpose2d",
+    "gru",
     "linear",
+    "lstm",
     "max_pool2d",
 ]

@@ -15,7 +15,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 
 from tools.export.batch_norm import fold_batch_norm
-from tools.export.own_operators import drop_pool_indices
+from tools.export.own_operators import drop_pool_indices, keep_recurrent_layers
 from tools.export.serialize import CONSTANT_ALIGNMENT
 
 # aten::linear is kept whole: its kernel reads the weight as the module stores it, [out, in]. Decomposed, a
@@ -47,8 +47,10 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Exporte
 
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
-    """ExecuTorch's edge dialect, with batch normalization folded and constants propagated."""
-    edge = to_edge_transform_and_lower(fold_batch_norm(program), compile_config=EDGE).exported_program()
+    """ExecuTorch's edge dialect, with batch normalization folded, recurrent layers whole and constants propagated."""
+    edge = to_edge_transform_and_lower(
+        keep_recurrent_layers(fold_batch_norm(program)), compile_config=EDGE
+    ).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     return _order_outputs(_drop_input_mutations(drop_pool_indices(_propagate_constants(edge))))
 

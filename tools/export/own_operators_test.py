@@ -1,7 +1,10 @@
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils import _pytree as pytree
 
+from tools.export.own_operators import keep_recurrent_layers
 from tools.export.testing import export_source, model_source
 
 _INPUT = "(torch.randn(1, 3, 9, 8),)"
@@ -25,3 +28,53 @@ def test_indices_that_are_read_are_computed(tmp_path: Path) -> None:
     result = export_source(tmp_path, model_source(forward, _INPUT))
     assert result.operators == {"aten::max_pool2d_with_indices": 1}
     assert result.largest_error() == 0
+
+
+_RECURRENT = [
+    ("LSTM(4, 8)", "(torch.randn(5, 2, 4),)", 1),
+    ("LSTM(4, 8, num_layers=2, bidirectional=True, bias=False, batch_first=True)", "(torch.randn(2, 5, 4),)", 4),
+    (
+        "LSTM(4, 8, bidirectional=True)",
+        "(torch.randn(5, 2, 4), (torch.randn(2, 2, 8), torch.randn(2, 2, 8)))",
+        2,
+    ),
+    ("GRU(4, 8, num_layers=3)", "(torch.randn(5, 1, 4),)", 3),
+    ("GRU(4, 8, bidirectional=True, batch_first=True)", "(torch.randn(2, 5, 4), torch.randn(2, 2, 8))", 2),
+    ("GRU(4, 8, bias=False)", "(torch.randn(5, 4),)", 1),
+]
+
+
+@pytest.mark.parametrize(("layer", "inputs", "calls"), _RECURRENT, ids=[case[0] for case in _RECURRENT])
+def test_a_recurrent_layer_is_one_call_per_direction_that_computes_the_same(
+    layer: str, inputs: str, calls: int
+) -> None:
+    torch.manual_seed(0)
+    module = eval(f"torch.nn.{layer}").eval()
+    values = eval(inputs)
+    with torch.no_grad():
+        expected = pytree.tree_leaves(module(*values))
+    program = keep_recurrent_layers(torch.export.export(module, values, strict=False))
+    names = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    kind = layer.partition("(")[0].lower()
+    assert names.count(f"torch_fusion.{kind}.default") == calls
+    assert f"aten.{kind}.input" not in names
+    for actual, wanted in zip(pytree.tree_leaves(program.module()(*values)), expected, strict=True):
+        torch.testing.assert_close(actual, wanted)
+
+
+def test_a_recurrent_layer_takes_one_instruction_whatever_its_steps(tmp_path: Path) -> None:
+    init = "self.layer = nn.LSTM(4, 8)"
+    short, long = (
+        export_source(tmp_path, model_source("return self.layer(x)[0]", f"(torch.randn({steps}, 1, 4),)", init))
+        for steps in (2, 40)
+    )
+    assert short.operators == long.operators == {"torch_fusion::lstm": 1}
+    # Sizes that differ need not be written once more.
+    assert abs(len(long.program) - len(short.program)) < 64
+
+
+def test_a_recurrent_layer_with_a_projection_is_unrolled(tmp_path: Path) -> None:
+    init = "self.layer = nn.LSTM(4, 8, proj_size=3)"
+    result = export_source(tmp_path, model_source("return self.layer(x)[0]", "(torch.randn(3, 1, 4),)", init))
+    assert "torch_fusion::lstm" not in result.operators
+    assert result.largest_error() < 1e-6
