@@ -231,7 +231,7 @@ alignas(16) uint8_t console_inputs[kSize];
 
 /// Reads all elements of the inputs, in order, from one line of numbers. Returns false if there are
 /// too few or too many.
-bool read_inputs(uint8_t* data) {
+[[maybe_unused]] bool read_inputs(uint8_t* data) {
   for (size_t i = 0; i < model_program::kNumInputs; ++i) {
     const auto& spec = model_program::kInputs[i];
     for (size_t element = 0; element < spec.numel; ++element) {
