@@ -3,6 +3,7 @@
 #include <executorch/runtime/platform/log.h>
 
 #include "runtime/kernel/constant_data.h"
+#include "runtime/prelinked/prelinked.h"
 
 namespace torch {
 namespace executor {
@@ -77,7 +78,17 @@ bool check_arguments(
 }
 
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value) {
-  return list_or_fail(ctx, value.payload.copyable_union.as_int_list_ptr);
+  const BoxedEvalueList<int64_t>* list = value.payload.copyable_union.as_int_list_ptr;
+  if (list != nullptr) {
+    // One of a program that was linked at build time has its integers ready.
+    executorch::runtime::internal::PrelinkedIntList prelinked;
+    static_assert(sizeof(prelinked) == sizeof(*list));
+    __builtin_memcpy(&prelinked, list, sizeof(prelinked));
+    if (prelinked.values == nullptr) {
+      return {prelinked.items, prelinked.size};
+    }
+  }
+  return list_or_fail(ctx, list);
 }
 
 ArrayRef<Tensor> tensor_list(KernelRuntimeContext& ctx, const EValue& value) {

@@ -51,7 +51,7 @@ that //tools/boardsim simulates, the very image that gets flashed on some of the
     test = True,
 )
 
-def firmware_test(name, model, boards, size = "small", tags = [], **kwargs):
+def firmware_test(name, model, boards, prelink = True, size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -62,6 +62,7 @@ def firmware_test(name, model, boards, size = "small", tags = [], **kwargs):
       name: name of the test suite.
       model: the torch_program.
       boards: labels of boards with an emulator or a simulator.
+      prelink: as of torch_firmware.
       size: Bazel's test size of each test.
       tags: tags of each test.
       **kwargs: `atol`, `rtol`, `min_accuracy`, `max_accuracy_drop` of the comparison.
@@ -74,6 +75,7 @@ def firmware_test(name, model, boards, size = "small", tags = [], **kwargs):
             board = board,
             console = "on",
             model = model,
+            prelink = prelink,
             summary = False,
             tags = ["manual"],
         )

@@ -24,8 +24,8 @@ def _torch_firmware_impl(ctx):
     if program.core not in ["portable", board.core]:
         fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, ctx.attr.model.label, program.core, board.name, board.core))
 
-    data, plan = embed_program(ctx, program, name, example = ctx.attr.example)
-    registry = generate_registry(ctx, [program], name)
+    registry = generate_registry(ctx, [program], name, prelinked = ctx.attr.prelink)
+    data, plan = embed_program(ctx, program, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
 
     # The application includes this one name whatever the model is called.
     alias = ctx.actions.declare_file(name + "/model_program.h")
@@ -42,7 +42,7 @@ inline constexpr bool kProfiling = {profiling};
 """.format(program = program.name, profiling = "true" if profiling == "on" else "false"))
 
     cc = configure_cc(ctx)
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr.board]]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
     _, outputs = compile_sources(
         ctx,
         cc,
@@ -162,8 +162,15 @@ much. Everything below it is built for the board's platform.""",
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
-        "_kernels": attr.label_list(default = ["//kernels", "//runtime"], providers = [CcInfo]),
         "_uf2": attr.label(default = "//tools/uf2", executable = True, cfg = "exec"),
+        "prelink": attr.bool(
+            default = True,
+            doc = """Whether the program is linked at build time: less flash and RAM, and hardly any load time. Otherwise the
+image holds the .pte and the runtime that loads it, and could load any other one that uses the same kernels.""",
+        ),
+        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
+        "_prelinked_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo]),
+        "_runtime": attr.label(default = "//runtime", providers = [CcInfo]),
         "_report": attr.label(default = "//tools/report", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },

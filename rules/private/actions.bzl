@@ -24,7 +24,7 @@ def target_core(ctx):
             return CORES[value.label.name.removeprefix("core_")]
     return "host"
 
-def embed_program(ctx, program, directory, example = True):
+def embed_program(ctx, program, directory, example = True, registry = None):
     """Plans a program's memory and embeds it.
 
     Args:
@@ -32,6 +32,7 @@ def embed_program(ctx, program, directory, example = True):
       program: TorchProgramInfo.
       directory: folder of the outputs below the package; it becomes the include path of the header.
       example: whether the example input and its expected output are embedded beside the program.
+      registry: KernelRegistryInfo with which the program is linked at build time; None: it is embedded as a .pte.
 
     Returns:
       (ProgramDataInfo, MemoryPlanInfo)
@@ -41,6 +42,8 @@ def embed_program(ctx, program, directory, example = True):
     arguments = ctx.actions.args()
     arguments.add("--program", program.program)
     arguments.add("--core", core)
+    if registry:
+        arguments.add("--prelinked")
     arguments.add("--output", plan)
     ctx.actions.run(
         executable = ctx.executable._plan,
@@ -62,6 +65,9 @@ def embed_program(ctx, program, directory, example = True):
     arguments.add("--header", header)
     arguments.add("--source", source)
     inputs = [program.program, plan, program.manifest]
+    if registry:
+        arguments.add("--prelink", registry.operators)
+        inputs.append(registry.operators)
     if example:
         arguments.add("--golden", program.golden)
         inputs.append(program.golden)
@@ -78,13 +84,14 @@ def embed_program(ctx, program, directory, example = True):
         MemoryPlanInfo(plan = plan, core = core),
     )
 
-def generate_registry(ctx, programs, directory):
+def generate_registry(ctx, programs, directory, prelinked = False):
     """Generates the kernel registry of a list of programs.
 
     Args:
       ctx: rule context, with REGISTRY_ATTRS.
       programs: list of TorchProgramInfo; the registry is the union. Empty: every kernel, every dtype.
       directory: folder of the outputs below the package.
+      prelinked: whether the programs are linked at build time; otherwise the runtime loads .pte files.
 
     Returns:
       KernelRegistryInfo
@@ -97,6 +104,8 @@ def generate_registry(ctx, programs, directory):
     for program in programs:
         arguments.add("--program", program.program)
         arguments.add("--manifest", program.manifest)
+    if prelinked:
+        arguments.add("--prelinked")
     arguments.add("--output", source)
     arguments.add("--operators", operators)
     ctx.actions.run(

@@ -10,6 +10,7 @@
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 
 #include "runtime/executor/arena.h"
+#include "runtime/executor/method_values.h"
 #include "runtime/executor/value_parser.h"
 #include "runtime/kernel/constant_data.h"
 #include "runtime/kernel/kernel_lookup.h"
@@ -35,10 +36,6 @@ using flatbuffers::view;
 using flatbuffers::View;
 using internal::Arena;
 using Indices = Vector<int32_t>;
-
-// What loops a method may run: jumps back to an earlier instruction, in one execution. A program's
-// loops end by themselves; this is for those of a corrupted one.
-constexpr uint32_t kMaxBackwardJumps = 1u << 20;
 
 } // namespace
 
@@ -359,27 +356,6 @@ class Builder final {
 
 } // namespace
 
-[[gnu::flatten]] Result<Method> Method::load(
-    ExecutionPlan* s_plan,
-    const Program* program,
-    MemoryManager* memory_manager,
-    EventTracer* event_tracer,
-    const NamedDataMap* named_data_map,
-    const LoadBackendOptionsMap* backend_options,
-    Span<const Kernel> kernel_registry) {
-  ET_CHECK_OR_RETURN_ERROR(
-      memory_manager != nullptr && memory_manager->method_allocator() != nullptr,
-      InvalidArgument,
-      "no method allocator to load the method with");
-  Method method(
-      program, memory_manager, event_tracer, memory_manager->temp_allocator(), kernel_registry);
-  const Error error = method.init(s_plan, named_data_map, backend_options);
-  if (error != Error::Ok) {
-    return error;
-  }
-  return method;
-}
-
 Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackendOptionsMap*) {
   init_state_ = InitializationState::InitializationFailed;
   serialization_plan_ = s_plan;
@@ -439,9 +415,6 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
   return Error::Ok;
 }
 
-// Values refer to memory of the allocators and of the program, so that there is nothing to free.
-Method::~Method() = default;
-
 size_t Method::inputs_size() const {
   return initialized() ? length(chains_->inputs) : 0;
 }
@@ -460,194 +433,14 @@ size_t Method::get_output_index(size_t i) const {
   return static_cast<size_t>((*chains_->outputs)[static_cast<uint32_t>(i)]);
 }
 
-const EValue& Method::get_value(size_t i) const {
-  return values_[i];
-}
-
-EValue& Method::mutable_value(size_t i) {
-  return values_[i];
-}
-
-const EValue& Method::get_input(size_t i) const {
-  return get_value(get_input_index(i));
-}
-
-EValue& Method::mutable_input(size_t i) {
-  EValue& input = mutable_value(get_input_index(i));
-  // Who asks for this fills the input by itself.
-  input_set_[i] = true;
-  return input;
-}
-
-const EValue& Method::get_output(size_t i) const {
-  return get_value(get_output_index(i));
-}
-
-EValue& Method::mutable_output(size_t i) {
-  return mutable_value(get_output_index(i));
-}
-
-Error Method::set_input(const EValue& input_evalue, size_t input_idx) {
-  ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
-  const size_t input_count = length(chains_->inputs);
-  ET_CHECK_OR_RETURN_ERROR(
-      input_idx < input_count,
-      InvalidArgument,
-      "the method has %zu inputs, and no input %zu",
-      input_count,
-      input_idx);
-  const EValue& input = values_[(*chains_->inputs)[static_cast<uint32_t>(input_idx)]];
-  ET_CHECK_OR_RETURN_ERROR(
-      input.tag == input_evalue.tag,
-      InvalidArgument,
-      "input %zu is of type %" PRIu32 ", and the value given for it of type %" PRIu32,
-      input_idx,
-      static_cast<uint32_t>(input.tag),
-      static_cast<uint32_t>(input_evalue.tag));
-  switch (input.tag) {
-    case Tag::Tensor: {
-      const Tensor& target = input.payload.as_tensor;
-      const Tensor& source = input_evalue.payload.as_tensor;
-      ET_CHECK_OR_RETURN_ERROR(
-          target.scalar_type() == source.scalar_type(),
-          InvalidArgument,
-          "input %zu has dtype %d, and the tensor given for it %d",
-          input_idx,
-          static_cast<int>(target.scalar_type()),
-          static_cast<int>(source.scalar_type()));
-      ET_CHECK_OR_RETURN_ERROR(
-          source.sizes().equals(target.sizes()) ||
-              resize_tensor(target, source.sizes()) == Error::Ok,
-          InvalidArgument,
-          "the tensor given for input %zu has another shape",
-          input_idx);
-      // A tensor made without a dim order has the default one.
-      const auto dim_order = source.dim_order();
-      const size_t dim = target.dim_order().size();
-      ET_CHECK_OR_RETURN_ERROR(
-          dim_order.data() == nullptr ? is_contiguous_dim_order(target.dim_order().data(), dim)
-                                      : dim_order.equals(target.dim_order()),
-          InvalidArgument,
-          "the tensor given for input %zu has another dim order",
-          input_idx);
-      const bool is_planned = input_set_[input_count + input_idx];
-      const Error error = is_planned ? internal::copy_tensor_data(target, source)
-                                     : internal::share_tensor_data(target, source);
-      if (error != Error::Ok) {
-        return error;
-      }
-      break;
-    }
-    case Tag::None:
-      break;
-    case Tag::Int:
-    case Tag::Double:
-    case Tag::Bool: {
-      // The export made the value a constant of the program. Doubles are compared by their bits,
-      // which needs no software floating point.
-      const auto& expected = input.payload.copyable_union;
-      const auto& given = input_evalue.payload.copyable_union;
-      ET_CHECK_OR_RETURN_ERROR(
-          input.tag == Tag::Bool ? expected.as_bool == given.as_bool
-                                 : expected.as_int == given.as_int,
-          InvalidArgument,
-          "input %zu is not the number that the model was exported with",
-          input_idx);
-      break;
-    }
-    default:
-      ET_CHECK_OR_RETURN_ERROR(
-          input.tag == Tag::String && input.toString() == input_evalue.toString(),
-          InvalidArgument,
-          "input %zu is not a value that the model was exported with",
-          input_idx);
+bool internal::has_own_memory(const ExecutionPlan* plan, size_t index) {
+  const auto* value = (*plan->values())[static_cast<uint32_t>(index)];
+  if (value->val_type() != executorch_flatbuffer::KernelTypes::Tensor) {
+    // A list, whose element a move made the output.
+    return true;
   }
-  input_set_[input_idx] = true;
-  return Error::Ok;
-}
-
-Error Method::set_inputs(const executorch::aten::ArrayRef<EValue>& input_evalues) {
-  ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
-  ET_CHECK_OR_RETURN_ERROR(
-      input_evalues.size() == inputs_size(),
-      InvalidArgument,
-      "%zu values for %zu inputs",
-      input_evalues.size(),
-      inputs_size());
-  for (size_t i = 0; i < input_evalues.size(); ++i) {
-    const Error error = set_input(input_evalues[i], i);
-    if (error != Error::Ok) {
-      return error;
-    }
-  }
-  return Error::Ok;
-}
-
-Error Method::set_output_data_ptr(void* buffer, size_t size, size_t output_idx) {
-  ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
-  ET_CHECK_OR_RETURN_ERROR(
-      output_idx < outputs_size(),
-      InvalidArgument,
-      "the method has %zu outputs, and no output %zu",
-      outputs_size(),
-      output_idx);
-  const size_t index = get_output_index(output_idx);
-  const EValue& output = values_[index];
-  const auto* value = (*serialization_plan_->values())[static_cast<uint32_t>(index)];
-  ET_CHECK_OR_RETURN_ERROR(
-      output.isTensor() && value->val_type() == executorch_flatbuffer::KernelTypes::Tensor,
-      InvalidArgument,
-      "output %zu is no tensor",
-      output_idx);
   const auto* tensor = static_cast<const executorch_flatbuffer::Tensor*>(value->val());
-  ET_CHECK_OR_RETURN_ERROR(
-      tensor->allocation_info() == nullptr && tensor->data_buffer_idx() == 0,
-      InvalidState,
-      "output %zu has memory already, by the memory plan or as a constant",
-      output_idx);
-  const Tensor& target = output.payload.as_tensor;
-  ET_CHECK_OR_RETURN_ERROR(
-      reinterpret_cast<uintptr_t>(buffer) % static_cast<size_t>(target.element_size()) == 0,
-      InvalidArgument,
-      "the buffer for output %zu is misaligned",
-      output_idx);
-  return internal::set_tensor_data(target, buffer, size);
-}
-
-namespace {
-
-Error copy_values(
-    const EValue* values,
-    const Vector<int32_t>* indices,
-    EValue* out,
-    size_t out_length) {
-  const size_t count = length(indices);
-  ET_CHECK_OR_RETURN_ERROR(
-      out != nullptr && out_length >= count,
-      InvalidArgument,
-      "room for %zu values, of %zu",
-      out_length,
-      count);
-  for (size_t i = 0; i < out_length; ++i) {
-    out[i] = i < count ? values[(*indices)[static_cast<uint32_t>(i)]] : EValue();
-  }
-  return Error::Ok;
-}
-
-} // namespace
-
-Error Method::get_outputs(EValue* output_evalues, size_t length) {
-  ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
-  return copy_values(values_, chains_->outputs, output_evalues, length);
-}
-
-Error Method::get_inputs(EValue* input_evalues, size_t length) {
-  ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
-  for (size_t i = 0; i < inputs_size(); ++i) {
-    // Who asks for these may fill them.
-    input_set_[i] = true;
-  }
-  return copy_values(values_, chains_->inputs, input_evalues, length);
+  return tensor->allocation_info() != nullptr || tensor->data_buffer_idx() != 0;
 }
 
 Result<Tensor> Method::get_attribute(std::string_view name) {
@@ -671,37 +464,6 @@ MethodMeta Method::method_meta() const {
   const Result<MethodMeta> meta = program_->method_meta(name);
   return *meta;
 }
-
-EventTracer* Method::get_event_tracer() {
-  return event_tracer_;
-}
-
-namespace {
-
-/// The truth of a condition: a flag, or a tensor of flags that must all be set.
-Result<bool> is_true(const EValue& condition) {
-  if (condition.isBool()) {
-    return condition.payload.copyable_union.as_bool;
-  }
-  ET_CHECK_OR_RETURN_ERROR(
-      condition.isTensor() &&
-          condition.payload.as_tensor.scalar_type() == executorch::aten::ScalarType::Bool,
-      InvalidProgram,
-      "a jump's condition is no flag");
-  const Tensor& tensor = condition.payload.as_tensor;
-  const uint8_t* flags = static_cast<const uint8_t*>(tensor.const_data_ptr());
-  const size_t count = tensor.nbytes();
-  ET_CHECK_OR_RETURN_ERROR(
-      flags != nullptr || count == 0, InvalidState, "a jump's condition has no data");
-  for (size_t i = 0; i < count; ++i) {
-    if (flags[i] == 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-} // namespace
 
 namespace {
 
@@ -793,14 +555,14 @@ Error Method::execute_instruction() {
     }
     case InstructionArguments::JumpFalseCall: {
       const auto* call = static_cast<const JumpFalseCall*>(content);
-      const Result<bool> condition = is_true(values_[call->cond_value_index()]);
+      const Result<bool> condition = internal::is_true(values_[call->cond_value_index()]);
       if (!condition.ok()) {
         return condition.error();
       }
       if (!*condition) {
         const size_t destination = static_cast<size_t>(call->destination_instruction());
         ET_CHECK_OR_RETURN_ERROR(
-            destination >= next || chain.backward_jumps++ < kMaxBackwardJumps,
+            destination >= next || chain.backward_jumps++ < internal::kMaxBackwardJumps,
             InvalidProgram,
             "a loop of the program does not end");
         next = destination;
@@ -875,10 +637,6 @@ Error Method::step() {
   return error;
 }
 
-Error Method::experimental_step() {
-  return step();
-}
-
 bool Method::in_progress() const {
   return (step_state_.chain_idx != 0 || step_state_.instr_idx != 0) &&
       step_state_.chain_idx < n_chains_ &&
@@ -892,10 +650,6 @@ Error Method::reset_execution() {
   step_state_ = {};
   forget_jumps(chains_, n_chains_);
   return Error::Ok;
-}
-
-Error Method::experimental_reset_execution() {
-  return reset_execution();
 }
 
 } // namespace runtime

@@ -13,7 +13,7 @@ from tools.embed import embed as embed_module
 from tools.embed.embed import main
 from tools.program.program import ScalarType, Tensor
 
-_PLAN = {"method": 185, "planned": [40, 32], "temp": 8, "operators": 3}
+_PLAN = {"core": "cortex-m4", "method": 185, "planned": [40, 32], "temp": 8, "operators": 3}
 
 
 def _tensor(dtype: ScalarType, sizes: list[int]) -> Tensor:

@@ -16,10 +16,13 @@ def main() -> int:
     parser.add_argument("--program", type=Path, required=True, help="the .pte file")
     parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core that it will run on")
     parser.add_argument("--method", default="forward", help="the method, where the program has several")
+    parser.add_argument(
+        "--prelinked", action="store_true", help="the program is linked at build time, not loaded as .pte"
+    )
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write, sizes in bytes")
     arguments = parser.parse_args()
     try:
-        plan = make_plan(arguments.program, arguments.core, arguments.method)
+        plan = make_plan(arguments.program, arguments.core, arguments.method, arguments.prelinked)
         arguments.output.write_text(json.dumps(asdict(plan), indent=2) + "\n", encoding="utf-8")
     except (PlanError, ProgramError, OSError) as error:
         print(f"plan: error: {error}", file=sys.stderr)

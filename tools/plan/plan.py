@@ -1,7 +1,8 @@
 """Models what the runtime allocates when it loads a method.
 
-Follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp allocation by allocation; their
-static_asserts hold the sizes below. Tests hold the sums, on the host and on the emulated cores.
+Of a .pte, follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp step by step; their
+static_asserts hold the sizes below. What a program takes that was linked at build time is known to tools/prelink.
+Tests hold the sums, on the host and on the emulated cores.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.prelink import PrelinkError, method_layout
 from tools.program.program import read
 
 ARENA_ALIGNMENT = 16
@@ -103,13 +105,36 @@ class _Values:
                 self.next_shared = (self.next_shared + 1) % _SHARED_STRIDES
 
 
-def make_plan(program: Path, core: str, method: str = "forward") -> Plan:
+def _pte_arena_size(plan: Any, pointer: int) -> int:
+    """Bytes that loading a method from a .pte takes of the method allocator."""
+    values = plan.values or []
+    chains = plan.chains or []
+    arena = _Arena()
+    arena.take(len(values), 16, 8)  # EValue
+    parser = _Values(arena, pointer)
+    for value in values:
+        parser.parse(value.val)
+    arena.take(max(len(chains), 1), 8 * pointer, pointer)  # Chain
+    arena.take(len(plan.operators or []), pointer, pointer)  # OpFunction
+    calls = [
+        len(instruction.instr_args.args or [])
+        for chain in chains
+        for instruction in chain.instructions or []
+        if type(instruction.instr_args).__name__ == "KernelCall"
+    ]
+    arena.take(max(calls, default=0), pointer, pointer)  # EValue*
+    arena.take(2 * len(plan.inputs or []), 1, 1)  # bool
+    return arena.used
+
+
+def make_plan(program: Path, core: str, method: str = "forward", prelinked: bool = False) -> Plan:
     """Returns the sizes of the arenas that a method of a program needs on a core.
 
     Args:
       program: the .pte file.
       core: a key of POINTER_SIZES.
       method: the method's name; a program with a single method needs none.
+      prelinked: whether the program is linked at build time, or loaded from its .pte.
 
     Raises:
       PlanError: the runtime doesn't load such a method.
@@ -128,21 +153,13 @@ def make_plan(program: Path, core: str, method: str = "forward") -> Plan:
         names = ", ".join(sorted({str(delegate.id) for delegate in plan.delegates}))
         raise PlanError(f"{program} uses delegates, which the runtime does not support: {names}")
     values = plan.values or []
-    chains = plan.chains or []
-    arena = _Arena()
-    arena.take(len(values), 16, 8)  # EValue
-    parser = _Values(arena, pointer)
-    for value in values:
-        parser.parse(value.val)
-    arena.take(max(len(chains), 1), 8 * pointer, pointer)  # Chain
-    arena.take(len(plan.operators or []), pointer, pointer)  # OpFunction
-    instructions = [instruction.instr_args for chain in chains for instruction in chain.instructions or []]
-    calls = [len(call.args or []) for call in instructions if type(call).__name__ == "KernelCall"]
-    arena.take(max(calls, default=0), pointer, pointer)  # EValue*
-    arena.take(2 * len(plan.inputs or []), 1, 1)  # bool
+    try:
+        method_size = method_layout(plan).arena_size(pointer) if prelinked else _pte_arena_size(plan, pointer)
+    except PrelinkError as error:
+        raise PlanError(f"{program}: {error}") from error
     return Plan(
         core=core,
-        method=arena.used,
+        method=method_size,
         # The first buffer stands for the constants, which are in the program.
         planned=list((plan.non_const_buffer_sizes or [])[1:]),
         # The kernels need no scratch memory.
@@ -150,5 +167,5 @@ def make_plan(program: Path, core: str, method: str = "forward") -> Plan:
         operators=len(plan.operators or []),
         values=len(values),
         tensors=sum(type(value.val).__name__ == "Tensor" for value in values),
-        instructions=len(instructions),
+        instructions=sum(len(chain.instructions or []) for chain in plan.chains or []),
     )

@@ -29,6 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--program", type=Path, action="append", default=[], help="a program (.pte); repeatable")
     parser.add_argument("--manifest", type=Path, action="append", default=[], help="a program's manifest (.json)")
     parser.add_argument("--all", action="store_true", help="every kernel with every dtype")
+    parser.add_argument(
+        "--prelinked", action="store_true", help="for programs that are linked at build time, not loaded as .pte"
+    )
     parser.add_argument("--output", type=Path, required=True, help="where the C++ source goes")
     parser.add_argument("--operators", type=Path, required=True, help="where the list of operators (.yaml) goes")
     options = parser.parse_args(arguments)
@@ -48,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (UnsupportedError, ProgramError, OSError) as error:
         print(f"registry: {error}", file=sys.stderr)
         return 1
-    options.output.write_text(registry_source(selected, parts))
+    options.output.write_text(registry_source(selected, None if options.prelinked else parts))
     options.operators.write_text(operators_yaml(selected))
     return 0
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/result.h>
+
+namespace executorch_flatbuffer {
+struct ExecutionPlan;
+} // namespace executorch_flatbuffer
+
+namespace executorch {
+namespace runtime {
+namespace internal {
+
+/**
+ * True if a tensor of a method is a constant or has its place in planned memory, so that nobody may
+ * give it other memory.
+ *
+ * Each kind of executor has its own: of .pte files and of programs linked at build time.
+ *
+ * @param[in] plan The method.
+ * @param[in] index The tensor: index of a value, as Method::get_output_index() gives it.
+ */
+bool has_own_memory(const executorch_flatbuffer::ExecutionPlan* plan, size_t index);
+
+/**
+ * The truth of a jump's condition: a flag, or a tensor of flags that must all be set.
+ *
+ * @retval Error::InvalidProgram The value is neither.
+ * @retval Error::InvalidState The tensor has no data.
+ */
+Result<bool> is_true(const EValue& condition);
+
+/// What loops a method may run: jumps back to an earlier instruction, in one execution. A program's
+/// loops end by themselves; this is for those of a corrupted one.
+inline constexpr uint32_t kMaxBackwardJumps = 1u << 20;
+
+} // namespace internal
+} // namespace runtime
+} // namespace executorch
