@@ -1,15 +1,15 @@
-"""A module with state: a mutable buffer with an initial value, which each execution changes."""
+"""A module with state: a mutable buffer, which each execution changes."""
 
 import torch
 from torch import nn
 
 
 class RunningSum(nn.Module):
-    """Adds its input to what it has summed so far, from 10 on."""
+    """Adds its input to what it has summed so far."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("total", torch.full((4,), 10.0))
+        self.register_buffer("total", torch.zeros(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.total.add_(x)
