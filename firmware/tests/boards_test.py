@@ -18,9 +18,13 @@ NUCLEO = "nucleo_wb55rg"
 LED, BUTTON = ("B", 5), ("C", 4)
 
 
+def _simulation(image: str, board: str = NUCLEO) -> Simulation:
+    (path,) = [path for path in FILES if path.name in (f"{image}_{board}.elf", f"{image}_{board}.image.elf")]
+    return Simulation(Image(path), BOARDS[board])
+
+
 def _machine(image: str) -> Machine:
-    (path,) = [path for path in FILES if path.name in (f"{image}_{NUCLEO}.elf", f"{image}_{NUCLEO}.image.elf")]
-    machine = Simulation(Image(path), BOARDS[NUCLEO]).machine
+    machine = _simulation(image).machine
     machine.reset()
     return machine
 
@@ -53,3 +57,25 @@ def test_the_core_sleeps_while_it_waits_if_it_may(sleeping: bool) -> None:
     assert machine.console.text == "ahello, board" and machine.notes == []
     # Awake it polls: thousands of instructions for a byte.
     assert (machine.instructions - before < 13 * 200) == sleeping
+
+
+@pytest.mark.parametrize("board", sorted(BOARDS))
+def test_a_fault_names_its_cause_and_place(board: str) -> None:
+    simulation = _simulation("undefined", board)
+    run = simulation.run()
+    # kExitFault of firmware/host.h.
+    assert run.stop is Stop.SLEEP and run.status == 3
+    assert "UsageFault: undefined instruction" in run.console
+    assert any("in main" in problem and "undefined instruction" in problem for problem in simulation.problems(run))
+
+
+@pytest.mark.parametrize("board", sorted(BOARDS))
+def test_a_stack_overflow_faults(board: str) -> None:
+    simulation = _simulation("stack_overflow", board)
+    run = simulation.run()
+    assert run.stop is Stop.SLEEP and run.status == 3
+    # The Cortex-M33 has a limit; below the M4's stack is no memory.
+    cause = (
+        "UsageFault: stack overflow" if board == "pico2_w" else "BusFault: data access to an address where nothing is"
+    )
+    assert cause in run.console and "stack pointer outside the stack" in run.console
