@@ -76,14 +76,12 @@ enum {{ kClockHz = {clock_hz} }};
 const BoardClock board_clock = {{kClockHz, 1, 1, "cycles"}};
 
 /// TODO({name}): wait states of flash, then crystal, PLL and switch to kClockHz.
-static void start_clock(void) {{
-}}
+static void start_clock(void) {{}}
 
 #if ET_LOG_ENABLED
 
 /// TODO({name}): clock, pins and baud rate of the UART.
-static void start_console(void) {{
-}}
+static void start_console(void) {{}}
 
 #endif // ET_LOG_ENABLED
 

@@ -7,14 +7,12 @@ enum { kClockHz = 180000000 };
 const BoardClock board_clock = {kClockHz, 1, 1, "cycles"};
 
 /// TODO(my_board): wait states of flash, then crystal, PLL and switch to kClockHz.
-static void start_clock(void) {
-}
+static void start_clock(void) {}
 
 #if ET_LOG_ENABLED
 
 /// TODO(my_board): clock, pins and baud rate of the UART.
-static void start_console(void) {
-}
+static void start_console(void) {}
 
 #endif // ET_LOG_ENABLED
 
