@@ -78,4 +78,4 @@ def test_a_stack_overflow_faults(board: str) -> None:
     cause = (
         "UsageFault: stack overflow" if board == "pico2_w" else "BusFault: data access to an address where nothing is"
     )
-    assert cause in run.console and "stack pointer outside the stack" in run.console
+    assert cause in run.console
