@@ -1,0 +1,169 @@
+#include "kernels/cortex_m/op_layout.h"
+
+#include <cstring>
+
+#include "kernels/util/strided_copy.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+bool check_transpose(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const ArrayRef<int64_t>& perm,
+    const Tensor& out,
+    Shape& sizes) {
+  const int32_t dims = static_cast<int32_t>(input.dim());
+  if (!same_dtype_or_fail(ctx, input, out) || !contiguous_or_fail(ctx, out) ||
+      !in_range(ctx, perm, 0, dims - 1)) {
+    return false;
+  }
+  uint32_t seen = 0;
+  for (const int64_t dim : perm) {
+    seen |= 1u << dim;
+    sizes.append(input.sizes()[dim]);
+  }
+  KERNEL_CHECK(
+      ctx,
+      perm.size() == static_cast<size_t>(dims) && seen == (1u << dims) - 1,
+      InvalidArgument,
+      false,
+      "perm is not a permutation of the dims");
+  return true;
+}
+
+void transpose(const Tensor& input, const ArrayRef<int64_t>& perm, Tensor& out) {
+  int32_t strides[kMaxDims];
+  int32_t permuted[kMaxDims];
+  strides_of(input, strides);
+  for (size_t i = 0; i < perm.size(); ++i) {
+    permuted[i] = strides[perm[i]];
+  }
+  strided_copy(
+      input.const_data_ptr(),
+      out.mutable_data_ptr(),
+      out.sizes().data(),
+      permuted,
+      perm.size(),
+      input.element_size());
+}
+
+bool check_pad(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const ArrayRef<int64_t>& pre_pad,
+    const ArrayRef<int64_t>& post_pad,
+    int64_t pad_value,
+    const Tensor& out,
+    PadShape& shape,
+    Shape& sizes) {
+  const size_t dims = static_cast<size_t>(input.dim());
+  KERNEL_CHECK(
+      ctx,
+      dims >= 1 && dims <= 4 && pre_pad.size() == 4 && post_pad.size() == 4,
+      InvalidArgument,
+      false,
+      "The tensor to pad does not have one to four dims, or a list four elements");
+  if (!check_int8(ctx, input, out) || !in_range(ctx, pre_pad, 0, 0x7fff) ||
+      !in_range(ctx, post_pad, 0, 0x7fff)) {
+    return false;
+  }
+  KERNEL_CHECK(
+      ctx,
+      pad_value >= -128 && pad_value <= 127,
+      InvalidArgument,
+      false,
+      "The value to pad with is not int8");
+  // Which dim is at each position in memory. The dialect takes a tensor whose memory order says
+  // nothing (one channel, or one pixel) for channels last.
+  uint8_t order[4] = {0, 1, 2, 3};
+  const auto in_sizes = input.sizes();
+  if (dims == 4 &&
+      (in_sizes[1] == 1 || (in_sizes[2] == 1 && in_sizes[3] == 1) || input.dim_order()[1] == 2)) {
+    const uint8_t channels_last[4] = {0, 2, 3, 1};
+    std::memcpy(order, channels_last, sizeof(order));
+  }
+  int32_t strides[kMaxDims];
+  strides_of(input, strides);
+  SizesType out_sizes[4];
+  int32_t step = 1;
+  for (size_t i = 4; i-- > 0;) {
+    shape.before[i] = static_cast<int32_t>(pre_pad[i]);
+    shape.after[i] = static_cast<int32_t>(post_pad[i]);
+    shape.sizes[i] = 1;
+    if (i + dims < 4) {
+      KERNEL_CHECK(
+          ctx,
+          shape.before[i] == 0 && shape.after[i] == 0,
+          InvalidArgument,
+          false,
+          "A dim is padded that the tensor does not have");
+      continue;
+    }
+    const size_t dim = order[i] - (4 - dims);
+    shape.sizes[i] = in_sizes[dim];
+    KERNEL_CHECK(
+        ctx,
+        shape.sizes[i] == 1 || strides[dim] == step,
+        NotSupported,
+        false,
+        "The tensor to pad is neither contiguous nor channels last");
+    step *= shape.sizes[i];
+    out_sizes[dim] = shape.before[i] + shape.sizes[i] + shape.after[i];
+  }
+  for (size_t i = 0; i < dims; ++i) {
+    sizes.append(out_sizes[i]);
+  }
+  if (static_cast<size_t>(out.dim()) == dims) {
+    strides_of(out, strides);
+    step = 1;
+    for (size_t i = 4; i-- > 4 - dims;) {
+      const size_t dim = order[i] - (4 - dims);
+      KERNEL_CHECK(
+          ctx,
+          out.sizes()[dim] == 1 || strides[dim] == step,
+          NotSupported,
+          false,
+          "A padded tensor lies in another dim order than the input");
+      step *= out.sizes()[dim];
+    }
+  }
+  return true;
+}
+
+void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out) {
+  const auto fill = [&](int32_t count) {
+    std::memset(out, value, static_cast<size_t>(count));
+    out += count;
+  };
+  int32_t block[4];
+  int32_t step = 1;
+  for (size_t i = 4; i-- > 0;) {
+    block[i] = step;
+    step *= shape.before[i] + shape.sizes[i] + shape.after[i];
+  }
+  fill(shape.before[0] * block[0]);
+  for (int32_t i = 0; i < shape.sizes[0]; ++i) {
+    fill(shape.before[1] * block[1]);
+    for (int32_t j = 0; j < shape.sizes[1]; ++j) {
+      fill(shape.before[2] * block[2]);
+      for (int32_t k = 0; k < shape.sizes[2]; ++k) {
+        fill(shape.before[3]);
+        std::memcpy(out, in, static_cast<size_t>(shape.sizes[3]));
+        in += shape.sizes[3];
+        out += shape.sizes[3];
+        fill(shape.after[3]);
+      }
+      fill(shape.after[2] * block[2]);
+    }
+    fill(shape.after[1] * block[1]);
+  }
+  fill(shape.after[0] * block[0]);
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

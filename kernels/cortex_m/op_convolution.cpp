@@ -1,0 +1,152 @@
+#include "kernels/cortex_m/op_convolution.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+namespace {
+
+bool check_per_channel(
+    KernelRuntimeContext& ctx,
+    const Tensor& tensor,
+    int32_t channels,
+    const char* name) {
+  KERNEL_CHECK(
+      ctx,
+      tensor.scalar_type() == ScalarType::Int,
+      InvalidType,
+      false,
+      "%s has dtype %d; it has to be int32",
+      name,
+      static_cast<int>(tensor.scalar_type()));
+  KERNEL_CHECK(
+      ctx,
+      tensor.numel() == channels,
+      InvalidArgument,
+      false,
+      "%s does not have one element per output channel",
+      name);
+  return true;
+}
+
+} // namespace
+
+bool check_parameters(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& weight,
+    WeightLayout layout,
+    const std::optional<Tensor>& bias,
+    const Tensor& multipliers,
+    const Tensor& shifts,
+    const ConvolutionArguments& arguments,
+    const Tensor& out,
+    ConvolutionParameters& parameters) {
+  if (!check_int8(ctx, input, weight, out)) {
+    return false;
+  }
+  KERNEL_CHECK(
+      ctx,
+      input.dim() == 4 && weight.dim() == 4,
+      InvalidArgument,
+      false,
+      "input and weight do not have 4 dims");
+  if (!contiguous_or_fail(ctx, weight) || !check_pair(ctx, arguments.stride, 1) ||
+      !check_pair(ctx, arguments.padding, 0) || !check_pair(ctx, arguments.dilation, 1) ||
+      !check_offset(ctx, arguments.input_offset, parameters.input_offset) ||
+      !check_offset(ctx, arguments.output_offset, parameters.output_offset) ||
+      !check_range(ctx, arguments.activation_min, arguments.activation_max, parameters.range)) {
+    return false;
+  }
+  const auto sizes = weight.sizes();
+  KERNEL_CHECK(
+      ctx,
+      layout == WeightLayout::OHWI || sizes[0] == 1,
+      InvalidArgument,
+      false,
+      "weight is not [1, height, width, out]");
+  const int32_t channels = layout == WeightLayout::OHWI ? sizes[0] : sizes[3];
+  if ((bias.has_value() && !check_per_channel(ctx, *bias, channels, "bias")) ||
+      !check_per_channel(ctx, multipliers, channels, "requantize_multipliers") ||
+      !check_per_channel(ctx, shifts, channels, "requantize_shifts")) {
+    return false;
+  }
+  parameters.bias = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
+  parameters.multipliers = multipliers.const_data_ptr<int32_t>();
+  parameters.shifts = shifts.const_data_ptr<int32_t>();
+  for (int32_t i = 0; i < channels; ++i) {
+    Factor factor;
+    if (!check_factor(ctx, parameters.multipliers[i], parameters.shifts[i], factor)) {
+      return false;
+    }
+  }
+  parameters.height.kernel = sizes[1];
+  parameters.width.kernel = sizes[2];
+  return true;
+}
+
+bool convolution_sizes(
+    KernelRuntimeContext& ctx,
+    const ConvolutionArguments& arguments,
+    const Tensor& input,
+    int32_t out_channels,
+    ConvolutionParameters& parameters,
+    Shape& sizes) {
+  Window& height = parameters.height;
+  Window& width = parameters.width;
+  height.in = input.sizes()[2];
+  width.in = input.sizes()[3];
+  if (!height.set(ctx, arguments.stride, arguments.padding, arguments.dilation, 0, false) ||
+      !width.set(ctx, arguments.stride, arguments.padding, arguments.dilation, 1, false)) {
+    return false;
+  }
+  sizes.append(input.sizes()[0]);
+  sizes.append(out_channels);
+  sizes.append(height.out);
+  sizes.append(width.out);
+  return true;
+}
+
+bool transpose_sizes(
+    KernelRuntimeContext& ctx,
+    const ConvolutionArguments& arguments,
+    const ArrayRef<int64_t>& output_padding,
+    const Tensor& input,
+    int32_t out_channels,
+    ConvolutionParameters& parameters,
+    Shape& sizes) {
+  if (!check_pair(ctx, output_padding, 0)) {
+    return false;
+  }
+  sizes.append(input.sizes()[0]);
+  sizes.append(out_channels);
+  Window* const windows[] = {&parameters.height, &parameters.width};
+  for (size_t i = 0; i < 2; ++i) {
+    Window& window = *windows[i];
+    const int64_t out = (int64_t{input.sizes()[2 + i]} - 1) * arguments.stride[i] -
+        2 * arguments.padding[i] + arguments.dilation[i] * (int64_t{window.kernel} - 1) +
+        output_padding[i] + 1;
+    KERNEL_CHECK(
+        ctx,
+        input.sizes()[2 + i] > 0 && window.kernel > 0 && out > 0 && out < 0x10000000 &&
+            output_padding[i] < (arguments.stride[i] > arguments.dilation[i]
+                                     ? arguments.stride[i]
+                                     : arguments.dilation[i]),
+        InvalidArgument,
+        false,
+        "The sizes, padding or output_padding of a transposed convolution do not fit together");
+    window.in = static_cast<int32_t>(out);
+    window.stride = static_cast<int32_t>(arguments.stride[i]);
+    window.padding = static_cast<int32_t>(arguments.padding[i]);
+    window.dilation = static_cast<int32_t>(arguments.dilation[i]);
+    window.out = input.sizes()[2 + i];
+    sizes.append(window.in);
+  }
+  return true;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "kernels/cortex_m/requantize.h"
+#include "kernels/util/shape.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+bool check_transpose(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const ArrayRef<int64_t>& perm,
+    const Tensor& out,
+    Shape& sizes);
+
+/// Writes the permuted input; `perm` and `out` have been checked.
+void transpose(const Tensor& input, const ArrayRef<int64_t>& perm, Tensor& out);
+
+/// cortex_m::transpose.out: any dtype; the input in any dim order, the result contiguous.
+template <class S>
+Tensor&
+transpose_out(KernelRuntimeContext& ctx, const Tensor& input, ArrayRef<int64_t> perm, Tensor& out) {
+  Shape sizes;
+  if (check_transpose(ctx, input, perm, out, sizes) && shape_out<S>(ctx, out, sizes)) {
+    transpose(input, perm, out);
+  }
+  return out;
+}
+
+/// Sizes in memory order, of four dims, and elements around them.
+struct PadShape {
+  int32_t sizes[4];
+  int32_t before[4];
+  int32_t after[4];
+};
+
+/// Checks a padding and gives the output's shape: of tensors of up to four dims that lie in the
+/// same dim order, contiguous or channels last.
+bool check_pad(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const ArrayRef<int64_t>& pre_pad,
+    const ArrayRef<int64_t>& post_pad,
+    int64_t pad_value,
+    const Tensor& out,
+    PadShape& shape,
+    Shape& sizes);
+
+void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out);
+
+/// cortex_m::pad.out. `pre_pad` and `post_pad` have four elements, in memory order.
+template <class S>
+Tensor& pad_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ArrayRef<int64_t> pre_pad,
+    ArrayRef<int64_t> post_pad,
+    int64_t pad_value,
+    Tensor& out) {
+  PadShape shape;
+  Shape sizes;
+  if (check_pad(ctx, input, pre_pad, post_pad, pad_value, out, shape, sizes) &&
+      shape_out<S>(ctx, out, sizes)) {
+    pad(shape,
+        static_cast<int8_t>(pad_value),
+        input.const_data_ptr<int8_t>(),
+        out.mutable_data_ptr<int8_t>());
+  }
+  return out;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

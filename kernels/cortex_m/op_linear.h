@@ -1,0 +1,167 @@
+#pragma once
+
+#include <optional>
+
+#include "kernels/cortex_m/requantize.h"
+#include "kernels/util/shape.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// What matrix products compute with, beside their tensors.
+struct MatmulParameters {
+  int32_t left_offset;
+  int32_t right_offset;
+  int32_t output_offset;
+  Factor factor;
+  Range range;
+};
+
+/// out[i][j] = requantized (start[j] + sum over k of (left[i][k] + left_offset) * (right[j][k] +
+/// right_offset)); `start` may be null.
+void matmul(
+    const MatmulParameters& parameters,
+    const int8_t* left,
+    int32_t rows,
+    const int8_t* right,
+    int32_t columns,
+    const int32_t* start,
+    int32_t inner,
+    int8_t* out);
+
+bool check_linear(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& weights,
+    const std::optional<Tensor>& bias,
+    const std::optional<Tensor>& kernel_sum,
+    int64_t input_offset,
+    int64_t filter_offset,
+    int64_t output_offset,
+    const ArrayRef<int64_t>& requantize_multipliers,
+    const ArrayRef<int64_t>& requantize_shifts,
+    int64_t activation_max,
+    int64_t activation_min,
+    const Tensor& out,
+    MatmulParameters& parameters,
+    const int32_t*& start,
+    Shape& sizes);
+
+bool check_batch_matmul(
+    KernelRuntimeContext& ctx,
+    const Tensor& lhs,
+    int64_t lhs_zero_point,
+    const Tensor& rhs_transposed,
+    int64_t rhs_zero_point,
+    int64_t output_zero_point,
+    int64_t output_multiplier,
+    int64_t output_shift,
+    const Tensor& out,
+    MatmulParameters& parameters,
+    Shape& sizes);
+
+/// cortex_m::quantized_linear.out, contiguous; weights [out_features, in_features]. `kernel_sum`
+/// stands for the bias and the input's offset, as programs for MVE have it.
+template <class S>
+Tensor& quantized_linear_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& weights,
+    const std::optional<Tensor>& bias,
+    const std::optional<Tensor>& kernel_sum,
+    int64_t input_offset,
+    int64_t filter_offset,
+    int64_t output_offset,
+    ArrayRef<int64_t> requantize_multipliers,
+    ArrayRef<int64_t> requantize_shifts,
+    int64_t activation_max,
+    int64_t activation_min,
+    Tensor& out) {
+  MatmulParameters parameters;
+  const int32_t* start = nullptr;
+  Shape sizes;
+  if (check_linear(
+          ctx,
+          input,
+          weights,
+          bias,
+          kernel_sum,
+          input_offset,
+          filter_offset,
+          output_offset,
+          requantize_multipliers,
+          requantize_shifts,
+          activation_max,
+          activation_min,
+          out,
+          parameters,
+          start,
+          sizes) &&
+      shape_out<S>(ctx, out, sizes)) {
+    const int32_t columns = weights.sizes()[0];
+    matmul(
+        parameters,
+        input.const_data_ptr<int8_t>(),
+        columns == 0 ? 0 : static_cast<int32_t>(out.numel()) / columns,
+        weights.const_data_ptr<int8_t>(),
+        columns,
+        start,
+        weights.sizes()[1],
+        out.mutable_data_ptr<int8_t>());
+  }
+  return out;
+}
+
+/// cortex_m::quantized_batch_matmul.out, contiguous; zero points are negated, as the schema's
+/// callers give them; needs no scratch.
+template <class S>
+Tensor& quantized_batch_matmul_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& lhs,
+    int64_t lhs_zero_point,
+    const Tensor& rhs_transposed,
+    int64_t rhs_zero_point,
+    int64_t output_zero_point,
+    int64_t output_multiplier,
+    int64_t output_shift,
+    const Tensor& /*scratch*/,
+    Tensor& out) {
+  MatmulParameters parameters;
+  Shape sizes;
+  if (check_batch_matmul(
+          ctx,
+          lhs,
+          lhs_zero_point,
+          rhs_transposed,
+          rhs_zero_point,
+          output_zero_point,
+          output_multiplier,
+          output_shift,
+          out,
+          parameters,
+          sizes) &&
+      shape_out<S>(ctx, out, sizes)) {
+    const int32_t rows = lhs.sizes()[1];
+    const int32_t inner = lhs.sizes()[2];
+    const int32_t columns = rhs_transposed.sizes()[1];
+    for (int32_t i = 0; i < lhs.sizes()[0]; ++i) {
+      matmul(
+          parameters,
+          lhs.const_data_ptr<int8_t>() + i * rows * inner,
+          rows,
+          rhs_transposed.const_data_ptr<int8_t>() + i * columns * inner,
+          columns,
+          nullptr,
+          inner,
+          out.mutable_data_ptr<int8_t>() + i * rows * columns);
+    }
+  }
+  return out;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,139 @@
+#pragma once
+
+#include "kernels/cortex_m/image.h"
+#include "kernels/util/shape.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// The windows of a pooling.
+struct PoolWindows {
+  Window height;
+  Window width;
+};
+
+/// The largest value under each window, within a range.
+void max_pool(
+    const PoolWindows& windows,
+    Range range,
+    const Image& in_shape,
+    const int8_t* in,
+    const Image& out_shape,
+    int8_t* out);
+
+/// The mean of what lies under each window, as single-precision arithmetic rounds it that works on
+/// the real numbers (value - zero_point) * scale.
+void avg_pool(
+    const PoolWindows& windows,
+    int32_t zero_point,
+    float scale,
+    const Image& in_shape,
+    const int8_t* in,
+    const Image& out_shape,
+    int8_t* out);
+
+/// Checks what poolings share, and sets the windows and the output's shape.
+bool check_pool(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const ArrayRef<int64_t>& kernel_size,
+    const ArrayRef<int64_t>& stride,
+    const ArrayRef<int64_t>& padding,
+    const Tensor& out,
+    PoolWindows& windows,
+    Shape& sizes);
+
+/// cortex_m::quantized_avg_pool2d.out, any dim order; padding doesn't count; needs no scratch.
+template <class S>
+Tensor& quantized_avg_pool2d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ArrayRef<int64_t> kernel_size,
+    ArrayRef<int64_t> stride,
+    ArrayRef<int64_t> padding,
+    int64_t zero_point,
+    int64_t multiplier,
+    int64_t shift,
+    const Tensor& /*scratch*/,
+    Tensor& out) {
+  PoolWindows windows;
+  Shape sizes;
+  Image in_shape;
+  Image out_shape;
+  int32_t offset = 0;
+  Factor factor;
+  if (!check_offset(ctx, zero_point, offset) || !check_factor(ctx, multiplier, shift, factor)) {
+    return out;
+  }
+  KERNEL_CHECK(
+      ctx,
+      factor.multiplier > 0,
+      InvalidArgument,
+      out,
+      "The scale of an average pooling is not positive");
+  if (check_pool(ctx, input, kernel_size, stride, padding, out, windows, sizes) &&
+      shape_out<S>(ctx, out, sizes) && describe_image(ctx, input, in_shape) &&
+      describe_image(ctx, out, out_shape)) {
+    avg_pool(
+        windows,
+        offset,
+        scale_of(factor),
+        in_shape,
+        input.const_data_ptr<int8_t>(),
+        out_shape,
+        out.mutable_data_ptr<int8_t>());
+  }
+  return out;
+}
+
+/// cortex_m::quantized_max_pool2d.out, any dim order.
+template <class S>
+Tensor& quantized_max_pool2d_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ArrayRef<int64_t> kernel_size,
+    ArrayRef<int64_t> stride,
+    ArrayRef<int64_t> padding,
+    ArrayRef<int64_t> dilation,
+    bool ceil_mode,
+    int64_t input_zero_point,
+    int64_t output_zero_point,
+    int64_t activation_min,
+    int64_t activation_max,
+    Tensor& out) {
+  for (const int64_t value : dilation) {
+    KERNEL_CHECK(ctx, value == 1, NotSupported, out, "Max pooling does not support dilation");
+  }
+  KERNEL_CHECK(ctx, !ceil_mode, NotSupported, out, "Max pooling does not support ceil_mode");
+  KERNEL_CHECK(
+      ctx,
+      input_zero_point == output_zero_point,
+      InvalidArgument,
+      out,
+      "Max pooling takes one zero point for input and output");
+  PoolWindows windows;
+  Shape sizes;
+  Image in_shape;
+  Image out_shape;
+  Range range;
+  if (check_range(ctx, activation_min, activation_max, range) &&
+      check_pool(ctx, input, kernel_size, stride, padding, out, windows, sizes) &&
+      shape_out<S>(ctx, out, sizes) && describe_image(ctx, input, in_shape) &&
+      describe_image(ctx, out, out_shape)) {
+    max_pool(
+        windows,
+        range,
+        in_shape,
+        input.const_data_ptr<int8_t>(),
+        out_shape,
+        out.mutable_data_ptr<int8_t>());
+  }
+  return out;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

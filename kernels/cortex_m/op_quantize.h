@@ -1,0 +1,123 @@
+#pragma once
+
+#include "kernels/util/dtypes.h"
+#include "kernels/util/loop_nest.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// How quantize() maps a float to an integer.
+struct Quantization {
+  float inverse_scale;
+  float zero_point;
+  float min;
+  float max;
+
+  /// The nearest integer, halves to even; NaN gives 0.
+  int32_t apply(float value) const;
+};
+
+/**
+ * Takes the parameters of a quantization to `dtype` (int8 or int16). Fails the context
+ * (InvalidArgument) and returns false for a scale that is not positive and finite, or a range or
+ * zero point that the dtype does not hold.
+ */
+bool check_quantization(
+    KernelRuntimeContext& ctx,
+    double scale,
+    int64_t zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Quantization& quantization);
+
+/// The single-precision number nearest to 1 / scale, for a normal scale whose inverse is normal.
+float inverse(double scale);
+
+using QuantizedTypes = DtypeList<ScalarType::Char, ScalarType::Short>;
+
+/// Calls `apply` for each element of `out` with what belongs to it in `in`, which may lie in
+/// another dim order.
+template <class S, class From, class To, class Apply>
+void map(KernelRuntimeContext& ctx, const Tensor& in, Tensor& out, Apply&& apply) {
+  LoopNest nest;
+  const Tensor* const inputs[] = {&in};
+  if (!shape_out<S>(ctx, out, in.sizes()) || !nest.init(ctx, out, inputs, 1)) {
+    return;
+  }
+  const From* const from = in.const_data_ptr<From>();
+  To* const to = out.mutable_data_ptr<To>();
+  do {
+    const From* element = from + nest.offset(0);
+    To* const run = to + nest.out_offset();
+    for (size_t i = 0; i < nest.size(); ++i) {
+      run[i] = apply(*element);
+      element += nest.stride(0);
+    }
+  } while (nest.next());
+}
+
+/// cortex_m::quantize_per_tensor.out: float32 to int8 or int16, any dim order.
+template <class S>
+Tensor& quantize_per_tensor_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    double scale,
+    int64_t zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Tensor& out) {
+  Quantization quantization;
+  KERNEL_CHECK(
+      ctx,
+      input.scalar_type() == ScalarType::Float && out.scalar_type() == dtype,
+      InvalidType,
+      out,
+      "quantize takes float32, and its result has the dtype it says");
+  if (check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization)) {
+    dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      map<S, float, T>(
+          ctx, input, out, [&](float value) { return static_cast<T>(quantization.apply(value)); });
+    });
+  }
+  return out;
+}
+
+/// cortex_m::dequantize_per_tensor.out: int8 or int16 to float32, any dim order.
+template <class S>
+Tensor& dequantize_per_tensor_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    double scale,
+    int64_t zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Tensor& out) {
+  Quantization quantization;
+  KERNEL_CHECK(
+      ctx,
+      input.scalar_type() == dtype && out.scalar_type() == ScalarType::Float,
+      InvalidType,
+      out,
+      "dequantize gives float32, and its input has the dtype it says");
+  if (check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization)) {
+    const float factor = static_cast<float>(scale);
+    dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      map<S, T, float>(ctx, input, out, [&](T value) {
+        return (static_cast<float>(value) - quantization.zero_point) * factor;
+      });
+    });
+  }
+  return out;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

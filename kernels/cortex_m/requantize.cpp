@@ -1,0 +1,63 @@
+#include "kernels/cortex_m/requantize.h"
+
+#include <cstring>
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+float scale_of(Factor factor) {
+  // 2^(shift - 31) as the bits of a float.
+  const uint32_t bits = static_cast<uint32_t>(factor.shift - 31 + 127) << 23;
+  float power;
+  std::memcpy(&power, &bits, sizeof(power));
+  return static_cast<float>(factor.multiplier) * power;
+}
+
+bool check_factor(KernelRuntimeContext& ctx, int64_t multiplier, int64_t shift, Factor& factor) {
+  KERNEL_CHECK(
+      ctx,
+      multiplier == static_cast<int32_t>(multiplier) && shift >= kMinShift && shift <= kMaxShift,
+      InvalidArgument,
+      false,
+      "A multiplier or shift is out of range");
+  factor.multiplier = static_cast<int32_t>(multiplier);
+  factor.shift = static_cast<int32_t>(shift);
+  return true;
+}
+
+bool check_offset(KernelRuntimeContext& ctx, int64_t value, int32_t& offset) {
+  KERNEL_CHECK(
+      ctx, value >= -256 && value <= 255, InvalidArgument, false, "A zero point is out of range");
+  offset = static_cast<int32_t>(value);
+  return true;
+}
+
+bool check_range(KernelRuntimeContext& ctx, int64_t min, int64_t max, Range& range) {
+  KERNEL_CHECK(
+      ctx,
+      min >= -128 && min <= max && max <= 127,
+      InvalidArgument,
+      false,
+      "The activation's range is empty or not within int8");
+  range.min = static_cast<int32_t>(min);
+  range.max = static_cast<int32_t>(max);
+  return true;
+}
+
+bool int8_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor) {
+  KERNEL_CHECK(
+      ctx,
+      tensor.scalar_type() == ScalarType::Char,
+      InvalidType,
+      false,
+      "A tensor has dtype %d; the operator takes int8",
+      static_cast<int>(tensor.scalar_type()));
+  return true;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

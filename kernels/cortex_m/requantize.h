@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/util/checks.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/**
+ * A factor in fixed point: multiplier * 2^shift / 2^31, as `quantize_multiplier_aot` of the
+ * dialect's Python (executorch.backends.cortex_m.passes.passes_utils) makes it.
+ */
+struct Factor {
+  int32_t multiplier;
+  int32_t shift;
+};
+
+/// Shifts for which requantize() is defined.
+constexpr int32_t kMinShift = -62;
+constexpr int32_t kMaxShift = 31;
+
+/// `value * factor`, rounded as `requantize_cmsis` of the dialect's Python: the product to
+/// nearest, halves up; its right shift to nearest, halves away from zero. In 64 bits, modulo 2^64.
+inline int32_t requantize(int32_t value, Factor factor) {
+  const uint32_t left = factor.shift > 0 ? static_cast<uint32_t>(factor.shift) : 0;
+  const uint32_t right = factor.shift < 0 ? static_cast<uint32_t>(-factor.shift) : 0;
+  const uint64_t shifted = static_cast<uint64_t>(static_cast<int64_t>(value)) << left;
+  const uint64_t product = shifted * static_cast<uint64_t>(static_cast<int64_t>(factor.multiplier));
+  int64_t result = static_cast<int64_t>(product + (uint64_t{1} << 30)) >> 31;
+  if (right > 0) {
+    const int64_t half = int64_t{1} << (right - 1);
+    result = (result + half - (result < 0 ? 1 : 0)) >> right;
+  }
+  return static_cast<int32_t>(result);
+}
+
+/// The real number that a factor stands for; its shift may be in [-62, 31].
+float scale_of(Factor factor);
+
+/// A sum modulo 2^32.
+inline int32_t wrapping_add(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+
+/// A product modulo 2^32.
+inline int32_t wrapping_mul(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
+}
+
+/// The smallest and largest value of an output.
+struct Range {
+  int32_t min;
+  int32_t max;
+
+  int8_t clamp(int32_t value) const {
+    return static_cast<int8_t>(value < min ? min : value > max ? max : value);
+  }
+};
+
+/// Takes a factor from a program's integers. Fails the context (InvalidArgument) and returns false
+/// for a shift out of range or a multiplier of more than 32 bits.
+bool check_factor(KernelRuntimeContext& ctx, int64_t multiplier, int64_t shift, Factor& factor);
+
+/// Takes an offset or zero point, of at most 9 bits. Fails the context (InvalidArgument) and
+/// returns false otherwise.
+bool check_offset(KernelRuntimeContext& ctx, int64_t value, int32_t& offset);
+
+/// Takes a range within int8. Fails the context (InvalidArgument) and returns false otherwise.
+bool check_range(KernelRuntimeContext& ctx, int64_t min, int64_t max, Range& range);
+
+/// Fails the context (InvalidType) and returns false unless all tensors are int8.
+bool int8_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor);
+
+template <class... Tensors>
+bool check_int8(KernelRuntimeContext& ctx, const Tensors&... tensors) {
+  return (int8_or_fail(ctx, tensors) && ...);
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch
