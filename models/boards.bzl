@@ -13,3 +13,6 @@ SIMULATED_BOARDS = [
 ]
 
 TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS
+
+# One per instruction set that int8 kernels have code of their own for.
+INT8_BOARDS = EMULATED_BOARDS + ["//firmware/boards/mps3_an547"]

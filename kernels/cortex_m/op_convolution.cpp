@@ -11,7 +11,7 @@ bool check_per_channel(
     KernelRuntimeContext& ctx,
     const Tensor& tensor,
     int32_t channels,
-    const char* name) {
+    [[maybe_unused]] const char* name) {
   KERNEL_CHECK(
       ctx,
       tensor.scalar_type() == ScalarType::Int,

@@ -89,7 +89,9 @@ void avg_pool(
       out_shape,
       out,
       [] { return 0.0f; },
-      [&](float& sum, int8_t value) { sum += static_cast<float>(value - zero_point) * scale; },
+      [&](float& sum, int8_t value) {
+        sum += rounded(static_cast<float>(value - zero_point) * scale);
+      },
       [&](float sum, int32_t count) {
         const float mean = sum / static_cast<float>(count) / scale;
         return Range{-128, 127}.clamp(static_cast<int32_t>(round_to_even(mean)) + zero_point);

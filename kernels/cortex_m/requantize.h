@@ -40,6 +40,15 @@ inline int32_t requantize(int32_t value, Factor factor) {
 /// The real number that a factor stands for; its shift may be in [-62, 31].
 float scale_of(Factor factor);
 
+/// A product in single precision, which the compiler does not fuse with a sum that follows: the
+/// dialect's Python rounds both.
+inline float rounded(float product) {
+#ifdef __ARM_FP
+  __asm__("" : "+t"(product));
+#endif
+  return product;
+}
+
 /// A sum modulo 2^32.
 inline int32_t wrapping_add(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));

@@ -29,7 +29,7 @@ void softmax(
   }
   const float most = static_cast<float>(largest - zero_point) * scale;
   const auto exponential = [&](int8_t value) {
-    return math::exp(static_cast<float>(value - zero_point) * scale - most);
+    return math::exp(rounded(static_cast<float>(value - zero_point) * scale) - most);
   };
   float sum = 0.0f;
   for (size_t i = 0; i < count; ++i) {
@@ -39,8 +39,8 @@ void softmax(
     // Halves to even by adding 1.5 * 2^23.
     constexpr float kRound = 12582912.0f;
     const float part = exponential(in[i * step]) / sum;
-    const float rounded = (part * 256.0f + kRound) - kRound;
-    out[i * step] = Range{-128, 127}.clamp(static_cast<int32_t>(rounded) - 128);
+    const float nearest = (rounded(part * 256.0f) + kRound) - kRound;
+    out[i * step] = Range{-128, 127}.clamp(static_cast<int32_t>(nearest) - 128);
   }
 }
 

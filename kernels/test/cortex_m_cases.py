@@ -282,7 +282,9 @@ def layout_cases(count: int) -> Iterator[Case]:
         x = integers(_shape(random.randint(1, 5)))
         if x.dim() == 4 and random.random() < 0.5:
             x = x.contiguous(memory_format=torch.channels_last)
-        yield case("transpose", x, tuple(random.sample(range(x.dim()), x.dim())))
+        permuted = case("transpose", x, tuple(random.sample(range(x.dim()), x.dim())))
+        permuted.arguments[-1].dim_order = ()
+        yield permuted
         x = integers(tuple(random.randint(1, 5) for _ in range(random.randint(1, 4))))
         if x.dim() == 4 and random.random() < 0.5:
             x = x.contiguous(memory_format=torch.channels_last)
