@@ -2,28 +2,30 @@
 
 #include <cstring>
 
-#include "kernels/util/strided_copy.h"
+#include "kernels/util/loop_nest.h"
 
 namespace torch {
 namespace executor {
 namespace native {
 namespace cortex_m {
 
-bool check_transpose(
+bool permute(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const ArrayRef<int64_t>& perm,
-    const Tensor& out,
-    Shape& sizes) {
+    View& view) {
   const int32_t dims = static_cast<int32_t>(input.dim());
-  if (!same_dtype_or_fail(ctx, input, out) || !contiguous_or_fail(ctx, out) ||
-      !in_range(ctx, perm, 0, dims - 1)) {
+  if (!in_range(ctx, perm, 0, dims - 1)) {
     return false;
   }
+  const View from(input);
+  view.data = from.data;
+  view.element_size = from.element_size;
+  view.shape = Shape();
   uint32_t seen = 0;
   for (const int64_t dim : perm) {
     seen |= 1u << dim;
-    sizes.append(input.sizes()[dim]);
+    view.append(from.shape.sizes[dim], from.strides[dim]);
   }
   KERNEL_CHECK(
       ctx,
@@ -32,22 +34,6 @@ bool check_transpose(
       false,
       "perm is not a permutation of the dims");
   return true;
-}
-
-void transpose(const Tensor& input, const ArrayRef<int64_t>& perm, Tensor& out) {
-  int32_t strides[kMaxDims];
-  int32_t permuted[kMaxDims];
-  strides_of(input, strides);
-  for (size_t i = 0; i < perm.size(); ++i) {
-    permuted[i] = strides[perm[i]];
-  }
-  strided_copy(
-      input.const_data_ptr(),
-      out.mutable_data_ptr(),
-      out.sizes().data(),
-      permuted,
-      perm.size(),
-      input.element_size());
 }
 
 bool check_pad(

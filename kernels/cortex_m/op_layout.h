@@ -1,32 +1,27 @@
 #pragma once
 
 #include "kernels/cortex_m/requantize.h"
-#include "kernels/util/shape.h"
+#include "kernels/util/view.h"
 
 namespace torch {
 namespace executor {
 namespace native {
 namespace cortex_m {
 
-bool check_transpose(
+/// The input seen with its dims permuted. Fails the context and returns false if `perm` is no
+/// permutation.
+bool permute(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const ArrayRef<int64_t>& perm,
-    const Tensor& out,
-    Shape& sizes);
+    View& view);
 
-/// Writes the permuted input; `perm` and `out` have been checked.
-void transpose(const Tensor& input, const ArrayRef<int64_t>& perm, Tensor& out);
-
-/// cortex_m::transpose.out: any dtype; the input in any dim order, the result contiguous.
+/// cortex_m::transpose.out: any dtype and dim order.
 template <class S>
 Tensor&
 transpose_out(KernelRuntimeContext& ctx, const Tensor& input, ArrayRef<int64_t> perm, Tensor& out) {
-  Shape sizes;
-  if (check_transpose(ctx, input, perm, out, sizes) && shape_out<S>(ctx, out, sizes)) {
-    transpose(input, perm, out);
-  }
-  return out;
+  View view;
+  return permute(ctx, input, perm, view) ? write_view<S>(ctx, input, view, out) : out;
 }
 
 /// Sizes in memory order, of four dims, and elements around them.

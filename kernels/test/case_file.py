@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+from tools.emulate.run import error_name
+
 CODES = {
     torch.uint8: 0,
     torch.int8: 1,
@@ -133,23 +135,29 @@ def _argument(value: Any) -> bytes:
     raise TypeError(f"no argument of type {type(value).__name__}")
 
 
-def run_cases(runner: Path, cases: Sequence[Case], folder: Path) -> list[Result]:
-    """Runs cases in one process and returns their results; raises with the process's output if it fails."""
-    case_path, result_path = folder / "cases.bin", folder / "results.bin"
-    with case_path.open("wb") as file:
+def write_cases(cases: Sequence[Case], path: Path) -> None:
+    """Writes the file that a runner of cases reads."""
+    with path.open("wb") as file:
         file.write(struct.pack("<I", len(cases)))
         for case in cases:
             name = case.operator.encode()
             file.write(struct.pack("<I", len(name)) + name + struct.pack("<I", len(case.arguments)))
             for argument in case.arguments:
                 file.write(_argument(argument))
+
+
+def run_cases(runner: Path, cases: Sequence[Case], folder: Path) -> list[Result]:
+    """Runs cases in one process and returns their results; raises with the process's output if it fails."""
+    case_path, result_path = folder / "cases.bin", folder / "results.bin"
+    write_cases(cases, case_path)
     process = subprocess.run([runner, case_path, result_path], capture_output=True, text=True, check=False)
     if process.returncode != 0:
         raise AssertionError(f"case_runner failed with {process.returncode}\n{process.stderr[:4000]}")
-    return _read_results(result_path.read_bytes(), len(cases))
+    return read_results(result_path.read_bytes(), len(cases))
 
 
-def _read_results(data: bytes, count: int) -> list[Result]:
+def read_results(data: bytes, count: int) -> list[Result]:
+    """The results in what a runner of cases wrote."""
     results = []
     position = 0
 
@@ -180,3 +188,15 @@ def output_tensor(out: Out, sizes: tuple[int, ...], data: bytes) -> torch.Tensor
     stored = stored.reshape([sizes[dim] for dim in order])
     inverse = [order.index(dim) for dim in range(len(sizes))]
     return stored.permute(inverse) if sizes else stored.reshape(())
+
+
+def exact_difference(case: Case, result: Result) -> str:
+    """What is wrong with a result that has to be met bit for bit; empty if nothing is."""
+    error = error_name(result.error) if result.error else "Ok"
+    if error != case.error:
+        return f"error {error}, expected {case.error}"
+    for out, expected, (sizes, data) in zip(case.outs(), case.expected, result.outputs, strict=False):
+        actual = output_tensor(out, sizes, data)
+        if expected is not None and not torch.equal(actual, expected):
+            return f"{int((actual != expected).sum())} of {expected.numel()} elements differ"
+    return ""

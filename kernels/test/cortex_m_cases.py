@@ -17,6 +17,7 @@ from executorch.backends.cortex_m.passes.passes_utils import (
 from torch import Tensor
 
 from kernels.test.case_file import Case, Out, dim_order
+from tools.export.cortex_m import pack
 
 _operators = torch.ops.cortex_m
 Factor = tuple[int, int]
@@ -298,8 +299,8 @@ def layout_cases(count: int) -> Iterator[Case]:
         yield padded
 
 
-def cortex_m_cases(count: int = 100, seed: int = 0) -> list[Case]:
-    """All kinds of calls, about 20 times `count`."""
+def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.DSP, pack.MVE)) -> list[Case]:
+    """All kinds of calls, about 20 times `count`; packed layers in the arrangements that the cores take."""
     torch.manual_seed(seed)
     random.seed(seed)
     groups = [
@@ -312,6 +313,7 @@ def cortex_m_cases(count: int = 100, seed: int = 0) -> list[Case]:
         pool_cases(2 * count),
         softmax_cases(count),
         layout_cases(count),
+        *(packed_cases(count, arrangement) for arrangement in arrangements),
     ]
     return list(itertools.chain.from_iterable(groups))
 
@@ -390,3 +392,56 @@ def cortex_m_refused_cases() -> Iterator[Case]:
     yield Case(
         "cortex_m::pad.out", [row, (0, 0, -1, 0), (0, 0, 0, 0), 0, Out(torch.int8, (1, 8))], error="InvalidArgument"
     )
+
+
+def _convolution_layer(arguments: list[Any]) -> pack.Layer | None:
+    x, weight, bias, stride, padding, dilation, input_offset, output_offset, multipliers, shifts, low, high = arguments[
+        :12
+    ]
+    if x.shape[1] != weight.shape[3]:
+        return None
+    rest = (input_offset, output_offset, multipliers, shifts, low, high)
+    return pack.Layer(pack.CONVOLUTION, weight, bias, stride, padding, dilation, *rest)
+
+
+def _depthwise_layer(arguments: list[Any]) -> pack.Layer | None:
+    x, weight, bias, stride, padding, dilation, multiplier, *rest = arguments[:13]
+    if multiplier != 1 or dilation != (1, 1) or x.shape[1] % 4 != 0:
+        return None
+    return pack.Layer(pack.DEPTHWISE, weight.permute(3, 1, 2, 0), bias, stride, padding, dilation, *rest)
+
+
+def _linear_layer(arguments: list[Any]) -> pack.Layer | None:
+    _, weight, bias, sums, input_offset, _, output_offset, multiplier, shift, high, low = arguments[:11]
+    if sums is not None:
+        return None
+    factors = [torch.full(weight.shape[:1], value[0], dtype=torch.int32) for value in (multiplier, shift)]
+    kernel = weight.reshape(weight.shape[0], 1, 1, -1)
+    windows = ((1, 1), (0, 0), (1, 1))
+    return pack.Layer(pack.LINEAR, kernel, bias, *windows, input_offset, output_offset, *factors, low, high)
+
+
+_LAYERS = {
+    "quantized_conv2d": _convolution_layer,
+    "quantized_depthwise_conv2d": _depthwise_layer,
+    "quantized_linear": _linear_layer,
+}
+
+
+def packed_cases(count: int, arrangement: int) -> Iterator[Case]:
+    """Packed layers, for one of the arrangements of weights, with what the dialect makes of the layers unpacked."""
+    for found in itertools.chain(convolution_cases(3 * count), depthwise_cases(2 * count), matmul_cases(count)):
+        operator = found.operator.removeprefix("cortex_m::").removesuffix(".out")
+        layer = _LAYERS[operator](found.arguments) if operator in _LAYERS else None
+        if layer is None:
+            continue
+        constant = pack.pack(layer, arrangement)
+        head = pack.Head.unpack(constant.numpy().tobytes())
+        x, out = found.arguments[0], found.arguments[-1]
+        name = {pack.CONVOLUTION: "convolution", pack.DEPTHWISE: "depthwise_convolution", pack.LINEAR: "linear"}[
+            head.kind
+        ]
+        arguments = [x, constant, pack.geometry_of(head)]
+        if head.kind != pack.LINEAR:
+            arguments.append(torch.zeros(pack.scratch_size(head, x.shape[-1]), dtype=torch.uint8))
+        yield Case(f"torch_fusion::{name}.out", [*arguments, out], found.expected)

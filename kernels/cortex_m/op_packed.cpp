@@ -1,0 +1,114 @@
+#include "kernels/cortex_m/op_packed.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+bool check_packed_images(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    LayerKind kind,
+    const Tensor& scratch,
+    const Tensor& out,
+    PackedParts& parts,
+    PackedImages& images,
+    Shape& sizes) {
+  if (!check_int8(ctx, input, packed, out) || !open_packed(ctx, packed, kind, parts)) {
+    return false;
+  }
+  const PackedLayer& layer = *parts.layer;
+  const auto in_sizes = input.sizes();
+  KERNEL_CHECK(
+      ctx,
+      in_sizes.size() == 4 && in_sizes[1] == layer.in_channels &&
+          (kind != LayerKind::Depthwise || layer.channels == layer.in_channels),
+      InvalidArgument,
+      false,
+      "input does not have the channels that its layer was packed for");
+  KERNEL_CHECK(
+      ctx,
+      kind != LayerKind::Depthwise ||
+          (layer.kernel[0] <= kMaxDepthwiseKernel && layer.channels % 4 == 0 &&
+           layer.dilation[0] == 1 && layer.dilation[1] == 1),
+      InvalidProgram,
+      false,
+      "A depthwise layer's kernel, channels or dilation are none that can be packed");
+  images.batch = in_sizes[0];
+  Window* const windows[] = {&images.height, &images.width};
+  sizes.append(in_sizes[0]);
+  sizes.append(layer.channels);
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t stride = layer.stride[i];
+    const int64_t padding = layer.padding[i];
+    const int64_t dilation = layer.dilation[i];
+    windows[i]->in = in_sizes[2 + i];
+    windows[i]->kernel = layer.kernel[i];
+    if (!windows[i]->set(ctx, {&stride, 1}, {&padding, 1}, {&dilation, 1}, 0, false)) {
+      return false;
+    }
+    sizes.append(windows[i]->out);
+  }
+  const int32_t needed = kind == LayerKind::Depthwise ? depthwise_scratch(parts, images.width)
+                                                      : convolution_scratch(parts);
+  KERNEL_CHECK(
+      ctx,
+      static_cast<int64_t>(scratch.nbytes()) >= needed &&
+          (reinterpret_cast<uintptr_t>(scratch.const_data_ptr()) & 3) == 0,
+      InvalidArgument,
+      false,
+      "scratch has %zu bytes, and the layer needs %d",
+      scratch.nbytes(),
+      static_cast<int>(needed));
+  return true;
+}
+
+bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out) {
+  Image in_shape;
+  Image out_shape;
+  if (!describe_image(ctx, input, in_shape) || !describe_image(ctx, out, out_shape)) {
+    return false;
+  }
+  KERNEL_CHECK(
+      ctx,
+      is_channels_last(in_shape) && is_channels_last(out_shape),
+      NotSupported,
+      false,
+      "input or out does not lie channels last");
+  return true;
+}
+
+bool check_packed_linear(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    const Tensor& out,
+    PackedParts& parts,
+    int32_t& rows,
+    Shape& sizes) {
+  if (!check_int8(ctx, input, packed, out) || !contiguous_or_fail(ctx, input) ||
+      !contiguous_or_fail(ctx, out) || !open_packed(ctx, packed, LayerKind::Linear, parts)) {
+    return false;
+  }
+  const auto in_sizes = input.sizes();
+  const size_t dims = in_sizes.size();
+  KERNEL_CHECK(
+      ctx,
+      dims >= 1 && in_sizes[dims - 1] == parts.inner,
+      InvalidArgument,
+      false,
+      "input does not have the features that its layer was packed for");
+  rows = 1;
+  for (size_t i = 0; i + 1 < dims; ++i) {
+    rows *= in_sizes[i];
+    sizes.append(in_sizes[i]);
+  }
+  sizes.append(parts.layer->channels);
+  return true;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

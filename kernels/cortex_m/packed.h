@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cortex_m/image.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// What the weights of a packed layer are arranged for.
+enum class Arrangement : uint8_t {
+  /// Pairs of output channels; per two products and pair a word: its even bytes are the first
+  /// channel's weights, its odd bytes the second's. Products come in fours: 0 and 2, then 1 and 3.
+  /// Depthwise: groups of four channels, per kernel element a word.
+  Dsp = 1,
+  /// As in the dialect: convolutions [out, height, width, in], depthwise ones [height, width, out].
+  Mve = 2,
+};
+
+/// What a packed layer computes.
+enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
+
+/**
+ * The head of a packed constant, which tools/export/cortex_m/pack.py writes; its `Head` has the
+ * same members. All of a layer but its images: after the head come, for `channels` output channels
+ * rounded up to even, biases (int32, with the input's zero point and the kernel's sum folded in),
+ * multipliers (int32) and shifts (int8, rounded up to fours), and then the weights.
+ */
+struct PackedLayer {
+  uint8_t version;
+  Arrangement arrangement;
+  LayerKind kind;
+  /// 1 if an output needs 64-bit arithmetic.
+  uint8_t is_wide;
+  int32_t in_channels;
+  int32_t channels;
+  uint16_t kernel[2];
+  uint16_t stride[2];
+  uint16_t padding[2];
+  uint16_t dilation[2];
+  /// The input's zero point, which padding has.
+  int16_t input_zero_point;
+  int16_t output_offset;
+  int16_t min;
+  int16_t max;
+};
+static_assert(sizeof(PackedLayer) == 36);
+
+constexpr uint8_t kPackedVersion = 1;
+
+/// Where the parts of a packed layer are.
+struct PackedParts {
+  const PackedLayer* layer;
+  const int32_t* bias;
+  const int32_t* multipliers;
+  const int8_t* shifts;
+  const int8_t* weights;
+  /// Products per output, and that many rounded up as the weights are.
+  int32_t inner;
+  int32_t padded_inner;
+};
+
+/**
+ * Finds the parts of a packed constant. Fails the context and returns false for one that is too
+ * short or is no such constant (InvalidProgram), for another kind, or for one that was packed for
+ * another core (DelegateInvalidCompatibility).
+ */
+bool open_packed(
+    KernelRuntimeContext& ctx,
+    const Tensor& packed,
+    LayerKind kind,
+    PackedParts& parts);
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,780 @@
+#include "kernels/cortex_m/packed_layers.h"
+
+#include <cstring>
+
+#include "kernels/cortex_m/dsp.h"
+
+#ifdef __ARM_FEATURE_MVE
+#include <arm_mve.h>
+#endif
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+namespace {
+
+/// Output pixels that are computed at a time.
+constexpr int32_t kLanes = 4;
+
+bool is_pointwise(const PackedLayer& layer) {
+  return layer.kernel[0] == 1 && layer.kernel[1] == 1 && layer.stride[0] == 1 &&
+      layer.stride[1] == 1 && layer.padding[0] == 0 && layer.padding[1] == 0;
+}
+
+/// Whether what is under a window is put together byte by byte.
+bool is_gathered(const PackedLayer& layer) {
+  return !is_pointwise(layer) &&
+      (layer.arrangement == Arrangement::Mve || layer.in_channels % 4 != 0);
+}
+
+int32_t round_up_4(int32_t value) {
+  return (value + 3) & ~3;
+}
+
+/// From sums to outputs.
+class Scale {
+ public:
+  explicit Scale(const PackedParts& parts)
+      : parts_(parts), is_wide_(parts.layer->is_wide != 0), offset_(parts.layer->output_offset) {}
+
+  /// The output of a channel, saturated to int8. The multiplier's shift is to the right by at
+  /// least one, as the layer is not wide: rounding halves away from zero, the last bit is rounded
+  /// by itself.
+  int32_t apply(int32_t sum, int32_t channel) const {
+    const int32_t multiplier = parts_.multipliers[channel];
+    const int32_t shift = parts_.shifts[channel];
+    if (is_wide_) {
+      return Range{-128, 127}.clamp(wrapping_add(requantize(sum, {multiplier, shift}), offset_));
+    }
+    int32_t high = multiply_rounded(wrapping_add(sum, sum), multiplier);
+    high += high >> 31;
+    return saturated_half((high >> (-shift - 1)) + 1 + 2 * offset_);
+  }
+
+  /// Narrows outputs to the layer's range.
+  void clamp(int8_t* out, int32_t count) const {
+    const Range range = {parts_.layer->min, parts_.layer->max};
+    if (range.min > -128 || range.max < 127) {
+      for (int32_t i = 0; i < count; ++i) {
+        out[i] = range.clamp(out[i]);
+      }
+    }
+  }
+
+ private:
+  const PackedParts& parts_;
+  bool is_wide_;
+  int32_t offset_;
+};
+
+/// Puts what is under the window at an output position into `to`, in the order of the weights.
+void gather(
+    const PackedLayer& layer,
+    const PackedImages& images,
+    const int8_t* image,
+    int32_t y,
+    int32_t x,
+    int8_t* to) {
+  const Taps rows(images.height, y);
+  const Taps columns(images.width, x);
+  const int32_t channels = layer.in_channels;
+  const int32_t row_bytes = images.width.kernel * channels;
+  for (int32_t i = 0; i < images.height.kernel; ++i) {
+    if (i < rows.begin || i >= rows.end || columns.begin >= columns.end) {
+      std::memset(to, layer.input_zero_point, static_cast<size_t>(row_bytes));
+      to += row_bytes;
+      continue;
+    }
+    const int8_t* const row =
+        image + (rows.origin + i * images.height.dilation) * images.width.in * channels;
+    std::memset(to, layer.input_zero_point, static_cast<size_t>(columns.begin * channels));
+    to += columns.begin * channels;
+    if (images.width.dilation == 1) {
+      const int32_t size = (columns.end - columns.begin) * channels;
+      std::memcpy(to, row + (columns.origin + columns.begin) * channels, static_cast<size_t>(size));
+      to += size;
+    } else {
+      for (int32_t j = columns.begin; j < columns.end; ++j) {
+        const int32_t column = columns.origin + j * images.width.dilation;
+        std::memcpy(to, row + column * channels, static_cast<size_t>(channels));
+        to += channels;
+      }
+    }
+    const int32_t rest = (images.width.kernel - columns.end) * channels;
+    std::memset(to, layer.input_zero_point, static_cast<size_t>(rest));
+    to += rest;
+  }
+}
+
+#if !defined(__ARM_FEATURE_MVE)
+
+/// Writes bytes as pairs of 16-bit numbers into a lane: bytes 0 and 2, then 1 and 3.
+uint32_t* expand_words(const int8_t* from, uint32_t* to, int32_t words) {
+  for (; words > 0; --words) {
+    const uint32_t word = load_word(from);
+    from += 4;
+    to[0] = static_cast<uint32_t>(even_bytes(word));
+    to[kLanes] = static_cast<uint32_t>(odd_bytes(word));
+    to += 2 * kLanes;
+  }
+  return to;
+}
+
+void expand(const int8_t* from, uint32_t* to, int32_t count) {
+  to = expand_words(from, to, count / 4);
+  if (count % 4 != 0) {
+    int8_t rest[4] = {};
+    std::memcpy(rest, from + count / 4 * 4, static_cast<size_t>(count % 4));
+    expand_words(rest, to, 1);
+  }
+}
+
+uint32_t* fill_words(int32_t value, uint32_t* to, int32_t words) {
+  const uint32_t half = static_cast<uint32_t>(value) & 0xffffu;
+  for (; words > 0; --words) {
+    to[0] = to[kLanes] = half | (half << 16);
+    to += 2 * kLanes;
+  }
+  return to;
+}
+
+/// As gather() and expand(), for a number of channels that is a multiple of four.
+void expand_window(
+    const PackedLayer& layer,
+    const PackedImages& images,
+    const int8_t* image,
+    int32_t y,
+    int32_t x,
+    uint32_t* to) {
+  const Taps rows(images.height, y);
+  const Taps columns(images.width, x);
+  const int32_t channels = layer.in_channels;
+  const int32_t words = channels / 4;
+  for (int32_t i = 0; i < images.height.kernel; ++i) {
+    if (i < rows.begin || i >= rows.end || columns.begin >= columns.end) {
+      to = fill_words(layer.input_zero_point, to, images.width.kernel * words);
+      continue;
+    }
+    const int8_t* from = image +
+        ((rows.origin + i * images.height.dilation) * images.width.in + columns.origin +
+         columns.begin * images.width.dilation) *
+            channels;
+    to = fill_words(layer.input_zero_point, to, columns.begin * words);
+    if (images.width.dilation == 1) {
+      to = expand_words(from, to, (columns.end - columns.begin) * words);
+    } else {
+      for (int32_t j = columns.begin; j < columns.end; ++j) {
+        to = expand_words(from, to, words);
+        from += images.width.dilation * channels;
+      }
+    }
+    to = fill_words(layer.input_zero_point, to, (images.width.kernel - columns.end) * words);
+  }
+}
+
+/**
+ * Adds the products of four lanes with the weights of a pair of channels to `sums`: the first
+ * channel's four sums, then the second's.
+ *
+ * @param[in] count Products per sum, a multiple of four.
+ */
+#ifdef __ARM_FEATURE_DSP
+
+// Fourteen registers hold the sums, what is multiplied and where it comes from; the compiler would
+// keep some of it on the stack. 0.86 instructions per product.
+#define TWO_PRODUCTS                 \
+  "ldr %[w], [%[weights]], #4\n"     \
+  "ldrd %[a], %[b], [%[x]], #8\n"    \
+  "sxtb16 %[v], %[w]\n"              \
+  "sxtb16 %[w], %[w], ror #8\n"      \
+  "smlad %[s0], %[a], %[v], %[s0]\n" \
+  "smlad %[s4], %[a], %[w], %[s4]\n" \
+  "smlad %[s1], %[b], %[v], %[s1]\n" \
+  "smlad %[s5], %[b], %[w], %[s5]\n" \
+  "ldrd %[a], %[b], [%[x]], #8\n"    \
+  "smlad %[s2], %[a], %[v], %[s2]\n" \
+  "smlad %[s6], %[a], %[w], %[s6]\n" \
+  "smlad %[s3], %[b], %[v], %[s3]\n" \
+  "smlad %[s7], %[b], %[w], %[s7]\n"
+
+inline void dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t* sums) {
+  int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
+  int32_t s4 = sums[4], s5 = sums[5], s6 = sums[6], s7 = sums[7];
+  const uint32_t* const end = lanes + count / 2 * kLanes;
+  uint32_t a, b, v, w;
+  if ((count & 4) != 0) {
+    __asm__ volatile(TWO_PRODUCTS TWO_PRODUCTS
+                     : [s0] "+r"(s0),
+                       [s1] "+r"(s1),
+                       [s2] "+r"(s2),
+                       [s3] "+r"(s3),
+                       [s4] "+r"(s4),
+                       [s5] "+r"(s5),
+                       [s6] "+r"(s6),
+                       [s7] "+r"(s7),
+                       [x] "+r"(lanes),
+                       [weights] "+r"(weights),
+                       [a] "=&r"(a),
+                       [b] "=&r"(b),
+                       [v] "=&r"(v),
+                       [w] "=&r"(w)
+                     :
+                     : "memory");
+  }
+  if (lanes != end) {
+    __asm__ volatile("1:\n" TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS
+                     "ldr %[a], %[end]\n"
+                     "cmp %[a], %[x]\n"
+                     "bne 1b\n"
+                     : [s0] "+r"(s0),
+                       [s1] "+r"(s1),
+                       [s2] "+r"(s2),
+                       [s3] "+r"(s3),
+                       [s4] "+r"(s4),
+                       [s5] "+r"(s5),
+                       [s6] "+r"(s6),
+                       [s7] "+r"(s7),
+                       [x] "+r"(lanes),
+                       [weights] "+r"(weights),
+                       [a] "=&r"(a),
+                       [b] "=&r"(b),
+                       [v] "=&r"(v),
+                       [w] "=&r"(w)
+                     : [end] "m"(end)
+                     : "memory", "cc");
+  }
+  sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
+  sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
+}
+
+#undef TWO_PRODUCTS
+
+#else
+
+inline void dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t* sums) {
+  for (int32_t i = 0; i < count / 2; ++i) {
+    const uint32_t word = load_word(weights);
+    weights += 4;
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      const auto x = static_cast<int16x2_t>(lanes[lane]);
+      sums[lane] = dot2(x, even_bytes(word), sums[lane]);
+      sums[kLanes + lane] = dot2(x, odd_bytes(word), sums[kLanes + lane]);
+    }
+    lanes += kLanes;
+  }
+}
+
+#endif
+
+/// All output channels of `lanes` neighbouring pixels.
+void lanes_to_outputs(
+    const PackedParts& parts,
+    const Scale& scale,
+    const uint32_t* expanded,
+    int32_t lanes,
+    int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int8_t* weights = parts.weights;
+  for (int32_t c = 0; c < channels; c += 2) {
+    int32_t sums[2 * kLanes];
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] = parts.bias[c];
+      sums[kLanes + lane] = parts.bias[c + 1];
+    }
+    dot_lanes(expanded, weights, parts.padded_inner, sums);
+    weights += 2 * parts.padded_inner;
+    int8_t* to = out + c;
+    const bool both = c + 1 < channels;
+    for (int32_t lane = 0; lane < lanes; ++lane) {
+      to[0] = static_cast<int8_t>(scale.apply(sums[lane], c));
+      if (both) {
+        to[1] = static_cast<int8_t>(scale.apply(sums[kLanes + lane], c + 1));
+      }
+      to += channels;
+    }
+  }
+}
+
+/// All outputs of one vector.
+void vector_to_outputs(
+    const PackedParts& parts,
+    const Scale& scale,
+    const int8_t* in,
+    int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int32_t whole = parts.inner / 4;
+  uint32_t rest = 0;
+  if (parts.inner % 4 != 0) {
+    std::memcpy(&rest, in + 4 * whole, static_cast<size_t>(parts.inner % 4));
+  }
+  const int8_t* weights = parts.weights;
+  const int32_t pair_size = 2 * parts.padded_inner;
+  for (int32_t c = 0; c < channels; c += 4) {
+    const bool two_pairs = c + 2 < channels;
+    const int8_t* first = weights;
+    const int8_t* second = two_pairs ? weights + pair_size : weights;
+    int32_t sums[4] = {parts.bias[c], parts.bias[c + 1], 0, 0};
+    if (two_pairs) {
+      sums[2] = parts.bias[c + 2];
+      sums[3] = parts.bias[c + 3];
+    }
+    const int8_t* x = in;
+    const auto multiply = [&](uint32_t word) {
+      const int16x2_t even = even_bytes(word);
+      const int16x2_t odd = odd_bytes(word);
+      uint32_t w = load_word(first);
+      sums[0] = dot2(even, even_bytes(w), sums[0]);
+      sums[1] = dot2(even, odd_bytes(w), sums[1]);
+      w = load_word(first + 4);
+      sums[0] = dot2(odd, even_bytes(w), sums[0]);
+      sums[1] = dot2(odd, odd_bytes(w), sums[1]);
+      w = load_word(second);
+      sums[2] = dot2(even, even_bytes(w), sums[2]);
+      sums[3] = dot2(even, odd_bytes(w), sums[3]);
+      w = load_word(second + 4);
+      sums[2] = dot2(odd, even_bytes(w), sums[2]);
+      sums[3] = dot2(odd, odd_bytes(w), sums[3]);
+      first += 8;
+      second += 8;
+    };
+    for (const int8_t* const end = in + 4 * whole; x != end; x += 4) {
+      multiply(load_word(x));
+    }
+    if (parts.inner % 4 != 0) {
+      multiply(rest);
+    }
+    weights += 2 * pair_size;
+    const int32_t count = channels - c < 4 ? channels - c : 4;
+    for (int32_t i = 0; i < count; ++i) {
+      *out++ = static_cast<int8_t>(scale.apply(sums[i], c + i));
+    }
+  }
+}
+
+void convolution_dsp(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const Scale scale(parts);
+  auto* const expanded = reinterpret_cast<uint32_t*>(scratch);
+  int8_t* const gathered = scratch + 2 * kLanes * parts.padded_inner;
+  const bool pointwise = is_pointwise(layer);
+  const bool by_bytes = is_gathered(layer);
+  const int32_t image_size = images.height.in * images.width.in * layer.in_channels;
+  const int32_t pixels = images.height.out * images.width.out;
+  for (int32_t n = 0; n < images.batch; ++n) {
+    int32_t y = 0;
+    int32_t x = 0;
+    for (int32_t pixel = 0; pixel < pixels; pixel += kLanes) {
+      const int32_t lanes = pixels - pixel < kLanes ? pixels - pixel : kLanes;
+      if (pointwise && lanes <= 2) {
+        for (int32_t i = 0; i < lanes; ++i) {
+          vector_to_outputs(parts, scale, in, out);
+          in += layer.in_channels;
+          out += layer.channels;
+        }
+        continue;
+      }
+      for (int32_t lane = 0; lane < lanes; ++lane) {
+        if (pointwise) {
+          expand(in, expanded + lane, layer.in_channels);
+          in += layer.in_channels;
+          continue;
+        }
+        if (by_bytes) {
+          gather(layer, images, in, y, x, gathered);
+          expand(gathered, expanded + lane, parts.inner);
+        } else {
+          expand_window(layer, images, in, y, x, expanded + lane);
+        }
+        if (++x == images.width.out) {
+          x = 0;
+          ++y;
+        }
+      }
+      lanes_to_outputs(parts, scale, expanded, lanes, out);
+      out += lanes * layer.channels;
+    }
+    if (!pointwise) {
+      in += image_size;
+    }
+  }
+}
+
+/// The outputs of four channels of a depthwise convolution at one position.
+template <int32_t kColumns>
+inline const int8_t* depthwise_group_dsp(
+    const PackedParts& parts,
+    const Scale& scale,
+    const int8_t* const* rows,
+    int32_t offset,
+    const int8_t* weights,
+    int32_t channel,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t columns = kColumns > 0 ? kColumns : layer.kernel[1];
+  int32_t sums[4] = {
+      parts.bias[channel],
+      parts.bias[channel + 1],
+      parts.bias[channel + 2],
+      parts.bias[channel + 3]};
+  for (int32_t i = 0; i < layer.kernel[0]; ++i) {
+    const int8_t* x = rows[i] + offset;
+    for (int32_t j = 0; j < columns; ++j) {
+      const uint32_t word = load_word(x);
+      const uint32_t weight = load_word(weights);
+      x += layer.in_channels;
+      weights += 4;
+      const int16x2_t x_even = even_bytes(word);
+      const int16x2_t x_odd = odd_bytes(word);
+      const int16x2_t w_even = even_bytes(weight);
+      const int16x2_t w_odd = odd_bytes(weight);
+      sums[0] = multiply_low(x_even, w_even, sums[0]);
+      sums[1] = multiply_low(x_odd, w_odd, sums[1]);
+      sums[2] = multiply_high(x_even, w_even, sums[2]);
+      sums[3] = multiply_high(x_odd, w_odd, sums[3]);
+    }
+  }
+  for (int32_t i = 0; i < 4; ++i) {
+    out[i] = static_cast<int8_t>(scale.apply(sums[i], channel + i));
+  }
+  return weights;
+}
+
+void depthwise_pixel_dsp(
+    const PackedParts& parts,
+    const Scale& scale,
+    const int8_t* const* rows,
+    int32_t offset,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int8_t* weights = parts.weights;
+  for (int32_t c = 0; c < layer.channels; c += 4) {
+    weights = layer.kernel[1] == 3
+        ? depthwise_group_dsp<3>(parts, scale, rows, offset + c, weights, c, out + c)
+        : depthwise_group_dsp<0>(parts, scale, rows, offset + c, weights, c, out + c);
+  }
+}
+
+#endif // !__ARM_FEATURE_MVE
+
+#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
+
+#ifdef __ARM_FEATURE_MVE
+
+/// As Scale::apply(), of four channels at a time from `channel` on; those beyond the last are left
+/// out.
+inline void store_outputs(
+    const PackedParts& parts,
+    const Scale& scale,
+    const int32_t* sums,
+    int32_t channel,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t count = layer.channels - channel;
+  if (layer.is_wide != 0) {
+    for (int32_t i = 0; i < (count < 4 ? count : 4); ++i) {
+      out[i] = static_cast<int8_t>(scale.apply(sums[i], channel + i));
+    }
+    return;
+  }
+  const mve_pred16_t active = vctp32q(static_cast<uint32_t>(count));
+  const int32x4_t multipliers = vldrwq_z_s32(parts.multipliers + channel, active);
+  const int32x4_t shifts = vldrbq_z_s32(parts.shifts + channel, active);
+  int32x4_t value = vqrdmulhq_s32(vldrwq_s32(sums), multipliers);
+  value = vaddq_s32(value, vshrq_n_s32(value, 31));
+  value = vaddq_n_s32(vrshlq_s32(value, shifts), layer.output_offset);
+  value = vminq_s32(vmaxq_s32(value, vdupq_n_s32(layer.min)), vdupq_n_s32(layer.max));
+  vstrbq_p_s32(out, value, active);
+}
+
+/// The sums of the products of a vector with `rows` (at most four) rows of weights.
+inline void
+dot_rows(const int8_t* x, const int8_t* weights, int32_t count, int32_t rows, int32_t* sums) {
+  const int8_t* const w0 = weights;
+  const int8_t* const w1 = rows > 1 ? w0 + count : w0;
+  const int8_t* const w2 = rows > 2 ? w1 + count : w0;
+  const int8_t* const w3 = rows > 3 ? w2 + count : w0;
+  int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
+  int32_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    const int8x16_t value = vldrbq_s8(x + i);
+    s0 = vmladavaq_s8(s0, value, vldrbq_s8(w0 + i));
+    s1 = vmladavaq_s8(s1, value, vldrbq_s8(w1 + i));
+    s2 = vmladavaq_s8(s2, value, vldrbq_s8(w2 + i));
+    s3 = vmladavaq_s8(s3, value, vldrbq_s8(w3 + i));
+  }
+  if (i < count) {
+    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count - i));
+    const int8x16_t value = vldrbq_z_s8(x + i, active);
+    s0 = vmladavaq_s8(s0, value, vldrbq_z_s8(w0 + i, active));
+    s1 = vmladavaq_s8(s1, value, vldrbq_z_s8(w1 + i, active));
+    s2 = vmladavaq_s8(s2, value, vldrbq_z_s8(w2 + i, active));
+    s3 = vmladavaq_s8(s3, value, vldrbq_z_s8(w3 + i, active));
+  }
+  sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
+}
+
+/// The sums of a depthwise convolution's products of four channels; `count` of them are there.
+inline void depthwise_sums(
+    const PackedLayer& layer,
+    const int8_t* const* rows,
+    int32_t offset,
+    const int8_t* weights,
+    int32_t count,
+    int32_t* sums) {
+  const mve_pred16_t active = vctp32q(static_cast<uint32_t>(count));
+  int32x4_t total = vldrwq_s32(sums);
+  for (int32_t i = 0; i < layer.kernel[0]; ++i) {
+    const int8_t* x = rows[i] + offset;
+    for (int32_t j = 0; j < layer.kernel[1]; ++j) {
+      total = vaddq_s32(total, vmulq_s32(vldrbq_z_s32(x, active), vldrbq_z_s32(weights, active)));
+      x += layer.in_channels;
+      weights += layer.channels;
+    }
+  }
+  vstrwq_s32(sums, total);
+}
+
+#else
+
+inline void store_outputs(
+    const PackedParts& parts,
+    const Scale& scale,
+    const int32_t* sums,
+    int32_t channel,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  for (int32_t i = 0; i < 4 && channel + i < layer.channels; ++i) {
+    out[i] = Range{layer.min, layer.max}.clamp(scale.apply(sums[i], channel + i));
+  }
+}
+
+inline void
+dot_rows(const int8_t* x, const int8_t* weights, int32_t count, int32_t rows, int32_t* sums) {
+  for (int32_t row = 0; row < rows; ++row) {
+    for (int32_t i = 0; i < count; ++i) {
+      sums[row] = wrapping_add(sums[row], x[i] * *weights++);
+    }
+  }
+}
+
+inline void depthwise_sums(
+    const PackedLayer& layer,
+    const int8_t* const* rows,
+    int32_t offset,
+    const int8_t* weights,
+    int32_t count,
+    int32_t* sums) {
+  for (int32_t i = 0; i < layer.kernel[0]; ++i) {
+    const int8_t* x = rows[i] + offset;
+    for (int32_t j = 0; j < layer.kernel[1]; ++j) {
+      for (int32_t c = 0; c < 4 && c < count; ++c) {
+        sums[c] = wrapping_add(sums[c], x[c] * weights[c]);
+      }
+      x += layer.in_channels;
+      weights += layer.channels;
+    }
+  }
+}
+
+#endif
+
+inline void start_sums(const PackedParts& parts, int32_t channel, int32_t* sums) {
+  for (int32_t i = 0; i < 4; ++i) {
+    sums[i] = channel + i < parts.layer->channels ? parts.bias[channel + i] : 0;
+  }
+}
+
+void rows_to_outputs(const PackedParts& parts, const Scale& scale, const int8_t* in, int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int8_t* weights = parts.weights;
+  for (int32_t c = 0; c < channels; c += 4) {
+    int32_t sums[4];
+    start_sums(parts, c, sums);
+    dot_rows(in, weights, parts.inner, channels - c < 4 ? channels - c : 4, sums);
+    weights += 4 * parts.inner;
+    store_outputs(parts, scale, sums, c, out + c);
+  }
+}
+
+void convolution_mve(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const Scale scale(parts);
+  const bool pointwise = is_pointwise(layer);
+  for (int32_t n = 0; n < images.batch; ++n) {
+    for (int32_t y = 0; y < images.height.out; ++y) {
+      for (int32_t x = 0; x < images.width.out; ++x) {
+        if (pointwise) {
+          rows_to_outputs(parts, scale, in, out);
+          in += layer.in_channels;
+        } else {
+          gather(layer, images, in, y, x, scratch);
+          rows_to_outputs(parts, scale, scratch, out);
+        }
+        out += layer.channels;
+      }
+    }
+    if (!pointwise) {
+      in += images.height.in * images.width.in * layer.in_channels;
+    }
+  }
+}
+
+void depthwise_pixel_mve(
+    const PackedParts& parts,
+    const Scale& scale,
+    const int8_t* const* rows,
+    int32_t offset,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  for (int32_t c = 0; c < layer.channels; c += 4) {
+    int32_t sums[4];
+    start_sums(parts, c, sums);
+    depthwise_sums(layer, rows, offset + c, parts.weights + c, layer.channels - c, sums);
+    store_outputs(parts, scale, sums, c, out + c);
+  }
+}
+
+#endif // !__ARM_FEATURE_DSP || __ARM_FEATURE_MVE
+
+} // namespace
+
+int32_t convolution_scratch(const PackedParts& parts) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t gathered = is_gathered(layer) ? round_up_4(parts.inner) : 0;
+  return layer.arrangement == Arrangement::Dsp ? 2 * kLanes * parts.padded_inner + gathered
+                                               : gathered;
+}
+
+int32_t depthwise_scratch(const PackedParts& parts, const Window& width) {
+  const PackedLayer& layer = *parts.layer;
+  return layer.padding[0] == 0 && layer.padding[1] == 0
+      ? 0
+      : layer.kernel[0] * (width.in + 2 * width.padding) * layer.in_channels;
+}
+
+void packed_convolution(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+#if defined(__ARM_FEATURE_MVE)
+  convolution_mve(parts, images, in, scratch, out);
+#else
+#ifndef __ARM_FEATURE_DSP
+  if (parts.layer->arrangement == Arrangement::Mve) {
+    convolution_mve(parts, images, in, scratch, out);
+    return;
+  }
+#endif
+  convolution_dsp(parts, images, in, scratch, out);
+  Scale(parts).clamp(
+      out, images.batch * images.height.out * images.width.out * parts.layer->channels);
+#endif
+}
+
+void packed_depthwise(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const Scale scale(parts);
+  const int32_t kernel = layer.kernel[0];
+  const int32_t padding = layer.padding[0];
+  const int32_t channels = layer.in_channels;
+  const int32_t in_row = images.width.in * channels;
+  const bool is_padded = layer.padding[0] != 0 || layer.padding[1] != 0;
+  const int32_t side = layer.padding[1] * channels;
+  const int32_t padded_row = in_row + 2 * side;
+  int8_t* const first_out = out;
+  for (int32_t n = 0; n < images.batch; ++n) {
+    // Input rows until here are in `scratch`, each in the place of the one `kernel` rows before.
+    int32_t next = -padding;
+    for (int32_t y = 0; y < images.height.out; ++y) {
+      const int32_t top = y * layer.stride[0] - padding;
+      const int8_t* rows[kMaxDepthwiseKernel];
+      for (int32_t i = 0; i < kernel; ++i) {
+        const int32_t row = top + i;
+        if (!is_padded) {
+          rows[i] = in + row * in_row;
+          continue;
+        }
+        int8_t* const place = scratch + (row + padding) % kernel * padded_row;
+        rows[i] = place;
+        if (row < next) {
+          continue;
+        }
+        next = row + 1;
+        if (row < 0 || row >= images.height.in) {
+          std::memset(place, layer.input_zero_point, static_cast<size_t>(padded_row));
+        } else {
+          std::memset(place, layer.input_zero_point, static_cast<size_t>(side));
+          std::memcpy(place + side, in + row * in_row, static_cast<size_t>(in_row));
+          std::memset(place + side + in_row, layer.input_zero_point, static_cast<size_t>(side));
+        }
+      }
+      for (int32_t x = 0; x < images.width.out; ++x) {
+        const int32_t offset = x * layer.stride[1] * channels;
+#if defined(__ARM_FEATURE_MVE)
+        depthwise_pixel_mve(parts, scale, rows, offset, out);
+#else
+#ifndef __ARM_FEATURE_DSP
+        if (layer.arrangement == Arrangement::Mve) {
+          depthwise_pixel_mve(parts, scale, rows, offset, out);
+          out += channels;
+          continue;
+        }
+#endif
+        depthwise_pixel_dsp(parts, scale, rows, offset, out);
+#endif
+        out += channels;
+      }
+    }
+    in += images.height.in * in_row;
+  }
+#if !defined(__ARM_FEATURE_MVE)
+  scale.clamp(first_out, static_cast<int32_t>(out - first_out));
+#else
+  static_cast<void>(first_out);
+#endif
+}
+
+void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
+  const Scale scale(parts);
+  int8_t* const first_out = out;
+  for (int32_t row = 0; row < rows; ++row) {
+#if defined(__ARM_FEATURE_MVE)
+    rows_to_outputs(parts, scale, in, out);
+#elif defined(__ARM_FEATURE_DSP)
+    vector_to_outputs(parts, scale, in, out);
+#else
+    if (parts.layer->arrangement == Arrangement::Mve) {
+      rows_to_outputs(parts, scale, in, out);
+    } else {
+      vector_to_outputs(parts, scale, in, out);
+    }
+#endif
+    in += parts.inner;
+    out += parts.layer->channels;
+  }
+  scale.clamp(first_out, static_cast<int32_t>(out - first_out));
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

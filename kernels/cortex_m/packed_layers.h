@@ -1,0 +1,48 @@
+#pragma once
+
+#include "kernels/cortex_m/packed.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// Images that lie channels last, and the windows from one to the other.
+struct PackedImages {
+  int32_t batch;
+  Window height;
+  Window width;
+};
+
+/// The largest kernel, in rows, of a packed depthwise convolution.
+constexpr int32_t kMaxDepthwiseKernel = 15;
+
+/// Bytes of scratch memory that a packed convolution needs; tools/export/cortex_m/pack.py has the
+/// same function.
+int32_t convolution_scratch(const PackedParts& parts);
+
+/// Bytes of scratch memory that a packed depthwise convolution on images needs.
+int32_t depthwise_scratch(const PackedParts& parts, const Window& width);
+
+void packed_convolution(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+
+/// One output channel per input channel.
+void packed_depthwise(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+
+/// `rows` vectors of parts.inner elements to as many of layer->channels.
+void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out);
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,418 @@
+"""Constants in the layout that the kernels read: `torch_fusion::` operators in place of `cortex_m::` layers.
+
+A packed layer takes one constant, which has all of it but its images: parameters, biases into which the input's zero
+point and the sums of the kernel are folded, multipliers, shifts, and the weights as the target's instructions take
+them.
+kernels/cortex_m/packed.h describes the layout.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import tools.export.cortex_m.dialect  # noqa: F401  # isort: skip
+import torch
+from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+from torch.library import Library, impl, register_fake
+
+VERSION = 1
+DSP, MVE = 1, 2
+CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
+# Output pixels that the kernels for DSP compute at a time.
+_LANES = 4
+_MAX_DEPTHWISE_KERNEL = 15
+
+_cortex_m = torch.ops.cortex_m
+_edge = exir_ops.edge.cortex_m
+_library = Library("torch_fusion", "DEF")
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a packed constant: PackedLayer of kernels/cortex_m/packed.h, member by member."""
+
+    arrangement: int
+    kind: int
+    is_wide: int
+    in_channels: int
+    channels: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    input_zero_point: int
+    output_offset: int
+    min: int
+    max: int
+
+    _LAYOUT = "<4B2i8H4h"
+
+    def pack(self) -> bytes:
+        """The head's bytes."""
+        return struct.pack(self._LAYOUT, VERSION, *_flat(astuple(self)))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Head:
+        """The head at the beginning of a packed constant."""
+        version, *values = struct.unpack_from(cls._LAYOUT, data)
+        assert version == VERSION
+        pairs = [tuple(values[index : index + 2]) for index in range(5, 13, 2)]
+        return cls(*values[:5], *pairs, *values[13:])
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.kind == DEPTHWISE
+
+    @property
+    def inner(self) -> int:
+        """Products per output."""
+        return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
+
+
+def _flat(values: Sequence[Any]) -> list[int]:
+    return [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer as the dialect has it. Weight: [out, height, width, in]; depthwise [out, height, width, 1].
+
+    Attributes:
+      bias: int32; None for zeros.
+      input_offset: the negated zero point of the input.
+    """
+
+    kind: int
+    weight: Tensor
+    bias: Tensor | None
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    input_offset: int
+    output_offset: int
+    multipliers: Tensor
+    shifts: Tensor
+    min: int
+    max: int
+
+
+def pack(layer: Layer, arrangement: int) -> Tensor:
+    """The packed constant of a layer, int8."""
+    weight = layer.weight.to(torch.int8)
+    channels = weight.shape[0]
+    folded = layer.input_offset * weight.sum((1, 2, 3), dtype=torch.int64)
+    if layer.bias is not None:
+        folded = folded + layer.bias
+    multipliers = layer.multipliers.to(torch.int64)
+    shifts = torch.where(multipliers == 0, -1, layer.shifts.to(torch.int64))
+    # The kernels double sums in 32 bits and shift to the right by at least one.
+    largest = folded.abs() + 128 * weight.to(torch.int64).abs().sum((1, 2, 3))
+    is_wide = bool((largest >= 2**30).any() or (shifts >= 0).any() or (shifts < -31).any())
+    head = Head(
+        arrangement,
+        layer.kind,
+        int(is_wide),
+        channels if layer.kind == DEPTHWISE else weight.shape[3],
+        channels,
+        (weight.shape[1], weight.shape[2]),
+        layer.stride,
+        layer.padding,
+        layer.dilation,
+        -layer.input_offset,
+        layer.output_offset,
+        layer.min,
+        layer.max,
+    )
+    padded = _up(channels, 2)
+    words = [_padded(values, padded) for values in (folded.to(torch.int32), multipliers.to(torch.int32))]
+    data = b"".join(
+        [
+            head.pack(),
+            *(word.to(torch.int32).numpy().tobytes() for word in words),
+            _padded(shifts.to(torch.int8), _up(padded, 4)).numpy().tobytes(),
+            _arranged(weight, head).contiguous().numpy().tobytes(),
+        ]
+    )
+    return torch.frombuffer(bytearray(data), dtype=torch.int8)
+
+
+def _padded(values: Tensor, length: int) -> Tensor:
+    return torch.cat([values, values.new_zeros(length - values.shape[0], *values.shape[1:])])
+
+
+def _arranged(weight: Tensor, head: Head) -> Tensor:
+    if head.arrangement == MVE:
+        return weight.permute(1, 2, 3, 0) if head.is_depthwise else weight
+    if head.is_depthwise:
+        # [group of four channels, kernel element, channel]
+        return _padded(weight.reshape(head.channels, -1), _up(head.channels, 4)).reshape(-1, 4, head.inner).mT
+    rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, 2))
+    rows = _padded(rows.T, _up(head.inner, 4)).T
+    # [pair, channel, four products, 0 or 2, 0 or 1] to [pair, four products, 0 or 1, 0 or 2, channel]
+    return rows.reshape(rows.shape[0] // 2, 2, -1, 2, 2).permute(0, 2, 4, 3, 1)
+
+
+def _restored(data: bytes, head: Head) -> Tensor:
+    """The weights of a packed constant as Layer has them."""
+    padded = _up(head.channels, 2)
+    start = struct.calcsize(Head._LAYOUT) + 8 * padded + _up(padded, 4)
+    flat = torch.frombuffer(bytearray(data[start:]), dtype=torch.int8)
+    height, width = head.kernel
+    if head.arrangement == MVE:
+        if head.is_depthwise:
+            return flat.reshape(height, width, 1, head.channels).permute(3, 0, 1, 2)
+        return flat.reshape(head.channels, height, width, head.in_channels)
+    if head.is_depthwise:
+        rows = flat.reshape(-1, head.inner, 4).mT.reshape(-1, head.inner)
+    else:
+        rows = flat.reshape(padded // 2, -1, 2, 2, 2).permute(0, 4, 1, 3, 2).reshape(padded, -1)
+    return rows[: head.channels, : head.inner].reshape(head.channels, height, width, -1)
+
+
+def unpack(packed: Tensor) -> Layer:
+    """The layer in a packed constant; its bias is what pack() was given, zeros for none."""
+    data = packed.numpy().tobytes()
+    head = Head.unpack(data)
+    padded = _up(head.channels, 2)
+    start = struct.calcsize(Head._LAYOUT)
+    words = torch.frombuffer(bytearray(data[start : start + 8 * padded]), dtype=torch.int32).reshape(2, padded)
+    start += 8 * padded
+    shifts = torch.frombuffer(bytearray(data[start : start + head.channels]), dtype=torch.int8)
+    weight = _restored(data, head)
+    folded = -head.input_zero_point * weight.sum((1, 2, 3), dtype=torch.int64)
+    return Layer(
+        head.kind,
+        weight,
+        (words[0, : head.channels] - folded).to(torch.int32),
+        head.stride,
+        head.padding,
+        head.dilation,
+        -head.input_zero_point,
+        head.output_offset,
+        words[1, : head.channels],
+        shifts.to(torch.int32),
+        head.min,
+        head.max,
+    )
+
+
+def scratch_size(head: Head, input_width: int) -> int:
+    """Bytes of scratch memory of a packed layer on images of a width, exactly."""
+    if head.is_depthwise:
+        return head.kernel[0] * (input_width + 2 * head.padding[1]) * head.channels if any(head.padding) else 0
+    if head.kind == LINEAR:
+        return 0
+    is_pointwise = head.kernel == head.stride == (1, 1) and head.padding == (0, 0)
+    is_gathered = not is_pointwise and (head.arrangement == MVE or head.in_channels % 4 != 0)
+    gathered = _up(head.inner, 4) if is_gathered else 0
+    return gathered + (2 * _LANES * _up(head.inner, 4) if head.arrangement == DSP else 0)
+
+
+# `geometry` is what the shape of the result follows from, as the contents of a constant are not at hand where shapes
+# are inferred: one number, as each argument takes memory in the program.
+_SCHEMAS = {
+    "convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "linear": "Tensor input, Tensor packed, int geometry",
+}
+# Bits of the numbers in a geometry, the first one lowest: channels, extents of the kernel, strides, padding.
+_GEOMETRY = (16, 10, 10, 5, 5, 8, 8)
+
+
+def geometry_of(head: Head) -> int | None:
+    """The geometry of a layer; None if it has no room for one of the numbers."""
+    extents = [dilation * (kernel - 1) + 1 for kernel, dilation in zip(head.kernel, head.dilation, strict=True)]
+    result = shift = 0
+    for value, bits in zip([head.channels, *extents, *head.stride, *head.padding], _GEOMETRY, strict=True):
+        if value >= 1 << bits:
+            return None
+        result |= value << shift
+        shift += bits
+    return result
+
+
+def _numbers(geometry: int) -> list[int]:
+    numbers = []
+    for bits in _GEOMETRY:
+        numbers.append(geometry & ((1 << bits) - 1))
+        geometry >>= bits
+    return numbers
+
+
+for _name, _arguments in _SCHEMAS.items():
+    _library.define(f"{_name}({_arguments}) -> Tensor")
+    _library.define(f"{_name}.out({_arguments}, *, Tensor(a!) out) -> Tensor(a!)")
+
+
+def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    layer = unpack(packed)
+    kernel, extra = layer.weight, ()
+    operator = _cortex_m.quantized_conv2d
+    if layer.kind == DEPTHWISE:
+        kernel, extra, operator = layer.weight.permute(3, 1, 2, 0), (1,), _cortex_m.quantized_depthwise_conv2d
+    windows = [list(layer.stride), list(layer.padding), list(layer.dilation)]
+    offsets = (layer.input_offset, layer.output_offset, layer.multipliers, layer.shifts, layer.min, layer.max)
+    return operator(input, kernel.contiguous(), layer.bias, *windows, *extra, *offsets, scratch)
+
+
+@impl(_library, "convolution", "CompositeExplicitAutograd")  # type: ignore[misc]
+def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution without groups, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")  # type: ignore[misc]
+def depthwise_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution with as many groups as channels, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "linear", "CompositeExplicitAutograd")  # type: ignore[misc]
+def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
+    """A linear layer, by the dialect."""
+    layer = unpack(packed)
+    factor = ([int(layer.multipliers[0])], [int(layer.shifts[0])])
+    weight = layer.weight.reshape(layer.weight.shape[0], -1)
+    offsets = (layer.input_offset, 0, layer.output_offset)
+    return _cortex_m.quantized_linear(input, weight, layer.bias, None, *offsets, *factor, layer.max, layer.min)
+
+
+def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    channels, *numbers = _numbers(geometry)
+    (extents, strides, padding), sizes = (numbers[0:2], numbers[2:4], numbers[4:6]), input.shape[2:]
+    out = [(sizes[i] + 2 * padding[i] - extents[i]) // strides[i] + 1 for i in range(2)]
+    return input.new_empty((input.shape[0], channels, *out)).to(memory_format=torch.channels_last)
+
+
+@register_fake("torch_fusion::linear")  # type: ignore[misc]
+def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
+    return input.new_empty((*input.shape[:-1], _numbers(geometry)[0]))
+
+
+register_fake("torch_fusion::convolution")(_image_like)
+register_fake("torch_fusion::depthwise_convolution")(_image_like)
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    first, second = values
+    return int(first), int(second)
+
+
+def _layer(program: ExportedProgram, node: Node) -> Layer | None:
+    """The layer that a node computes, if it can be packed."""
+    if node.target not in (
+        _edge.quantized_conv2d.default,
+        _edge.quantized_depthwise_conv2d.default,
+        _edge.quantized_linear.default,
+    ):
+        return None
+
+    def constant(argument: Any) -> Tensor | None:
+        return None if argument is None else get_param_tensor(program, argument)
+
+    if node.target == _edge.quantized_linear.default:
+        _, weights, bias, sums, input_offset, filter_offset, output_offset, multipliers, shifts, high, low = node.args
+        weight = constant(weights)
+        if weight is None or filter_offset != 0:
+            return None
+        start = constant(bias)
+        if sums is not None:
+            # Sums have the input's offset folded in.
+            start = constant(sums).reshape(-1) - input_offset * weight.sum(1, dtype=torch.int64)
+        return Layer(
+            LINEAR,
+            weight.reshape(weight.shape[0], 1, 1, -1),
+            start,
+            (1, 1),
+            (0, 0),
+            (1, 1),
+            input_offset,
+            output_offset,
+            torch.full((weight.shape[0],), multipliers[0], dtype=torch.int64),
+            torch.full((weight.shape[0],), shifts[0], dtype=torch.int64),
+            low,
+            high,
+        )
+    image, weights, bias, stride, padding, dilation, *rest = node.args
+    weight = constant(weights)
+    channels = image.meta["val"].shape[1]
+    kind = CONVOLUTION
+    if node.target == _edge.quantized_depthwise_conv2d.default:
+        multiplier, *rest = rest
+        # [1, height, width, out]; with one input channel it is a convolution like any other.
+        weight = weight.permute(3, 1, 2, 0)
+        if channels != 1:
+            kind = DEPTHWISE
+            fits = weight.shape[1] <= _MAX_DEPTHWISE_KERNEL and _pair(dilation) == (1, 1) and channels % 4 == 0
+            if multiplier != 1 or not fits:
+                return None
+    elif weight.shape[3] != channels:
+        return None
+    input_offset, output_offset, multipliers, shifts, low, high, _ = rest
+    windows = (_pair(stride), _pair(padding), _pair(dilation))
+    factors = (constant(multipliers), constant(shifts))
+    return Layer(kind, weight, constant(bias), *windows, input_offset, output_offset, *factors, low, high)
+
+
+_OPERATORS = {
+    CONVOLUTION: exir_ops.edge.torch_fusion.convolution.default,
+    DEPTHWISE: exir_ops.edge.torch_fusion.depthwise_convolution.default,
+    LINEAR: exir_ops.edge.torch_fusion.linear.default,
+}
+
+
+def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:
+    """Puts a packed layer in the place of a node."""
+    graph = program.graph
+    packed = pack(layer, arrangement)
+    head = Head.unpack(packed.numpy().tobytes())
+    geometry = geometry_of(head)
+    if geometry is None:
+        return
+    first_input = next(other for other in graph.nodes if other.op == "placeholder")
+    with graph.inserting_before(first_input):
+        name = f"{node.name}_packed"
+        constant = create_constant_placeholder(program, graph, name, InputKind.PARAMETER, packed)
+    image = node.args[0]
+    arguments = [image, constant, geometry]
+    if layer.kind != LINEAR:
+        size = scratch_size(head, image.meta["val"].shape[3])
+        scratch = node.args[-1]
+        scratch.args = (((size,), torch.uint8),)
+        scratch.meta["val"] = torch.empty((size,), dtype=torch.uint8, device="meta")
+        arguments.append(scratch)
+    node.target = _OPERATORS[layer.kind]
+    node.args = tuple(arguments)
+
+
+def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
+
+    Left as they are: convolutions with groups, transposed ones, and depthwise ones that are dilated, have several
+    outputs per input channel or a number of channels that is no multiple of four.
+
+    Args:
+      program: what CortexMPassManager made of an edge program.
+      target: the core.
+    """
+    arrangement = MVE if target.cpu in (CortexM.M55, CortexM.M85) else DSP
+    for node in list(program.graph.nodes):
+        layer = _layer(program, node)
+        if layer is not None:
+            _replace(program, node, layer, arrangement)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
