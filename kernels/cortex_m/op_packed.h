@@ -32,7 +32,8 @@ bool check_packed_linear(
     int32_t& rows,
     Shape& sizes);
 
-// The geometry that the schemas have is for the export's shape inference; the packed constant says it all.
+// The geometry that the schemas have is for the export's shape inference; the packed constant says
+// it all.
 
 /// torch_fusion::convolution.out: images channels last.
 template <class S>

@@ -26,7 +26,8 @@ enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
  * The head of a packed constant, which tools/export/cortex_m/pack.py writes; its `Head` has the
  * same members. All of a layer but its images: after the head come, for `channels` output channels
  * rounded up to even, biases (int32, with the input's zero point and the kernel's sum folded in),
- * multipliers (int32) and shifts (int8, rounded up to fours), and then the weights.
+ * multipliers (int32) and shifts (int8, rounded up to fours), and then the weights. The shift of a
+ * layer that is not wide is to the right, less one.
  */
 struct PackedLayer {
   uint8_t version;

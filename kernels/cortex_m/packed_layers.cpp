@@ -33,41 +33,63 @@ int32_t round_up_4(int32_t value) {
   return (value + 3) & ~3;
 }
 
-/// From sums to outputs.
-class Scale {
- public:
-  explicit Scale(const PackedParts& parts)
-      : parts_(parts), is_wide_(parts.layer->is_wide != 0), offset_(parts.layer->output_offset) {}
+/// A channel's way from a sum to an output saturated to int8, for layers that are not wide. Sums
+/// are less than 2^30.
+struct Scale {
+  int32_t multiplier;
+  /// All but the last bit of the shift to the right.
+  int32_t shift;
+  /// Rounds the last bit, and adds the output's zero point.
+  int32_t addend;
 
-  /// The output of a channel, saturated to int8. The multiplier's shift is to the right by at
-  /// least one, as the layer is not wide: rounding halves away from zero, the last bit is rounded
-  /// by itself.
-  int32_t apply(int32_t sum, int32_t channel) const {
-    const int32_t multiplier = parts_.multipliers[channel];
-    const int32_t shift = parts_.shifts[channel];
-    if (is_wide_) {
-      return Range{-128, 127}.clamp(wrapping_add(requantize(sum, {multiplier, shift}), offset_));
-    }
+  ET_INLINE int8_t apply(int32_t sum) const {
     int32_t high = multiply_rounded(wrapping_add(sum, sum), multiplier);
+    // Halves are rounded away from zero.
     high += high >> 31;
-    return saturated_half((high >> (-shift - 1)) + 1 + 2 * offset_);
+    return static_cast<int8_t>(saturated_half((high >> shift) + addend));
   }
+};
 
-  /// Narrows outputs to the layer's range.
-  void clamp(int8_t* out, int32_t count) const {
-    const Range range = {parts_.layer->min, parts_.layer->max};
-    if (range.min > -128 || range.max < 127) {
-      for (int32_t i = 0; i < count; ++i) {
-        out[i] = range.clamp(out[i]);
-      }
+/// What Scale::addend is.
+ET_INLINE int32_t addend_of(const PackedLayer& layer) {
+  return 1 + 2 * layer.output_offset;
+}
+
+/// As Scale, for layers that are wide.
+int8_t scale_wide(const PackedParts& parts, int32_t sum, int32_t channel) {
+  const Factor factor = {parts.multipliers[channel], parts.shifts[channel]};
+  return Range{-128, 127}.clamp(wrapping_add(requantize(sum, factor), parts.layer->output_offset));
+}
+
+/// Narrows outputs, which are saturated to int8, to their layer's range.
+void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
+  const Range range = {layer.min, layer.max};
+  if (range.min > -128 || range.max < 127) {
+    for (int32_t i = 0; i < count; ++i) {
+      out[i] = range.clamp(out[i]);
     }
   }
+}
 
- private:
-  const PackedParts& parts_;
-  bool is_wide_;
-  int32_t offset_;
-};
+/// Copies a few bytes: without a call, as rows of an image with few channels are short.
+ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
+  for (; count >= 4; count -= 4) {
+    std::memcpy(to, from, 4);
+    from += 4;
+    to += 4;
+  }
+  for (; count > 0; --count) {
+    *to++ = *from++;
+  }
+  return to;
+}
+
+ET_INLINE int8_t* fill_bytes(int32_t value, int32_t count, int8_t* to) {
+  for (; count > 0; --count) {
+    *to++ = static_cast<int8_t>(value);
+  }
+  return to;
+}
 
 /// Puts what is under the window at an output position into `to`, in the order of the weights.
 void gather(
@@ -81,30 +103,26 @@ void gather(
   const Taps columns(images.width, x);
   const int32_t channels = layer.in_channels;
   const int32_t row_bytes = images.width.kernel * channels;
+  const int32_t zero_point = layer.input_zero_point;
   for (int32_t i = 0; i < images.height.kernel; ++i) {
     if (i < rows.begin || i >= rows.end || columns.begin >= columns.end) {
-      std::memset(to, layer.input_zero_point, static_cast<size_t>(row_bytes));
-      to += row_bytes;
+      to = fill_bytes(zero_point, row_bytes, to);
       continue;
     }
-    const int8_t* const row =
-        image + (rows.origin + i * images.height.dilation) * images.width.in * channels;
-    std::memset(to, layer.input_zero_point, static_cast<size_t>(columns.begin * channels));
-    to += columns.begin * channels;
+    const int8_t* from = image +
+        ((rows.origin + i * images.height.dilation) * images.width.in + columns.origin +
+         columns.begin * images.width.dilation) *
+            channels;
+    to = fill_bytes(zero_point, columns.begin * channels, to);
     if (images.width.dilation == 1) {
-      const int32_t size = (columns.end - columns.begin) * channels;
-      std::memcpy(to, row + (columns.origin + columns.begin) * channels, static_cast<size_t>(size));
-      to += size;
+      to = copy_bytes(from, (columns.end - columns.begin) * channels, to);
     } else {
       for (int32_t j = columns.begin; j < columns.end; ++j) {
-        const int32_t column = columns.origin + j * images.width.dilation;
-        std::memcpy(to, row + column * channels, static_cast<size_t>(channels));
-        to += channels;
+        to = copy_bytes(from, channels, to);
+        from += images.width.dilation * channels;
       }
     }
-    const int32_t rest = (images.width.kernel - columns.end) * channels;
-    std::memset(to, layer.input_zero_point, static_cast<size_t>(rest));
-    to += rest;
+    to = fill_bytes(zero_point, (images.width.kernel - columns.end) * channels, to);
   }
 }
 
@@ -199,7 +217,8 @@ void expand_window(
   "smlad %[s3], %[b], %[v], %[s3]\n" \
   "smlad %[s7], %[b], %[w], %[s7]\n"
 
-inline void dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t* sums) {
+ET_INLINE void
+dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
   int32_t s4 = sums[4], s5 = sums[5], s6 = sums[6], s7 = sums[7];
   const uint32_t* const end = lanes + count / 2 * kLanes;
@@ -253,7 +272,8 @@ inline void dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t coun
 
 #else
 
-inline void dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t* sums) {
+inline void
+dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   for (int32_t i = 0; i < count / 2; ++i) {
     const uint32_t word = load_word(weights);
     weights += 4;
@@ -268,87 +288,157 @@ inline void dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t coun
 
 #endif
 
-/// All output channels of `lanes` neighbouring pixels.
+/// All output channels of up to four neighbouring pixels. What the loop needs is copied first: for
+/// all that the compiler knows, storing an output changes it.
 void lanes_to_outputs(
     const PackedParts& parts,
-    const Scale& scale,
     const uint32_t* expanded,
     int32_t lanes,
     int8_t* out) {
   const int32_t channels = parts.layer->channels;
+  const int32_t inner = parts.padded_inner;
+  const int32_t addend = addend_of(*parts.layer);
+  const bool is_wide = parts.layer->is_wide != 0;
+  const int32_t* bias = parts.bias;
+  const int32_t* multipliers = parts.multipliers;
+  const int8_t* shifts = parts.shifts;
   const int8_t* weights = parts.weights;
-  for (int32_t c = 0; c < channels; c += 2) {
-    int32_t sums[2 * kLanes];
-    for (int32_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] = parts.bias[c];
-      sums[kLanes + lane] = parts.bias[c + 1];
-    }
-    dot_lanes(expanded, weights, parts.padded_inner, sums);
-    weights += 2 * parts.padded_inner;
-    int8_t* to = out + c;
-    const bool both = c + 1 < channels;
-    for (int32_t lane = 0; lane < lanes; ++lane) {
-      to[0] = static_cast<int8_t>(scale.apply(sums[lane], c));
-      if (both) {
-        to[1] = static_cast<int8_t>(scale.apply(sums[kLanes + lane], c + 1));
+  // A lane that is not there has the place of the first, which is written last.
+  int8_t* out1 = lanes > 1 ? out + channels : out;
+  int8_t* out2 = lanes > 2 ? out1 + channels : out;
+  int8_t* out3 = lanes > 3 ? out2 + channels : out;
+  for (int32_t left = channels; left > 0; left -= 2) {
+    const int32_t first = bias[0];
+    const int32_t second = bias[1];
+    bias += 2;
+    int32_t sums[2 * kLanes] = {first, first, first, first, second, second, second, second};
+    dot_lanes(expanded, weights, inner, sums);
+    weights += 2 * inner;
+    if (is_wide) {
+      const int32_t channel = channels - left;
+      for (int32_t i = 0; i < (left > 1 ? 2 : 1); ++i) {
+        *out3++ = scale_wide(parts, sums[kLanes * i + 3], channel + i);
+        *out2++ = scale_wide(parts, sums[kLanes * i + 2], channel + i);
+        *out1++ = scale_wide(parts, sums[kLanes * i + 1], channel + i);
+        *out++ = scale_wide(parts, sums[kLanes * i], channel + i);
       }
-      to += channels;
+      continue;
+    }
+    const Scale scale = {*multipliers++, *shifts++, addend};
+    *out3++ = scale.apply(sums[3]);
+    *out2++ = scale.apply(sums[2]);
+    *out1++ = scale.apply(sums[1]);
+    *out++ = scale.apply(sums[0]);
+    if (left > 1) {
+      const Scale next = {*multipliers++, *shifts++, addend};
+      *out3++ = next.apply(sums[7]);
+      *out2++ = next.apply(sums[6]);
+      *out1++ = next.apply(sums[5]);
+      *out++ = next.apply(sums[4]);
     }
   }
 }
 
-/// All outputs of one vector.
-void vector_to_outputs(
-    const PackedParts& parts,
-    const Scale& scale,
-    const int8_t* in,
+/// Stores the outputs of four channels of a layer that is not wide.
+ET_INLINE void store_group(
+    const int32_t* multipliers,
+    const int8_t* shifts,
+    int32_t addend,
+    int32_t s0,
+    int32_t s1,
+    int32_t s2,
+    int32_t s3,
     int8_t* out) {
-  const int32_t channels = parts.layer->channels;
-  const int32_t whole = parts.inner / 4;
-  uint32_t rest = 0;
-  if (parts.inner % 4 != 0) {
-    std::memcpy(&rest, in + 4 * whole, static_cast<size_t>(parts.inner % 4));
+  const int8_t first = Scale{multipliers[0], shifts[0], addend}.apply(s0);
+  const int8_t second = Scale{multipliers[1], shifts[1], addend}.apply(s1);
+  const int8_t third = Scale{multipliers[2], shifts[2], addend}.apply(s2);
+  const int8_t fourth = Scale{multipliers[3], shifts[3], addend}.apply(s3);
+  out[0] = first;
+  out[1] = second;
+  out[2] = third;
+  out[3] = fourth;
+}
+
+/// Stores the outputs of up to four channels of any layer.
+void store_some(const PackedParts& parts, const int32_t (&sums)[4], int32_t channel, int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  for (int32_t i = 0; i < 4 && channel + i < layer.channels; ++i) {
+    const int32_t at = channel + i;
+    out[i] = layer.is_wide != 0
+        ? scale_wide(parts, sums[i], at)
+        : Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sums[i]);
   }
-  const int8_t* weights = parts.weights;
+}
+
+/// Adds the products of four inputs with the weights of two pairs of channels.
+ET_INLINE void dot_pairs(
+    uint32_t word,
+    const int8_t* first,
+    const int8_t* second,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
+  const int16x2_t even = even_bytes(word);
+  const int16x2_t odd = odd_bytes(word);
+  uint32_t weights = load_word(first);
+  s0 = dot2(even, even_bytes(weights), s0);
+  s1 = dot2(even, odd_bytes(weights), s1);
+  weights = load_word(first + 4);
+  s0 = dot2(odd, even_bytes(weights), s0);
+  s1 = dot2(odd, odd_bytes(weights), s1);
+  weights = load_word(second);
+  s2 = dot2(even, even_bytes(weights), s2);
+  s3 = dot2(even, odd_bytes(weights), s3);
+  weights = load_word(second + 4);
+  s2 = dot2(odd, even_bytes(weights), s2);
+  s3 = dot2(odd, odd_bytes(weights), s3);
+}
+
+/// All outputs of one vector.
+void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int32_t addend = addend_of(*parts.layer);
+  const bool is_wide = parts.layer->is_wide != 0;
+  const int32_t* const bias = parts.bias;
+  const int32_t* const multipliers = parts.multipliers;
+  const int8_t* const shifts = parts.shifts;
+  const int8_t* const whole = in + parts.inner / 4 * 4;
+  const bool has_rest = parts.inner % 4 != 0;
+  uint32_t rest = 0;
+  copy_bytes(whole, parts.inner % 4, reinterpret_cast<int8_t*>(&rest));
+  const int8_t* first = parts.weights;
   const int32_t pair_size = 2 * parts.padded_inner;
   for (int32_t c = 0; c < channels; c += 4) {
-    const bool two_pairs = c + 2 < channels;
-    const int8_t* first = weights;
-    const int8_t* second = two_pairs ? weights + pair_size : weights;
-    int32_t sums[4] = {parts.bias[c], parts.bias[c + 1], 0, 0};
-    if (two_pairs) {
-      sums[2] = parts.bias[c + 2];
-      sums[3] = parts.bias[c + 3];
-    }
+    // Without a second pair the first is computed twice.
+    const int32_t d = c + 2 < channels ? c + 2 : c;
+    const int8_t* second = d > c ? first + pair_size : first;
+    int32_t s0 = bias[c];
+    int32_t s1 = bias[c + 1];
+    int32_t s2 = bias[d];
+    int32_t s3 = bias[d + 1];
     const int8_t* x = in;
-    const auto multiply = [&](uint32_t word) {
-      const int16x2_t even = even_bytes(word);
-      const int16x2_t odd = odd_bytes(word);
-      uint32_t w = load_word(first);
-      sums[0] = dot2(even, even_bytes(w), sums[0]);
-      sums[1] = dot2(even, odd_bytes(w), sums[1]);
-      w = load_word(first + 4);
-      sums[0] = dot2(odd, even_bytes(w), sums[0]);
-      sums[1] = dot2(odd, odd_bytes(w), sums[1]);
-      w = load_word(second);
-      sums[2] = dot2(even, even_bytes(w), sums[2]);
-      sums[3] = dot2(even, odd_bytes(w), sums[3]);
-      w = load_word(second + 4);
-      sums[2] = dot2(odd, even_bytes(w), sums[2]);
-      sums[3] = dot2(odd, odd_bytes(w), sums[3]);
+    for (; whole - x >= 8; x += 8) {
+      dot_pairs(load_word(x), first, second, s0, s1, s2, s3);
+      dot_pairs(load_word(x + 4), first + 8, second + 8, s0, s1, s2, s3);
+      first += 16;
+      second += 16;
+    }
+    if (x != whole) {
+      dot_pairs(load_word(x), first, second, s0, s1, s2, s3);
       first += 8;
       second += 8;
-    };
-    for (const int8_t* const end = in + 4 * whole; x != end; x += 4) {
-      multiply(load_word(x));
     }
-    if (parts.inner % 4 != 0) {
-      multiply(rest);
+    if (has_rest) {
+      dot_pairs(rest, first, second, s0, s1, s2, s3);
+      second += 8;
     }
-    weights += 2 * pair_size;
-    const int32_t count = channels - c < 4 ? channels - c : 4;
-    for (int32_t i = 0; i < count; ++i) {
-      *out++ = static_cast<int8_t>(scale.apply(sums[i], c + i));
+    first = second;
+    if (!is_wide && c + 4 <= channels) {
+      store_group(multipliers + c, shifts + c, addend, s0, s1, s2, s3, out + c);
+    } else {
+      const int32_t sums[4] = {s0, s1, s2, s3};
+      store_some(parts, sums, c, out + c);
     }
   }
 }
@@ -360,7 +450,6 @@ void convolution_dsp(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  const Scale scale(parts);
   auto* const expanded = reinterpret_cast<uint32_t*>(scratch);
   int8_t* const gathered = scratch + 2 * kLanes * parts.padded_inner;
   const bool pointwise = is_pointwise(layer);
@@ -374,7 +463,7 @@ void convolution_dsp(
       const int32_t lanes = pixels - pixel < kLanes ? pixels - pixel : kLanes;
       if (pointwise && lanes <= 2) {
         for (int32_t i = 0; i < lanes; ++i) {
-          vector_to_outputs(parts, scale, in, out);
+          vector_to_outputs(parts, in, out);
           in += layer.in_channels;
           out += layer.channels;
         }
@@ -397,7 +486,7 @@ void convolution_dsp(
           ++y;
         }
       }
-      lanes_to_outputs(parts, scale, expanded, lanes, out);
+      lanes_to_outputs(parts, expanded, lanes, out);
       out += lanes * layer.channels;
     }
     if (!pointwise) {
@@ -406,58 +495,91 @@ void convolution_dsp(
   }
 }
 
-/// The outputs of four channels of a depthwise convolution at one position.
-template <int32_t kColumns>
-inline const int8_t* depthwise_group_dsp(
-    const PackedParts& parts,
-    const Scale& scale,
-    const int8_t* const* rows,
-    int32_t offset,
-    const int8_t* weights,
-    int32_t channel,
-    int8_t* out) {
-  const PackedLayer& layer = *parts.layer;
-  const int32_t columns = kColumns > 0 ? kColumns : layer.kernel[1];
-  int32_t sums[4] = {
-      parts.bias[channel],
-      parts.bias[channel + 1],
-      parts.bias[channel + 2],
-      parts.bias[channel + 3]};
-  for (int32_t i = 0; i < layer.kernel[0]; ++i) {
-    const int8_t* x = rows[i] + offset;
-    for (int32_t j = 0; j < columns; ++j) {
-      const uint32_t word = load_word(x);
-      const uint32_t weight = load_word(weights);
-      x += layer.in_channels;
-      weights += 4;
-      const int16x2_t x_even = even_bytes(word);
-      const int16x2_t x_odd = odd_bytes(word);
-      const int16x2_t w_even = even_bytes(weight);
-      const int16x2_t w_odd = odd_bytes(weight);
-      sums[0] = multiply_low(x_even, w_even, sums[0]);
-      sums[1] = multiply_low(x_odd, w_odd, sums[1]);
-      sums[2] = multiply_high(x_even, w_even, sums[2]);
-      sums[3] = multiply_high(x_odd, w_odd, sums[3]);
-    }
-  }
-  for (int32_t i = 0; i < 4; ++i) {
-    out[i] = static_cast<int8_t>(scale.apply(sums[i], channel + i));
-  }
-  return weights;
+/// Adds four channels' products with one element of a depthwise kernel.
+ET_INLINE void
+multiply_group(uint32_t word, uint32_t weight, int32_t& s0, int32_t& s1, int32_t& s2, int32_t& s3) {
+  const int16x2_t x_even = even_bytes(word);
+  const int16x2_t w_even = even_bytes(weight);
+  s0 = multiply_low(x_even, w_even, s0);
+  s2 = multiply_high(x_even, w_even, s2);
+  const int16x2_t x_odd = odd_bytes(word);
+  const int16x2_t w_odd = odd_bytes(weight);
+  s1 = multiply_low(x_odd, w_odd, s1);
+  s3 = multiply_high(x_odd, w_odd, s3);
 }
 
+/// As multiply_group(), with three elements whose inputs lie `step` apart.
+ET_INLINE void multiply_three(
+    const int8_t* x,
+    int32_t step,
+    const int8_t* weights,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
+  multiply_group(load_word(x), load_word(weights), s0, s1, s2, s3);
+  multiply_group(load_word(x + step), load_word(weights + 4), s0, s1, s2, s3);
+  multiply_group(load_word(x + 2 * step), load_word(weights + 8), s0, s1, s2, s3);
+}
+
+/// All channels of a depthwise convolution of three by three at one position.
+void depthwise_pixel_3x3(
+    const PackedParts& parts,
+    const int8_t* row0,
+    const int8_t* row1,
+    const int8_t* row2,
+    int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int32_t addend = addend_of(*parts.layer);
+  const int32_t* bias = parts.bias;
+  const int32_t* multipliers = parts.multipliers;
+  const int8_t* shifts = parts.shifts;
+  const int8_t* weights = parts.weights;
+  int8_t* const end = out + channels;
+  do {
+    int32_t s0 = bias[0];
+    int32_t s1 = bias[1];
+    int32_t s2 = bias[2];
+    int32_t s3 = bias[3];
+    bias += 4;
+    multiply_three(row0, channels, weights, s0, s1, s2, s3);
+    multiply_three(row1, channels, weights + 12, s0, s1, s2, s3);
+    multiply_three(row2, channels, weights + 24, s0, s1, s2, s3);
+    weights += 36;
+    row0 += 4;
+    row1 += 4;
+    row2 += 4;
+    store_group(multipliers, shifts, addend, s0, s1, s2, s3, out);
+    multipliers += 4;
+    shifts += 4;
+    out += 4;
+  } while (out != end);
+}
+
+/// All channels of a depthwise convolution at one position.
 void depthwise_pixel_dsp(
     const PackedParts& parts,
-    const Scale& scale,
     const int8_t* const* rows,
     int32_t offset,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
+  if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
+    depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
+    return;
+  }
+  const int32_t channels = layer.channels;
   const int8_t* weights = parts.weights;
-  for (int32_t c = 0; c < layer.channels; c += 4) {
-    weights = layer.kernel[1] == 3
-        ? depthwise_group_dsp<3>(parts, scale, rows, offset + c, weights, c, out + c)
-        : depthwise_group_dsp<0>(parts, scale, rows, offset + c, weights, c, out + c);
+  for (int32_t c = 0; c < channels; c += 4) {
+    int32_t sums[4] = {parts.bias[c], parts.bias[c + 1], parts.bias[c + 2], parts.bias[c + 3]};
+    for (int32_t i = 0; i < layer.kernel[0]; ++i) {
+      const int8_t* x = rows[i] + offset + c;
+      for (int32_t j = 0; j < layer.kernel[1]; ++j) {
+        multiply_group(load_word(x), load_word(weights), sums[0], sums[1], sums[2], sums[3]);
+        x += channels;
+        weights += 4;
+      }
+    }
+    store_some(parts, sums, c, out + c);
   }
 }
 
@@ -469,17 +591,13 @@ void depthwise_pixel_dsp(
 
 /// As Scale::apply(), of four channels at a time from `channel` on; those beyond the last are left
 /// out.
-inline void store_outputs(
-    const PackedParts& parts,
-    const Scale& scale,
-    const int32_t* sums,
-    int32_t channel,
-    int8_t* out) {
+inline void
+store_outputs(const PackedParts& parts, const int32_t* sums, int32_t channel, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const int32_t count = layer.channels - channel;
   if (layer.is_wide != 0) {
     for (int32_t i = 0; i < (count < 4 ? count : 4); ++i) {
-      out[i] = static_cast<int8_t>(scale.apply(sums[i], channel + i));
+      out[i] = scale_wide(parts, sums[i], channel + i);
     }
     return;
   }
@@ -488,7 +606,7 @@ inline void store_outputs(
   const int32x4_t shifts = vldrbq_z_s32(parts.shifts + channel, active);
   int32x4_t value = vqrdmulhq_s32(vldrwq_s32(sums), multipliers);
   value = vaddq_s32(value, vshrq_n_s32(value, 31));
-  value = vaddq_n_s32(vrshlq_s32(value, shifts), layer.output_offset);
+  value = vaddq_n_s32(vrshlq_s32(value, vmvnq_s32(shifts)), layer.output_offset);
   value = vminq_s32(vmaxq_s32(value, vdupq_n_s32(layer.min)), vdupq_n_s32(layer.max));
   vstrbq_p_s32(out, value, active);
 }
@@ -543,15 +661,15 @@ inline void depthwise_sums(
 
 #else
 
-inline void store_outputs(
-    const PackedParts& parts,
-    const Scale& scale,
-    const int32_t* sums,
-    int32_t channel,
-    int8_t* out) {
+inline void
+store_outputs(const PackedParts& parts, const int32_t* sums, int32_t channel, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   for (int32_t i = 0; i < 4 && channel + i < layer.channels; ++i) {
-    out[i] = Range{layer.min, layer.max}.clamp(scale.apply(sums[i], channel + i));
+    const int8_t value = layer.is_wide != 0
+        ? scale_wide(parts, sums[i], channel + i)
+        : Scale{parts.multipliers[channel + i], parts.shifts[channel + i], addend_of(layer)}.apply(
+              sums[i]);
+    out[i] = Range{layer.min, layer.max}.clamp(value);
   }
 }
 
@@ -591,7 +709,7 @@ inline void start_sums(const PackedParts& parts, int32_t channel, int32_t* sums)
   }
 }
 
-void rows_to_outputs(const PackedParts& parts, const Scale& scale, const int8_t* in, int8_t* out) {
+void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t channels = parts.layer->channels;
   const int8_t* weights = parts.weights;
   for (int32_t c = 0; c < channels; c += 4) {
@@ -599,7 +717,7 @@ void rows_to_outputs(const PackedParts& parts, const Scale& scale, const int8_t*
     start_sums(parts, c, sums);
     dot_rows(in, weights, parts.inner, channels - c < 4 ? channels - c : 4, sums);
     weights += 4 * parts.inner;
-    store_outputs(parts, scale, sums, c, out + c);
+    store_outputs(parts, sums, c, out + c);
   }
 }
 
@@ -610,17 +728,16 @@ void convolution_mve(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  const Scale scale(parts);
   const bool pointwise = is_pointwise(layer);
   for (int32_t n = 0; n < images.batch; ++n) {
     for (int32_t y = 0; y < images.height.out; ++y) {
       for (int32_t x = 0; x < images.width.out; ++x) {
         if (pointwise) {
-          rows_to_outputs(parts, scale, in, out);
+          rows_to_outputs(parts, in, out);
           in += layer.in_channels;
         } else {
           gather(layer, images, in, y, x, scratch);
-          rows_to_outputs(parts, scale, scratch, out);
+          rows_to_outputs(parts, scratch, out);
         }
         out += layer.channels;
       }
@@ -633,7 +750,6 @@ void convolution_mve(
 
 void depthwise_pixel_mve(
     const PackedParts& parts,
-    const Scale& scale,
     const int8_t* const* rows,
     int32_t offset,
     int8_t* out) {
@@ -642,7 +758,7 @@ void depthwise_pixel_mve(
     int32_t sums[4];
     start_sums(parts, c, sums);
     depthwise_sums(layer, rows, offset + c, parts.weights + c, layer.channels - c, sums);
-    store_outputs(parts, scale, sums, c, out + c);
+    store_outputs(parts, sums, c, out + c);
   }
 }
 
@@ -680,8 +796,10 @@ void packed_convolution(
   }
 #endif
   convolution_dsp(parts, images, in, scratch, out);
-  Scale(parts).clamp(
-      out, images.batch * images.height.out * images.width.out * parts.layer->channels);
+  clamp_outputs(
+      *parts.layer,
+      out,
+      images.batch * images.height.out * images.width.out * parts.layer->channels);
 #endif
 }
 
@@ -692,7 +810,6 @@ void packed_depthwise(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  const Scale scale(parts);
   const int32_t kernel = layer.kernel[0];
   const int32_t padding = layer.padding[0];
   const int32_t channels = layer.in_channels;
@@ -730,16 +847,16 @@ void packed_depthwise(
       for (int32_t x = 0; x < images.width.out; ++x) {
         const int32_t offset = x * layer.stride[1] * channels;
 #if defined(__ARM_FEATURE_MVE)
-        depthwise_pixel_mve(parts, scale, rows, offset, out);
+        depthwise_pixel_mve(parts, rows, offset, out);
 #else
 #ifndef __ARM_FEATURE_DSP
         if (layer.arrangement == Arrangement::Mve) {
-          depthwise_pixel_mve(parts, scale, rows, offset, out);
+          depthwise_pixel_mve(parts, rows, offset, out);
           out += channels;
           continue;
         }
 #endif
-        depthwise_pixel_dsp(parts, scale, rows, offset, out);
+        depthwise_pixel_dsp(parts, rows, offset, out);
 #endif
         out += channels;
       }
@@ -747,31 +864,30 @@ void packed_depthwise(
     in += images.height.in * in_row;
   }
 #if !defined(__ARM_FEATURE_MVE)
-  scale.clamp(first_out, static_cast<int32_t>(out - first_out));
+  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
 #else
   static_cast<void>(first_out);
 #endif
 }
 
 void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
-  const Scale scale(parts);
   int8_t* const first_out = out;
   for (int32_t row = 0; row < rows; ++row) {
 #if defined(__ARM_FEATURE_MVE)
-    rows_to_outputs(parts, scale, in, out);
+    rows_to_outputs(parts, in, out);
 #elif defined(__ARM_FEATURE_DSP)
-    vector_to_outputs(parts, scale, in, out);
+    vector_to_outputs(parts, in, out);
 #else
     if (parts.layer->arrangement == Arrangement::Mve) {
-      rows_to_outputs(parts, scale, in, out);
+      rows_to_outputs(parts, in, out);
     } else {
-      vector_to_outputs(parts, scale, in, out);
+      vector_to_outputs(parts, in, out);
     }
 #endif
     in += parts.inner;
     out += parts.layer->channels;
   }
-  scale.clamp(first_out, static_cast<int32_t>(out - first_out));
+  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
 }
 
 } // namespace cortex_m

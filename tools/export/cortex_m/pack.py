@@ -121,6 +121,8 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
     # The kernels double sums in 32 bits and shift to the right by at least one.
     largest = folded.abs() + 128 * weight.to(torch.int64).abs().sum((1, 2, 3))
     is_wide = bool((largest >= 2**30).any() or (shifts >= 0).any() or (shifts < -31).any())
+    # Of shifts to the right the kernels do the last bit by itself.
+    stored = shifts if is_wide else -1 - shifts
     head = Head(
         arrangement,
         layer.kind,
@@ -142,7 +144,7 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         [
             head.pack(),
             *(word.to(torch.int32).numpy().tobytes() for word in words),
-            _padded(shifts.to(torch.int8), _up(padded, 4)).numpy().tobytes(),
+            _padded(stored.to(torch.int8), _up(padded, 4)).numpy().tobytes(),
             _arranged(weight, head).contiguous().numpy().tobytes(),
         ]
     )
@@ -190,7 +192,9 @@ def unpack(packed: Tensor) -> Layer:
     start = struct.calcsize(Head._LAYOUT)
     words = torch.frombuffer(bytearray(data[start : start + 8 * padded]), dtype=torch.int32).reshape(2, padded)
     start += 8 * padded
-    shifts = torch.frombuffer(bytearray(data[start : start + head.channels]), dtype=torch.int8)
+    shifts = torch.frombuffer(bytearray(data[start : start + head.channels]), dtype=torch.int8).to(torch.int32)
+    if not head.is_wide:
+        shifts = -1 - shifts
     weight = _restored(data, head)
     folded = -head.input_zero_point * weight.sum((1, 2, 3), dtype=torch.int64)
     return Layer(
@@ -203,7 +207,7 @@ def unpack(packed: Tensor) -> Layer:
         -head.input_zero_point,
         head.output_offset,
         words[1, : head.channels],
-        shifts.to(torch.int32),
+        shifts,
         head.min,
         head.max,
     )
