@@ -597,7 +597,7 @@ store_outputs(const PackedParts& parts, const int32_t* sums, int32_t channel, in
   const int32_t count = layer.channels - channel;
   if (layer.is_wide != 0) {
     for (int32_t i = 0; i < (count < 4 ? count : 4); ++i) {
-      out[i] = scale_wide(parts, sums[i], channel + i);
+      out[i] = Range{layer.min, layer.max}.clamp(scale_wide(parts, sums[i], channel + i));
     }
     return;
   }
