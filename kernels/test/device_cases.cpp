@@ -191,6 +191,7 @@ void run_case(Reader& reader) {
     }
   }
   write(static_cast<uint32_t>(context.failure_state()));
+  write('i');
   write(int64_t{0});
   write(static_cast<uint32_t>(out != nullptr));
   if (out != nullptr) {
