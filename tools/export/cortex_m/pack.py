@@ -16,7 +16,12 @@ from typing import Any
 import tools.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
-from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor
+from executorch.backends.transforms.utils import (
+    create_constant_placeholder,
+    delete_constant_placeholder,
+    get_param_tensor,
+    is_param_node,
+)
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch import Tensor
 from torch.export import ExportedProgram
@@ -417,6 +422,9 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
         layer = _layer(program, node)
         if layer is not None:
             _replace(program, node, layer, arrangement)
+    for node in list(program.graph.nodes):
+        if is_param_node(program, node) and not node.users:
+            delete_constant_placeholder(program, node)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
     return program
