@@ -38,7 +38,7 @@ _MAX_DEPTHWISE_KERNEL = 15
 
 _cortex_m = torch.ops.cortex_m
 _edge = exir_ops.edge.cortex_m
-_library = Library("torch_fusion", "DEF")
+_library = Library("torch_fusion", "FRAGMENT")
 
 
 @dataclass(frozen=True)
