@@ -11,7 +11,7 @@ from intelhex import IntelHex
 from pyocd.core import exceptions
 
 from tools.board.board import read_board
-from tools.boardsim.machine import Machine
+from tools.boardsim.machine import BusError, Machine
 from tools.flash import simulated_probe
 from tools.flash.flash import hex_chunks, main
 from tools.flash.simulated_probe import SimulatedProbe
@@ -172,6 +172,21 @@ def test_a_target_that_will_not_do(
     assert says in error
     assert error.count("\n") == 1
     assert machine.read(_FLASH, 4096) == before
+
+
+def test_a_chip_of_another_maker(
+    machine: Machine, probe: SimulatedProbe, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = machine.read_register
+
+    def nothing_there(address: int, size: int = 4) -> int:
+        if address == 0xE0042000:
+            raise BusError("nothing answers")
+        return read(address, size)
+
+    monkeypatch.setattr(machine, "read_register", nothing_there)
+    assert _flash() == 1
+    assert "another chip (device id 0x000" in capsys.readouterr().err
 
 
 def test_one_of_several_probes(machine: Machine, probe: SimulatedProbe, capsys: pytest.CaptureFixture[str]) -> None:

@@ -187,7 +187,11 @@ class Chip:
 
 def read_chip(target: CoreSightTarget) -> Chip:
     """Reads what check_chip() wants to know."""
-    device = target.read32(_IDCODE) & 0xFFF
+    try:
+        device = target.read32(_IDCODE) & 0xFFF
+    except exceptions.TransferFaultError:
+        # Another maker's chip has nothing there.
+        device = 0
     if device != _DEVICE:
         return Chip(device, 0, 0)
     level = {0xAA: 0, 0xCC: 2}.get(target.read32(_OPTR) & 0xFF, 1)
