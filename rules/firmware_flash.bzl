@@ -8,11 +8,8 @@ def flash_arguments(firmware):
     arguments = ["--elf", firmware.elf, "--hex", firmware.hex, "--board", firmware.board.description]
     if firmware.board.flash_algorithm:
         arguments += ["--algorithm", firmware.board.flash_algorithm]
-
-    # Boards with a UF2 boot loader have one.
-    uf2 = getattr(firmware, "uf2", None)
-    if uf2:
-        arguments += ["--uf2", uf2]
+    if firmware.uf2:
+        arguments += ["--uf2", firmware.uf2]
     return arguments
 
 def _firmware_flash_impl(ctx):

@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.say(
             f"{output} is a workspace for {model.name}:\n"
             f"  cd {output}\n"
-            f"  {arguments.checkout}/bazelw test //...                    # against PyTorch, on emulated boards\n"
+            f"  {arguments.checkout}/bazelw test //...                    # against PyTorch, on simulated boards\n"
             f"  {arguments.checkout}/bazelw run //:nucleo_wb55rg.flash    # onto a connected board"
         )
 
