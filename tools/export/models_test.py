@@ -17,11 +17,11 @@ _OPERATORS = {
     "add/add_float32": {"aten::add": 1},
     "add/add_int32": {"aten::add": 1},
     "sine/sine": {"aten::linear": 3, "aten::relu": 2},
-    "digits/digits": {"aten::convolution": 2, "aten::relu": 2, "aten::max_pool2d_with_indices": 2, "aten::linear": 1},
+    "digits/digits": {"aten::convolution": 2, "aten::relu": 2, "torch_fusion::max_pool2d": 2, "aten::linear": 1},
     "phyto_cnn/phyto_cnn": {
         "aten::convolution": 1,
         "aten::relu": 2,
-        "aten::max_pool2d_with_indices": 1,
+        "torch_fusion::max_pool2d": 1,
         "aten::permute_copy": 1,
         "aten::cat": 1,
         "aten::linear": 2,
