@@ -1,0 +1,38 @@
+"""What ExecuTorch's Cortex-M tests run: programs, inputs, and outputs that are expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program of a test, what goes in, and what must come out.
+
+    Attributes:
+      name: the test's id.
+      programs: the .pte by target.
+      inputs: in the order of memory, as the program takes them.
+      expected: what the test compares with.
+      tolerance: atol of the test, with the quantization steps that it allows.
+      dialect: what the dialect's Python implementation returns for each target.
+      is_expected_to_fail: whether upstream expects that its runner gives something else.
+    """
+
+    name: str
+    programs: dict[str, bytes]
+    inputs: list[np.ndarray]
+    expected: list[np.ndarray]
+    tolerance: float
+    dialect: dict[str, list[np.ndarray]]
+    is_expected_to_fail: bool
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A test that gives no program, and why."""
+
+    name: str
+    reason: str
