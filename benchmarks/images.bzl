@@ -1,6 +1,7 @@
-"""The images that //benchmarks measures: every model on every emulated board, without a console."""
+"""The images that //benchmarks measures: every model on every emulated board, without a console. Int8 kernels have code of
+their own for one core more."""
 
-load("//models:boards.bzl", "EMULATED_BOARDS")
+load("//models:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
 def benchmark_images(name, models, layers = {}):
@@ -13,7 +14,8 @@ def benchmark_images(name, models, layers = {}):
     """
     rows = {}
     for row, model in (models | layers).items():
-        for board in EMULATED_BOARDS[:1] if row in layers else EMULATED_BOARDS:
+        boards = INT8_BOARDS if row.endswith(" int8") else EMULATED_BOARDS
+        for board in boards[:1] if row in layers else boards:
             image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
             torch_firmware(
                 name = image,

@@ -14,4 +14,13 @@ def model() -> torch.nn.Module:
 
 
 def example_inputs() -> tuple[torch.Tensor, ...]:
-    return (torch.rand(1, 1, 49, 10, generator=torch.Generator().manual_seed(0)) * 2 - 1,)
+    return _inputs(1)[0]
+
+
+def calibration_inputs() -> list[tuple[torch.Tensor, ...]]:
+    return _inputs(8)
+
+
+def _inputs(count: int) -> list[tuple[torch.Tensor, ...]]:
+    generator = torch.Generator().manual_seed(0)
+    return [(torch.rand(1, 1, 49, 10, generator=generator) * 2 - 1,) for _ in range(count)]

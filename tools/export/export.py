@@ -190,7 +190,7 @@ def _lower_quantized(
         samples = [lower.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = lower.run(edge, samples)
     accuracy = report.accuracy(eager[0], outputs, eager[1])
-    if options.packed and lower.can_pack():
+    if options.packed:
         edge = lower.pack(edge, target)
     check_state(edge, path)
     check_out_variants(edge, path)

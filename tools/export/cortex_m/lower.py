@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +9,13 @@ import tools.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
-from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir import EdgeCompileConfig, memory, to_edge
 from executorch.exir.dialects._ops import ops as exir_ops
-from executorch.exir.passes.remove_unused_parameters_pass import remove_unused_parameters_pass
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
+from tools.export.cortex_m.pack import prepare
 from tools.export.manifest import MACS, Parameters, origin
 from tools.quiet.console import UserError
 
@@ -59,19 +58,38 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
     _count_work(lowered)
-    return remove_unused_parameters_pass(lowered)
+    return _drop_unused_constants(lowered)
 
 
 def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Puts this project's own operators in place of `cortex_m::` ones, with constants as their kernels read them."""
-    from tools.export.cortex_m.pack import prepare
+    packed = _drop_unused_constants(prepare(program, target))
+    for node in packed.graph.nodes:
+        # The passes asked for what CMSIS-NN needs; the kernels of `cortex_m::` operators here need none.
+        if getattr(node.target, "namespace", "") != "cortex_m":
+            continue
+        for scratch in node.all_input_nodes:
+            if scratch.target == memory.alloc:
+                scratch.args = (((0,), torch.uint8),)
+                scratch.meta["val"] = torch.empty((0,), dtype=torch.uint8, device="meta")
+    return packed
 
-    return remove_unused_parameters_pass(prepare(program, target))
 
-
-def can_pack() -> bool:
-    """Whether there is a packing pass."""
-    return importlib.util.find_spec("tools.export.cortex_m.pack") is not None
+def _drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
+    """Drops parameters, buffers and constants that layers no longer read: the passes replace weights by others."""
+    kept = []
+    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for spec in program.graph_signature.input_specs:
+        node = by_name.get(spec.arg.name)
+        if spec.kind == InputKind.USER_INPUT or node is None or node.users:
+            kept.append(spec)
+            continue
+        program.graph.erase_node(node)
+        program.state_dict.pop(spec.target, None)
+        program.constants.pop(spec.target, None)
+    program.graph_signature.input_specs = kept
+    program.graph_module.recompile()
+    return program
 
 
 def _drop_empty_padding(program: ExportedProgram) -> None:
