@@ -17,6 +17,10 @@ from tools.board.board import Board, read_board
 from tools.emulate.run import Result, emulate, join_inputs, split_outputs
 from tools.quiet.console import UserError
 
+# Bytes at the end of the planned arena that no kernel may write: int8 kernels read scratch memory by words, of which
+# the last one may have padding.
+_UNWRITTEN = 3
+
 # Elements that the table shows at most.
 _ROWS = 12
 
@@ -194,7 +198,7 @@ def check_arenas(result: Result, plan: Path) -> list[str]:
     return [
         f"arena {name}: {used[name]} bytes used, {planned} planned"
         for name, planned in planned_arenas(plan).items()
-        if used[name] != planned
+        if not planned - (_UNWRITTEN if name == "planned" else 0) <= used[name] <= planned
     ]
 
 
