@@ -2,6 +2,7 @@
 
 #include <executorch/runtime/platform/log.h>
 
+#include "kernels/soft_double.h"
 #include "runtime/kernel/constant_data.h"
 #include "runtime/prelinked/prelinked.h"
 
@@ -133,7 +134,7 @@ ArrayRef<std::optional<Tensor>> optional_tensor_list(
 
 double floating(const EValue& value) {
   return value.tag == Tag::Double ? value.payload.copyable_union.as_double
-                                  : static_cast<double>(value.payload.copyable_union.as_int);
+                                  : double_of(value.payload.copyable_union.as_int);
 }
 
 Scalar scalar(const EValue& value) {

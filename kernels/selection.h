@@ -33,6 +33,11 @@ enum class Variant : uint32_t {
   FloatingSymbols = 1u << 6,
   /// A Bool that operators.yaml lists as an option is true.
   Option = 1u << 7,
+  /// A string argument, or None, is the first, second or third of those that
+  /// operators.yaml lists.
+  FirstMode = 1u << 8,
+  SecondMode = 1u << 9,
+  ThirdMode = 1u << 10,
 };
 
 /**

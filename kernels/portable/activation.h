@@ -9,6 +9,7 @@
 #include "kernels/math/log.h"
 #include "kernels/math/round.h"
 #include "kernels/util/elementwise.h"
+#include "kernels/util/shape.h"
 
 /** Elementwise operators of one tensor with parameters. */
 namespace torch {
@@ -62,6 +63,49 @@ struct Logit {
   }
 };
 
+/// x tanh(log(1 + e^x))
+struct Mish {
+  template <class T>
+  T operator()(T x) const {
+    return x * math::tanh(math::log1p(math::exp(x)));
+  }
+};
+
+template <class T>
+struct Softplus {
+  T beta;
+  T threshold;
+  T operator()(T x) const {
+    const T scaled = x * beta;
+    return scaled > threshold ? x : math::log1p(math::exp(scaled)) / beta;
+  }
+};
+
+template <class T>
+struct Threshold {
+  T threshold;
+  T value;
+  T operator()(T x) const {
+    return x <= threshold ? value : x;
+  }
+};
+
+template <class T>
+struct HardShrink {
+  T bound;
+  T operator()(T x) const {
+    return x >= -bound && x <= bound ? T(0) : x;
+  }
+};
+
+template <class T>
+struct SoftShrink {
+  T bound;
+  T operator()(T x) const {
+    return x > bound ? x - bound : x < -bound ? x + bound : x * T(0); // NaN stays.
+  }
+};
+
 /// Bounds that may be missing: the higher one wins, and NaN stays.
 template <class T>
 struct Clamp {
@@ -82,22 +126,117 @@ struct Clamp {
 
 } // namespace operation
 
-/// aten::gelu.out
+/// aten::gelu.out; its modes are none and tanh.
 template <class S>
 Tensor&
 gelu_out(KernelRuntimeContext& ctx, const Tensor& self, std::string_view approximate, Tensor& out) {
-  if (approximate == "none") {
-    return unary<S, FloatTypes, Compute::Common>(
-        ctx, self, out, [](auto) { return operation::Gelu(); });
+  if constexpr (S::has(Variant::FirstMode)) {
+    if (approximate == "none") {
+      return unary<S, FloatTypes, Compute::Common>(
+          ctx, self, out, [](auto) { return operation::Gelu(); });
+    }
+  }
+  if constexpr (S::has(Variant::SecondMode)) {
+    if (approximate == "tanh") {
+      return unary<S, FloatTypes, Compute::Common>(
+          ctx, self, out, [](auto) { return operation::GeluTanh(); });
+    }
   }
   KERNEL_CHECK(
       ctx,
-      approximate == "tanh",
+      false,
       InvalidArgument,
       out,
-      "The approximation is neither none nor tanh");
+      "The approximation is neither none nor tanh, or not linked in");
+}
+
+/// aten::mish.out
+template <class S>
+Tensor& mish_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   return unary<S, FloatTypes, Compute::Common>(
-      ctx, self, out, [](auto) { return operation::GeluTanh(); });
+      ctx, self, out, [](auto) { return operation::Mish(); });
+}
+
+/// aten::softplus.out
+template <class S>
+Tensor& softplus_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Scalar& beta,
+    const Scalar& threshold,
+    Tensor& out) {
+  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return operation::Softplus<T>{scalar_to<T>(beta), scalar_to<T>(threshold)};
+  });
+}
+
+/// aten::threshold.out
+template <class S>
+Tensor& threshold_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Scalar& threshold,
+    const Scalar& value,
+    Tensor& out) {
+  return unary<S, RealTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return operation::Threshold<T>{scalar_to<T>(threshold), scalar_to<T>(value)};
+  });
+}
+
+/// aten::hardshrink.out
+template <class S>
+Tensor&
+hardshrink_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& lambd, Tensor& out) {
+  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return operation::HardShrink<T>{scalar_to<T>(lambd)};
+  });
+}
+
+/// aten::softshrink.out
+template <class S>
+Tensor&
+softshrink_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& lambd, Tensor& out) {
+  return unary<S, FloatTypes, Compute::Common>(ctx, self, out, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    return operation::SoftShrink<T>{scalar_to<T>(lambd)};
+  });
+}
+
+/// aten::glu.out: one half of a dim times the sigmoid of the other.
+template <class S>
+Tensor& glu_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, Tensor& out) {
+  const int32_t index = normalize_dim(ctx, dim, self.dim());
+  if (index < 0 || !same_dtype_or_fail(ctx, self, out) || !check_contiguous<S>(ctx, self, out)) {
+    return out;
+  }
+  KERNEL_CHECK(
+      ctx,
+      self.dim() > 0 && self.size(index) % 2 == 0,
+      InvalidArgument,
+      out,
+      "The dim to halve does not have an even size");
+  Shape out_sizes(self.sizes());
+  out_sizes.sizes[index] /= 2;
+  if (!shape_out<S>(ctx, out, out_sizes)) {
+    return out;
+  }
+  const Split split = split_at(out_sizes, static_cast<size_t>(index));
+  const size_t half = split.size * split.inner;
+  dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const T* from = self.const_data_ptr<T>();
+    T* to = out.mutable_data_ptr<T>();
+    for (size_t outer = 0; outer < split.outer; ++outer, from += 2 * half, to += half) {
+      for (size_t i = 0; i < half; ++i) {
+        to[i] = convert<T>(static_cast<C>(from[i]) * math::sigmoid(static_cast<C>(from[half + i])));
+      }
+    }
+  });
+  return out;
 }
 
 /// aten::leaky_relu.out
@@ -138,7 +277,7 @@ Tensor& logit_out(
     Tensor& out) {
   return unary<S, FloatTypes, Compute::Floating>(ctx, self, out, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    return operation::Logit<T>{eps.has_value(), static_cast<T>(eps.value_or(0.0))};
+    return operation::Logit<T>{eps.has_value(), parameter_of<T>(eps.value_or(0.0))};
   });
 }
 
@@ -154,6 +293,9 @@ Tensor& clamp_out(
   for (const std::optional<Scalar>* bound : {&min, &max}) {
     if (bound->has_value()) {
       operand = promote(operand, true, scalar_dtype(**bound), true);
+      if (!check_fits(ctx, **bound, out.scalar_type())) {
+        return out;
+      }
     }
   }
   return unary<S, RealTypes, Compute::Common>(

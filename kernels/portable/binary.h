@@ -104,6 +104,27 @@ T integer_remainder(T a, T b) {
   return static_cast<T>(a % b);
 }
 
+/// a * 2^b without what doesn't fit; 0 for a b that is not a number of bits.
+struct LeftShift {
+  template <class T>
+  T operator()(T a, T b) const {
+    return is_shift(b) ? static_cast<T>(static_cast<ArithmeticType<T>>(a) << b) : T(0);
+  }
+  /// Whether a number of bits is one of T's.
+  template <class T>
+  static bool is_shift(T bits) {
+    return bits >= T(0) && bits < static_cast<T>(sizeof(T) * 8);
+  }
+};
+
+/// a / 2^b rounded down; all bits are a's sign for a b that is not a number of bits.
+struct RightShift {
+  template <class T>
+  T operator()(T a, T b) const {
+    return LeftShift::is_shift(b) ? static_cast<T>(a >> b) : static_cast<T>(a < T(0) ? -1 : 0);
+  }
+};
+
 /// Remainder with the dividend's sign.
 struct Fmod {
   template <class T>
@@ -340,7 +361,9 @@ Tensor& sub_scalar_out(
 
 BINARY_OPERATOR(atan2_out, Atan2, FloatTypes, Floating)
 BINARY_OPERATOR(bitwise_and_out, BitwiseAnd, BitTypes, Common)
+BINARY_OPERATOR(bitwise_left_shift_out, LeftShift, IntegralTypes, Common)
 BINARY_OPERATOR(bitwise_or_out, BitwiseOr, BitTypes, Common)
+BINARY_OPERATOR(bitwise_right_shift_out, RightShift, IntegralTypes, Common)
 BINARY_OPERATOR(bitwise_xor_out, BitwiseXor, BitTypes, Common)
 BINARY_OPERATOR(div_out, Div, FloatTypes, Floating)
 BINARY_OPERATOR(eq_out, Equal, AllTypes, Predicate)
@@ -357,7 +380,9 @@ BINARY_OPERATOR(mul_out, Mul, AllTypes, Common)
 BINARY_OPERATOR(ne_out, NotEqual, AllTypes, Predicate)
 BINARY_OPERATOR(pow_out, Pow, RealTypes, Common)
 BINARY_SCALAR_OPERATOR(bitwise_and_scalar_out, BitwiseAnd, BitTypes, Common)
+BINARY_SCALAR_OPERATOR(bitwise_left_shift_scalar_out, LeftShift, IntegralTypes, Common)
 BINARY_SCALAR_OPERATOR(bitwise_or_scalar_out, BitwiseOr, BitTypes, Common)
+BINARY_SCALAR_OPERATOR(bitwise_right_shift_scalar_out, RightShift, IntegralTypes, Common)
 BINARY_SCALAR_OPERATOR(bitwise_xor_scalar_out, BitwiseXor, BitTypes, Common)
 BINARY_SCALAR_OPERATOR(div_scalar_out, Div, FloatTypes, Floating)
 BINARY_SCALAR_OPERATOR(eq_scalar_out, Equal, AllTypes, Predicate)
@@ -412,19 +437,28 @@ Tensor& div_mode(
     const Other& other,
     const std::optional<std::string_view>& mode,
     Tensor& out,
-    Unrounded&& unrounded) {
-  if (!mode.has_value()) {
-    return unrounded(ctx, self, other, out);
+    [[maybe_unused]] Unrounded&& unrounded) {
+  if constexpr (S::has(Variant::FirstMode)) {
+    if (!mode.has_value()) {
+      return unrounded(ctx, self, other, out);
+    }
   }
-  const bool is_floor = *mode == "floor";
+  if constexpr (S::has(Variant::SecondMode)) {
+    if (mode == "floor") {
+      return division<S, operation::DivFloor>(ctx, self, other, out);
+    }
+  }
+  if constexpr (S::has(Variant::ThirdMode)) {
+    if (mode == "trunc") {
+      return division<S, operation::DivTrunc>(ctx, self, other, out);
+    }
+  }
   KERNEL_CHECK(
       ctx,
-      is_floor || *mode == "trunc",
+      false,
       InvalidArgument,
       out,
-      "The rounding mode is neither floor nor trunc");
-  return is_floor ? division<S, operation::DivFloor>(ctx, self, other, out)
-                  : division<S, operation::DivTrunc>(ctx, self, other, out);
+      "The rounding mode is neither floor nor trunc, or not linked in");
 }
 
 template <class S>
@@ -458,7 +492,9 @@ pow_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& expo
       InvalidArgument,
       out,
       "Integers have no negative integer powers");
-  return binary_scalar<S, RealTypes, Compute::Common, operation::Pow>(ctx, self, exponent, out);
+  return check_fits(ctx, exponent, out.scalar_type())
+      ? binary_scalar<S, RealTypes, Compute::Common, operation::Pow>(ctx, self, exponent, out)
+      : out;
 }
 
 /// out = self ^ exponent for a Scalar self.

@@ -8,8 +8,10 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// aten::_softmax.out. Float32; `half_to_float` is for the GPU.
-template <class S>
+namespace internal {
+
+/// Softmax over a dim, or its logarithm; `half_to_float` is for the GPU.
+template <class S, bool kIsLog>
 Tensor& softmax_out(
     KernelRuntimeContext& ctx,
     const Tensor& self,
@@ -28,16 +30,43 @@ Tensor& softmax_out(
   for (size_t i = axis + 1; i < sizes.size(); ++i) {
     inner *= static_cast<size_t>(sizes[i]);
   }
-  dispatch<DtypeList<ScalarType::Float>, S>(ctx, self.scalar_type(), [&](auto tag) {
+  dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    softmax(
-        self.const_data_ptr<T>(),
-        out.mutable_data_ptr<T>(),
-        static_cast<size_t>(self.numel()),
-        sizes.size() == 0 ? 1 : static_cast<size_t>(sizes[axis]),
-        inner);
+    const T* const from = self.const_data_ptr<T>();
+    T* const to = out.mutable_data_ptr<T>();
+    const size_t count = static_cast<size_t>(self.numel());
+    const size_t size = sizes.size() == 0 ? 1 : static_cast<size_t>(sizes[axis]);
+    if constexpr (std::is_same_v<T, float> && !kIsLog) {
+      softmax(from, to, count, size, inner);
+    } else {
+      softmax_of<kIsLog>(from, to, count, size, inner);
+    }
   });
   return out;
+}
+
+} // namespace internal
+
+/// aten::_softmax.out
+template <class S>
+Tensor& softmax_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t dim,
+    bool half_to_float,
+    Tensor& out) {
+  return internal::softmax_out<S, false>(ctx, self, dim, half_to_float, out);
+}
+
+/// aten::_log_softmax.out
+template <class S>
+Tensor& log_softmax_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    int64_t dim,
+    bool half_to_float,
+    Tensor& out) {
+  return internal::softmax_out<S, true>(ctx, self, dim, half_to_float, out);
 }
 
 } // namespace native

@@ -21,34 +21,16 @@ from kernels.test.cases_convolution import (
     refused_convolution_cases,
     resampling_cases,
 )
+from kernels.test.cases_creation import creation_cases, refused_creation_cases
 from kernels.test.cases_elementwise import activation_cases, binary_cases, choice_cases, unary_cases
 from kernels.test.cases_indexing import indexing_cases, refused_indexing_cases
+from kernels.test.cases_norms import distance_cases, norm_cases, refused_norm_cases, softmax_cases
 from kernels.test.cases_padding import padding_cases, refused_padding_cases
 from kernels.test.cases_quantized import quantized_cases, refused_quantized_cases
 from kernels.test.cases_recurrent import recurrent_cases, refused_recurrent_cases
 from kernels.test.cases_reductions import reduction_cases, refused_reduction_cases
 from kernels.test.cases_symbols import refused_symbol_cases, symbol_cases
 from kernels.test.cases_views import refused_view_cases, view_cases
-
-
-def softmax_cases() -> Iterator[Case]:
-    """Softmax over every dim."""
-    for shape in [(), (1,), (2, 2), (10,), (3, 4, 5), (2, 0, 3), (0,), (1, 1000)]:
-        for dim in range(-max(len(shape), 1), max(len(shape), 1)):
-            for scale in (1.0, 50.0):
-                x = torch.randn(shape) * scale
-                yield case("aten::_softmax.out", x, dim, False, expected=torch.softmax(x, dim))
-    inf = float("inf")
-    for row in (
-        [0.0, -inf, 1.0],
-        [-inf, -inf],
-        [inf, 0.0],
-        [float("nan"), 0.0],
-        [3e38, -3e38],
-        [0.0, -87.0, -88.0, -200.0],
-    ):
-        x = torch.tensor(row)
-        yield case("aten::_softmax.out", x, 0, False, expected=torch.softmax(x, 0))
 
 
 def copy_cases() -> Iterator[Case]:
@@ -67,19 +49,6 @@ def copy_cases() -> Iterator[Case]:
         yield case("dim_order_ops::_to_dim_order_copy.out", x, False, (0, 1, 2, 3), expected=x.to(target))
         expected = channels_last(x.to(target))
         yield case("dim_order_ops::_to_dim_order_copy.out", x, False, (0, 2, 3, 1), expected=expected)
-
-
-def fill_cases() -> Iterator[Case]:
-    """Operators that write one value."""
-    for dtype, value in itertools.product(ALL, (3, 2.5, True, -1)):
-        if dtype == torch.uint8 and value == -1:
-            continue
-        for shape in [(), (2, 3), (0,)]:
-            expected = torch.full(shape, value, dtype=dtype)
-            yield case("aten::full.out", shape, value, expected=expected)
-            x = values(shape, dtype)
-            yield case("aten::full_like.out", x, value, None, expected=expected)
-            yield case("aten::fill.Scalar_out", x, value, expected=expected)
 
 
 def refused_cases() -> Iterator[Case]:
@@ -107,12 +76,11 @@ def refused_cases() -> Iterator[Case]:
     negative = [torch.arange(3), -1, Out(torch.int64, (3,))]
     yield Case("aten::pow.Tensor_Scalar_out", negative, error="InvalidArgument")
     yield Case("aten::bitwise_and.Tensor_out", [x, x, out], error="NotSupported")
-    yield Case("aten::_softmax.out", [x, 2, False, out], error="InvalidArgument")
-    yield Case("aten::_softmax.out", [x, 0, True, out], error="NotSupported")
-    yield Case("aten::_softmax.out", [x.int(), 0, False, Out(torch.int32, (2, 3))], error="NotSupported")
     yield Case("aten::linear.out", [x, torch.randn(4, 2), None, Out(torch.float32, (2, 4))], error="InvalidArgument")
     yield Case("aten::linear.out", [x, torch.randn(4, 3).int(), None, Out(torch.float32, (2, 4))], error="InvalidType")
     yield Case("aten::mm.out", [x, x, out], error="InvalidArgument")
+    yield from refused_creation_cases()
+    yield from refused_norm_cases()
     yield from refused_view_cases()
     yield from refused_convolution_cases()
     yield from refused_recurrent_cases()
@@ -126,14 +94,14 @@ def refused_cases() -> Iterator[Case]:
 @functools.cache
 def supported_cases() -> list[Case]:
     """All cases that a kernel has to compute."""
-    torch.manual_seed(0)
-    random.seed(0)
     groups = [
         unary_cases(),
         activation_cases(),
         binary_cases(),
         choice_cases(),
         softmax_cases(),
+        norm_cases(),
+        distance_cases(),
         matmul_cases(),
         convolution_cases(400),
         pool_cases(),
@@ -145,11 +113,17 @@ def supported_cases() -> list[Case]:
         reduction_cases(),
         indexing_cases(),
         padding_cases(),
-        fill_cases(),
+        creation_cases(),
         symbol_cases(),
         quantized_cases(),
     ]
-    return list(itertools.chain.from_iterable(groups))
+    cases: list[Case] = []
+    for group in groups:
+        # Each group has the same values whatever is before it.
+        torch.manual_seed(0)
+        random.seed(0)
+        cases += group
+    return cases
 
 
 def corrupted_cases(cases: list[Case], count: int, seed: int) -> list[Case]:

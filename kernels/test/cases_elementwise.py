@@ -12,7 +12,18 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from kernels.test.case_file import Case, Out
-from kernels.test.case_values import BITS, BROADCASTS, EVERY, FLOATINGS, NUMBERS, SHAPES, case, channels_last, values
+from kernels.test.case_values import (
+    BITS,
+    BROADCASTS,
+    EVERY,
+    FLOATINGS,
+    INTEGERS,
+    NUMBERS,
+    SHAPES,
+    case,
+    channels_last,
+    values,
+)
 
 
 def unary_cases() -> Iterator[Case]:
@@ -80,6 +91,24 @@ def activation_cases() -> Iterator[Case]:
     yield from parameter_cases(
         "aten::elu.out", FLOATINGS, [(p, lambda x, p=p: torch.ops.aten.elu(x, *p)) for p in elus]
     )
+    softpluses = [(1, 20), (2.0, 0.5)]
+    yield from parameter_cases(
+        "aten::softplus.out",
+        FLOATINGS,
+        [
+            (p, lambda x, p=p: _by_doubles(functools.partial(torch.ops.aten.softplus, beta=p[0], threshold=p[1]), x))
+            for p in softpluses
+        ],
+    )
+    yield from parameter_cases("aten::mish.out", FLOATINGS, [((), functools.partial(_by_doubles, functional.mish))])
+    yield from parameter_cases("aten::threshold.out", NUMBERS, [((1, 3), lambda x: functional.threshold(x, 1, 3))])
+    for name in ("hardshrink", "softshrink"):
+        function = getattr(functional, name)
+        yield from parameter_cases(f"aten::{name}.out", FLOATINGS, [((0.75,), functools.partial(function, lambd=0.75))])
+    for dtype in FLOATINGS:
+        for shape, dim in [((4,), 0), ((2, 6), -1), ((2, 4, 3), 1), ((0, 2), 1)]:
+            x = values(shape, dtype)
+            yield case("aten::glu.out", x, dim, expected=functional.glu(x, dim))
     yield from parameter_cases(
         "aten::logit.out",
         EVERY,
@@ -162,6 +191,15 @@ def binary_cases() -> Iterator[Case]:
                 yield case("aten::rsub.Scalar_out", a, 4, factor, expected=torch.rsub(a, 4, alpha=factor))
         a, b = values((2, 5), torch.float32), values((2, 5), torch.float32)
         yield case(f"aten::{name}.out", a, b, 0.3, expected=function(a, b, alpha=0.3))
+    for name in ("bitwise_left_shift", "bitwise_right_shift"):
+        function = getattr(torch, name)
+        for dtype, other in itertools.product(INTEGERS, INTEGERS):
+            a = values((3, 5), dtype, True)
+            for b in (torch.randint(0, 8, (3, 5), dtype=other), values((5,), other, True)):
+                yield case(f"aten::{name}.Tensor_out", a, b, expected=function(a, b))
+        for dtype, bits in itertools.product(INTEGERS, (0, 1, 7, 40, -1)):
+            a = values((2, 5), dtype, True)
+            yield case(f"aten::{name}.Tensor_Scalar_out", a, bits, expected=function(a, bits))
     for mode in (None, "floor", "trunc"):
         function = functools.partial(_by_doubles, functools.partial(torch.div, rounding_mode=mode))
         yield from pair_cases("aten::div.out_mode", function, NUMBERS, mode, zeros=False)

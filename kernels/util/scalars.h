@@ -5,6 +5,7 @@
 
 #include <executorch/runtime/core/exec_aten/exec_aten.h>
 
+#include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 
 namespace torch {
@@ -23,8 +24,7 @@ int64_t scalar_to_int(const Scalar& scalar);
 template <class T>
 T scalar_to(const Scalar& scalar) {
   if constexpr (std::is_same_v<T, double>) {
-    return scalar.isFloatingPoint() ? scalar.to<double>()
-                                    : static_cast<double>(scalar_to_int(scalar));
+    return scalar.isFloatingPoint() ? scalar.to<double>() : double_of(scalar_to_int(scalar));
   } else if constexpr (std::is_floating_point_v<T>) {
     return scalar_to_float(scalar);
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -33,6 +33,13 @@ T scalar_to(const Scalar& scalar) {
     return static_cast<T>(scalar_to_int(scalar));
   }
 }
+
+/**
+ * Whether an operator that stores a Scalar, or compares with it, can: fails the
+ * context (InvalidArgument) and returns false if it is beyond the dtype's range,
+ * which PyTorch refuses. Negative integers down to that of the same magnitude wrap.
+ */
+bool check_fits(KernelRuntimeContext& ctx, const Scalar& scalar, ScalarType dtype);
 
 /// A value rounded to a 16-bit float, if the dtype is one.
 float rounded_to(ScalarType dtype, float value);

@@ -51,11 +51,13 @@ class Call:
       arguments: per argument its tensors: none, one, or a list's.
       constants: per argument the number it holds: NaN for one that the program computes in floating point, and None
         for another that it computes, or what is no number.
+      modes: per argument the string it holds, if it is one.
       is_read: per argument whether another instruction, or the program's caller, uses its value.
     """
 
     arguments: tuple[tuple[TensorUse, ...], ...]
     constants: tuple[float | int | bool | None, ...]
+    modes: tuple[str | None, ...]
     is_read: tuple[bool, ...]
 
 
@@ -104,6 +106,7 @@ def _call(plan: Any, arguments: list[int], readers: list[int], computed: dict[in
         constants=tuple(
             computed[index] if index in computed else _constant(plan.values[index].val) for index in arguments
         ),
+        modes=tuple(_string(plan.values[index].val) for index in arguments),
         is_read=tuple(readers[index] > own.count(index) for index in arguments),
     )
 
@@ -205,3 +208,10 @@ def _constant(value: Any) -> float | int | bool | None:
     if kind == "Bool":
         return bool(value.bool_val)
     return None
+
+
+def _string(value: Any) -> str | None:
+    if type(value).__name__ != "String":
+        return None
+    text = value.string_val
+    return text.decode() if isinstance(text, bytes) else str(text)

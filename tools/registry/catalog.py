@@ -41,6 +41,7 @@ class Kernel:
       operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
       index_outputs: positions of outputs that need no code unless they are read.
       options: positions of Bools that need no code where they are false.
+      modes: positions of strings with those, or None, that are code of their own.
     """
 
     operator: str
@@ -55,6 +56,7 @@ class Kernel:
     operands: tuple[int, ...]
     index_outputs: tuple[int, ...]
     options: tuple[int, ...]
+    modes: dict[int, tuple[str | None, ...]]
 
 
 def read_catalog(folder: Path = KERNELS) -> dict[str, Kernel]:
@@ -84,4 +86,5 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         operands=tuple(entry.get("operands", ())),
         index_outputs=tuple(entry.get("index_outputs", ())),
         options=tuple(entry.get("options", ())),
+        modes={index: tuple(modes) for index, modes in entry.get("modes", {}).items()},
     )

@@ -12,7 +12,7 @@ import yaml
 from tools.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.registry.catalog import Kernel
 from tools.registry.parts import Part, parts_source
-from tools.registry.variants import REFUSED_UNLESS_LISTED, Variant, computing_dtypes, needed_variants
+from tools.registry.variants import MODES, REFUSED_UNLESS_LISTED, Variant, computing_dtypes, needed_variants
 
 _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 
@@ -86,6 +86,9 @@ def _listed(kernel: Kernel) -> Variant:
         listed |= Variant.INDICES
     if kernel.options:
         listed |= Variant.OPTION
+    for modes in kernel.modes.values():
+        for mode in MODES[: len(modes)]:
+            listed |= mode
     return listed
 
 

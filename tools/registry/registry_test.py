@@ -47,6 +47,11 @@ class Double:
 
 
 @dataclass
+class String:
+    string_val: str
+
+
+@dataclass
 class Value:
     val: Any
 
@@ -130,6 +135,14 @@ def test_halves_are_computed_with_in_float() -> None:
     # What only moves elements needs no other dtype.
     copy = uses(("aten::clone", "out"), [x, None, x], [0, 1, 2, 2], (2,))
     assert selection(copy) == ({"Half"}, set())
+
+
+def test_only_the_modes_in_use_are_selected() -> None:
+    x = tensor(FLOAT, 2)
+    assert selection(uses(("aten::gelu", "out"), [x, String("tanh"), x], [0, 1, 2, 2], (2,)))[1] == {"SECOND_MODE"}
+    division = uses(("aten::div", "out_mode"), [x, x, String("trunc"), x], [0, 1, 2, 3, 3], (3,))
+    assert selection(division)[1] == {"THIRD_MODE"}
+    assert selection(uses(("aten::div", "out_mode"), [x, x, None, x], [0, 1, 2, 3, 3], (3,)))[1] == {"FIRST_MODE"}
 
 
 def test_a_comparison_is_selected_with_the_dtype_it_computes_in() -> None:

@@ -19,6 +19,12 @@ class Variant(IntFlag):
     INDICES = 1 << 5
     FLOATING_SYMBOLS = 1 << 6
     OPTION = 1 << 7
+    FIRST_MODE = 1 << 8
+    SECOND_MODE = 1 << 9
+    THIRD_MODE = 1 << 10
+
+
+MODES = (Variant.FIRST_MODE, Variant.SECOND_MODE, Variant.THIRD_MODE)
 
 
 # What a kernel that does not list them refuses at run time, so that the build can say it first.
@@ -70,4 +76,8 @@ def needed_variants(kernel: Kernel, call: Call) -> Variant:
         needed |= Variant.FLOATING_SYMBOLS
     if any(call.constants[i] is not False for i in kernel.options if i < len(call.constants)):
         needed |= Variant.OPTION
+    for position, modes in kernel.modes.items():
+        # What is not listed is for the kernel to refuse.
+        if position < len(call.modes) and call.modes[position] in modes:
+            needed |= MODES[modes.index(call.modes[position])]
     return needed

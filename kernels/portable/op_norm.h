@@ -1,0 +1,366 @@
+#pragma once
+
+#include <optional>
+#include <tuple>
+
+#include "kernels/portable/norm.h"
+#include "kernels/soft_double.h"
+#include "kernels/util/dtypes.h"
+#include "kernels/util/shape.h"
+
+/**
+ * Layer, group and batch normalization of contiguous tensors; statistics of the
+ * 16-bit floats are computed in float. Weights have the input's dtype.
+ */
+namespace torch {
+namespace executor {
+namespace native {
+
+namespace internal {
+
+using ThreeTensors = std::tuple<Tensor&, Tensor&, Tensor&>;
+
+/// The elements of a parameter that may be missing.
+template <class T>
+const T* elements_of(const std::optional<Tensor>& parameter) {
+  return parameter.has_value() ? parameter->const_data_ptr<T>() : nullptr;
+}
+
+/// Fails the context (InvalidType or InvalidArgument) and returns false unless a
+/// parameter is missing, or has `self`'s dtype and `count` elements.
+bool check_parameter(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const std::optional<Tensor>& parameter,
+    size_t count);
+
+/// The same for one of the statistics, which are written.
+bool check_statistic(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const Tensor& statistic,
+    size_t count);
+
+} // namespace internal
+
+/// aten::native_layer_norm.out
+template <class S>
+internal::ThreeTensors native_layer_norm_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ArrayRef<int64_t> normalized_shape,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
+    double eps,
+    Tensor& out,
+    Tensor& mean,
+    Tensor& rstd) {
+  const internal::ThreeTensors result{out, mean, rstd};
+  const auto sizes = input.sizes();
+  KERNEL_CHECK(
+      ctx,
+      normalized_shape.size() > 0 && normalized_shape.size() <= sizes.size(),
+      InvalidArgument,
+      result,
+      "normalized_shape has no elements, or more than input has dims");
+  const size_t axis = sizes.size() - normalized_shape.size();
+  size_t size = 1;
+  for (size_t i = axis; i < sizes.size(); ++i) {
+    KERNEL_CHECK(
+        ctx,
+        normalized_shape[i - axis] == sizes[i],
+        InvalidArgument,
+        result,
+        "normalized_shape is not the shape of input's last dims");
+    size *= static_cast<size_t>(sizes[i]);
+  }
+  Shape outer(ArrayRef<SizesType>(sizes.data(), axis));
+  size_t rows = 1;
+  for (size_t i = 0; i < axis; ++i) {
+    rows *= static_cast<size_t>(sizes[i]);
+  }
+  while (outer.dims < sizes.size()) {
+    outer.append(1);
+  }
+  if (!check_contiguous<S>(ctx, input, out) || !shape_like<S>(ctx, out, input) ||
+      !same_dtype_or_fail(ctx, input, out) ||
+      !internal::check_parameter(ctx, input, weight, size) ||
+      !internal::check_parameter(ctx, input, bias, size)) {
+    return result;
+  }
+  if constexpr (S::has(Variant::DynamicShape)) {
+    if (!resize_out(ctx, mean, outer) || !resize_out(ctx, rstd, outer)) {
+      return result;
+    }
+  }
+  if (!internal::check_statistic(ctx, input, mean, rows) ||
+      !internal::check_statistic(ctx, input, rstd, rows)) {
+    return result;
+  }
+  dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const T* from = input.const_data_ptr<T>();
+    T* to = out.mutable_data_ptr<T>();
+    const T* const factors = internal::elements_of<T>(weight);
+    const T* const shifts = internal::elements_of<T>(bias);
+    for (size_t row = 0; row < rows; ++row, from += size, to += size) {
+      C average;
+      C variance;
+      norm::mean_and_variance(from, 1, 0, size, average, variance);
+      const C scale = norm::rstd_of(variance, parameter_of<C>(eps));
+      norm::normalize_elements(from, factors, shifts, to, size, average, scale);
+      mean.mutable_data_ptr<T>()[row] = convert<T>(average);
+      rstd.mutable_data_ptr<T>()[row] = convert<T>(scale);
+    }
+  });
+  return result;
+}
+
+/// aten::native_group_norm.out
+template <class S>
+internal::ThreeTensors native_group_norm_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
+    int64_t batch,
+    int64_t channels,
+    int64_t inner,
+    int64_t groups,
+    double eps,
+    Tensor& out,
+    Tensor& mean,
+    Tensor& rstd) {
+  const internal::ThreeTensors result{out, mean, rstd};
+  const auto in_range = [](int64_t value) { return value >= 0 && value <= INT32_MAX; };
+  KERNEL_CHECK(
+      ctx,
+      in_range(batch) && in_range(channels) && in_range(inner) && in_range(groups) && groups > 0 &&
+          channels % groups == 0,
+      InvalidArgument,
+      result,
+      "The channels do not divide into the groups");
+  const size_t rows = static_cast<size_t>(batch) * static_cast<size_t>(groups);
+  const size_t depth = static_cast<size_t>(channels / groups);
+  const size_t size = static_cast<size_t>(inner);
+  const uint64_t numel = static_cast<uint64_t>(batch * channels);
+  KERNEL_CHECK(
+      ctx,
+      (size == 0 || numel <= SIZE_MAX / size) &&
+          numel * size == static_cast<uint64_t>(input.numel()),
+      InvalidArgument,
+      result,
+      "input does not have N * C * HxW elements");
+  if (!check_contiguous<S>(ctx, input, out) || !shape_like<S>(ctx, out, input) ||
+      !same_dtype_or_fail(ctx, input, out) ||
+      !internal::check_parameter(ctx, input, weight, static_cast<size_t>(channels)) ||
+      !internal::check_parameter(ctx, input, bias, static_cast<size_t>(channels))) {
+    return result;
+  }
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape outer;
+    outer.append(static_cast<SizesType>(batch));
+    outer.append(static_cast<SizesType>(groups));
+    if (!resize_out(ctx, mean, outer) || !resize_out(ctx, rstd, outer)) {
+      return result;
+    }
+  }
+  if (!internal::check_statistic(ctx, input, mean, rows) ||
+      !internal::check_statistic(ctx, input, rstd, rows)) {
+    return result;
+  }
+  dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const T* from = input.const_data_ptr<T>();
+    T* to = out.mutable_data_ptr<T>();
+    const T* const factors = internal::elements_of<T>(weight);
+    const T* const shifts = internal::elements_of<T>(bias);
+    for (size_t row = 0; row < rows; ++row) {
+      C average;
+      C variance;
+      norm::mean_and_variance(from, 1, 0, depth * size, average, variance);
+      const C scale = norm::rstd_of(variance, parameter_of<C>(eps));
+      const size_t first = row % static_cast<size_t>(groups) * depth;
+      for (size_t channel = first; channel < first + depth; ++channel, from += size, to += size) {
+        norm::normalize(
+            from,
+            to,
+            size,
+            average,
+            factors == nullptr ? scale : scale * static_cast<C>(factors[channel]),
+            shifts == nullptr ? C(0) : static_cast<C>(shifts[channel]));
+      }
+      mean.mutable_data_ptr<T>()[row] = convert<T>(average);
+      rstd.mutable_data_ptr<T>()[row] = convert<T>(scale);
+    }
+  });
+  return result;
+}
+
+namespace internal {
+
+/// The statistics that a batch normalization keeps between calls.
+struct Running {
+  const Tensor& mean;
+  const Tensor& variance;
+};
+
+/**
+ * Normalizes by the batch's statistics, which also go into `saved_mean` and
+ * `saved_rstd` and, weighted by `momentum`, into the running ones; or by the
+ * running statistics.
+ */
+template <class S>
+void batch_norm(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
+    const Running* running,
+    bool by_batch,
+    double momentum,
+    double eps,
+    Tensor& out,
+    Tensor& saved_mean,
+    Tensor& saved_rstd) {
+  const auto sizes = input.sizes();
+  KERNEL_CHECK(ctx, sizes.size() >= 2, InvalidArgument, , "input has no dim of channels");
+  KERNEL_CHECK(
+      ctx,
+      by_batch || running != nullptr,
+      InvalidArgument,
+      ,
+      "There are no running statistics to normalize by");
+  const Split split = split_at(sizes, 1);
+  const size_t channels = split.size;
+  if (!check_contiguous<S>(ctx, input, out) || !shape_like<S>(ctx, out, input) ||
+      !same_dtype_or_fail(ctx, input, out) || !check_parameter(ctx, input, weight, channels) ||
+      !check_parameter(ctx, input, bias, channels) ||
+      (running != nullptr &&
+       !(check_statistic(ctx, input, running->mean, channels) &&
+         check_statistic(ctx, input, running->variance, channels)))) {
+    return;
+  }
+  if constexpr (S::has(Variant::DynamicShape)) {
+    const SizesType saved = by_batch ? sizes[1] : 0;
+    const ArrayRef<SizesType> shape(&saved, 1);
+    if (!resize_out(ctx, saved_mean, shape) || !resize_out(ctx, saved_rstd, shape)) {
+      return;
+    }
+  }
+  if (by_batch &&
+      !(check_statistic(ctx, input, saved_mean, channels) &&
+        check_statistic(ctx, input, saved_rstd, channels))) {
+    return;
+  }
+  dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    const T* const factors = elements_of<T>(weight);
+    const T* const shifts = elements_of<T>(bias);
+    for (size_t channel = 0; channel < channels; ++channel) {
+      const size_t step = channels * split.inner;
+      const T* const from = input.const_data_ptr<T>() + channel * split.inner;
+      T* const to = out.mutable_data_ptr<T>() + channel * split.inner;
+      C mean;
+      C variance;
+      if (by_batch) {
+        norm::mean_and_variance(from, split.outer, step, split.inner, mean, variance);
+        if (running != nullptr) {
+          const C keep = parameter_of<C>(momentum);
+          const C count = static_cast<C>(split.outer * split.inner);
+          const auto update = [&](const Tensor& statistic, C value) {
+            T& element = statistic.mutable_data_ptr<T>()[channel];
+            element = convert<T>(static_cast<C>(element) * (C(1) - keep) + value * keep);
+          };
+          update(running->mean, mean);
+          update(running->variance, variance * count / (count - C(1)));
+        }
+      } else {
+        mean = static_cast<C>(running->mean.const_data_ptr<T>()[channel]);
+        variance = static_cast<C>(running->variance.const_data_ptr<T>()[channel]);
+      }
+      const C rstd = norm::rstd_of(variance, parameter_of<C>(eps));
+      if (by_batch) {
+        saved_mean.mutable_data_ptr<T>()[channel] = convert<T>(mean);
+        saved_rstd.mutable_data_ptr<T>()[channel] = convert<T>(rstd);
+      }
+      for (size_t image = 0; image < split.outer; ++image) {
+        norm::normalize(
+            from + image * step,
+            to + image * step,
+            split.inner,
+            mean,
+            factors == nullptr ? rstd : rstd * static_cast<C>(factors[channel]),
+            shifts == nullptr ? C(0) : static_cast<C>(shifts[channel]));
+      }
+    }
+  });
+}
+
+} // namespace internal
+
+/// aten::_native_batch_norm_legit_no_training.out
+template <class S>
+internal::ThreeTensors native_batch_norm_legit_no_training_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
+    const Tensor& running_mean,
+    const Tensor& running_var,
+    double momentum,
+    double eps,
+    Tensor& out,
+    Tensor& saved_mean,
+    Tensor& saved_rstd) {
+  const internal::Running running{running_mean, running_var};
+  internal::batch_norm<S>(
+      ctx, input, weight, bias, &running, false, momentum, eps, out, saved_mean, saved_rstd);
+  return {out, saved_mean, saved_rstd};
+}
+
+/// aten::_native_batch_norm_legit.no_stats_out
+template <class S>
+internal::ThreeTensors native_batch_norm_legit_no_stats_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
+    bool training,
+    double momentum,
+    double eps,
+    Tensor& out,
+    Tensor& saved_mean,
+    Tensor& saved_rstd) {
+  internal::batch_norm<S>(
+      ctx, input, weight, bias, nullptr, training, momentum, eps, out, saved_mean, saved_rstd);
+  return {out, saved_mean, saved_rstd};
+}
+
+/// aten::_native_batch_norm_legit.out
+template <class S>
+internal::ThreeTensors native_batch_norm_legit_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
+    Tensor& running_mean,
+    Tensor& running_var,
+    bool training,
+    double momentum,
+    double eps,
+    Tensor& out,
+    Tensor& saved_mean,
+    Tensor& saved_rstd) {
+  const internal::Running running{running_mean, running_var};
+  internal::batch_norm<S>(
+      ctx, input, weight, bias, &running, training, momentum, eps, out, saved_mean, saved_rstd);
+  return {out, saved_mean, saved_rstd};
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch

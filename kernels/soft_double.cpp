@@ -1,0 +1,98 @@
+#include "kernels/soft_double.h"
+
+#include <cstring>
+
+namespace torch {
+namespace executor {
+namespace native {
+
+namespace {
+
+constexpr int32_t kBias = 1023;
+constexpr int32_t kDigits = 52;
+constexpr uint64_t kImplicit = uint64_t{1} << kDigits;
+
+uint64_t bits_of(double value) {
+  uint64_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+int32_t exponent_of(uint64_t bits) {
+  return static_cast<int32_t>(bits >> kDigits) & 0x7ff;
+}
+
+// value / 2^shift for 0 < shift < 64, to nearest.
+uint64_t rounded_shift(uint64_t value, int32_t shift) {
+  const uint64_t quotient = value >> shift;
+  const uint64_t rest = value & ((uint64_t{1} << shift) - 1);
+  const uint64_t half = uint64_t{1} << (shift - 1);
+  return quotient + (rest > half || (rest == half && (quotient & 1) != 0));
+}
+
+} // namespace
+
+float float_of(double value) {
+  const uint64_t bits = bits_of(value);
+  const uint32_t sign = static_cast<uint32_t>(bits >> 32) & 0x80000000u;
+  const uint64_t digits = bits & (kImplicit - 1);
+  const int32_t exponent = exponent_of(bits) - kBias + 127;
+  uint32_t result = 0x7f800000;
+  if (exponent_of(bits) == 0x7ff) {
+    result |= digits != 0 ? 0x400000 : 0;
+  } else if (exponent < 255) {
+    // The implicit one counts up the exponent, as does a carry. Subnormal numbers have one digit
+    // less with each exponent below 1, and none below the smallest.
+    const int32_t shift = exponent > 0 ? kDigits - 23 : kDigits - 22 - exponent;
+    const uint32_t base = exponent > 0 ? static_cast<uint32_t>(exponent - 1) << 23 : 0;
+    result = shift > kDigits + 1
+        ? 0
+        : base + static_cast<uint32_t>(rounded_shift(kImplicit | digits, shift));
+  }
+  result |= sign;
+  float nearest;
+  std::memcpy(&nearest, &result, sizeof(nearest));
+  return nearest;
+}
+
+int64_t int_of(double value) {
+  const uint64_t bits = bits_of(value);
+  const int32_t exponent = exponent_of(bits) - kBias;
+  const bool is_negative = (bits >> 63) != 0;
+  if (exponent < 0) {
+    return 0;
+  }
+  if (exponent > 62) {
+    // -2^63 has one, too.
+    return bits == (uint64_t{0xc3e} << kDigits) ? INT64_MIN : 0;
+  }
+  const uint64_t digits = kImplicit | (bits & (kImplicit - 1));
+  const uint64_t magnitude =
+      exponent > kDigits ? digits << (exponent - kDigits) : digits >> (kDigits - exponent);
+  return static_cast<int64_t>(is_negative ? 0 - magnitude : magnitude);
+}
+
+bool is_finite(double value) {
+  return exponent_of(bits_of(value)) != 0x7ff;
+}
+
+double double_of(int64_t value) {
+  if (value == 0) {
+    return 0.0;
+  }
+  const uint64_t sign = static_cast<uint64_t>(value) & (uint64_t{1} << 63);
+  const uint64_t magnitude =
+      sign != 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  const int32_t exponent = 63 - __builtin_clzll(magnitude);
+  const uint64_t digits = exponent > kDigits ? rounded_shift(magnitude, exponent - kDigits)
+                                             : magnitude << (kDigits - exponent);
+  // The implicit one counts up the exponent, as does a carry.
+  const uint64_t bits = sign + (static_cast<uint64_t>(exponent + kBias - 1) << kDigits) + digits;
+  double result;
+  std::memcpy(&result, &bits, sizeof(result));
+  return result;
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch
