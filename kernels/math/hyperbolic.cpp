@@ -122,10 +122,24 @@ float tanh(float x) {
   return __builtin_copysignf(result, x);
 }
 
-float sigmoid(float x) {
+namespace {
+
+ET_INLINE float sigmoid_of(float x) {
   // e^-|x| does not overflow.
   const float e = exp_nonpositive(-__builtin_fabsf(x));
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+}
+
+} // namespace
+
+float sigmoid(float x) {
+  return sigmoid_of(x);
+}
+
+void sigmoid(const float* in, float* out, size_t count) {
+  for (; count > 0; --count) {
+    *out++ = sigmoid_of(*in++);
+  }
 }
 
 } // namespace math

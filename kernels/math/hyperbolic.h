@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -19,6 +21,9 @@ float atanh(float x);
 /// 1 / (1 + e^-x) for every float, at most 3 ulp from the exact value; 0 where
 /// the result would be less than the smallest normal number.
 float sigmoid(float x);
+
+/// out[i] = sigmoid(in[i]) without a call for each; `in` and `out` may be the same.
+void sigmoid(const float* in, float* out, size_t count);
 
 } // namespace math
 } // namespace native

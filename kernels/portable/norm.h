@@ -17,25 +17,40 @@ namespace executor {
 namespace native {
 namespace norm {
 
-/// Sums of neighbouring elements, four at a time for floats.
-template <class T, class Term>
-ComputeType<T> sum_of(const T* in, size_t count, Term&& term) {
+/// The sum of neighbouring elements, or of the squares of their distances from `center`; eight at a
+/// time for floats.
+template <bool kIsSquared, class T>
+ComputeType<T> sum_of(const T* in, size_t count, ComputeType<T> center) {
   using C = ComputeType<T>;
+  const auto add = [&](C & total, C x) __attribute__((always_inline)) {
+    if constexpr (kIsSquared) {
+      total += (x - center) * (x - center);
+    } else {
+      total += x;
+    }
+  };
   C sum = C(0);
   if constexpr (std::is_same_v<T, float>) {
-    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    for (; count >= 4; count -= 4) {
-      float x0, x1, x2, x3;
+    float a = 0.0f;
+    float b = 0.0f;
+    float c = 0.0f;
+    for (; count >= 8; count -= 8) {
+      float x0, x1, x2, x3, x4, x5, x6, x7;
       load4_inputs(in, x0, x1, x2, x3);
-      term(sums[0], x0);
-      term(sums[1], x1);
-      term(sums[2], x2);
-      term(sums[3], x3);
+      load4_weights(in, x4, x5, x6, x7);
+      add(sum, x0);
+      add(a, x1);
+      add(b, x2);
+      add(c, x3);
+      add(sum, x4);
+      add(a, x5);
+      add(b, x6);
+      add(c, x7);
     }
-    sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    sum = (sum + a) + (b + c);
   }
   for (; count > 0; --count) {
-    term(sum, static_cast<C>(*in++));
+    add(sum, static_cast<C>(*in++));
   }
   return sum;
 }
@@ -53,15 +68,12 @@ void mean_and_variance(
   const C size = static_cast<C>(runs * count);
   C sum = C(0);
   for (size_t run = 0; run < runs; ++run) {
-    sum += sum_of(in + run * step, count, [](C& total, C x) { total += x; });
+    sum += sum_of<false>(in + run * step, count, C(0));
   }
   mean = sum / size;
   sum = C(0);
   for (size_t run = 0; run < runs; ++run) {
-    sum += sum_of(in + run * step, count, [&](C& total, C x) {
-      const C distance = x - mean;
-      total += distance * distance;
-    });
+    sum += sum_of<true>(in + run * step, count, mean);
   }
   variance = sum / size;
 }
@@ -109,31 +121,23 @@ void normalize_elements(
     ComputeType<T> mean,
     ComputeType<T> rstd) {
   using C = ComputeType<T>;
-  if (weight == nullptr && bias == nullptr) {
-    normalize(in, out, count, mean, rstd, C(0));
-    return;
-  }
-  size_t i = 0;
   if constexpr (std::is_same_v<T, float>) {
     if (weight != nullptr && bias != nullptr) {
-      const float* from = in;
-      const float* factor = weight;
-      float* to = out;
-      for (; i + 4 <= count; i += 4) {
-        float x0, x1, x2, x3, w0, w1, w2, w3;
-        load4_inputs(from, x0, x1, x2, x3);
-        load4_weights(factor, w0, w1, w2, w3);
-        const float* const shift = bias + i;
+      for (; count >= 4; count -= 4) {
+        float x0, x1, x2, x3, w0, w1, w2, w3, b0, b1, b2, b3;
+        load4_inputs(in, x0, x1, x2, x3);
+        load4_weights(weight, w0, w1, w2, w3);
+        load4_biases(bias, b0, b1, b2, b3);
         store4(
-            to,
-            (x0 - mean) * rstd * w0 + shift[0],
-            (x1 - mean) * rstd * w1 + shift[1],
-            (x2 - mean) * rstd * w2 + shift[2],
-            (x3 - mean) * rstd * w3 + shift[3]);
+            out,
+            (x0 - mean) * rstd * w0 + b0,
+            (x1 - mean) * rstd * w1 + b1,
+            (x2 - mean) * rstd * w2 + b2,
+            (x3 - mean) * rstd * w3 + b3);
       }
     }
   }
-  for (; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     C value = (static_cast<C>(in[i]) - mean) * rstd;
     if (weight != nullptr) {
       value *= static_cast<C>(weight[i]);

@@ -165,6 +165,11 @@ FUNCTION(Tanh, math::tanh(x))
 
 #undef FUNCTION
 
+/// In place of map() for floats.
+inline void map(const Sigmoid&, const float* in, float* out, size_t count) {
+  math::sigmoid(in, out, count);
+}
+
 } // namespace operation
 
 /// Defines `name`, the kernel of aten's unary operator.

@@ -27,10 +27,11 @@ namespace native {
     d = f3;                                                      \
   }
 
-/// Loads p[0..3] and advances p by 4. The two differ in the registers that they
+/// Loads p[0..3] and advances p by 4. They differ in the registers that they
 /// use, so that the values of one stay where they are while the other loads.
 TORCH_FUSION_LOAD4(load4_inputs, "s0", "s1", "s2", "s3")
 TORCH_FUSION_LOAD4(load4_weights, "s4", "s5", "s6", "s7")
+TORCH_FUSION_LOAD4(load4_biases, "s8", "s9", "s10", "s11")
 
 #undef TORCH_FUSION_LOAD4
 
@@ -56,6 +57,10 @@ inline void load4_inputs(const float*& p, float& a, float& b, float& c, float& d
 }
 
 inline void load4_weights(const float*& p, float& a, float& b, float& c, float& d) {
+  load4_inputs(p, a, b, c, d);
+}
+
+inline void load4_biases(const float*& p, float& a, float& b, float& c, float& d) {
   load4_inputs(p, a, b, c, d);
 }
 

@@ -7,7 +7,7 @@
 
 // Most kernels that an image can register, static ones included. ExecuTorch's name for it.
 #ifndef MAX_KERNEL_NUM
-#define MAX_KERNEL_NUM 256
+#define MAX_KERNEL_NUM 512
 #endif
 
 namespace executorch {
