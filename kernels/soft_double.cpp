@@ -23,7 +23,7 @@ int32_t exponent_of(uint64_t bits) {
 }
 
 // value / 2^shift for 0 < shift < 64, to nearest.
-uint64_t rounded_shift(uint64_t value, int32_t shift) {
+[[gnu::noinline]] uint64_t rounded_shift(uint64_t value, int32_t shift) {
   const uint64_t quotient = value >> shift;
   const uint64_t rest = value & ((uint64_t{1} << shift) - 1);
   const uint64_t half = uint64_t{1} << (shift - 1);
