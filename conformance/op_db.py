@@ -35,11 +35,12 @@ class Row:
 def collect(catalogs: Sequence[Path], out: Path) -> None:
     """Writes the calls of all operators, with their programs and rows."""
     # Imported here: running what was collected needs no table of samples.
+    from conformance import symbols
     from conformance.check import make_case
     from conformance.operators import DTYPES, dtype_text, listed_operators
     from conformance.samples import collect as collect_samples
 
-    operators = [operator for operator in listed_operators(catalogs) if not operator.name.startswith("aten::sym_")]
+    operators = listed_operators(catalogs, symbols.NAMES)
     samples = collect_samples(operators)
     calls, cases, rows = [], [], []
     for operator in operators:
@@ -76,6 +77,7 @@ _TITLES = {
     "portable": "ExecuTorch's portable operators",
     "quantized": "ExecuTorch's quantized operators",
     "extra": "Further operators",
+    "symbols": "Operators on symbolic sizes and numbers",
 }
 
 

@@ -13,6 +13,7 @@ import yaml
 from executorch.exir.passes import dim_order_ops_registry as _dim_order_ops  # noqa: F401  isort: skip
 from executorch.exir.passes import _device_copy_ops_registry as _copy_ops  # noqa: F401  isort: skip
 from executorch.exir.passes import _quant_patterns_and_replacements as _quantized_ops  # noqa: F401  isort: skip
+from executorch.exir.passes import executorch_prim_ops_registry as _prim_ops  # noqa: F401  isort: skip
 import executorch.kernels.quantized  # noqa: F401
 
 DTYPES = (
@@ -40,7 +41,7 @@ class Operator:
 
     Attributes:
       name: as in programs, `aten::add.out`.
-      group: where it is listed: portable, quantized or extra.
+      group: where it is listed: portable, quantized, extra or symbols.
       overload: the operator in torch; None where torch doesn't know it.
     """
 
@@ -63,10 +64,11 @@ def _listed(path: Path) -> Iterable[str]:
         yield name if "::" in name else f"aten::{name}"
 
 
-def listed_operators(catalogs: Sequence[Path]) -> list[Operator]:
+def listed_operators(catalogs: Sequence[Path], symbols: Iterable[str]) -> list[Operator]:
     """All operators of the list, by group and name.
 
     Args:
+      symbols: the operators on numbers.
       catalogs: our own operators.yaml files; what they hold beyond ExecuTorch's lists is the group `extra`.
     """
     kernels = Path(torch.__file__).parents[1] / "executorch" / "kernels"
@@ -76,5 +78,7 @@ def listed_operators(catalogs: Sequence[Path]) -> list[Operator]:
     }
     known = {name for names in groups.values() for name in names}
     own = {entry["op"] for path in catalogs for entry in yaml.safe_load(path.read_text(encoding="utf-8"))}
-    groups["extra"] = [name for name in own - known if name.startswith(("aten::", "dim_order_ops::"))]
+    known |= set(symbols)
+    groups["extra"] = [name for name in own - known if name.startswith("aten::")]
+    groups["symbols"] = list(symbols)
     return [Operator(name, group, find_overload(name)) for group in groups for name in sorted(groups[group])]

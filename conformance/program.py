@@ -144,6 +144,11 @@ def make_plan(call: Call) -> tuple[ExecutionPlan, list[torch.Tensor]]:
         is_list = "List" in str(out_arguments[0].type)
         arguments += [builder.add(TensorList(outputs))] if is_list else outputs
         arguments.append(builder.add(TensorList(outputs)) if is_list or len(outputs) > 1 else outputs[0])
+    elif not isinstance(schema.returns[0].type, torch.TensorType):
+        outputs = [builder.argument(call.expected[0].item(), "Scalar")]
+        # Any other number: the operator writes it.
+        builder.values[outputs[0]] = EValue(type(builder.values[outputs[0]].val)(0))
+        arguments += outputs
     else:
         # In place: the operator returns its first argument.
         outputs = [arguments[0]]

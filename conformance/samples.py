@@ -28,6 +28,7 @@ from conformance.calls import (
 )
 from conformance.handmade import portable_calls, quantized_calls
 from conformance.operators import DTYPES, Operator, dtype_text
+from conformance.symbols import symbol_calls
 
 # Those whose samples are asked for; the other dtypes get the same calls, cast: eager decides which it takes.
 _SAMPLED = (torch.float32, torch.int64, torch.bool)
@@ -66,14 +67,20 @@ def collect(operators: list[Operator]) -> Samples:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     samples = Samples()
-    names = Names(operator.name for operator in operators)
+    tensor_operators = [operator for operator in operators if operator.group != "symbols"]
+    names = Names(operator.name for operator in tensor_operators)
     decompositions = torch.export.default_decompositions()
     table = {function: decompositions[function] for function in decompositions}
     seen: dict[tuple[str, torch.dtype], set[Any]] = defaultdict(set)
-    for entry, dtype in itertools.product(_entries(operators), _SAMPLED):
+    for entry, dtype in itertools.product(_entries(tensor_operators), _SAMPLED):
         _collect_entry(samples, seen, entry, dtype, names, table)
     _add_handmade(samples, seen, names)
+    for dtype, call in symbol_calls():
+        samples.calls[call.operator, dtype].append(call)
     for operator in operators:
+        if operator.group == "symbols":
+            _refuse_undefined(samples, operator.name)
+            continue
         if operator.group == "quantized":
             _refuse_undefined(samples, operator.name)
         else:
@@ -157,7 +164,7 @@ def _add_handmade(samples: Samples, seen: dict[tuple[str, torch.dtype], set[Any]
 
 
 def _refuse_undefined(samples: Samples, name: str) -> None:
-    """The dtypes that a quantized operator is not defined for."""
+    """The dtypes that an operator is not defined for."""
     given = [dtype_text(dtype) for dtype in DTYPES if samples.calls.get((name, dtype))]
     for dtype in DTYPES:
         if not samples.calls.get((name, dtype)):
