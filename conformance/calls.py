@@ -125,23 +125,18 @@ def _quantized_add(**arguments: Any) -> torch.Tensor:
     return scope.quantize_per_tensor(a + b, *affine("out"))
 
 
-def _mixed_mm(
-    input: torch.Tensor,  # noqa: A002 - the schema's name
-    weight: torch.Tensor,
-    weight_scales: torch.Tensor,
-    weight_zero_points: torch.Tensor | None,
-    dtype: torch.dtype | None = None,
-) -> torch.Tensor:
-    """quantized_decomposed::mixed_mm by its definition: weights are [inner, columns], with a scale per inner row."""
-    weights = weight.to(input.dtype) * weight_scales.unsqueeze(-1)
-    return (input @ weights).to(dtype or input.dtype)
+def _mixed_mm(**arguments: Any) -> torch.Tensor:
+    """quantized_decomposed::mixed_mm: weights are [inner, columns] with a scale per row; computed in float32."""
+    x, scales = arguments["input"], arguments["weight_scales"]
+    weights = arguments["weight"].float() * scales.float().unsqueeze(-1)
+    return (x.float() @ weights).to(x.dtype)
 
 
 def _mixed_linear(**arguments: Any) -> torch.Tensor:
-    """quantized_decomposed::mixed_linear: weights are [out_features, in_features], with a scale per row."""
+    """quantized_decomposed::mixed_linear: as mixed_mm, with weights [out_features, in_features]."""
     x, scales = arguments["input"], arguments["weight_scales"]
-    weights = arguments["weight"].to(x.dtype) * scales.unsqueeze(-1)
-    return (x @ weights.t()).to(arguments["dtype"] or x.dtype)
+    weights = arguments["weight"].float() * scales.float().unsqueeze(-1)
+    return (x.float() @ weights.t()).to(arguments["dtype"] or x.dtype)
 
 
 # Operators that PyTorch cannot run.
@@ -324,6 +319,23 @@ def with_dtype(call: Call, function: torch._ops.OpOverload, dtype: torch.dtype) 
     if converted.dtype != dtype:
         raise Refused("there is no such call")
     return converted
+
+
+def in_float32(call: Call) -> Call | None:
+    """A call of half-precision tensors with what eager makes of them in float32, rounded; None if it refuses that."""
+    halves = (torch.float16, torch.bfloat16)
+
+    def widen(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.float() if tensor.dtype in halves else tensor
+
+    try:
+        wide = make_call(
+            call.operator, _functional(call.operator), tree_map_only(torch.Tensor, widen, call.arguments), call.source
+        )
+    except Refused:
+        return None
+    pairs = zip(wide.expected, call.expected, strict=True)
+    return replace(call, expected=tuple(value.to(expected.dtype) for value, expected in pairs))
 
 
 def with_dynamic_outputs(call: Call) -> Call:

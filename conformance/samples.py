@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._pytree import tree_flatten
 
 from conformance.calls import (
     Call,
@@ -184,8 +185,15 @@ def _fill(samples: Samples, name: str, names: Names) -> None:
                 samples.calls[name, dtype].append(with_dtype(call, names.function(name), dtype))
             except Refused as error:
                 reasons.append(str(error))
-        if not samples.calls[name, dtype] and reasons:
+        # Of empty tensors eager takes many a dtype that it refuses otherwise.
+        if reasons and all(_is_empty(call) for call in samples.calls[name, dtype]):
+            samples.calls[name, dtype] = []
             samples.refused[name, dtype] = reasons[0]
+
+
+def _is_empty(call: Call) -> bool:
+    inputs = [value for value in tree_flatten(call.arguments)[0] if isinstance(value, torch.Tensor)]
+    return any(tensor.numel() == 0 for tensor in [*inputs, *call.expected])
 
 
 def _vary(samples: Samples, name: str) -> None:
