@@ -181,6 +181,9 @@ def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[st
         if isinstance(value, torch.memory_format) and value not in (torch.contiguous_format, torch.preserve_format):
             raise Refused("programs have other operators for memory formats")
     kept = {argument.name: given.get(argument.name, argument.default_value) for argument in inputs_of(schema)}
+    if operator == "aten::scalar_tensor.out" and outputs[0].isinf() and abs(given["s"]) != float("inf"):
+        # Eager lets this operator alone overflow.
+        raise Refused("the number is out of the dtype's range")
     arbitrary = operator.startswith(_ARBITRARY)
     return Call(operator, kept, tuple(_dense(output) for output in outputs), arbitrary, source=source)
 
