@@ -20,7 +20,7 @@ _TOLERANCES = {
     torch.float64: (1e-7, 1e-7),
 }
 
-# Whose coordinates and weights are computed in float32 for every dtype.
+# They compute coordinates and weights in float32 for every dtype.
 _FLOAT32_INSIDE = (
     "aten::_upsample_bilinear2d_aa.out",
     "aten::grid_sampler_2d.out",
