@@ -7,7 +7,8 @@ load(":cc_toolchain_config.bzl", "arm_gnu_cc_toolchain_config")
 CORE_FLAGS = {
     "cortex_m4": ["-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"],
     "cortex_m33": ["-mcpu=cortex-m33", "-mfloat-abi=hard"],
-    "cortex_m55": ["-mcpu=cortex-m55", "-mfloat-abi=hard"],
+    # GCC 12 makes conversions conditional (vcvtne), which its assembler takes for a vector instruction.
+    "cortex_m55": ["-mcpu=cortex-m55", "-mfloat-abi=hard", "-fno-if-conversion2"],
 }
 
 def arm_gnu_cc_toolchains(compiler_files, all_files, builtin_include_directories, nano_include_directory):
