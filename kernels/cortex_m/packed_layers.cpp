@@ -712,13 +712,14 @@ void depthwise_pixel_dsp(
 
 #ifdef __ARM_FEATURE_MVE
 
-/// As Scale::apply(), of four channels at a time from `channel` on; those beyond the last are left
-/// out.
-inline void
-store_outputs(const PackedParts& parts, const int32_t* sums, int32_t channel, int8_t* out) {
+/// Scales and stores four channels from `channel` on; those beyond the last are left out.
+ET_INLINE void
+store_outputs(const PackedParts& parts, int32x4_t value, int32_t channel, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const int32_t count = layer.channels - channel;
   if (layer.is_wide != 0) {
+    int32_t sums[4];
+    vstrwq_s32(sums, value);
     for (int32_t i = 0; i < (count < 4 ? count : 4); ++i) {
       out[i] = Range{layer.min, layer.max}.clamp(scale_wide(parts, sums[i], channel + i));
     }
@@ -727,11 +728,16 @@ store_outputs(const PackedParts& parts, const int32_t* sums, int32_t channel, in
   const mve_pred16_t active = vctp32q(static_cast<uint32_t>(count));
   const int32x4_t multipliers = vldrwq_z_s32(parts.multipliers + channel, active);
   const int32x4_t shifts = vldrbq_z_s32(parts.shifts + channel, active);
-  int32x4_t value = vqrdmulhq_s32(vldrwq_s32(sums), multipliers);
+  value = vqrdmulhq_s32(value, multipliers);
   value = vaddq_s32(value, vshrq_n_s32(value, 31));
   value = vaddq_n_s32(vrshlq_s32(value, vmvnq_s32(shifts)), layer.output_offset);
   value = vminq_s32(vmaxq_s32(value, vdupq_n_s32(layer.min)), vdupq_n_s32(layer.max));
   vstrbq_p_s32(out, value, active);
+}
+
+ET_INLINE int32x4_t start_sums(const PackedParts& parts, int32_t channel) {
+  const auto count = static_cast<uint32_t>(parts.layer->channels - channel);
+  return vldrwq_z_s32(parts.bias + channel, vctp32q(count));
 }
 
 /// The sums of the products of a vector with `rows` (at most four) rows of weights.
@@ -761,25 +767,28 @@ dot_rows(const int8_t* x, const int8_t* weights, int32_t count, int32_t rows, in
   sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
-/// The sums of a depthwise convolution's products of four channels; `count` of them are there.
-inline void depthwise_sums(
+/// Adds a depthwise convolution's products of four channels; `count` of them are there.
+ET_INLINE int32x4_t depthwise_sums(
     const PackedLayer& layer,
     const int8_t* const* rows,
     int32_t offset,
     const int8_t* weights,
     int32_t count,
-    int32_t* sums) {
+    int32x4_t total) {
   const mve_pred16_t active = vctp32q(static_cast<uint32_t>(count));
-  int32x4_t total = vldrwq_s32(sums);
-  for (int32_t i = 0; i < layer.kernel[0]; ++i) {
-    const int8_t* x = rows[i] + offset;
-    for (int32_t j = 0; j < layer.kernel[1]; ++j) {
-      total = vaddq_s32(total, vmulq_s32(vldrbq_z_s32(x, active), vldrbq_z_s32(weights, active)));
-      x += layer.in_channels;
-      weights += layer.channels;
+  const int32_t step = layer.in_channels;
+  const int32_t columns = layer.kernel[1];
+  const int8_t* const* const end = rows + layer.kernel[0];
+  do {
+    const int8_t* x = *rows++ + offset;
+    for (int32_t j = columns; j > 0; --j) {
+      const int32x4_t product = vmulq_s32(vldrbq_z_s32(x, active), vldrbq_z_s32(weights, active));
+      total = vaddq_s32(total, product);
+      x += step;
+      weights += step;
     }
-  }
-  vstrwq_s32(sums, total);
+  } while (rows != end);
+  return total;
 }
 
 #else
@@ -826,21 +835,31 @@ inline void depthwise_sums(
 
 #endif
 
+#ifndef __ARM_FEATURE_MVE
 inline void start_sums(const PackedParts& parts, int32_t channel, int32_t* sums) {
   for (int32_t i = 0; i < 4; ++i) {
     sums[i] = channel + i < parts.layer->channels ? parts.bias[channel + i] : 0;
   }
 }
+#endif
 
 void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t channels = parts.layer->channels;
+  const int32_t inner = parts.inner;
   const int8_t* weights = parts.weights;
   for (int32_t c = 0; c < channels; c += 4) {
+    const int32_t rows = channels - c < 4 ? channels - c : 4;
+#ifdef __ARM_FEATURE_MVE
+    int32_t sums[4] = {};
+    dot_rows(in, weights, inner, rows, sums);
+    store_outputs(parts, vaddq_s32(start_sums(parts, c), vldrwq_s32(sums)), c, out + c);
+#else
     int32_t sums[4];
     start_sums(parts, c, sums);
-    dot_rows(in, weights, parts.inner, channels - c < 4 ? channels - c : 4, sums);
-    weights += 4 * parts.inner;
+    dot_rows(in, weights, inner, rows, sums);
     store_outputs(parts, sums, c, out + c);
+#endif
+    weights += 4 * inner;
   }
 }
 
@@ -878,9 +897,15 @@ void depthwise_pixel_mve(
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   for (int32_t c = 0; c < layer.channels; c += 4) {
+    const int32_t count = layer.channels - c;
+#ifdef __ARM_FEATURE_MVE
+    const int32x4_t sums =
+        depthwise_sums(layer, rows, offset + c, parts.weights + c, count, start_sums(parts, c));
+#else
     int32_t sums[4];
     start_sums(parts, c, sums);
-    depthwise_sums(layer, rows, offset + c, parts.weights + c, layer.channels - c, sums);
+    depthwise_sums(layer, rows, offset + c, parts.weights + c, count, sums);
+#endif
     store_outputs(parts, sums, c, out + c);
   }
 }
