@@ -157,10 +157,10 @@ def test_every_kernel_has_cases() -> None:
     operators = {
         entry["op"]
         for path in Path(__file__).absolute().parents[1].glob("*/operators.yaml")
+        # cortex_m_test.py has the int8 operators'.
+        if path.parent.name != "cortex_m"
         for entry in yaml.safe_load(path.read_text())
     }
-    # cortex_m_test.py has the int8 operators'.
-    operators = {name for name in operators if not name.startswith(("cortex_m::", "torch_fusion::"))}
     assert operators == {case.operator for case in supported_cases()}
 
 
