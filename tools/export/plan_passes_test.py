@@ -107,9 +107,10 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
     ),
     (
         "recurrent",
-        "y, _ = self.lstm(x)\nreturn self.gru(y)",
+        # With a projection the layer is decomposed; the operators of our own are none of the runtime's that runs this.
+        "y, _ = self.lstm(x)\nreturn torch.relu(y)",
         "(torch.randn(1, 5, 4),)",
-        "self.lstm = nn.LSTM(4, 3)\nself.gru = nn.GRU(3, 5, batch_first=True)",
+        "self.lstm = nn.LSTM(4, 3, proj_size=2)",
         {},
     ),
     (
