@@ -14,7 +14,7 @@ class Case:
     Attributes:
       name: the test's id.
       programs: the .pte by target.
-      inputs: in the order of memory, as the program takes them.
+      inputs: what goes in.
       expected: what the test compares with.
       tolerance: atol of the test, with the quantization steps that it allows.
       dialect: what the dialect's Python implementation returns for each target.

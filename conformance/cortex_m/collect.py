@@ -100,10 +100,6 @@ def _as_list(outputs: Any) -> list[np.ndarray]:
     return [output.detach().contiguous().numpy() for output in torch.utils._pytree.tree_leaves(outputs)]
 
 
-def _in_memory_order(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.permute(tensor.dim_order()).contiguous().numpy()
-
-
 @contextlib.contextmanager
 def _collecting(collector: Collector) -> Iterator[None]:
     original = tester.CortexMTester.test_implementation
@@ -128,7 +124,7 @@ def _collecting(collector: Collector) -> Iterator[None]:
             Case(
                 collector.test,
                 programs,
-                [_in_memory_order(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)],
+                _as_list([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]),
                 _as_list(reference),
                 atol + (scale or 0.0) * qtol,
                 dialect,
