@@ -124,7 +124,7 @@ def _collecting(collector: Collector) -> Iterator[None]:
             Case(
                 collector.test,
                 programs,
-                _as_list([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]),
+                [leaf.contiguous().numpy() if isinstance(leaf, torch.Tensor) else np.asarray(leaf) for leaf in leaves],
                 _as_list(reference),
                 atol + (scale or 0.0) * qtol,
                 dialect,
