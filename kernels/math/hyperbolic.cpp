@@ -78,7 +78,15 @@ float acosh(float x) {
     return log(x) + kLog2;
   }
   const float t = x - 1.0f;
-  return log1p(t + sqrt(__builtin_fmaf(t, t, t + t)));
+  if (t == 0.0f) {
+    return 0.0f;
+  }
+  // What rounding the root and the sum leaves is added to first order.
+  const float square = __builtin_fmaf(t, t, t + t);
+  const float root = sqrt(square);
+  const float sum = root + t;
+  const float rest = (t - (sum - root)) + __builtin_fmaf(-root, root, square) / (root + root);
+  return log1p(sum) + rest / (1.0f + sum);
 }
 
 float atanh(float x) {
