@@ -59,11 +59,7 @@ bool Window::set(
   }
   const int32_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
   KERNEL_CHECK(
-      ctx,
-      room >= 0,
-      InvalidArgument,
-      false,
-      "The kernel is larger than the padded input");
+      ctx, room >= 0, InvalidArgument, false, "The kernel is larger than the padded input");
   out = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
   if (ceil_mode && (out - 1) * stride >= in + padding) {
     --out;
@@ -94,8 +90,8 @@ bool Window::set_transposed(
       InvalidArgument,
       false,
       "output_padding is negative, or not smaller than stride or dilation");
-  const int64_t size = int64_t{in - 1} * stride - 2 * padding + dilation * (kernel - 1) +
-      output_padding + 1;
+  const int64_t size =
+      int64_t{in - 1} * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1;
   KERNEL_CHECK(
       ctx,
       size >= 1 && size < 0x10000000,
