@@ -1,14 +1,20 @@
 """A pytest plugin for ExecuTorch's backend test suite: its portable flow, with our runtime in place of ExecuTorch's.
 
-The environment says which part of the tests runs: every SUITE_EVERY-th of those that the suite has, divided among the
-shards of a Bazel test. SUITE_RUNNER is the runner of this machine (//firmware:runner_host).
+The environment says what it does: SUITE_EVERY=n runs every n-th test, SUITE_RUNNER is the runner of this machine
+(//firmware:runner_host), and SUITE_REPORT a file that gets a line of JSON per test (conformance.backend_suite.Outcome).
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import json
 import os
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -55,8 +61,20 @@ def run_artifact(stage: Serialize, inputs: Any) -> list[torch.Tensor]:
     return [torch.from_numpy(value.array.copy()).to(DTYPES_BY_NAME[value.dtype]) for value in result.outputs]
 
 
+def _skip_inspector() -> None:
+    """Lets the suite import executorch.devtools.etrecord without pandas, which only the package's inspector needs."""
+    name = "executorch.devtools"
+    found = importlib.util.find_spec(name)
+    assert found is not None and found.submodule_search_locations is not None, f"the executorch wheel has no {name}"
+    bare = ModuleType(name)
+    bare.__path__ = list(found.submodule_search_locations)
+    sys.modules[name] = bare
+    bare.__dict__["ETRecord"] = importlib.import_module(f"{name}.etrecord").ETRecord
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Puts our runtime in place of ExecuTorch's."""
+    _skip_inspector()
     Serialize.run_artifact = run_artifact
     suite_runner.UNSUPPORTED_PORTABLE_OPS -= _SUPPORTED
     config.addinivalue_line("markers", "timeout: of pytest-timeout, which is not needed here")
@@ -68,6 +86,29 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps the portable flow's tests, and of these the part that is asked for."""
     portable = [item for item in items if "[portable" in item.name or "-portable" in item.name]
-    sampled = portable[:: int(os.environ.get("SUITE_EVERY", "1"))]
-    shard, shards = int(os.environ.get("TEST_SHARD_INDEX", "0")), int(os.environ.get("TEST_TOTAL_SHARDS", "1"))
-    items[:] = sampled[shard::shards]
+    items[:] = portable[:: int(os.environ["SUITE_EVERY"])]
+
+
+def _reason(error: BaseException) -> str:
+    """The error that the others came of, in a line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = " ".join(str(error).split())
+    return text if isinstance(error, pytest.skip.Exception) else f"{type(error).__name__}: {text}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Writes a test's line of the report."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.when != "call" and report.passed:
+        return
+    line = {
+        "module": item.path.stem.removeprefix("test_"),
+        "test": item.name,
+        "result": report.outcome,
+        "reason": _reason(call.excinfo.value)[:300] if call.excinfo else "",
+    }
+    with Path(os.environ["SUITE_REPORT"]).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")

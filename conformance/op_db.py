@@ -72,7 +72,8 @@ def run(calls_path: Path, board: str, out: Path) -> None:
     out.write_text(json.dumps({"runner": board, "failures": texts}, indent=0), encoding="utf-8")
 
 
-_START, _END = "<!-- table: bazel run //conformance:update_docs -->", "<!-- end of table -->"
+_TABLE = "bazel run //conformance:update_docs"
+_START, _END = "<!-- table: {} -->", "<!-- end of table -->"
 _TITLES = {
     "portable": "ExecuTorch's portable operators",
     "quantized": "ExecuTorch's quantized operators",
@@ -146,12 +147,25 @@ def _general(reason: str) -> str:
     return f"eager: {reason[:140]}" if not reason.startswith("defined for") else reason
 
 
-def update(text: str, table: str) -> str:
-    """The document with the table in place of the one it has."""
-    if _START not in text or _END not in text:
-        raise UserError(f"the document has no lines {_START} and {_END}, between which the table belongs")
-    before, rest = text.split(_START, 1)
-    return f"{before}{_START}\n\n{table}\n{_END}{rest.split(_END, 1)[1]}"
+def update(text: str, command: str, table: str) -> str:
+    """A document with a table in place of the one it has.
+
+    Args:
+      command: what makes the table; the line before it names it.
+
+    Raises:
+      UserError: the document has no place for it.
+    """
+    start = _START.format(command)
+    if start not in text or _END not in text:
+        raise UserError(f"the document has no lines {start} and {_END}, between which the table belongs")
+    before, rest = text.split(start, 1)
+    return f"{before}{start}\n\n{table}\n{_END}{rest.split(_END, 1)[1]}"
+
+
+def update_document(document: Path, command: str, table: str) -> None:
+    """Writes a table into a document of the workspace: update()."""
+    document.write_text(update(document.read_text(encoding="utf-8"), command, table), encoding="utf-8")
 
 
 def table(calls: Path, document: Path, check: bool, results: Sequence[Path]) -> int:
@@ -161,7 +175,7 @@ def table(calls: Path, document: Path, check: bool, results: Sequence[Path]) -> 
         rows: list[Row] = pickle.load(file)
     outcomes = [json.loads(path.read_text(encoding="utf-8")) for path in results]
     text = document.read_text(encoding="utf-8")
-    wanted = update(text, make_table(rows, outcomes))
+    wanted = update(text, _TABLE, make_table(rows, outcomes))
     lines = failures(rows, outcomes)
     print("\n".join(lines))
     count = sum(len(row.calls) for row in rows)
