@@ -112,7 +112,9 @@ image may use; any other region is kept free and only documented. Numbers: 0x200
             doc = "The flash_algorithm that pyOCD programs the board with, where it has none of its own.",
         ),
         "emulator_machine": attr.string(doc = "QEMU's machine name; empty without an emulator."),
-        "emulator_arguments": attr.string_list(doc = "Further arguments for QEMU."),
+        "emulator_arguments": attr.string_list(
+            doc = "Further arguments for QEMU; `{entry}` stands for the address of the image's first instruction.",
+        ),
         "simulator": attr.string_dict(doc = "//tools/boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
         "uf2_family": attr.string(doc = "Family ID of the chip's UF2 boot loader, such as 0xe48bff59; empty without one."),
         "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),

@@ -113,6 +113,8 @@ inline constexpr bool kProfiling = {profiling};
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
         OutputGroupInfo(
+            # Whatever is built of the image, one that does not fit into its board fails.
+            _validation = depset([report_json]),
             registry = depset([registry.source, registry.operators]),
             program = depset([program.program, program.manifest, data.header, data.plan]),
         ),

@@ -6,6 +6,7 @@ extern void (*const __init_array_start[])(void);
 extern void (*const __init_array_end[])(void);
 
 void cortex_m_reset(void);
+void cortex_m_start(void);
 void cortex_m_fault(void);
 
 /// The first words of the image: initial stack pointer, reset, and the 14 further exceptions of the
@@ -49,10 +50,8 @@ static void run(void) {
   board_exit(entry());
 }
 
-void cortex_m_reset(void) {
-  // A debugger or a boot loader may have started the image without a reset: set the stack pointer
-  // and vector table ourselves.
-  __asm volatile("msr msp, %0" : : "r"(__stack_end));
+/// What is left of a reset once there is a stack.
+__attribute__((used)) void cortex_m_start(void) {
   SCB_VTOR = (uint32_t)kVectors;
 #if __ARM_ARCH >= 8
   // A stack overflow is then a UsageFault (STKOF) at the push that causes it.
@@ -64,4 +63,12 @@ void cortex_m_reset(void) {
 #endif
   cortex_m_paint_stack();
   run();
+}
+
+// A debugger, a boot loader or an emulator may have started the image without a reset: we set the
+// stack pointer, before any function uses it, and the vector table ourselves.
+__attribute__((naked)) void cortex_m_reset(void) {
+  __asm volatile("ldr r0, =__stack_end\n"
+                 "msr msp, r0\n"
+                 "b.w cortex_m_start\n");
 }

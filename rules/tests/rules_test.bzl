@@ -52,6 +52,9 @@ def _firmware_test_impl(ctx):
     names = [file.basename for file in target[DefaultInfo].files.to_list()]
     for extension in ["elf", "bin", "hex", "map", "report.txt", "report.json"]:
         asserts.true(env, "%s.%s" % (target.label.name, extension) in names, "no .%s in %s" % (extension, names))
+
+    # An image that is too large for its board fails all builds that it is part of.
+    asserts.equals(env, [firmware.report_json], target[OutputGroupInfo]._validation.to_list())
     return analysistest.end(env)
 
 _firmware_test = analysistest.make(

@@ -156,13 +156,18 @@ def command_line(elf: Path, board: Board, qemu: Path, options: Sequence[str]) ->
     if board.emulator is None:
         raise UserError(f"board {board.name} has no emulator; use one whose definition sets emulator_machine")
     semihosting = ",".join(["enable=on", "target=native", *(f"arg={option}" for option in options)])
+    arguments = board.emulator.arguments
+    if any("{entry}" in argument for argument in arguments):
+        with elf.open("rb") as file:
+            entry = f"{ELFFile(file)['e_entry']:#x}"
+        arguments = tuple(argument.replace("{entry}", entry) for argument in arguments)
     return [
         str(qemu.absolute()),
         *("-machine", board.emulator.machine),
         *("-display", "none", "-monitor", "none", "-serial", "stdio"),
         *("-icount", f"shift={_ICOUNT_SHIFT}"),
         *("-semihosting-config", semihosting),
-        *board.emulator.arguments,
+        *arguments,
         *("-kernel", str(elf.absolute())),
     ]
 
