@@ -23,7 +23,7 @@ from tools.export.diagnosis import (
 )
 from tools.export.lower import EmittedProgram, capture, emit, to_edge
 from tools.export.manifest import Quantization, make_manifest
-from tools.export.plan_passes import constant_only_instructions, optimize_plan
+from tools.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.export.serialize import serialize
 from tools.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
@@ -118,7 +118,8 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         nodes, memory = [], None
         program = emitted.file
     else:
-        report = optimize_plan(plan)
+        leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
+        report = optimize_plan(plan, leads)
         wasted = constant_only_instructions(plan)
         assert not wasted, f"instructions {wasted} of the plan work on constants only"
         nodes, memory = [emitted.nodes[index] for index in report.kept], report.memory

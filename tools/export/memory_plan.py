@@ -21,6 +21,25 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """That a result may lie over an operand of the instruction that writes it.
+
+    An instruction that reads its operand's bytes in about the order in which it writes the result's needs no memory for
+    both, if writing stays behind reading.
+
+    Attributes:
+      result: index of the buffer that begins its life at the instruction.
+      operand: index of the buffer that ends its life there.
+      lead: the least number of bytes by which the result has to begin before the operand; negative for one by which it
+        may begin behind.
+    """
+
+    result: int
+    operand: int
+    lead: int
+
+
+@dataclass(frozen=True)
 class MemoryPlan:
     """Where each buffer goes.
 
@@ -35,18 +54,15 @@ class MemoryPlan:
     lower_bound: int
 
 
-def plan_memory(buffers: Sequence[Buffer]) -> MemoryPlan:
-    """Places the buffers so that two that live at once do not overlap.
+def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> MemoryPlan:
+    """Places the buffers so that two that live at once do not overlap, or only as they may.
 
     Buffers are placed one after another, each at the lowest free offset; what differs is the order. Large ones first is
     good and mostly optimal; where it misses the lower bound, random moves in the order (of a fixed seed, so that the
     same buffers give the same plan) are kept as long as they do not make it worse.
     """
-    lower_bound = live_bytes(buffers)
-    neighbours = [
-        [j for j, other in enumerate(buffers) if j != i and one.first <= other.last and other.first <= one.last]
-        for i, one in enumerate(buffers)
-    ]
+    lower_bound = live_bytes(buffers, overlaps)
+    neighbours = _neighbours(buffers, overlaps)
     indices = range(len(buffers))
     orders = [
         sorted(indices, key=lambda i: (-buffers[i].nbytes, buffers[i].first)),
@@ -54,6 +70,8 @@ def plan_memory(buffers: Sequence[Buffer]) -> MemoryPlan:
             indices, key=lambda i: (-buffers[i].nbytes * (buffers[i].last - buffers[i].first + 1), buffers[i].first)
         ),
         sorted(indices, key=lambda i: (buffers[i].first, -buffers[i].nbytes)),
+        # Results that lie over their operands begin before them.
+        sorted(indices, key=lambda i: (-buffers[i].first, -buffers[i].nbytes)),
     ]
     best: tuple[int, list[int], list[int]] | None = None
     for order in orders:
@@ -75,23 +93,56 @@ def plan_memory(buffers: Sequence[Buffer]) -> MemoryPlan:
     return MemoryPlan(offsets=best[1], nbytes=best[0], lower_bound=lower_bound)
 
 
-def live_bytes(buffers: Sequence[Buffer]) -> int:
+def live_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> int:
     """The most bytes that live at once, without the gaps that alignment may need."""
-    starts = {buffer.first for buffer in buffers}
-    return max((sum(b.nbytes for b in buffers if b.first <= start <= b.last) for start in starts), default=0)
+    shared: dict[int, int] = {}
+    for overlap in overlaps:
+        result, operand = buffers[overlap.result], buffers[overlap.operand]
+        both = max(result.nbytes, operand.nbytes + max(overlap.lead, 0))
+        saved = result.nbytes + operand.nbytes - both
+        shared[result.first] = max(shared.get(result.first, 0), saved)
+    return max(
+        (
+            sum(b.nbytes for b in buffers if b.first <= start <= b.last) - shared.get(start, 0)
+            for start in {buffer.first for buffer in buffers}
+        ),
+        default=0,
+    )
 
 
-def _place(buffers: Sequence[Buffer], neighbours: list[list[int]], order: Sequence[int]) -> tuple[int, list[int]]:
+# (j, low, high): a buffer that begins at x conflicts with buffer j, which begins at y, if y + low < x < y + high.
+_Conflicts = list[tuple[int, int, int]]
+
+
+def _neighbours(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> list[_Conflicts]:
+    leads = {(overlap.result, overlap.operand): overlap.lead for overlap in overlaps}
+    neighbours: list[_Conflicts] = []
+    for i, one in enumerate(buffers):
+        found = []
+        for j, other in enumerate(buffers):
+            if j == i or one.first > other.last or other.first > one.last:
+                continue
+            low, high = -one.nbytes, other.nbytes
+            if (i, j) in leads:
+                low = max(low, -leads[i, j])
+            if (j, i) in leads:
+                high = min(high, leads[j, i])
+            if low < high:
+                found.append((j, low, high))
+        neighbours.append(found)
+    return neighbours
+
+
+def _place(buffers: Sequence[Buffer], neighbours: list[_Conflicts], order: Sequence[int]) -> tuple[int, list[int]]:
     offsets = [-1] * len(buffers)
     size = 0
     for index in order:
         buffer = buffers[index]
-        taken = sorted((offsets[n], offsets[n] + buffers[n].nbytes) for n in neighbours[index] if offsets[n] >= 0)
+        taken = sorted((offsets[n] + low, offsets[n] + high) for n, low, high in neighbours[index] if offsets[n] >= 0)
         offset = 0
-        for start, end in taken:
-            if offset + buffer.nbytes <= start:
-                break
-            offset = max(offset, -(-end // buffer.alignment) * buffer.alignment)
+        for low, high in taken:
+            if offset > low:
+                offset = max(offset, -(-high // buffer.alignment) * buffer.alignment)
         offsets[index] = offset
         size = max(size, offset + buffer.nbytes)
     return size, offsets

@@ -11,7 +11,7 @@ import bisect
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +29,11 @@ from executorch.exir.schema import (
     TensorList,
 )
 
-from tools.export.memory_plan import Buffer, MemoryPlan, plan_memory
+from tools.export.memory_plan import Buffer, MemoryPlan, Overlap, plan_memory
 from tools.export.scalar_types import itemsize
+
+# Key in a node's meta: Overlap.lead of its result and its first operand, where the operator allows that they overlap.
+LEAD = "lead"
 
 # Operators that move data without changing it. Where what they would move is already in the right order in memory, the
 # result is an alias.
@@ -110,14 +113,17 @@ class PlanReport:
     memory: MemoryPlan
 
 
-def optimize_plan(plan: ExecutionPlan) -> PlanReport:
+def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, int] | None = None) -> PlanReport:
     """Removes aliases, shares memory, plans it anew and drops unused values, in place.
 
     The plan must hold one chain of kernel calls with static shapes. The result computes the same numbers.
+
+    Args:
+      leads: Overlap.lead of instructions that may write their result over their first operand, by index.
     """
     # Concatenating by writing the parts next to each other saves the copy, but keeps the whole result alive from its
     # first part on, and one way of sharing memory can stand in the way of the other: the smallest plan wins.
-    layouts = [_Layout(copy.deepcopy(plan), passes) for passes in _PASSES]
+    layouts = [_Layout(copy.deepcopy(plan), passes, leads or {}) for passes in _PASSES]
     layout = min(layouts, key=lambda candidate: (candidate.memory.nbytes, len(candidate.kept)))
     layout.check()
     plan.values, plan.chains = layout.plan.values, layout.plan.chains
@@ -184,8 +190,11 @@ class _Accesses:
 class _Layout:
     """Assigns every planned tensor a region, and every storage an offset."""
 
-    def __init__(self, plan: ExecutionPlan, passes: Sequence[Callable[[_Layout], None]]) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, passes: Sequence[Callable[[_Layout], None]], leads: Mapping[int, int]
+    ) -> None:
         self.plan = plan
+        self.leads = leads
         self.instructions: dict[int, Instruction] = dict(enumerate(plan.chains[0].instructions))
         self.end = len(self.instructions)
         self.touched = {index: _reads_and_writes(plan, call) for index, call in self.instructions.items()}
@@ -197,6 +206,7 @@ class _Layout:
             if isinstance(value.val, Tensor) and value.val.allocation_info is not None:
                 self.regions[index] = _Region(index, 0, _nbytes(value.val))
         self.sizes = {index: region.nbytes for index, region in self.regions.items()}
+        self._note_scratch()
         # Storages that exist before the first instruction or are written from outside: state of the model and inputs.
         accesses = self._accesses()
         self.state = {
@@ -211,6 +221,7 @@ class _Layout:
         self.kept = sorted(self.instructions)
         lasting = self._accesses().keys() | self.inputs | self.outputs
         self.storages = sorted({region.storage for index, region in self.regions.items() if index in lasting})
+        self.overlaps = self._overlaps()
         self.memory = self._plan()
 
     def check(self) -> None:
@@ -242,6 +253,8 @@ class _Layout:
                 for value in reads:
                     if value in self.regions:
                         read(value, self._name(self.instructions[index]))
+                        for result in writes:
+                            self._check_overlap(index, value, place(value), result, place(result))
                 for value in writes:
                     write(value)
                 continue
@@ -252,6 +265,18 @@ class _Layout:
                     own[value][part.target : part.target + part.nbytes] = moved
         for value in sorted((self.outputs & self.regions.keys()) | self.state):
             read(value, "the caller")
+
+    def _check_overlap(self, index: int, operand: int, read: slice, result: int, written: slice) -> None:
+        """Asserts that an instruction overwrites its operand only as it is able to."""
+        if max(read.start, written.start) >= min(read.stop, written.stop):
+            return
+        name = self._name(self.instructions[index])
+        reads, writes = self.touched[index]
+        in_place = (name[0] in _ELEMENTWISE and read == written) or operand in writes
+        is_led = index in self.leads and (operand, result) == (reads[0], writes[0])
+        assert in_place or (is_led and written.start + self.leads[index] <= read.start), (
+            f"{name} finds value {operand} overwritten by its result"
+        )
 
     def assign(self, plan: ExecutionPlan) -> None:
         """Writes the result into the plan."""
@@ -389,6 +414,47 @@ class _Layout:
             if region.storage == old_storage:
                 region.storage, region.offset = storage, region.offset + distance
 
+    def _note_scratch(self) -> None:
+        """Makes what nobody ever gives a value, scratch memory, a result of the instruction that it is handed to."""
+        written = {value for _, writes in self.touched.values() for value in writes}
+        for reads, writes in self.touched.values():
+            for value in set(reads) & self.regions.keys() - written - self.inputs:
+                if self.plan.values[value].val.data_buffer_idx == 0:
+                    reads.remove(value)
+                    writes.append(value)
+
+    def _overlaps(self) -> list[Overlap]:
+        """Which results may lie over the first operand of their instruction."""
+        accesses = self._accesses()
+        overlaps = []
+        for index, lead in self.leads.items():
+            if index not in self.instructions:
+                continue
+            (operand, *others), (result, *_) = self.touched[index]
+            to, source = self.regions.get(result), self.regions.get(operand)
+            if to is None or source is None or to.storage == source.storage:
+                continue
+            before, after = self._members(source.storage), self._members(to.storage)
+            if (
+                {source.storage, to.storage} & self.state
+                or self.outputs & set(before)
+                or self.inputs & set(after)
+                # The caller may run the program again without setting its inputs anew.
+                or (self.inputs & set(before) and self.outputs & set(after))
+                or any(accesses[member].last > index for member in before)
+                or any(accesses[member].first < index for member in after)
+                or any(other in before for other in others)
+            ):
+                continue
+            overlaps.append(
+                Overlap(
+                    self.storages.index(to.storage),
+                    self.storages.index(source.storage),
+                    lead + to.offset - source.offset,
+                )
+            )
+        return overlaps
+
     def _plan(self) -> MemoryPlan:
         accesses = self._accesses()
         buffers = []
@@ -405,7 +471,7 @@ class _Layout:
                 first, last = -1, self.end
             alignment = max(4, *(itemsize(self.plan.values[index].val.scalar_type) for index in members))
             buffers.append(Buffer(self.sizes[storage], alignment, first, last))
-        return plan_memory(buffers)
+        return plan_memory(buffers, self.overlaps)
 
     def _accesses(self) -> dict[int, _Accesses]:
         accesses: dict[int, _Accesses] = {}

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,27 @@ def test_the_check_finds_a_wrong_layout(broken: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plan_passes._Layout, broken, _yes)
     with pytest.raises(AssertionError, match="overwritten"):
         optimize_plan(program.execution_plan[0])
+
+
+def test_the_check_finds_an_operand_that_is_overwritten_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.softmax(x @ x.t(), 1).sum(1)
+
+    program = emit(to_edge(capture(Model().eval(), (torch.randn(8, 1),)))).program
+    plan = program.execution_plan[0]
+    names = [plan.operators[call.instr_args.op_index].name for call in plan.chains[0].instructions]
+    index = names.index("aten::_softmax")
+    plain, overlapped = [optimize_plan(copy.deepcopy(plan), leads).memory.nbytes for leads in ({}, {index: 64})]
+    assert (plain, overlapped) == (2 * 256, 256 + 64)
+    overlaps = plan_passes._Layout._overlaps
+    monkeypatch.setattr(
+        plan_passes._Layout,
+        "_overlaps",
+        lambda layout: [dataclasses.replace(overlap, lead=overlap.lead - 64) for overlap in overlaps(layout)],
+    )
+    with pytest.raises(AssertionError, match="overwritten by its result"):
+        optimize_plan(plan, {index: 64})
 
 
 def _yes(_self: Any, *_arguments: Any) -> bool:

@@ -17,6 +17,7 @@ from torch.fx import Node
 
 from tools.export.cortex_m.pack import prepare
 from tools.export.manifest import MACS, Parameters, origin
+from tools.export.plan_passes import LEAD
 from tools.quiet.console import UserError
 
 # Operators that the passes replace as a whole; decomposed they would stay in floating point.
@@ -58,6 +59,7 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
     _count_work(lowered)
+    _let_quantization_overlap(lowered)
     return _drop_unused_constants(lowered)
 
 
@@ -133,6 +135,17 @@ def _count_work(program: ExportedProgram) -> None:
             node.meta[MACS] = results * operands[1].shape[-1]
         elif node.target == operators.quantized_batch_matmul.default:
             node.meta[MACS] = results * operands[0].shape[-1]
+
+
+def _let_quantization_overlap(program: ExportedProgram) -> None:
+    """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse."""
+    for node in program.graph.nodes:
+        if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
+            continue
+        source, result = node.args[0].meta["val"], node.meta["val"]
+        # In the order of the result's elements in memory.
+        if source.dim_order() == result.dim_order():
+            node.meta[LEAD] = max(result.numel() * (result.element_size() - source.element_size()), 0)
 
 
 def border(program: ExportedProgram) -> Border:

@@ -8,6 +8,8 @@ kernels/cortex_m/packed.h describes the layout.
 
 from __future__ import annotations
 
+import itertools
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -28,6 +30,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
+
+from tools.export.plan_passes import LEAD
 
 VERSION = 1
 DSP, MVE = 1, 2
@@ -230,6 +234,42 @@ def scratch_size(head: Head, input_width: int) -> int:
     return gathered + (2 * _LANES * _up(head.inner, 4) if head.arrangement == DSP else 0)
 
 
+def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
+    """Overlap.lead of a packed layer, from the order in which its kernel reads and writes.
+
+    Kernels write their outputs one after another; what they read before the next few is in packed_layers.h.
+
+    Args:
+      image, out: shapes, [batch, channels, height, width]; of a linear layer [..., features].
+    """
+    # (bytes that are written after a step, first byte of the operand that is read when some of them are written)
+    steps: list[tuple[int, int]] = []
+    if head.kind == LINEAR:
+        steps = [((row + 1) * out[-1], row * image[-1]) for row in range(math.prod(image[:-1]))]
+        return max((written - unread for written, unread in steps), default=0)
+    (batch, channels, height, width), (_, _, out_height, out_width) = image, out
+    for n in range(batch):
+        written, first = n * out_height * out_width * head.channels, n * height * width * channels
+        if head.is_depthwise and any(head.padding):
+            # The rows of the image that a row of outputs needs are copied before.
+            for y in range(out_height):
+                unread = min(max(y * head.stride[0] - head.padding[0] + head.kernel[0], 0), height)
+                steps.append((written + (y + 1) * out_width * head.channels, first + unread * width * channels))
+            continue
+        tops = [max(y * head.stride[0] - head.padding[0], 0) for y in range(out_height)]
+        lefts = [max(x * head.stride[1] - head.padding[1], 0) for x in range(out_width)]
+        windows = [first + (top * width + left) * channels for top in tops for left in lefts]
+        # From a pixel on, also of the pixels behind it.
+        unread_from = [*itertools.accumulate(reversed([*windows, first + height * width * channels]), min)][::-1]
+        count = _LANES if head.arrangement == DSP and not head.is_depthwise else 1
+        for pixel in range(0, len(windows), count):
+            end = min(pixel + count, len(windows))
+            # Up to two pixels are computed from where they are.
+            is_copied = end - pixel > _LANES // 2
+            steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
+    return max((written - unread for written, unread in steps), default=0)
+
+
 # `geometry` is what the shape of the result follows from, as the contents of a constant are not at hand where shapes
 # are inferred: one number, as each argument takes memory in the program.
 _SCHEMAS = {
@@ -403,6 +443,7 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
         scratch.args = (((size,), torch.uint8),)
         scratch.meta["val"] = torch.empty((size,), dtype=torch.uint8, device="meta")
         arguments.append(scratch)
+    node.meta[LEAD] = lead(head, image.meta["val"].shape, node.meta["val"].shape)
     node.target = _OPERATORS[layer.kind]
     node.args = tuple(arguments)
 
