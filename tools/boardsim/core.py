@@ -84,11 +84,13 @@ class _Scs(Peripheral):
         0xD38: "BFAR",
         0xD88: "CPACR",
         0xD8C: "NSACR",
+        0xD44: "ID_PFR1",
         0xD90: "MPU_TYPE",
         0xDF0: "DHCSR",
         0xDF4: "DCRSR",
         0xDF8: "DCRDR",
         0xDFC: "DEMCR",
+        0xE08: "DSCSR",
         0xF34: "FPCCR",
         0xF38: "FPCAR",
         0xF3C: "FPDSCR",
@@ -97,6 +99,8 @@ class _Scs(Peripheral):
     }
     # MVFR0 and MVFR1 of a single precision FPU: DDI 0403E B4.7. FPCCR: automatic and lazy state preservation.
     RESET = {0xD14: 0x200, 0xF34: 0xC0000000, 0xF40: 0x10110021, 0xF44: 0x11000011}
+    # Of an Armv8-M core with the security extension, in its secure state: ID_PFR1, DSCSR.CDS (DDI 0553B).
+    _SECURE = {0xD44: 0x210, 0xE08: 1 << 16}
     # A reset of the system leaves what the debugger set: DDI 0403E C1.6.
     _DEBUG = (0xDF0, 0xDF8, 0xDFC)
 
@@ -107,6 +111,8 @@ class _Scs(Peripheral):
     def reset(self) -> None:
         kept = {offset: self.values[offset] for offset in self._DEBUG if offset in self.values}
         super().reset()
+        if self.machine.board.core == "cortex-m33":
+            self.values |= self._SECURE
         self.values |= kept
         self.system.reset()
 
@@ -180,7 +186,7 @@ class _Scs(Peripheral):
             system.write_dhcsr(value)
         elif offset == 0xDF4:
             system.transfer_register(value)
-        elif offset not in (0x004, 0x01C, 0xD00, 0xD90, 0xF40, 0xF44):
+        elif offset not in (0x004, 0x01C, 0xD00, 0xD44, 0xD90, 0xE08, 0xF40, 0xF44):
             super().write(offset, value)
 
 

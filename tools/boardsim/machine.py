@@ -630,6 +630,8 @@ class Machine:
 
     def _handle_interrupt(self, number: int, pc: int) -> None:
         """Exceptions of the engine by QEMU's numbers."""
+        if number in (1, 17) and self._coprocessor(pc):
+            return
         if number == 2:
             self.system.supervisor_call(pc)
         elif number == 7:
@@ -649,6 +651,23 @@ class Machine:
         else:
             # 1: undefined; 3 and 4: aborts that the hooks did not see, which are alignment.
             self.system.fault("UNALIGNED" if number in (3, 4) else "UNDEFINSTR", pc)
+
+    def _coprocessor(self, pc: int) -> bool:
+        """Lets the chip execute an instruction of a coprocessor of its own, which the engine takes for undefined."""
+        place = self.memory_at(pc, 4)
+        if place is None:
+            return False
+        memory, offset = place
+        first, second = (int.from_bytes(bytes(memory.data[offset + at : offset + at + 2]), "little") for at in (0, 2))
+        # DDI 0553B C2.2: coprocessors by their number in bits 11:8; 10 and 11 are the FPU.
+        number = second >> 8 & 0xF
+        if first & 0xEC00 != 0xEC00 or number > 7 or self.system.scs.values.get(0xD88, 0) >> 2 * number & 3 == 0:
+            return False
+        if not self.chip.coprocessor(first, second):
+            return False
+        self._executed += 1
+        self.set("pc", pc + 4)
+        return True
 
     # Hooks of the engine.
 

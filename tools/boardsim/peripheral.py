@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from tools.boardsim.machine import Machine
 
 
+def torn(offset: int, data: bytes) -> bytes:
+    """What is left of a piece of flash at an offset that was being erased or programmed when power went: some bits."""
+    return bytes(byte & (0x5A ^ (i * 37 & 0xFF)) for i, byte in enumerate(data, offset))
+
+
 class Peripheral:
     """A block of registers.
 

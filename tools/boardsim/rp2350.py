@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from tools.boardsim.machine import Machine, Memory
 from tools.boardsim.peripheral import Peripheral
+from tools.boardsim.rp2350_bootrom import BootRom, NorFlash, Qmi
 
 # "Ring Oscillator (ROSC)": about 11 MHz after a reset.
 _ROSC_HZ = 11_000_000
@@ -473,6 +474,17 @@ class Uart(RpPeripheral):
         self._arrive()
 
 
+class _SysInfo(RpPeripheral):
+    """Which chip this is: "SYSINFO"."""
+
+    NAMES = {0x00: "CHIP_ID", 0x04: "PACKAGE_SEL", 0x08: "PLATFORM"}
+    # CHIP_ID: revision A2, part 4, Raspberry Pi; PACKAGE_SEL: QFN-60.
+    RESET = {0x00: 0x20004927, 0x04: 1, 0x08: 1 << 1}
+
+    def store(self, offset: int, value: int) -> None:
+        """Read only."""
+
+
 class _Sio(Peripheral):
     """Single-cycle IO: which core this is."""
 
@@ -496,12 +508,15 @@ class Rp2350:
     def __init__(self, machine: Machine, options: dict[str, str]) -> None:
         self._machine = machine
         # "Address Map".
-        self.boot_rom = machine.add_memory("boot ROM", 0, 0x8000, writable=False)
+        rom = machine.add_memory("boot ROM", 0, 0x8000, writable=False)
         self.flash_memory = machine.add_memory(
             "flash", 0x10000000, int(options.get("flash_size", str(4 << 20))), writable=False
         )
         machine.add_memory("SRAM", 0x20000000, 520 * 1024)
         self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
+        self.flash = NorFlash(machine, self.flash_memory)
+        self.boot_rom = BootRom(machine, rom, self.flash, self.flash_memory.size)
+        machine.add_peripheral(Qmi(machine, self.flash))
 
         self.resets = Resets(machine)
         self.xosc = Xosc(machine, int(options.get("xosc_hz", "12000000")))
@@ -519,17 +534,24 @@ class Rp2350:
         dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
         self.usb = UsbController(machine, self.resets, self.clocks, dpram)
         machine.add_peripheral(self.usb)
+        machine.add_peripheral(_SysInfo(machine, "SYSINFO", 0x40000000, None))
         machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or ROM does nothing: flash is programmed through QMI, which is not modelled."""
+        """A store to flash or ROM does nothing: flash is programmed by the boot ROM's functions."""
         self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
 
     def power_lost(self) -> None:
         """Power is gone."""
+        self.flash.power_lost()
+
+    def coprocessor(self, first: int, second: int) -> bool:
+        """Executes an instruction of the redundancy coprocessor, by its half-words; False if it is none."""
+        return self.boot_rom.coprocessor(first, second)
 
     def boot(self) -> tuple[int, int] | None:
         """What the boot ROM does: finds the image block, checks it, enters the image by its vector table."""
+        self.boot_rom.reset()
         problem = self._check_image()
         if problem:
             self._machine.note(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tools.boardsim.machine import Machine, Memory
-from tools.boardsim.peripheral import Peripheral
+from tools.boardsim.peripheral import Peripheral, torn
 
 _MSI_HZ = (
     *(100_000, 200_000, 400_000, 800_000, 1_000_000, 2_000_000),
@@ -438,9 +438,15 @@ class Flash(Peripheral):
         """Power or a reset ends an operation before its time: what it worked on is neither old nor new."""
         self._generation += 1
         for start, size in self._torn:
-            for i in range(start, start + size):
-                self._memory.data[i] &= 0x5A ^ (i * 37 & 0xFF)
+            self._memory.data[start : start + size] = torn(start, bytes(self._memory.data[start : start + size]))
         self._torn = []
+
+    def after_power_loss(self) -> bytes:
+        """What flash would hold if power went now."""
+        data = bytearray(self._memory.data)
+        for start, size in self._torn:
+            data[start : start + size] = torn(start, bytes(data[start : start + size]))
+        return bytes(data)
 
     def write(self, offset: int, value: int) -> None:
         if offset == 0x00:
@@ -958,6 +964,10 @@ class Stm32:
     def power_lost(self) -> None:
         """Power is gone."""
         self.flash.reset()
+
+    def coprocessor(self, first: int, second: int) -> bool:
+        """The chip has no coprocessor but the FPU."""
+        return False
 
     def boot(self) -> tuple[int, int] | None:
         """Initial stack pointer and entry: the first two words of flash."""

@@ -137,11 +137,14 @@ def test_a_pack_is_for_pyocd(image: Path, tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_board_whose_debug_port_is_not_simulated(
-    image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board = write_board(tmp_path, core="cortex-m33", simulator={"chip": "stm32wb55rg"})
+    from tools.flash import simulated_probe
+
+    monkeypatch.delitem(simulated_probe._PORTS, "rp2350")
+    board = write_board(tmp_path, core="cortex-m33", simulator={"chip": "rp2350"})
     assert main(["--hex", str(image), "--board", str(board), "--simulate"]) == 1
-    assert "has the debug port of a Cortex-M4; tiny has a cortex-m33" in capsys.readouterr().err
+    assert "the debug port of tiny is not simulated" in capsys.readouterr().err
 
 
 def test_openocd_command(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tools.quiet.console import UserError
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
+    from pyocd.flash.flash import Flash
     from pyocd.probe.debug_probe import DebugProbe
 
 # Bytes that are compared at a time.
@@ -59,6 +60,18 @@ def choose_probe(probes: Sequence[DebugProbe], wanted: str | None) -> DebugProbe
     return matching[0]
 
 
+def target_name(board: Board) -> str:
+    """The board's name among pyOCD's targets.
+
+    Raises:
+        UserError: it has none.
+    """
+    target = (board.programmer or {}).get("pyocd_target")
+    if not target:
+        raise UserError(f"board {board.name} has no pyocd_target in its definition: it cannot be programmed with pyOCD")
+    return target
+
+
 @contextlib.contextmanager
 def open_session(board: Board, selection: Selection) -> Iterator[Session]:
     """A session with the board's core, halted.
@@ -73,9 +86,7 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
 
     from tools.flash import stm32wb55
 
-    target = (board.programmer or {}).get("pyocd_target")
-    if not target:
-        raise UserError(f"board {board.name} has no pyocd_target in its definition: it cannot be programmed with pyOCD")
+    target = target_name(board)
     if target == stm32wb55.NAME and selection.pack is None:
         if selection.algorithm is None:
             raise UserError(f"board {board.name} needs its flash algorithm: give it with --algorithm")
@@ -110,6 +121,11 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
             raise UserError(
                 f"no target answers the probe ({error}): check that the board has power and its debug jumpers are set, "
                 "and run again"
+            ) from error
+        if "secure mode" in str(error):
+            raise UserError(
+                f"the probe is connected to another chip than a {target}, or to one whose secure state may not be "
+                f"debugged ({error}): choose the right probe with --probe, or build for that board"
             ) from error
         raise UserError(f"pyOCD: {error}") from error
 
@@ -150,7 +166,7 @@ def program(
     """
     from pyocd.flash.file_programmer import FileProgrammer
 
-    from tools.flash import stm32wb55
+    from tools.flash import chips, stm32wb55
 
     end = max(address + len(data) for address, data in chunks)
     with open_session(board, selection) as session:
@@ -160,9 +176,13 @@ def program(
         target.reset_and_halt()
         flash = target.memory_map.get_region_for_address(chunks[0][0]).flash
         own = flash if isinstance(flash, stm32wb55.Stm32Wb55Flash) else None
+        chips.check_chip(target_name(board), target)
         if own:
-            stm32wb55.check_chip(stm32wb55.read_chip(target), end)
+            stm32wb55.check_secure_area(target, end)
             own.use_rows(erase_all)
+        written = _Written(flash)
+        if erase_all and not flash.is_erase_all_supported:
+            _erase_all_sectors(flash, board, progress)
         FileProgrammer(
             session, progress=progress, chip_erase="chip" if erase_all else "sector", smart_flash=not erase_all
         ).program(str(image), file_format="hex")
@@ -172,9 +192,46 @@ def program(
             target.reset_and_halt()
             verify(target.read_memory_block8, chunks)
         total = sum(len(data) for _, data in chunks)
-        done = f", {own.sectors} sectors and {own.pages} pages written" if own else ""
         target.reset()
-    return f"verified {total:,} bytes{done}"
+    return f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+
+
+class _Written:
+    """Counts what a flash erases and programs from now on.
+
+    Attributes:
+        sectors, pages: how many.
+    """
+
+    def __init__(self, flash: Flash) -> None:
+        self.sectors = 0
+        self.pages = 0
+        erase, program_page, start = flash.erase_sector, flash.program_page, flash.start_program_page_with_buffer
+
+        def erase_sector(address: int) -> None:
+            self.sectors += 1
+            erase(address)
+
+        def program_one(address: int, data: Sequence[int]) -> None:
+            self.pages += 1
+            program_page(address, data)
+
+        def start_one(buffer: int, address: int) -> None:
+            self.pages += 1
+            start(buffer, address)
+
+        flash.erase_sector, flash.program_page = erase_sector, program_one
+        flash.start_program_page_with_buffer = start_one
+
+
+def _erase_all_sectors(flash: Flash, board: Board, progress: Callable[[float], None]) -> None:
+    """Erases the board's flash where the chip's algorithm has no erasing of all."""
+    flash.init(flash.Operation.ERASE)
+    addresses = range(board.flash.origin, board.flash.end, flash.region.sector_size)
+    for count, address in enumerate(addresses):
+        flash.erase_sector(address)
+        progress(count / len(addresses))
+    flash.cleanup()
 
 
 def verify_on_device(flash: object, chunks: Chunks) -> None:

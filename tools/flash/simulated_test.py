@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from intelhex import IntelHex
 from pyocd.core import exceptions
 
-from tools.board.board import read_board
 from tools.boardsim.machine import BusError, Machine
 from tools.flash import simulated_probe
-from tools.flash.flash import hex_chunks, main
+from tools.flash.flash import hex_chunks
 from tools.flash.simulated_probe import SimulatedProbe
+from tools.flash.testing import nucleo
 
-
-def _file(variable: str, suffix: str) -> Path:
-    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
-    return path
-
-
-_HEX, _BOARD = _file("IMAGE", ".hex"), _file("BOARDS", "nucleo_wb55rg/board.json")
-_ALGORITHM = _file("ALGORITHM", ".elf")
-_CHUNKS = hex_chunks(_HEX)
-_FLASH, _PAGE = 0x08000000, 4096
+_NUCLEO = nucleo()
+_FLASH, _PAGE = _NUCLEO.flash, _NUCLEO.sector
+_flash, _holds, _small = _NUCLEO.run, _NUCLEO.holds, _NUCLEO.small
 
 
 @pytest.fixture(autouse=True)
@@ -36,35 +27,12 @@ def _nothing_connected() -> Iterator[None]:
 
 @pytest.fixture
 def machine() -> Machine:
-    return Machine(read_board(_BOARD))
+    return _NUCLEO.machine()
 
 
 @pytest.fixture
 def probe(machine: Machine) -> SimulatedProbe:
     return simulated_probe.connect(machine, "SIM1")
-
-
-def _flash(*more: str, image: Path = _HEX) -> int:
-    return main(["--hex", str(image), "--board", str(_BOARD), "--algorithm", str(_ALGORITHM), *more])
-
-
-def _holds(machine: Machine, image: Path = _HEX) -> bool:
-    return all(machine.read(address, len(data)) == data for address, data in hex_chunks(image))
-
-
-def _small(folder: Path, seed: int, pages: int = 3) -> Path:
-    """An image of a vector table and rubbish, of some pages and a bit."""
-    data = bytearray((i * 7 + i // 256 * seed + seed) & 0xFF for i in range(pages * _PAGE + 24))
-    data[:8] = (0x20030000).to_bytes(4, "little") + (_FLASH + 0x101).to_bytes(4, "little")
-    # A loop in place: b .
-    data[0x100:0x102] = b"\xfe\xe7"
-    # What stays the same in all versions.
-    data[_PAGE : 2 * _PAGE] = bytes(i % 251 for i in range(_PAGE))
-    image = IntelHex()
-    image.frombytes(bytes(data), offset=_FLASH)
-    path = folder / f"small{seed}.hex"
-    image.write_hex_file(str(path))
-    return path
 
 
 def test_an_empty_board_is_programmed_verified_and_started(
@@ -73,7 +41,7 @@ def test_an_empty_board_is_programmed_verified_and_started(
     assert _flash() == 0
     assert _holds(machine)
     out = capsys.readouterr().out
-    assert f"verified {sum(len(data) for _, data in _CHUNKS):,} bytes" in out
+    assert f"verified {sum(len(data) for _, data in hex_chunks(_NUCLEO.image)):,} bytes" in out
     assert "runs on nucleo_wb55rg" in out
     machine.run(instructions=20_000_000)
     assert "\nPASS\n" in machine.console.text
@@ -84,11 +52,11 @@ def test_only_changed_sectors_are_written(
 ) -> None:
     assert _flash(image=_small(tmp_path, 1)) == 0
     assert _flash(image=_small(tmp_path, 1)) == 0
-    assert "0 sectors and 0 pages written" in capsys.readouterr().out
+    assert "0 sectors erased and 0 pages written" in capsys.readouterr().out
     changed = _small(tmp_path, 2)
     assert _flash(image=changed) == 0
     # Of four pages, the second is the same in both.
-    assert "3 sectors and 3 pages written" in capsys.readouterr().out
+    assert "3 sectors erased and 3 pages written" in capsys.readouterr().out
     assert _holds(machine, changed)
 
 
@@ -190,7 +158,7 @@ def test_a_chip_of_another_maker(
 
 
 def test_one_of_several_probes(machine: Machine, probe: SimulatedProbe, capsys: pytest.CaptureFixture[str]) -> None:
-    other = Machine(read_board(_BOARD))
+    other = _NUCLEO.machine()
     simulated_probe.connect(other, "SIM2")
     assert _flash() == 1
     assert "several debug probes: SIM1 (Torch Fusion simulated nucleo_wb55rg), SIM2" in capsys.readouterr().err
@@ -208,100 +176,3 @@ def test_a_board_without_power(machine: Machine, probe: SimulatedProbe, capsys: 
     error = capsys.readouterr().err
     assert error.startswith("flash: error: ")
     assert error.count("\n") == 1
-
-
-# Cables.
-
-
-class Cut:
-    """Cuts a cable when the probe makes its n-th access: the debug cable, or power too."""
-
-    def __init__(self, after: int, power: bool) -> None:
-        self.after = after
-        self.power = power
-        self.done = False
-
-    def __call__(self, probe: SimulatedProbe) -> None:
-        if probe.accesses >= self.after and not self.done:
-            self.done = True
-            if self.power:
-                probe.machine.power_cycle()
-        if self.done:
-            raise exceptions.ProbeDisconnected("the cable was pulled")
-
-
-def _accesses_of_a_run(image: Path, old: Path) -> int:
-    machine = Machine(read_board(_BOARD))
-    probe = simulated_probe.connect(machine, "SIM0")
-    assert _flash(image=old) == 0
-    before = probe.accesses
-    assert _flash(image=image) == 0
-    simulated_probe.disconnect_all()
-    return probe.accesses - before
-
-
-@pytest.mark.parametrize("power", [False, True], ids=["cable", "power"])
-def test_a_run_that_was_cut_anywhere_is_repaired_by_the_next(
-    tmp_path: Path, power: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    old, new = _small(tmp_path, 1), _small(tmp_path, 2)
-    total = _accesses_of_a_run(new, old)
-    torn = 0
-    # The last accesses are those that let the core run again.
-    for after in range(0, total - 20, max(1, total // 24)):
-        machine = Machine(read_board(_BOARD))
-        for address, data in hex_chunks(old):
-            machine.write(address, data)
-        probe = simulated_probe.connect(machine, "SIM1")
-        probe.trip = Cut(after, power)
-        assert _flash(image=new) == 1, after
-        error = capsys.readouterr().err
-        assert "run again" in error and error.count("\n") == 1, error
-        torn += not _holds(machine, old) and not _holds(machine, new)
-        probe.trip = None
-        assert _flash(image=new) == 0, (after, capsys.readouterr().err, machine.explain())
-        assert _holds(machine, new)
-        simulated_probe.disconnect_all()
-    # It did happen that the device was left between old and new.
-    assert torn > 5
-
-
-def test_power_lost_in_the_middle_of_each_flash_operation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old, new = _small(tmp_path, 1, pages=1), _small(tmp_path, 2, pages=1)
-    operation = 0
-    while True:
-        machine = Machine(read_board(_BOARD))
-        for address, data in hex_chunks(old):
-            machine.write(address, data)
-        probe = simulated_probe.connect(machine, "SIM1")
-        flash = machine.chip.flash
-        begin = flash._begin
-        count = 0
-
-        def cut(*arguments: object, begin=begin, machine=machine, probe=probe, operation=operation) -> None:
-            nonlocal count
-            begin(*arguments)
-            # Every erase, and some of the programmed double words.
-            if count == operation:
-                probe.trip = Cut(0, power=True)
-                machine.halt()
-            count += 1
-
-        monkeypatch.setattr(flash, "_begin", cut)
-        status = _flash(image=new)
-        capsys.readouterr()
-        if not probe.trip:
-            assert status == 0
-            assert operation > 100
-            break
-        assert status == 1
-        probe.trip = None
-        monkeypatch.setattr(flash, "_begin", begin)
-        assert not _holds(machine, new)
-        assert _flash(image=new) == 0, (operation, capsys.readouterr().err, machine.explain())
-        assert _holds(machine, new)
-        simulated_probe.disconnect_all()
-        # One step in 64 once the first few are through; a double word is like any other.
-        operation += 1 if operation < 6 else 64

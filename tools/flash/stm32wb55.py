@@ -6,7 +6,6 @@ Memory and registers: RM0434. The algorithm is firmware/flash_algorithms/stm32wb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -25,11 +24,8 @@ _STACK_END, _STACK_START = 0x20000800, 0x20001000
 _BUFFERS = (0x20001000, 0x20002000)
 _FLASH, _FLASH_SIZE, _PAGE = 0x08000000, 0x100000, 0x1000
 
-# DBGMCU_IDCODE: DEV_ID in the lower 12 bits ("MCU device ID code").
-_IDCODE, _DEVICE = 0xE0042000, 0x495
-# FLASH_OPTR: RDP in the lower 8 bits, 0xAA for level 0. FLASH_SFR: page where the radio core's secure flash starts,
-# and FSD.
-_OPTR, _SFR = 0x58004020, 0x58004080
+# FLASH_SFR: page where the radio core's secure flash starts (SFSA), and FSD, without which all of it is.
+_SFR = 0x58004080
 # FLASH_SR: what the algorithm returns.
 _ERRORS = {
     0: "the flash controller stays locked; power the board off and on",
@@ -47,28 +43,7 @@ NAME = "stm32wb55rgvx"
 
 
 class Stm32Wb55Flash(Flash):
-    """Flash with an algorithm that can also verify, and program whole rows after a mass erase.
-
-    Attributes:
-        sectors, pages: how many were erased and programmed.
-    """
-
-    def __init__(self, target: object, flash_algo: dict[str, object]) -> None:
-        super().__init__(target, flash_algo)
-        self.sectors = 0
-        self.pages = 0
-
-    def erase_sector(self, address: int) -> None:
-        self.sectors += 1
-        super().erase_sector(address)
-
-    def program_page(self, address: int, bytes: Sequence[int]) -> None:
-        self.pages += 1
-        super().program_page(address, bytes)
-
-    def start_program_page_with_buffer(self, buffer_number: int, address: int) -> None:
-        self.pages += 1
-        super().start_program_page_with_buffer(buffer_number, address)
+    """Flash with an algorithm that can also verify, and program whole rows after a mass erase."""
 
     def use_rows(self, on: bool) -> None:
         """Whether programming goes by rows, which needs a flash that has been erased as a whole."""
@@ -170,55 +145,13 @@ def register(algorithm: Path) -> None:
     TARGET[NAME] = Stm32Wb55
 
 
-@dataclass(frozen=True)
-class Chip:
-    """What the registers of a connected chip say.
-
-    Attributes:
-        device: its device id; 0x495 is an STM32WB55.
-        protection: read-out protection level.
-        secure_start: first address of the radio core's flash.
-    """
-
-    device: int
-    protection: int
-    secure_start: int
-
-
-def read_chip(target: CoreSightTarget) -> Chip:
-    """Reads what check_chip() wants to know."""
-    try:
-        device = target.read32(_IDCODE) & 0xFFF
-    except exceptions.TransferFaultError:
-        # Another maker's chip has nothing there.
-        device = 0
-    if device != _DEVICE:
-        return Chip(device, 0, 0)
-    level = {0xAA: 0, 0xCC: 2}.get(target.read32(_OPTR) & 0xFF, 1)
+def check_secure_area(target: CoreSightTarget, end: int) -> None:
+    """Raises UserError unless an image that ends at `end` leaves the radio core's flash alone."""
     secure = target.read32(_SFR)
     pages = _FLASH_SIZE // _PAGE if secure & 0x100 else secure & 0xFF
-    return Chip(device, level, _FLASH + pages * _PAGE)
-
-
-def check_chip(chip: Chip, end: int) -> None:
-    """Raises UserError unless an image that ends at `end` can be programmed into the chip."""
-    if chip.device != _DEVICE:
+    start = _FLASH + pages * _PAGE
+    if end > start:
         raise UserError(
-            f"the probe is connected to another chip (device id {chip.device:#05x}, an STM32WB55 has {_DEVICE:#05x}): "
-            "choose the right probe with --probe, or build for that board"
-        )
-    if chip.protection:
-        raise UserError(
-            f"the target is locked (read-out protection level {chip.protection}): "
-            + (
-                "unlocking erases its flash: openocd -f board/st_nucleo_wb55.cfg -c 'init; reset halt; "
-                "stm32l4x unlock 0; shutdown', then power the board off and on"
-                if chip.protection == 1
-                else "level 2 cannot be undone; use another board"
-            )
-        )
-    if end > chip.secure_start:
-        raise UserError(
-            f"the image does not fit: it ends at {end:#010x}, and the radio core's stack starts at "
-            f"{chip.secure_start:#010x} on this chip; use a smaller model, or delete the stack with STM32CubeProgrammer"
+            f"the image does not fit: it ends at {end:#010x}, and the radio core's stack starts at {start:#010x} on "
+            "this chip; use a smaller model, or delete the stack with STM32CubeProgrammer"
         )
