@@ -54,11 +54,7 @@ def check_fit(chunks: Chunks, board: Board) -> None:
 
 
 class ProgressBar:
-    """A bar on a terminal; without one, nothing but its end is shown.
-
-    Args:
-        steps: how many times a task reports from 0 to 1; pyOCD's first time is looking for what differs and erasing.
-    """
+    """A bar on a terminal; without one, nothing is shown."""
 
     _WIDTH = 40
 
@@ -153,10 +149,15 @@ def _program(arguments: argparse.Namespace, board: Board) -> None:
     elif tool == "uf2":
         if arguments.uf2 is None:
             raise UserError(f"board {board.name} has no UF2 boot loader; leave --tool out")
-        print(f"copied to {copy_uf2(arguments.uf2)}; the board restarts with it")
+        bar = ProgressBar()
+        try:
+            drive = copy_uf2(arguments.uf2, progress=bar)
+        finally:
+            bar.finish()
+        print(f"copied to {drive}; the board restarts with it")
     else:
         bar = ProgressBar()
-        selection = Selection(arguments.probe, arguments.pack, arguments.algorithm)
+        selection = Selection(arguments.probe, arguments.pack, arguments.algorithm, uf2=arguments.uf2 is not None)
         try:
             done = program(chunks, arguments.hex, board, selection, erase_all=arguments.erase == "chip", progress=bar)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 
 from tools.board.board import read_board
 from tools.board.testing import write_board
+from tools.flash import uf2
 from tools.flash.flash import hex_chunks, main, openocd_command
 from tools.flash.pyocd_tool import choose_probe
 from tools.flash.stm32wb55 import read_algorithm
@@ -176,25 +178,101 @@ def test_a_file_that_is_no_algorithm(tmp_path: Path) -> None:
         read_algorithm(tmp_path / "text.elf")
 
 
-def _drives(folder: Path, *names: str) -> Path:
+# A block of an image for the RP2350: magic, flags, address, size, number, count, family.
+_UF2 = struct.pack("<8I", 0x0A324655, 0x9E5D5157, 0x2000, 0x10000000, 256, 0, 1, 0xE48BFF59).ljust(512, b"\1")
+
+
+def _drives(folder: Path, *names: str, board_id: str = "RP2350") -> Path:
     for name in names:
-        (folder / name).mkdir()
-        (folder / name / "INFO_UF2.TXT").touch()
+        (folder / name).mkdir(exist_ok=True)
+        text = f"UF2 Bootloader v1.0\nModel: A board\nBoard-ID: {board_id}\n"
+        (folder / name / "INFO_UF2.TXT").write_text(text, encoding="utf-8")
     mounts = folder / "mounts"
     lines = [f"/dev/sd{i} {str(folder / name).replace(' ', chr(92) + '040')} vfat" for i, name in enumerate(names)]
     mounts.write_text("\n".join(["proc /proc proc rw", *lines]), encoding="utf-8")
     return mounts
 
 
-def test_an_image_is_copied_to_the_uf2_drive(tmp_path: Path) -> None:
-    image = tmp_path / "image.uf2"
-    image.write_bytes(b"UF2\n")
-    assert copy_uf2(image, _drives(tmp_path, "RPI RP2350")) == tmp_path / "RPI RP2350"
-    assert (tmp_path / "RPI RP2350" / "image.uf2").read_bytes() == b"UF2\n"
+@pytest.fixture
+def uf2_image(tmp_path: Path) -> Path:
+    path = tmp_path / "image.uf2"
+    path.write_bytes(_UF2 * 100)
+    return path
 
 
-def test_no_or_several_uf2_drives(tmp_path: Path) -> None:
+def _run_uf2(image: Path, uf2_image: Path, tmp_path: Path, mounts: Path, *more: str) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uf2, "MOUNTS", mounts)
+        return _run(image, tmp_path, "--uf2", str(uf2_image), *more)
+
+
+@pytest.mark.parametrize("tool", [[], ["--tool", "uf2"]], ids=["found", "chosen"])
+def test_an_image_is_copied_to_the_uf2_drive(
+    image: Path, uf2_image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: list[str]
+) -> None:
+    assert _run_uf2(image, uf2_image, tmp_path, _drives(tmp_path, "RPI RP2350"), *tool) == 0
+    assert (tmp_path / "RPI RP2350" / "image.uf2").read_bytes() == _UF2 * 100
+    assert f"copied to {tmp_path / 'RPI RP2350'}; the board restarts" in capsys.readouterr().out
+
+
+def test_the_progress_of_a_copy(uf2_image: Path, tmp_path: Path) -> None:
+    shares: list[float] = []
+    copy_uf2(uf2_image, _drives(tmp_path, "a"), shares.append)
+    # 51200 bytes by 16 KB.
+    assert shares == pytest.approx([0.32, 0.64, 0.96, 1.0])
+
+
+def test_a_drive_that_goes_with_the_last_block_is_no_error(
+    uf2_image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = _drives(tmp_path, "a")
+    steps = 0
+
+    def gone(_: int) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 4:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("os.fsync", gone)
+    assert copy_uf2(uf2_image, mounts) == tmp_path / "a"
+    steps = 3
+    with pytest.raises(UserError, match=r"Input/output error after 16,384 of 51,200 bytes; plug the board in again"):
+        copy_uf2(uf2_image, mounts)
+
+
+def test_a_full_drive(uf2_image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = _drives(tmp_path, "a")
+    (tmp_path / "a" / "image.uf2").symlink_to("/dev/full")
+    with pytest.raises(UserError, match="No space left on device after 0 of"):
+        copy_uf2(uf2_image, mounts)
+
+
+def test_without_a_drive_and_a_probe_both_ways_are_named(
+    image: Path, uf2_image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run_uf2(image, uf2_image, tmp_path, _drives(tmp_path)) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("flash: error: no ") and "or hold BOOTSEL" in error and error.count("\n") == 1
+
+
+def test_no_or_several_uf2_drives(uf2_image: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="hold BOOTSEL"):
-        copy_uf2(tmp_path / "image.uf2", _drives(tmp_path))
+        copy_uf2(uf2_image, _drives(tmp_path))
     with pytest.raises(UserError, match="several UF2 drives"):
-        copy_uf2(tmp_path / "image.uf2", _drives(tmp_path, "a", "b"))
+        copy_uf2(uf2_image, _drives(tmp_path, "a", "b"))
+
+
+def test_the_drive_of_another_board(uf2_image: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"another board's: .*a \(RPI-RP2\), the image is for an RP2350"):
+        copy_uf2(uf2_image, _drives(tmp_path, "a", board_id="RPI-RP2"))
+    # Beside the right one it does not matter.
+    (tmp_path / "mounts").unlink()
+    mounts = _drives(tmp_path, "b")
+    mounts.write_text(f"/dev/sda {tmp_path / 'a'} vfat\n" + mounts.read_text(encoding="utf-8"), encoding="utf-8")
+    assert copy_uf2(uf2_image, mounts) == tmp_path / "b"
+
+
+def test_a_missing_uf2_image(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.uf2: No such file.*build it first"):
+        copy_uf2(tmp_path / "none.uf2", _drives(tmp_path, "a"))

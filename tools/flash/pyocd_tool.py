@@ -32,25 +32,29 @@ class Selection:
         probe: unique id of a probe, or its start; None if there is only one.
         pack: the chip vendor's CMSIS pack, for a chip that neither pyOCD nor this project knows.
         algorithm: the board's flash algorithm, an ELF file, where this project brings one.
+        uf2: whether the board can be programmed without a probe, through its UF2 boot loader.
     """
 
     probe: str | None = None
     pack: Path | None = None
     algorithm: Path | None = None
+    uf2: bool = False
 
 
-def choose_probe(probes: Sequence[DebugProbe], wanted: str | None) -> DebugProbe:
+def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool = False) -> DebugProbe:
     """The probe to use.
 
     Args:
         probes: the connected probes.
         wanted: unique id of a probe, or its start; None if there is only one.
+        uf2: whether the board needs none, see Selection.
 
     Raises:
         UserError: there is no such probe, or more than one.
     """
     if not probes:
-        raise UserError(explain_missing_probe())
+        without = "; or hold BOOTSEL while you plug the board in, and run again once its drive is mounted"
+        raise UserError(explain_missing_probe() + (without if uf2 else ""))
     names = ", ".join(f"{probe.unique_id} ({probe.description})" for probe in probes)
     matching = [probe for probe in probes if wanted is None or probe.unique_id.lower().startswith(wanted.lower())]
     if not matching:
@@ -94,7 +98,7 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
     # What pyOCD has to say beyond its exceptions is for those who debug it.
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
-    probe = choose_probe(probes, selection.probe)
+    probe = choose_probe(probes, selection.probe, uf2=selection.uf2)
     options: dict[str, object] = {"target_override": target, "no_config": True, "resume_on_disconnect": True}
     if selection.pack:
         if not selection.pack.exists():

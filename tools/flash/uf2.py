@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from tools.quiet.console import UserError
 
 # The file that tells a UF2 boot loader's drive from others (UF2 specification, "Files exposed by bootloaders").
 _MARK = "INFO_UF2.TXT"
+# Family ID of an image -> what Board-ID in that file begins with (RP2350 datasheet, "UF2 Drive", "INFO_UF2.TXT"). Of
+# other families it is not known.
+_BOARD_IDS = {0xE48BFF59: "RP2350"}
+# Bytes between two reports of progress: of a size that the drive's boot loader writes in a moment.
+_STEP = 16 * 1024
+# UF2 specification, "File format": where the family ID of a block is.
+_FAMILY = slice(28, 32)
+
+#: Where the kernel lists what is mounted.
+MOUNTS = Path("/proc/mounts")
 
 
-def uf2_drives(mounts: Path = Path("/proc/mounts")) -> list[Path]:
-    """Where such drives are mounted."""
+def uf2_drives(mounts: Path | None = None) -> list[Path]:
+    """Where such drives are mounted, of what `mounts` lists (MOUNTS if not given)."""
     try:
-        lines = mounts.read_text(encoding="utf-8").splitlines()
+        lines = (mounts or MOUNTS).read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     # The kernel writes blanks in paths as octal escapes.
@@ -22,8 +33,17 @@ def uf2_drives(mounts: Path = Path("/proc/mounts")) -> list[Path]:
     return [folder for folder in folders if (folder / _MARK).is_file()]
 
 
-def find_drive(mounts: Path = Path("/proc/mounts")) -> Path:
-    """Where the only drive is mounted.
+def board_id(drive: Path) -> str:
+    """What a drive says that its board is; empty if it does not."""
+    try:
+        lines = (drive / _MARK).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("Board-ID:")), "")
+
+
+def find_drive(image: bytes, mounts: Path | None = None) -> Path:
+    """Where the only drive that takes an image is mounted.
 
     Raises:
         UserError: there is none, or more than one.
@@ -34,20 +54,48 @@ def find_drive(mounts: Path = Path("/proc/mounts")) -> Path:
             "no UF2 drive is mounted: hold BOOTSEL while you plug the board in, and mount the drive that appears "
             "(desktops do that by themselves)"
         )
-    if len(drives) > 1:
-        raise UserError(f"several UF2 drives: {', '.join(map(str, drives))}; unplug all boards but one")
-    return drives[0]
+    wanted = _BOARD_IDS.get(int.from_bytes(image[_FAMILY], "little"), "")
+    fitting = [drive for drive in drives if board_id(drive).startswith(wanted)]
+    if not fitting:
+        others = ", ".join(f"{drive} ({board_id(drive) or 'unknown'})" for drive in drives)
+        raise UserError(
+            f"the UF2 drive is another board's: {others}, the image is for an {wanted}; plug that in with BOOTSEL held"
+        )
+    if len(fitting) > 1:
+        raise UserError(f"several UF2 drives: {', '.join(map(str, fitting))}; unplug all boards but one")
+    return fitting[0]
 
 
-def copy_uf2(image: Path, mounts: Path = Path("/proc/mounts")) -> Path:
+def copy_uf2(image: Path, mounts: Path | None = None, progress: Callable[[float], None] = lambda share: None) -> Path:
     """Copies an image to the drive. Returns the drive.
 
+    Args:
+        image: the .uf2.
+        mounts: where what is mounted is listed, MOUNTS if not given.
+        progress: called with the share that is written.
+
     Raises:
-        UserError: there is no drive, or it cannot be written.
+        UserError: there is no image or drive, or it cannot be written.
     """
-    drive = find_drive(mounts)
     try:
-        shutil.copyfile(image, drive / image.name)
+        data = image.read_bytes()
     except OSError as error:
-        raise UserError(f"{drive / image.name}: {error.strerror}; plug the board in again") from error
+        raise UserError(f"image {image}: {error.strerror}; build it first") from error
+    drive = find_drive(data, mounts)
+    target = drive / image.name
+    written = 0
+    try:
+        # Unbuffered, and each step on the drive before the next: the progress is the drive's, not the page cache's.
+        with target.open("wb", buffering=0) as file:
+            while written < len(data):
+                written += file.write(data[written : written + _STEP])
+                os.fsync(file.fileno())
+                progress(written / len(data))
+    except OSError as error:
+        # The board restarts with its last block, and the drive is gone while the file is still open.
+        if written < len(data):
+            raise UserError(
+                f"{target}: {error.strerror} after {written:,} of {len(data):,} bytes; plug the board in again with "
+                "BOOTSEL held, and run again"
+            ) from error
     return drive

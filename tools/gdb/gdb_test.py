@@ -24,7 +24,16 @@ def _file(variable: str, suffix: str) -> Path:
     return path
 
 
-_ELF, _BOARD = _file("IMAGE", ".elf"), _file("BOARDS", "nucleo_wb55rg/board.json")
+# Where flash begins.
+_FLASH = {"nucleo_wb55rg": 0x08000000, "pico2_w": 0x10000000}
+
+
+def _elf(board: str) -> Path:
+    return _file("IMAGES", f"{board}.image.elf")
+
+
+def _definition(board: str) -> Path:
+    return _file("BOARDS", f"{board}/board.json")
 
 
 class Remote:
@@ -49,15 +58,21 @@ class Remote:
         self._socket.close()
 
 
+@pytest.fixture(params=sorted(_FLASH))
+def board(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
 @pytest.fixture
-def remote() -> Iterator[Remote]:
-    command = [sys.executable, "-m", "tools.gdb", "--elf", str(_ELF), "--board", str(_BOARD), "--simulate"]
+def remote(board: str) -> Iterator[Remote]:
+    command = [sys.executable, "-m", "tools.gdb", "--simulate"]
+    command += ["--elf", str(_elf(board)), "--board", str(_definition(board))]
     command += ["--algorithm", os.environ["ALGORITHM"], "--server-only", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             line = server.stdout.readline()
-            match = re.fullmatch(r"gdb server for nucleo_wb55rg on port (\d+)\n", line)
+            match = re.fullmatch(rf"gdb server for {board} on port (\d+)\n", line)
             assert match, line
             remote = Remote(int(match[1]))
             yield remote
@@ -66,21 +81,22 @@ def remote() -> Iterator[Remote]:
             server.kill()
 
 
-def _address(name: str) -> int:
-    with _ELF.open("rb") as file:
+def _address(elf: Path, name: str) -> int:
+    with elf.open("rb") as file:
         (symbol,) = ELFFile(file).get_section_by_name(".symtab").get_symbol_by_name(name)
         return symbol["st_value"] & ~1
 
 
-def test_the_image_is_debugged_over_the_probe(remote: Remote) -> None:
+def test_the_image_is_debugged_over_the_probe(remote: Remote, board: str) -> None:
+    elf, flash = _elf(board), _FLASH[board]
     remote.ask("qSupported:multiprocess+;swbreak+")
     assert remote.ask("?")[0] in "ST"
-    with _ELF.open("rb") as file:
-        (text,) = [segment.data() for segment in ELFFile(file).iter_segments() if segment["p_paddr"] == 0x08000000]
-    assert bytes.fromhex(remote.ask("m8000000,8")) == text[:8]
+    with elf.open("rb") as file:
+        (text,) = [segment.data() for segment in ELFFile(file).iter_segments() if segment["p_paddr"] == flash]
+    assert bytes.fromhex(remote.ask(f"m{flash:x},8")) == text[:8]
     # From the start to main.
     assert b"halted" in bytes.fromhex(remote.ask("qRcmd," + b"reset halt".hex()))
-    main_address = _address("main")
+    main_address = _address(elf, "main")
     assert remote.ask(f"Z1,{main_address:x},2") == "OK"
     assert remote.ask("c")[0] in "ST"
     registers = bytes.fromhex(remote.ask("g"))
@@ -102,7 +118,7 @@ def test_without_a_gdb_for_arm(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="install gdb-multiarch"):
         find_gdb(None)
-    assert main(["--elf", str(_ELF), "--board", str(_BOARD)]) == 1
+    assert main(["--elf", str(_elf("pico2_w")), "--board", str(_definition("pico2_w"))]) == 1
     assert capsys.readouterr().err.startswith("gdb: error: no gdb for Arm is on the PATH")
     # One that knows other cores only does not do.
     (tmp_path / "gdb").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")

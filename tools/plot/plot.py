@@ -1,17 +1,21 @@
-"""Plots what a running image computes, live in the terminal: on a board, in QEMU, or on the board simulator.
+"""Plots what a running image computes, live in the terminal or a window: on a board, in QEMU or on the board simulator.
 
 A program with one number as input is run over a range of it; another on the samples of --dataset. For the model
-`sine`, sin(x) is drawn beside the outputs. --save writes the finished plot as a picture.
+`sine`, sin(x) is drawn beside the outputs. --window draws in a window of the browser. --save writes the finished plot
+as a picture.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +24,11 @@ from tools.console.channel import ChannelClosed
 from tools.console.options import add_arguments, open_channel
 from tools.infer.infer import fit, load_arrays, numbered
 from tools.infer.protocol import Client, Device
+from tools.plot.window import Window
 from tools.quiet.console import UserError, user_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Curves that a plot shows at most, and points between two updates of the terminal.
 _CURVES, _UPDATE = 10, 8
@@ -68,22 +76,18 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
     return str(figure.build())
 
 
-def save_plot(curves: Curves, path: Path) -> None:
-    """Writes the plot as a picture, in the format that the file's name says.
-
-    Raises:
-        UserError: the format is unknown, or the file cannot be written.
-    """
+def _figure(curves: Curves) -> Figure:
+    """The plot as matplotlib has it."""
     import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
     # The same curves give the same bytes.
     matplotlib.rcParams["svg.hashsalt"] = "torch_fusion"
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4), dpi=120)
+    figure = Figure(figsize=(7, 4), dpi=120)
+    axes = figure.subplots()
     if curves.reference:
-        axes.plot(curves.x, curves.reference[1], label=curves.reference[0], color="0.6", linewidth=3)
+        name, values = curves.reference
+        axes.plot(curves.x, values[: len(curves.x)], label=name, color="0.6", linewidth=3)
     for name, values in curves.lines():
         axes.plot(curves.x, values, label=name, linewidth=1.2)
     axes.set_title(curves.title)
@@ -91,13 +95,27 @@ def save_plot(curves: Curves, path: Path) -> None:
     axes.grid(alpha=0.3)
     axes.legend()
     figure.tight_layout()
+    return figure
+
+
+def save_plot(curves: Curves, path: Path) -> None:
+    """Writes the plot as a picture, in the format that the file's name says.
+
+    Raises:
+        UserError: the format is unknown, or the file cannot be written.
+    """
     try:
         # Without the time of day and the library's version in it.
-        figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+        _figure(curves).savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: {error}; use a file name that ends in .png, .svg or .pdf") from error
-    finally:
-        pyplot.close(figure)
+
+
+def svg_plot(curves: Curves) -> bytes:
+    """The plot as SVG."""
+    with io.BytesIO() as file:
+        _figure(curves).savefig(file, format="svg", metadata={"Date": None})
+        return file.getvalue()
 
 
 def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[float], list[list[np.ndarray]]]:
@@ -126,21 +144,28 @@ def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[flo
     return "x", x.tolist(), [[np.full(spec.shape, value, spec.dtype)] for value in x]
 
 
-def run(client: Client, arguments: argparse.Namespace, where: str) -> Curves:
-    """Runs all points, drawing on the way if there is a terminal."""
+def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
+    """Runs all points, drawing on the way if there is a terminal or a window."""
     label, x, samples = points(client.device, arguments)
     curves = Curves(f"{client.device.name}: {where}", label)
     if label == "x" and client.device.name in _REFERENCES:
         name, function = _REFERENCES[client.device.name]
         curves.reference = (name, function(np.array(x)))
-    live = sys.stdout.isatty()
+    live = sys.stdout.isatty() and window is None
     for i, inputs in enumerate(samples):
         curves.outputs.append(client.infer(inputs).outputs[0].reshape(-1).astype(np.float64))
         curves.x.append(x[i])
-        if live and i % _UPDATE == _UPDATE - 1:
+        if i % _UPDATE != _UPDATE - 1:
+            continue
+        if window is not None:
+            window.show(svg_plot(curves))
+        elif live:
             # To the top left corner, and clear from there.
             print("\x1b[H\x1b[J" + text_plot(curves, arguments.width, arguments.height), flush=True)
-    print(("\x1b[H\x1b[J" if live else "") + text_plot(curves, arguments.width, arguments.height))
+    if window is not None:
+        window.show(svg_plot(curves), last=True)
+    else:
+        print(("\x1b[H\x1b[J" if live else "") + text_plot(curves, arguments.width, arguments.height))
     if curves.reference:
         name, values = curves.reference
         error = np.abs(np.array([output[0] for output in curves.outputs]) - values)
@@ -155,6 +180,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--stop", type=float, default=2 * math.pi, help="last x; default 2 pi")
     parser.add_argument("--points", type=int, default=64, help="points, or samples at most; default 64")
     parser.add_argument("--dataset", type=user_path, help=".npz with input_0, ..., such as a .golden.npz")
+    parser.add_argument("--window", action="store_true", help="draw in a window of the browser instead of the terminal")
     parser.add_argument("--save", type=user_path, help="where the finished plot goes: .png, .svg or .pdf")
     parser.add_argument("--width", type=int, default=80, help="characters in a line")
     parser.add_argument("--height", type=int, default=24, help="lines")
@@ -170,13 +196,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         channel = open_channel(arguments, read_board(arguments.board))
         try:
             client = Client(channel)
-            curves = run(client, arguments, channel.name)
-            client.close()
+            with Window() if arguments.window else contextlib.nullcontext() as window:
+                curves = run(client, arguments, channel.name, window)
+                client.close()
+                if arguments.save:
+                    save_plot(curves, arguments.save)
+                    print(f"written to {arguments.save}")
         finally:
             channel.close()
-        if arguments.save:
-            save_plot(curves, arguments.save)
-            print(f"written to {arguments.save}")
     except (UserError, ChannelClosed) as error:
         print(f"plot: error: {error}", file=sys.stderr)
         return 1

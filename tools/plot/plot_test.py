@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import threading
 from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 
 from tools.plot.plot import Curves, main, save_plot, text_plot
+from tools.plot.window import Window
 from tools.quiet.console import UserError
 
 
@@ -44,6 +48,76 @@ def test_a_data_set_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixt
     np.savez(tmp_path / "set.npz", x=np.zeros(3))
     assert main([*_RUN, "--dataset", str(tmp_path / "set.npz")]) == 1
     assert "needs an array input_<i>" in capsys.readouterr().err
+
+
+class Browser:
+    """A browser that does what the page's script does: asks for pictures until the last one."""
+
+    def __init__(self) -> None:
+        self.page = ""
+        self.pictures: list[bytes] = []
+
+    def open(self, url: str) -> bool:
+        self._thread = threading.Thread(target=self._look, args=(url,))
+        self._thread.start()
+        return True
+
+    def _look(self, url: str) -> None:
+        with urlopen(url) as answer:
+            self.page = answer.read().decode()
+        number, last = "0", False
+        while not last:
+            with urlopen(f"{url}picture?after={number}") as answer:
+                self.pictures.append(answer.read())
+                number, last = answer.headers["X-Number"], answer.headers["X-Last"] == "1"
+
+    def close(self) -> None:
+        self._thread.join()
+
+
+def test_the_plot_grows_in_a_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = Browser()
+    monkeypatch.setattr("webbrowser.open", browser.open)
+    saved = tmp_path / "sine.png"
+    assert main([*_RUN, "--points", "24", "--window", "--save", str(saved)]) == 0
+    browser.close()
+    out = capsys.readouterr().out
+    assert "the plot is at http://127.0.0.1:" in out and "mean |prediction" in out and "\x1b" not in out
+    assert "fetch(`/picture?after=" in browser.page
+    assert all(b"<svg" in picture for picture in browser.pictures)
+    assert saved.read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_browser_the_address_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    with pytest.raises(KeyboardInterrupt), Window() as window:
+        raise KeyboardInterrupt
+    out = capsys.readouterr().out
+    assert f"no browser can be opened from here: open {window.url} in one" in out and "ssh -L" in out
+
+
+def test_a_window_waits_for_its_last_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = Browser()
+    monkeypatch.setattr("webbrowser.open", browser.open)
+    with Window() as window:
+        window.show(b"<svg>1</svg>")
+        window.show(b"<svg>2</svg>", last=True)
+    browser.close()
+    assert browser.pictures[-1] == b"<svg>2</svg>"
+    with pytest.raises(OSError):
+        urlopen(window.url)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(UserError, match="cannot be served on port"):
+            Window(other.getsockname()[1])
 
 
 def _curves() -> Curves:
