@@ -48,7 +48,7 @@ void board_led(bool on);
 bool board_button(void);
 
 /// Starts the watchdog, or feeds it: the board resets unless this is called again within
-/// `milliseconds`, 32 s at most. It is off until the first call and cannot be turned off.
+/// `milliseconds`, 16 s at most. It is off until the first call and cannot be turned off.
 void board_watchdog(uint32_t milliseconds);
 
 /// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for

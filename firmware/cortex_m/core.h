@@ -31,6 +31,36 @@
 #define DWT_CTRL CORTEX_M_REGISTER(0xE0001000u)
 #define DWT_CYCCNT CORTEX_M_REGISTER(0xE0001004u)
 
+/// Starts the counter of core cycles at 0; a debugger may have left it running.
+static inline void cortex_m_start_cycle_counter(void) {
+  DEMCR |= 1u << 24;
+  DWT_CYCCNT = 0;
+  DWT_CTRL |= 1;
+}
+
+/// DDI 0403E B3.4: interrupt set-enable, clear-enable and clear-pending registers, 32 interrupts
+/// each.
+#define NVIC_ISER(index) CORTEX_M_REGISTER(0xE000E100u + 4 * (index))
+#define NVIC_ICER(index) CORTEX_M_REGISTER(0xE000E180u + 4 * (index))
+#define NVIC_ICPR(index) CORTEX_M_REGISTER(0xE000E280u + 4 * (index))
+
+/// Sleeps until one of `interrupts` (bit n: interrupt n of the chip) is pending, at once if one is;
+/// none is taken. DDI 0403E B1.5.19: WFI ends when an interrupt gets pending, also one that PRIMASK
+/// keeps from being taken.
+static inline void cortex_m_wait_for_interrupt(uint64_t interrupts) {
+  // Masked before they are enabled: there is no handler for them.
+  __asm volatile("cpsid i" ::: "memory");
+  for (unsigned i = 0; i < 2; ++i) {
+    NVIC_ISER(i) = (uint32_t)(interrupts >> 32 * i);
+  }
+  __asm volatile("dsb\n wfi" ::: "memory");
+  for (unsigned i = 0; i < 2; ++i) {
+    NVIC_ICER(i) = (uint32_t)(interrupts >> 32 * i);
+    NVIC_ICPR(i) = (uint32_t)(interrupts >> 32 * i);
+  }
+  __asm volatile("cpsie i" ::: "memory");
+}
+
 /// Addresses that the linker script (tools/linker_script) defines.
 extern uint32_t __stack_start[], __stack_end[];
 extern uint32_t __data_start[], __data_end[], __data_load[];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,18 @@ def _simulation(image: str, board: str = NUCLEO) -> Simulation:
     return Simulation(Image(path), BOARDS[board])
 
 
-def _machine(image: str) -> Machine:
-    machine = _simulation(image).machine
+def _machine(image: str, board: str = NUCLEO) -> Machine:
+    machine = _simulation(image, board).machine
     machine.reset()
     return machine
+
+
+def _run_until(machine: Machine, condition: Callable[[], bool]) -> None:
+    """Runs until a condition holds, by a fraction of a millisecond; it must before a second is over."""
+    end = machine.nanoseconds + 1e9
+    while not condition():
+        assert machine.nanoseconds < end, machine.explain()
+        machine.run(machine.clock_hz // 5000)
 
 
 def test_the_led_is_on_until_the_button_is_pressed_and_the_watchdog_bites() -> None:
@@ -45,9 +54,29 @@ def test_the_led_is_on_until_the_button_is_pressed_and_the_watchdog_bites() -> N
     assert led.level(pin)
 
 
+@pytest.mark.parametrize("board", sorted(BOARDS))
+def test_the_watchdog_is_off_until_it_is_started_and_bites_unless_it_is_fed(board: str) -> None:
+    # An image that never starts it is not reset, however long it runs.
+    machine = _machine("echo", board)
+    machine.run(1_000_000)
+    machine.after(60e9, lambda: None)
+    machine.run(1_000_000)
+    assert machine.nanoseconds > 60e9 and machine.notes == []
+    machine = _machine("watchdog", board)
+    _run_until(machine, lambda: "hungry" in machine.console.text)
+    assert machine.console.text.strip() == "start\nhungry" and machine.notes == []
+    since = machine.nanoseconds
+    _run_until(machine, lambda: bool(machine.notes))
+    assert machine.notes == ["the watchdog was not fed in time: it resets the chip"]
+    # By the low-speed oscillator of an STM32 in steps of 8 ms.
+    assert 8e6 < machine.nanoseconds - since < 30e6
+    _run_until(machine, lambda: machine.console.text.count("start") == 2)
+
+
+@pytest.mark.parametrize("board", sorted(BOARDS))
 @pytest.mark.parametrize("sleeping", [False, True])
-def test_the_core_sleeps_while_it_waits_if_it_may(sleeping: bool) -> None:
-    machine = _machine("sleeping" if sleeping else "echo")
+def test_the_core_sleeps_while_it_waits_if_it_may(board: str, sleeping: bool) -> None:
+    machine = _machine("sleeping" if sleeping else "echo", board)
     waiting = Stop.SLEEP if sleeping else Stop.IDLE
     assert machine.run(1_000_000) is waiting
     before = machine.instructions

@@ -14,6 +14,7 @@ from tools.boardsim.rp2350_usb import UsbHost
 
 BOARD = read_board(Path(os.environ["BOARD"]))
 (IMAGE,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf")]
+(SLEEPING,) = [Path(name) for name in os.environ["SLEEPING"].split() if name.endswith(".elf")]
 _LIMIT = 100_000_000
 
 
@@ -80,3 +81,19 @@ def test_the_uart_works_beside_it(machine: Machine) -> None:
     machine.run(_LIMIT, until=lambda: machine.console.text.count("> ") > 1)
     machine.run(2_000_000)
     assert "0.5 0.5 0.5 0.5" in machine.console.text and b"0.5 0.5 0.5 0.5" in host.output
+
+
+def test_a_sleeping_core_wakes_for_the_host() -> None:
+    machine = Machine(BOARD)
+    machine.load_elf(SLEEPING)
+    machine.reset()
+    assert machine.run(_LIMIT) is Stop.SLEEP
+    host = UsbHost(machine)
+    instructions = machine.instructions
+    for text in (b"hello", b"board"):
+        host.output.clear()
+        host.send(text)
+        machine.run(_LIMIT, until=lambda text=text: bool(host.error) or bytes(host.output) == text)
+        assert host.error == "" and bytes(host.output) == text, machine.explain()
+    # From the host's first reset of the bus on: awake it would poll millions of times.
+    assert machine.instructions - instructions < 200_000 and machine.notes == []

@@ -359,8 +359,18 @@ class Uart(RpPeripheral):
     RESET = {0x30: 0x300, 0x34: 0x12}
 
     def __init__(
-        self, machine: Machine, name: str, base: int, resets: Resets, bit: int, clocks: Clocks, io: IoBank
+        self,
+        machine: Machine,
+        name: str,
+        base: int,
+        *,
+        resets: Resets,
+        bit: int,
+        clocks: Clocks,
+        io: IoBank,
+        interrupt: int,
     ) -> None:
+        self._interrupt = interrupt
         self._clocks = clocks
         self._io = io
         super().__init__(machine, name, base, resets, bit)
@@ -373,6 +383,9 @@ class Uart(RpPeripheral):
         self._sending = False
         self._arriving = False
         self._listening = False
+        # The receive timeout: there was no byte for as long as 32 bits take, and not all have been read.
+        self._quiet = False
+        self._received = 0
         # IBRD and FBRD take effect with the next write to LCR_H: "UART", "Baud Rate Generation".
         self._divisor = 0
 
@@ -390,7 +403,12 @@ class Uart(RpPeripheral):
 
     def read(self, offset: int) -> int:
         if offset == 0x00:
-            return self._in.popleft() if self._in else 0
+            byte = self._in.popleft() if self._in else 0
+            self._quiet = self._quiet and bool(self._in)
+            self._update_interrupt()
+            return byte
+        if offset in (0x3C, 0x40):
+            return self._raw_interrupts() & (self.values.get(0x38, 0) if offset == 0x40 else 0x7FF)
         if offset == 0x18:
             busy = self._sending or bool(self._out)
             return (
@@ -407,6 +425,9 @@ class Uart(RpPeripheral):
             self._send(value & 0xFF)
             return
         super().store(offset, value)
+        if offset == 0x44:
+            self._quiet = self._quiet and not value >> 6 & 1
+        self._update_interrupt()
         if offset == 0x2C:
             self._divisor = (self.values.get(0x24, 0) & 0xFFFF) * 64 + (self.values.get(0x28, 0) & 0x3F)
         control = self.values[0x30]
@@ -416,6 +437,20 @@ class Uart(RpPeripheral):
             self._listening = True
             self.machine.console.connect(self._arrive)
         self._listening = on
+
+    def _raw_interrupts(self) -> int:
+        """RIS: of the receiver, RX (4) by the level of the FIFO and the timeout RT (6)."""
+        # "UART", "Interrupts" and IFLS: 1/8, 1/4, 1/2, 3/4 or 7/8 of the FIFO; a byte without it.
+        eighths = (1, 2, 4, 6, 7, 7, 7, 7)[self.values.get(0x34, 0) >> 3 & 7]
+        level = max(1, self._depth() * eighths // 8)
+        return (len(self._in) >= level) << 4 | self._quiet << 6
+
+    def _update_interrupt(self) -> None:
+        self.machine.system.set_line(self._interrupt, bool(self._raw_interrupts() & self.values.get(0x38, 0)))
+
+    def _got_quiet(self, received: int) -> None:
+        self._quiet = received == self._received and bool(self._in)
+        self._update_interrupt()
 
     def _send(self, byte: int) -> None:
         if self.values[0x30] & 0x101 != 0x101:
@@ -471,18 +506,11 @@ class Uart(RpPeripheral):
                 self.machine.note(f"{self.name} received more than its FIFO holds: a byte is lost")
             else:
                 self._in.append(byte ^ 0x80 if self.machine.console.off(self.baud) else byte)
+                self._received += 1
+                received = self._received
+                self.machine.after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
+                self._update_interrupt()
         self._arrive()
-
-
-class _SysInfo(RpPeripheral):
-    """Which chip this is: "SYSINFO"."""
-
-    NAMES = {0x00: "CHIP_ID", 0x04: "PACKAGE_SEL", 0x08: "PLATFORM"}
-    # CHIP_ID: revision A2, part 4, Raspberry Pi; PACKAGE_SEL: QFN-60.
-    RESET = {0x00: 0x20004927, 0x04: 1, 0x08: 1 << 1}
-
-    def store(self, offset: int, value: int) -> None:
-        """Read only."""
 
 
 class _Sio(Peripheral):
@@ -525,16 +553,28 @@ class Rp2350:
         self.clocks = Clocks(machine, self.xosc, self.pll_sys, self.pll_usb)
         self.pads = Pads(machine, self.resets)
         self.io = IoBank(machine, self.resets, self.pads)
-        uart0 = Uart(machine, "UART0", 0x40070000, self.resets, 26, self.clocks, self.io)
+        uart0 = Uart(
+            machine,
+            "UART0",
+            0x40070000,
+            resets=self.resets,
+            bit=26,
+            clocks=self.clocks,
+            io=self.io,
+            interrupt=33,
+        )
         # The clocks come last in a reset: what they are made of is reset by then.
         for peripheral in (self.resets, self.xosc, self.pll_sys, self.pll_usb, self.pads, self.io, uart0, self.clocks):
             machine.add_peripheral(peripheral)
         from tools.boardsim.rp2350_usb import UsbController
+        from tools.boardsim.rp2350_watchdog import PowerOnStateMachine, Ticks, Watchdog
 
         dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
         self.usb = UsbController(machine, self.resets, self.clocks, dpram)
         machine.add_peripheral(self.usb)
-        machine.add_peripheral(_SysInfo(machine, "SYSINFO", 0x40000000, None))
+        ticks, psm = Ticks(machine, self.clocks), PowerOnStateMachine(machine)
+        for peripheral in (ticks, psm, Watchdog(machine, ticks, psm)):
+            machine.add_peripheral(peripheral)
         machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:

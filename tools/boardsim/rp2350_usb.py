@@ -36,7 +36,9 @@ class UsbController(RpPeripheral):
         0x78: "USB_PWR",
         0x8C: "INTR",
         0x90: "INTE",
+        0x98: "INTS",
     }
+    _INTERRUPT = 14
     RESET = {0x40: 1 << 2}
 
     def __init__(self, machine: Machine, resets: Resets, clocks: Clocks, memory: Memory) -> None:
@@ -51,6 +53,20 @@ class UsbController(RpPeripheral):
             self.values[offset] = self.values.get(offset, 0) & ~value
         else:
             super().store(offset, value)
+        self._update_interrupt()
+
+    def read(self, offset: int) -> int:
+        if offset in (0x8C, 0x98):
+            return self._raw_interrupts() & (self.values.get(0x90, 0) if offset == 0x98 else 0xFFFFFF)
+        return super().read(offset)
+
+    def _raw_interrupts(self) -> int:
+        """INTR, as far as a device needs it: BUFF_STATUS 4, BUS_RESET 12, SETUP_REQ 16."""
+        status = self.values.get(0x50, 0)
+        return bool(self.values.get(0x58, 0)) << 4 | bool(status & _BUS_RESET) << 12 | bool(status & _SETUP_REC) << 16
+
+    def _update_interrupt(self) -> None:
+        self.machine.system.set_line(self._INTERRUPT, bool(self._raw_interrupts() & self.values.get(0x90, 0)))
 
     @property
     def connected(self) -> bool:
@@ -85,6 +101,7 @@ class UsbController(RpPeripheral):
     def bus_reset(self) -> None:
         """The host resets the bus."""
         self.values[0x50] = self.values.get(0x50, 0) | _BUS_RESET
+        self._update_interrupt()
 
     def answers(self, address: int) -> bool:
         """Whether the device listens to an address."""
@@ -95,6 +112,7 @@ class UsbController(RpPeripheral):
         self._memory.data[0:8] = packet
         self.values[0x50] = self.values.get(0x50, 0) | _SETUP_REC
         self.values[0x68] = 0
+        self._update_interrupt()
 
     def take(self, endpoint: int) -> tuple[bytes, int] | str:
         """An IN transaction: data and its toggle, or "NAK" or "STALL"."""
@@ -108,6 +126,7 @@ class UsbController(RpPeripheral):
         data = bytes(self._memory.data[buffer : buffer + (state & _LENGTH)])
         self._set_word(at, state & ~(_AVAILABLE | _FULL))
         self.values[0x58] = self.values.get(0x58, 0) | 1 << 2 * endpoint
+        self._update_interrupt()
         return data, int(bool(state & _DATA1))
 
     def give(self, endpoint: int, data: bytes, toggle: int) -> str:
@@ -128,6 +147,7 @@ class UsbController(RpPeripheral):
         self._memory.data[buffer : buffer + len(data)] = data
         self._set_word(at, state & ~(_AVAILABLE | _LENGTH) | _FULL | len(data))
         self.values[0x58] = self.values.get(0x58, 0) | 2 << 2 * endpoint
+        self._update_interrupt()
         return "ACK"
 
 

@@ -1,7 +1,7 @@
 """Whether the chip on the probe is the one that an image is for, and lets itself be programmed.
 
 Sources: RM0434 and RM0351, "Debug support", "MCU device ID code", and FLASH, "Flash option register"; RP2350 datasheet,
-"SYSINFO".
+"Bootrom Contents".
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _CHIPS = {
     "stm32l475xg": Chip(
         "STM32L475", 0xE0042000, 0xFFF, 0x415, 0x40022020, "board/stm32l4discovery.cfg", "stm32l4x unlock 0"
     ),
-    # CHIP_ID without the revision in bits 31:28.
-    "rp2350": Chip("RP2350", 0x40000000, 0x0FFFFFFF, 0x00004927),
+    # The boot ROM's magic number: readable whatever is held in reset.
+    "rp2350": Chip("RP2350", 0x00000010, 0x00FFFFFF, 0x0002754D),
 }
 
 

@@ -90,10 +90,7 @@ static void start_usb(void) {
 
 void board_init(void) {
   start_clock();
-  // Counts core cycles; a debugger may have left it running.
-  DEMCR |= 1u << 24;
-  DWT_CYCCNT = 0;
-  DWT_CTRL |= 1;
+  cortex_m_start_cycle_counter();
 #if ET_LOG_ENABLED
   start_console();
   start_usb();
@@ -121,5 +118,24 @@ int board_console_read(void) {
     if (byte >= 0) {
       return byte;
     }
+#if BOARD_SLEEP
+    // "UART", "Interrupts": with FIFOs a byte wakes by the receive timeout, after 32 bits of quiet.
+    UART0_IMSC = 1u << 4 | 1u << 6;
+    usb_enable_interrupts();
+    cortex_m_wait_for_interrupt(1ull << kUart0Interrupt | 1ull << kUsbInterrupt);
+#endif
   }
+}
+
+void board_watchdog(uint32_t milliseconds) {
+  const uint32_t kLongest = 0xFFFFFF / 1000;
+  if ((WATCHDOG_CTRL & 1u << 30) == 0) {
+    // A tick is a microsecond: clk_ref is the crystal.
+    TICKS_WATCHDOG_CYCLES = 12;
+    TICKS_WATCHDOG_CTRL = 1;
+    // All but the oscillators.
+    PSM_WDSEL = 0x1FFFFFFu & ~(1u << 2 | 1u << 3);
+  }
+  WATCHDOG_LOAD = 1000 * (milliseconds < kLongest ? milliseconds : kLongest);
+  WATCHDOG_CTRL |= 1u << 30;
 }

@@ -64,3 +64,18 @@ enum {
 #define UART0_FBRD RP2350_REGISTER(UART0_BASE, 0x28)
 #define UART0_LCR_H RP2350_REGISTER(UART0_BASE, 0x2C) // FEN 4, WLEN 6:5
 #define UART0_CR RP2350_REGISTER(UART0_BASE, 0x30)    // UARTEN 0, TXE 8, RXE 9
+#define UART0_IMSC RP2350_REGISTER(UART0_BASE, 0x38)  // RXIM 4, RTIM 6
+
+/// "Interrupts": numbers.
+enum { kUsbInterrupt = 14, kUart0Interrupt = 33 };
+
+/// "Tick Generators": the watchdog's, which divides clk_ref. CTRL: ENABLE 0.
+#define TICKS_WATCHDOG_CTRL RP2350_REGISTER(0x40108000u, 0x30)
+#define TICKS_WATCHDOG_CYCLES RP2350_REGISTER(0x40108000u, 0x34)
+
+/// "Power-On State Machine": what a watchdog resets: ROSC 2, XOSC 3, all 24:0.
+#define PSM_WDSEL RP2350_REGISTER(0x40018000u, 0x8)
+
+/// "Watchdog": CTRL: ENABLE 30; LOAD: ticks.
+#define WATCHDOG_CTRL RP2350_REGISTER(0x400D8000u, 0x0)
+#define WATCHDOG_LOAD RP2350_REGISTER(0x400D8000u, 0x4)

@@ -17,6 +17,7 @@
 #define USB_EP_STALL_ARM RP2350_REGISTER(USB_BASE, 0x68) // EP0 IN 0, OUT 1
 #define USB_MUXING RP2350_REGISTER(USB_BASE, 0x74)       // TO_PHY 0, SOFTCON 3
 #define USB_PWR RP2350_REGISTER(USB_BASE, 0x78)          // VBUS_DETECT 2, its override 3
+#define USB_INTE RP2350_REGISTER(USB_BASE, 0x90) // BUFF_STATUS 4, BUS_RESET 12, SETUP_REQ 16
 
 // "DPSRAM", device mode: setup packet, endpoint control, buffer control, data buffers.
 #define DPRAM 0x50100000u
@@ -367,6 +368,10 @@ void usb_write(const char* data, size_t size) {
     }
   }
   usb_poll();
+}
+
+void usb_enable_interrupts(void) {
+  USB_INTE = 1u << 4 | 1u << 12 | 1u << 16;
 }
 
 int usb_read(void) {

@@ -19,3 +19,7 @@ void usb_write(const char* data, size_t size);
 
 /// The next byte from the host; -1 if there is none.
 int usb_read(void);
+
+/// From now on the controller's interrupt is pending while usb_poll() has something to do; for
+/// sleeping until then.
+void usb_enable_interrupts(void);

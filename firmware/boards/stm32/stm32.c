@@ -74,15 +74,9 @@ int stm32_usart_read(uint32_t usart, unsigned interrupt) {
   STM32_USART_ICR(usart) = 1u << 3;
   while ((STM32_USART_ISR(usart) & 1u << 5) == 0) {
 #if BOARD_SLEEP
-    // DDI 0403E B1.5.19: WFI ends when an interrupt gets pending, also one that PRIMASK keeps from
-    // being taken.
     STM32_USART_CR1(usart) |= 1u << 5;
-    CORTEX_M_REGISTER(0xE000E100u + 4 * (interrupt / 32)) = 1u << interrupt % 32; // NVIC_ISER
-    __asm volatile("cpsid i\n wfi" ::: "memory");
-    CORTEX_M_REGISTER(0xE000E180u + 4 * (interrupt / 32)) = 1u << interrupt % 32; // NVIC_ICER
+    cortex_m_wait_for_interrupt(1ull << interrupt);
     STM32_USART_CR1(usart) &= ~(1u << 5);
-    CORTEX_M_REGISTER(0xE000E280u + 4 * (interrupt / 32)) = 1u << interrupt % 32; // NVIC_ICPR
-    __asm volatile("cpsie i" ::: "memory");
 #else
     (void)interrupt;
 #endif

@@ -35,26 +35,30 @@ _other_board = rule(
     provides = [BoardInfo, CcInfo],
 )
 
-def faulty_image(name, board, core, replace):
-    """An image that prints PASS, for a board with mistakes in its board.c.
+def faulty_image(name, board, core, sources, parts, replace):
+    """An image that prints PASS, for a board with mistakes in its code.
 
     Args:
       name: name of the image.
       board: name of the board below //firmware/boards.
       core: its core, a value of //platforms:core.
-      replace: dict: text of board.c -> what stands there instead.
+      sources: labels of the board's C files that can have mistakes.
+      parts: label of the rest of its code.
+      replace: dict: text of one of the files -> what stands there instead.
     """
-    package = "//firmware/boards/" + board
-    _changed_source(name = name + ".board", src = package + ":board.c", replace = replace)
+    changed = []
+    for source in sources:
+        changed.append("%s.%s" % (name, Label(source).name))
+        _changed_source(name = changed[-1], src = source, replace = replace)
     cc_library(
         name = name + ".support",
-        srcs = [":%s.board" % name],
+        srcs = changed,
         # What a mistake leaves out is not used.
         copts = COPTS + ["-Wno-unused-function"],
         tags = ["manual"],
         target_compatible_with = ["@platforms//os:none"],
         deps = [
-            package + ":parts",
+            parts,
             "//firmware:board_api",
             "//firmware/cortex_m:hardware",
             "//firmware/cortex_m:startup",
@@ -65,7 +69,7 @@ def faulty_image(name, board, core, replace):
     native.platform(name = name + ".variant.platform", parents = [Label("//platforms:" + core)])
     _other_board(
         name = name + ".variant",
-        board = package,
+        board = "//firmware/boards/" + board,
         target_compatible_with = ["@platforms//os:none", Label("//platforms:core_" + core)],
         tags = ["manual"],
         deps = [":%s.support" % name],
