@@ -7,6 +7,17 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
+/*
+ * A layer's output may lie over its input, as lead() of tools/export/cortex_m/pack.py lets the
+ * memory planner place them. So the order in which a kernel reads and writes is part of its
+ * interface: outputs are written one after another, and before a step's outputs are written, what
+ * they need has been read or copied. Steps are
+ * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile,
+ * - depthwise convolution with padding: a row, whose input rows are copied,
+ * - other convolutions: a pixel, whose window is read meanwhile,
+ * - linear layers: a row, which is read meanwhile.
+ */
+
 /// Images that lie channels last, and the windows from one to the other.
 struct PackedImages {
   int32_t batch;

@@ -88,6 +88,31 @@ def test_ds_cnn_takes_at_most_eleven_million_instructions(tmp_path: Path) -> Non
     assert all(row["inference"] <= 11_000_000 for row in json.loads((tmp_path / "rows.json").read_text()))
 
 
+# Bytes of flash and of memory that the program takes, and instructions of an inference on a Cortex-M4.
+INT8 = {
+    "ds_cnn": (52_000, 18_500, 4_300_000),
+    "resnet8": (110_000, 52_000, 17_000_000),
+    "mobilenet_v1": (258_000, 62_000, 13_000_000),
+    "autoencoder": (287_000, 2_500, 420_000),
+    "sine": (10_500, 500, 3_000),
+}
+
+
+def test_int8_models_are_small_and_fast(tmp_path: Path) -> None:
+    arguments = [word for name in INT8 for word in ("--model", name)]
+    assert run(*arguments, "--json", str(tmp_path / "rows.json")) == 0
+    rows = [row for row in json.loads((tmp_path / "rows.json").read_text()) if row["variant"] == "int8"]
+    inferences = {(row["model"], row["board"]): row["inference"] for row in rows}
+    for row in rows:
+        flash, arena, inference = INT8[row["model"]]
+        assert row["flash"] <= flash, row
+        assert row["arena"] <= arena, row
+        if row["board"] == "mps2_an386":
+            assert row["inference"] <= inference, row
+        elif row["board"] == "mps2_an505":
+            assert row["inference"] <= 1.05 * inferences[row["model"], "mps2_an386"], row
+
+
 def test_unknown_model_is_named_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--model", "sinus") == 1
     message = capsys.readouterr().err
