@@ -1,4 +1,4 @@
-"""The boards that every model is tested on."""
+"""The boards that every model is tested on, as far as it fits."""
 
 # Emulated by QEMU: one per core.
 EMULATED_BOARDS = [
@@ -11,6 +11,9 @@ SIMULATED_BOARDS = [
     "//firmware/boards/nucleo_wb55rg",
     "//firmware/boards/pico2_w",
 ]
+
+# The one with more memory, for what does not fit into the other.
+LARGE_SIMULATED_BOARDS = ["//firmware/boards/pico2_w"]
 
 TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS
 

@@ -106,7 +106,7 @@ image may use; any other region is kept free and only documented. Numbers: 0x200
         "clock_hz": attr.int(mandatory = True, doc = "Core clock in Hz after start-up, which is also SysTick's."),
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
         "console": attr.string_dict(doc = "Console: `uart`, `baud`, `pins`, `description`."),
-        "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config`; empty for a board that only exists in an emulator."),
+        "programmer": attr.string_dict(doc = "Flash programming: `pyocd_target`, `openocd_config` (files, with blanks between them); empty for a board that only exists in an emulator."),
         "flash_algorithm": attr.label(
             allow_single_file = [".elf"],
             doc = "The flash_algorithm that pyOCD programs the board with, where it has none of its own.",

@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from tools.board.board import Board, read_board
 from tools.boardsim.machine import Access, Machine, Stop
-from tools.emulate.emulate import Golden, accuracy, compare, differences, planned_arenas, read_golden
+from tools.emulate.emulate import Golden, accuracy, check_accuracy, compare, differences, planned_arenas, read_golden
 from tools.emulate.run import symbol_at
 from tools.program import program
 from tools.quiet.console import UserError, user_path
@@ -304,10 +304,18 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance of an output element")
     parser.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance of an output element")
+    parser.add_argument(
+        "--min-accuracy", type=float, help="least share of the samples that is classified right, 0 to 1"
+    )
+    parser.add_argument(
+        "--max-accuracy-drop", type=float, default=1.0, help="how far their accuracy may be below the user's module's"
+    )
     parser.add_argument("--test", action="store_true", help="exit with 1 if anything is wrong")
     arguments = parser.parse_args(argv)
     if arguments.golden and not (arguments.program and arguments.plan):
         parser.error("--golden needs --program and --plan")
+    if arguments.min_accuracy is not None and not arguments.golden:
+        parser.error("--min-accuracy needs --golden")
     return arguments
 
 
@@ -341,9 +349,13 @@ def _compare_samples(
     lines = [f"{len(runs)} of {golden.samples} samples: the largest difference from PyTorch is {largest:.3g}"]
     if part.labels is not None:
         device, expected = accuracy(outputs[0], part.labels), accuracy(part.outputs[0], part.labels)
-        lines.append(f"accuracy over them: board {device:.4f}, PyTorch {expected:.4f}")
-        if device != expected:
-            problems.append(f"accuracy on the board, {device:.4f}, is not that of PyTorch, {expected:.4f}")
+        eager = accuracy(part.eager[0], part.labels) if part.eager else expected
+        lines.append(f"accuracy over them: device {device:.4f}, PyTorch {eager:.4f}")
+        problems += check_accuracy(device, expected, eager, arguments.min_accuracy, arguments.max_accuracy_drop)
+    elif arguments.min_accuracy is not None:
+        raise UserError(
+            f"golden file {arguments.golden} has no labels; --min-accuracy needs a model with evaluation_set()"
+        )
     return problems, lines
 
 

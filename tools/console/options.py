@@ -13,11 +13,17 @@ from tools.quiet.console import UserError
 _DEFAULT_BAUD = 115200
 
 
+def image_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The group of options that the rules give, so that --help tells them from a user's."""
+    return parser.add_argument_group("of the image, given by `bazel run`")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the image, its board, and where it runs."""
-    parser.add_argument("--elf", type=Path, required=True, help="the image")
-    parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
-    parser.add_argument("--qemu", type=Path, help="qemu-system-arm")
+    image = image_options(parser)
+    image.add_argument("--elf", type=Path, required=True, help="the image")
+    image.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
+    image.add_argument("--qemu", type=Path, help="qemu-system-arm")
     parser.add_argument(
         "--on",
         choices=["port", "qemu", "simulator"],

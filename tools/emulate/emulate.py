@@ -235,7 +235,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _check_accuracy(device: float, expected: float, eager: float, minimum: float | None, drop: float) -> list[str]:
+def check_accuracy(device: float, expected: float, eager: float, minimum: float | None, drop: float) -> list[str]:
     """What is wrong with the accuracy of the device beside that of its expected outputs and of the user's module."""
     problems = []
     if device != expected:
@@ -272,7 +272,7 @@ def _run(arguments: argparse.Namespace) -> int:
             device, expected = (accuracy(array, golden.labels) for array in (outputs[0], golden.outputs[0]))
             eager = accuracy(golden.eager[0], golden.labels) if golden.eager else expected
             print(f"accuracy over {golden.samples} samples: device {device:.4f}, PyTorch {eager:.4f}")
-            problems += _check_accuracy(device, expected, eager, arguments.min_accuracy, arguments.max_accuracy_drop)
+            problems += check_accuracy(device, expected, eager, arguments.min_accuracy, arguments.max_accuracy_drop)
         elif arguments.min_accuracy is not None:
             raise UserError(
                 f"golden file {arguments.golden} has no labels; --min-accuracy needs a model with evaluation_set()"

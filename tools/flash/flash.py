@@ -16,9 +16,9 @@ from pathlib import Path
 
 from tools.board.board import Board, read_board
 from tools.console.channel import Channel, ChannelClosed, MachineChannel, SerialChannel
-from tools.console.options import baud_rate
+from tools.console.options import baud_rate, image_options
 from tools.console.ports import find_port
-from tools.flash.pyocd_tool import Chunks, Selection, program
+from tools.flash.pyocd_tool import Chunks, Selection, list_probes, program
 from tools.flash.uf2 import copy_uf2, uf2_drives
 from tools.quiet.console import UserError, user_path
 
@@ -88,7 +88,7 @@ def openocd_command(image: Path, board: Board, probe_id: str | None) -> list[str
 
 
 def openocd_base(board: Board, probe_id: str | None) -> list[str]:
-    """OpenOCD with the board's configuration and the probe.
+    """OpenOCD with the board's configuration files, which blanks separate, and the probe.
 
     Raises:
         UserError: the board's definition names no configuration.
@@ -98,8 +98,12 @@ def openocd_base(board: Board, probe_id: str | None) -> list[str]:
         raise UserError(
             f"board {board.name} has no openocd_config in its definition: it cannot be programmed with OpenOCD"
         )
-    select_probe = ["-c", f"adapter serial {probe_id}"] if probe_id else []
-    return ["openocd", "-f", config, *select_probe]
+    files = config.split()
+    command = ["openocd", *(argument for file in files for argument in ("-f", file))]
+    if files[0].startswith("interface/"):
+        # A chip's configuration leaves the speed at 100 kHz, a board's sets it.
+        command += ["-c", "adapter speed 5000"]
+    return [*command, "-c", f"adapter serial {probe_id}"] if probe_id else command
 
 
 def program_with_openocd(image: Path, board: Board, probe_id: str | None) -> None:
@@ -119,18 +123,25 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="flash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--elf", type=Path, help="the image as ELF")
-    parser.add_argument("--hex", type=Path, required=True, help="the image as Intel HEX, which is what is programmed")
-    parser.add_argument("--uf2", type=Path, help="the image as UF2, where the board's boot loader takes that")
-    parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
-    parser.add_argument("--algorithm", type=Path, help="the board's flash algorithm (ELF), where pyOCD has none")
+    image = image_options(parser)
+    image.add_argument("--elf", type=Path, help="the image as ELF")
+    image.add_argument("--hex", type=Path, required=True, help="the image as Intel HEX, which is what is programmed")
+    image.add_argument("--uf2", type=Path, help="the image as UF2, where the board's boot loader takes that")
+    image.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
+    image.add_argument("--algorithm", type=Path, help="the board's flash algorithm (ELF), where pyOCD has none")
+    parser.add_argument("--list", action="store_true", help="show the debug probes that are connected, and end")
     parser.add_argument("--probe", help="unique id of the debug probe, or its start, if there are several")
     parser.add_argument(
         "--tool",
         choices=["openocd", "pyocd", "uf2"],
         help="what programs the board; default: uf2 if the drive of its boot loader is mounted, else pyocd",
     )
-    parser.add_argument("--erase", choices=["sector", "chip"], default="sector", help="what is erased: default sector")
+    parser.add_argument(
+        "--erase",
+        choices=["sector", "chip"],
+        default="sector",
+        help="what is erased: sectors that change, which is the default, or all of the flash",
+    )
     parser.add_argument("--pack", type=user_path, help="a CMSIS pack, where neither pyOCD nor this tool knows the chip")
     parser.add_argument("--follow", action="store_true", help="show the board's console afterwards, until Ctrl-C")
     parser.add_argument("--port", type=Path, help="serial port of the console, if it is not found by itself")
@@ -186,6 +197,9 @@ def follow(channel: Channel, *, simulated: bool) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
     try:
+        if arguments.list:
+            print("\n".join(list_probes()))
+            return 0
         board = read_board(arguments.board)
         channel: Channel | None = None
         if arguments.simulate:

@@ -57,6 +57,8 @@ def test_without_a_probe_there_is_one_line(
     assert _run(image, tmp_path) == 1
     error = capsys.readouterr().err
     assert error.startswith("flash: error: no ") and error.count("\n") == 1
+    assert _run(image, tmp_path, "--list") == 1
+    assert capsys.readouterr().err == error
 
 
 def test_one_of_several_probes_is_chosen_by_the_start_of_its_id() -> None:
@@ -154,6 +156,27 @@ def test_openocd_command(tmp_path: Path) -> None:
     command = openocd_command(Path("/a b/image.hex"), board, "04AB")
     assert command[:5] == ["openocd", "-f", "board/tiny.cfg", "-c", "adapter serial 04AB"]
     assert command[-1] == "program {/a b/image.hex} verify reset exit"
+
+
+def test_openocd_with_a_probe_of_its_own(tmp_path: Path) -> None:
+    programmer = {"openocd_config": "interface/cmsis-dap.cfg target/rp2350.cfg"}
+    command = openocd_command(Path("/image.hex"), read_board(write_board(tmp_path, programmer=programmer)), None)
+    assert command[1:7] == ["-f", "interface/cmsis-dap.cfg", "-f", "target/rp2350.cfg", "-c", "adapter speed 5000"]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_openocd_programs(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], status: int
+) -> None:
+    stand_in = tmp_path / "openocd"
+    stand_in.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@"\nexit {status}\n', encoding="utf-8")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert _run(image, tmp_path, "--tool", "openocd", "--probe", "04AB") == status
+    out, error = capfd.readouterr()
+    assert f"-f\nboard/tiny.cfg\n-c\nadapter serial 04AB\n-c\nprogram {{{image}}} verify reset exit\n" in out
+    assert ("image runs on tiny" in out) == (status == 0)
+    assert ("openocd failed; its messages above say why" in error) == (status == 1)
 
 
 def test_openocd_that_is_not_installed(

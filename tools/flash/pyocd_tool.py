@@ -41,6 +41,20 @@ class Selection:
     uf2: bool = False
 
 
+def list_probes() -> list[str]:
+    """The connected probes, unique id and description of each.
+
+    Raises:
+        UserError: there is none.
+    """
+    from pyocd.core.helpers import ConnectHelper
+
+    probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
+    if not probes:
+        raise UserError(explain_missing_probe())
+    return [f"{probe.unique_id}  {probe.description}" for probe in probes]
+
+
 def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool = False) -> DebugProbe:
     """The probe to use.
 

@@ -162,6 +162,9 @@ def test_one_of_several_probes(machine: Machine, probe: SimulatedProbe, capsys: 
     simulated_probe.connect(other, "SIM2")
     assert _flash() == 1
     assert "several debug probes: SIM1 (Torch Fusion simulated nucleo_wb55rg), SIM2" in capsys.readouterr().err
+    assert _flash("--list") == 0
+    out = capsys.readouterr().out
+    assert out.splitlines() == [f"SIM{i}  Torch Fusion simulated nucleo_wb55rg" for i in (1, 2)]
     assert _flash("--probe", "sim2") == 0
     assert _holds(other)
     assert not _holds(machine)

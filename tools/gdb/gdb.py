@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.board.board import Board, read_board
+from tools.console.options import image_options
 from tools.flash.flash import openocd_base
 from tools.flash.pyocd_tool import Selection, open_session
 from tools.quiet.console import UserError, user_path
@@ -125,9 +126,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="gdb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--elf", type=Path, required=True, help="the image")
-    parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
-    parser.add_argument("--algorithm", type=Path, help="the board's flash algorithm (ELF), where pyOCD has none")
+    image = image_options(parser)
+    image.add_argument("--elf", type=Path, required=True, help="the image")
+    image.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
+    image.add_argument("--algorithm", type=Path, help="the board's flash algorithm (ELF), where pyOCD has none")
     parser.add_argument("--probe", help="unique id of the debug probe, or its start, if there are several")
     parser.add_argument("--tool", choices=["openocd", "pyocd"], default="pyocd", help="what talks to the probe")
     parser.add_argument("--gdb", type=user_path, help="the gdb to start; default: one for Arm from the PATH")

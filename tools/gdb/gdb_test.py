@@ -112,6 +112,29 @@ def test_openocd_serves_at_the_same_port(tmp_path: Path) -> None:
     assert command == ["openocd", "-f", "board/tiny.cfg", "-c", "adapter serial 04AB", "-c", "gdb_port 3333"]
 
 
+def test_openocd_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in = tmp_path / "openocd"
+    stand_in.write_text('#!/bin/sh\necho "Error: no device found" >&2\nexit 1\n', encoding="utf-8")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    board = write_board(tmp_path)
+    assert main(["--elf", str(_elf("pico2_w")), "--board", str(board), "--tool", "openocd", "--server-only"]) == 1
+    assert "openocd ended: Error: no device found" in capsys.readouterr().err
+
+
+def test_gdb_on_openocds_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("openocd", "exec sleep 100"), ("gdb-multiarch", 'printf "%s\\n" "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    elf = _elf("pico2_w")
+    arguments = ["--elf", str(elf), "--board", str(write_board(tmp_path)), "--tool", "openocd"]
+    assert main([*arguments, "--gdb", str(tmp_path / "gdb-multiarch")]) == 0
+    assert f"target extended-remote localhost:3333\n{elf}\n" in capfd.readouterr().out
+
+
 def test_without_a_gdb_for_arm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

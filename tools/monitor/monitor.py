@@ -143,7 +143,7 @@ def _forward_input(channel: Channel) -> None:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="monitor", description=__doc__)
     add_arguments(parser)
-    parser.add_argument("--addr2line", type=Path, help="GNU addr2line for the board's core")
+    parser.add_argument("--addr2line", type=Path, help="GNU addr2line for the board's core, given by `bazel run`")
     parser.add_argument(
         "--quiet-for", type=float, default=float("inf"), metavar="SECONDS", help="end when nothing came for so long"
     )

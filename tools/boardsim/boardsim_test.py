@@ -1,0 +1,74 @@
+"""The command, on a real image: the outputs of its samples and their accuracy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tools.boardsim.boardsim import main
+
+
+def _file(variable: str, suffix: str) -> str:
+    (path,) = [name for name in os.environ[variable].split() if name.endswith(suffix)]
+    return path
+
+
+_GOLDEN = _file("PROGRAM", ".golden.npz")
+_RUN = [_file("IMAGE", ".elf"), "--board", _file("IMAGE", "board.json"), "--test"]
+_COMPARE = ["--program", _file("PROGRAM", ".pte"), "--plan", _file("IMAGE", "plan.json"), "--atol", "1e-4"]
+
+
+def test_outputs_and_accuracy_of_samples(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*_RUN, *_COMPARE, "--golden", _GOLDEN, "--samples", "10"]
+    assert main([*arguments, "--min-accuracy", "0.9", "--max-accuracy-drop", "0.01"]) == 0
+    out = capsys.readouterr().out
+    assert "10 of " in out and "samples: the largest difference from PyTorch is" in out
+    assert "accuracy over them: device 1.0000, PyTorch 1.0000" in out and out.endswith("PASS\n")
+
+
+def _changed(folder: Path, **changes: object) -> str:
+    """The golden file with arrays replaced; one that becomes None is left out."""
+    with np.load(_GOLDEN) as arrays:
+        content = {name: arrays[name] for name in arrays.files} | changes
+    path = folder / "changed.golden.npz"
+    np.savez(path, **{name: array for name, array in content.items() if array is not None})
+    return str(path)
+
+
+def _fails(capsys: pytest.CaptureFixture[str], golden: str, *more: str) -> str:
+    assert main([*_RUN, *_COMPARE, "--golden", golden, "--samples", "10", *more]) == 1
+    return capsys.readouterr().err
+
+
+def test_an_accuracy_that_is_too_low(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with np.load(_GOLDEN) as arrays:
+        labels = arrays["labels"]
+    golden = _changed(tmp_path, labels=(labels + 1) % 10)
+    assert "accuracy on the device is 0.0000, below 0.9" in _fails(capsys, golden, "--min-accuracy", "0.9")
+
+
+def test_an_output_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with np.load(_GOLDEN) as arrays:
+        output = arrays["output_0"].copy()
+    output[0, 0] += 1
+    assert "error: " in _fails(capsys, _changed(tmp_path, output_0=output))
+
+
+def test_an_accuracy_without_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    golden = _changed(tmp_path, labels=None)
+    assert "has no labels; --min-accuracy needs a model with evaluation_set()" in _fails(
+        capsys, golden, "--min-accuracy", "0.9"
+    )
+    with pytest.raises(SystemExit):
+        main([*_RUN, "--min-accuracy", "0.9"])
+    assert "--min-accuracy needs --golden" in capsys.readouterr().err
+
+
+def test_what_a_user_sees(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*_RUN, "--trace-peripherals"]) == 0
+    out = capsys.readouterr().out
+    assert "write RCC_CR" in out and "stm32_start_clock" in out or "cortex_m_reset" in out
+    assert " instructions, " in out and "stack: " in out
