@@ -12,7 +12,7 @@ from tools.boardsim.machine import BusError, Machine
 from tools.flash import simulated_probe
 from tools.flash.flash import hex_chunks
 from tools.flash.simulated_probe import SimulatedProbe
-from tools.flash.testing import nucleo
+from tools.flash.testing import discovery, nucleo
 
 _NUCLEO = nucleo()
 _FLASH, _PAGE = _NUCLEO.flash, _NUCLEO.sector
@@ -179,3 +179,49 @@ def test_a_board_without_power(machine: Machine, probe: SimulatedProbe, capsys: 
     error = capsys.readouterr().err
     assert error.startswith("flash: error: ")
     assert error.count("\n") == 1
+
+
+# The B-L475E-IOT01A: pyOCD's own algorithm for the STM32L4, in the simulated core.
+
+
+@pytest.mark.parametrize("erase", ["sector", "chip"])
+def test_another_stm32_is_programmed_by_pyocds_algorithm(
+    tmp_path: Path, erase: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = discovery()
+    other = board.machine()
+    simulated_probe.connect(other, "SIM1")
+    for seed in (1, 2):
+        image = board.small(tmp_path, seed)
+        assert board.run("--erase", erase, image=image) == 0, capsys.readouterr().err
+        assert board.holds(other, image)
+    # Of four sectors, the second is the same in both.
+    assert f"{3 if erase == 'sector' else 0} sectors erased" in capsys.readouterr().out.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "says"),
+    [
+        (0xE0042000, 0x20016495, "another chip (device id 0x495, an STM32L475 has 0x415)"),
+        (0x40022020, 0xFFEFF8BB, "the target is locked (read-out protection level 1)"),
+    ],
+)
+def test_another_stm32_that_will_not_do(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    register: int,
+    value: int,
+    says: str,
+) -> None:
+    board = discovery()
+    other = board.machine()
+    simulated_probe.connect(other, "SIM1")
+    read = other.read_register
+    monkeypatch.setattr(
+        other, "read_register", lambda address, size=4: value if address == register else read(address, size)
+    )
+    assert board.run(image=board.small(tmp_path, 1)) == 1
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
+    assert other.read(_FLASH, 4096) == b"\xff" * 4096

@@ -94,3 +94,8 @@ def nucleo() -> BoardUnderTest:
 def pico() -> BoardUnderTest:
     """Pico 2 W, on pyOCD's built-in target, whose algorithm calls the boot ROM."""
     return BoardUnderTest("pico2_w", 0x10000000, 4096, ("--tool", "pyocd"))
+
+
+def discovery() -> BoardUnderTest:
+    """B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
+    return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048)

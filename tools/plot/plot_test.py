@@ -80,6 +80,7 @@ def test_the_plot_grows_in_a_window(
 ) -> None:
     browser = Browser()
     monkeypatch.setattr("webbrowser.open", browser.open)
+    monkeypatch.setenv("DISPLAY", ":0")
     saved = tmp_path / "sine.png"
     assert main([*_RUN, "--points", "24", "--window", "--save", str(saved)]) == 0
     browser.close()
@@ -90,10 +91,16 @@ def test_the_plot_grows_in_a_window(
     assert saved.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("display", [None, ":0"], ids=["no_display", "no_browser"])
 def test_without_a_browser_the_address_is_named(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    display: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    if display:
+        monkeypatch.setenv("DISPLAY", display)
+    # Without a display, no browser may be looked for: it could be one in this very terminal.
+    monkeypatch.setattr("webbrowser.open", lambda url: not display)
     with pytest.raises(KeyboardInterrupt), Window() as window:
         raise KeyboardInterrupt
     out = capsys.readouterr().out
@@ -103,6 +110,7 @@ def test_without_a_browser_the_address_is_named(
 def test_a_window_waits_for_its_last_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     browser = Browser()
     monkeypatch.setattr("webbrowser.open", browser.open)
+    monkeypatch.setenv("DISPLAY", ":0")
     with Window() as window:
         window.show(b"<svg>1</svg>")
         window.show(b"<svg>2</svg>", last=True)

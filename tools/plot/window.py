@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import webbrowser
 from http import HTTPStatus
@@ -35,6 +37,12 @@ svg { width: 96vw; height: 94vh }</style>
 })();
 </script>
 """
+
+
+def _open(url: str) -> bool:
+    """Opens a browser with a window; without a display webbrowser would start one in this terminal."""
+    display = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(display) and webbrowser.open(url)
 
 
 class Window:
@@ -74,7 +82,7 @@ class Window:
 
     def __enter__(self) -> Window:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        if webbrowser.open(self.url):
+        if _open(self.url):
             print(f"the plot is at {self.url}", flush=True)
         else:
             print(
