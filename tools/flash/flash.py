@@ -11,7 +11,9 @@ import argparse
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tools.board.board import Board, read_board
@@ -177,13 +179,31 @@ def _program(arguments: argparse.Namespace, board: Board) -> None:
     print(f"{arguments.hex.stem} runs on {board.name}")
 
 
-def follow(channel: Channel, *, simulated: bool) -> None:
-    """Shows what a console says until Ctrl-C, or until it is gone, or a simulated board has nothing more to say."""
+def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] | None = None) -> None:
+    """Shows what a console says until Ctrl-C, or until it is gone, or a simulated board has nothing more to say.
+
+    Args:
+        channel: the console.
+        simulated: whether it is a simulated board's.
+        reopen: opens the console again, where it goes when the board restarts, which its own USB port does.
+
+    Raises:
+        UserError: the console does not come back.
+    """
     try:
         while True:
-            data = channel.read(0.5)
+            try:
+                data = channel.read(0.5)
+            except ChannelClosed:
+                if reopen is None:
+                    raise
+                channel.close()
+                channel, reopen = reopen(), None
+                continue
             if simulated and not data:
                 break
+            if data:
+                reopen = None
             print(data.decode("utf-8", errors="replace").replace("\r\n", "\n"), end="", flush=True)
     except ChannelClosed as error:
         print(f"\nthe console is gone: {error}", file=sys.stderr)
@@ -194,6 +214,44 @@ def follow(channel: Channel, *, simulated: bool) -> None:
         channel.close()
 
 
+def wait_for_console(open_console: Callable[[], Channel], seconds: float = 10) -> Channel:
+    """Opens a console as soon as it is there.
+
+    Raises:
+        UserError: it is not there in time.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return open_console()
+        except UserError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.2)
+
+
+def _follow(arguments: argparse.Namespace, board: Board) -> None:
+    """Programs a board at a probe or in its boot loader, with its console open as early as it can be."""
+
+    def open_console() -> Channel:
+        return SerialChannel(arguments.port or find_port(board, arguments.probe), baud_rate(board))
+
+    # A board with a USB port of its own has it only while its image runs.
+    reopen = partial(wait_for_console, open_console) if arguments.uf2 else None
+    channel = None
+    try:
+        # Open before the image starts, so that nothing it prints is lost.
+        channel = open_console()
+    except UserError:
+        if reopen is None:
+            raise
+    _program(arguments, board)
+    if channel is None:
+        assert reopen is not None
+        channel, reopen = reopen(), None
+    follow(channel, simulated=False, reopen=reopen)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
     try:
@@ -201,20 +259,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("\n".join(list_probes()))
             return 0
         board = read_board(arguments.board)
-        channel: Channel | None = None
         if arguments.simulate:
             from tools.boardsim.machine import Machine
             from tools.flash import simulated_probe
 
             machine = Machine(board)
             arguments.probe = simulated_probe.connect(machine).unique_id
+            # Takes what the image prints from its start on.
             channel = MachineChannel(machine)
+            _program(arguments, board)
+            if arguments.follow:
+                follow(channel, simulated=True)
         elif arguments.follow:
-            # Open before the image starts, so that nothing it prints is lost.
-            channel = SerialChannel(arguments.port or find_port(board, arguments.probe), baud_rate(board))
-        _program(arguments, board)
-        if arguments.follow and channel is not None:
-            follow(channel, simulated=arguments.simulate)
+            _follow(arguments, board)
+        else:
+            _program(arguments, board)
     except UserError as error:
         print(f"flash: error: {error}", file=sys.stderr)
         return 1

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import struct
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +14,9 @@ import pytest
 
 from tools.board.board import read_board
 from tools.board.testing import write_board
+from tools.console.channel import Channel, ChannelClosed
 from tools.flash import uf2
-from tools.flash.flash import hex_chunks, main, openocd_command
+from tools.flash.flash import follow, hex_chunks, main, openocd_command, wait_for_console
 from tools.flash.pyocd_tool import choose_probe
 from tools.flash.stm32wb55 import read_algorithm
 from tools.flash.uf2 import copy_uf2
@@ -236,6 +241,62 @@ def test_an_image_is_copied_to_the_uf2_drive(
     assert _run_uf2(image, uf2_image, tmp_path, _drives(tmp_path, "RPI RP2350"), *tool) == 0
     assert (tmp_path / "RPI RP2350" / "image.uf2").read_bytes() == _UF2 * 100
     assert f"copied to {tmp_path / 'RPI RP2350'}; the board restarts" in capsys.readouterr().out
+
+
+def test_follow_waits_for_the_port_of_a_board_that_restarts(
+    image: Path, uf2_image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = tmp_path / "ttyACM0"
+    drives = _drives(tmp_path, "RPI RP2350")
+
+    def board() -> None:
+        while not (tmp_path / "RPI RP2350" / "image.uf2").exists():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        far_end, near_end = pty.openpty()
+        port.symlink_to(os.ttyname(near_end))
+        # What was sent before the port was opened is not seen.
+        for _ in range(20):
+            os.write(far_end, b"hello\r\n")
+            time.sleep(0.1)
+        port.unlink()
+        for descriptor in (near_end, far_end):
+            os.close(descriptor)
+
+    thread = threading.Thread(target=board)
+    thread.start()
+    assert _run_uf2(image, uf2_image, tmp_path, drives, "--follow", "--port", str(port)) == 0
+    thread.join()
+    out, error = capsys.readouterr()
+    assert out.index("the board restarts with it") < out.index("hello\n")
+    assert "the console is gone" in error
+
+
+def test_a_port_that_goes_when_the_board_is_reset_is_opened_again(capsys: pytest.CaptureFixture[str]) -> None:
+    class Gone:
+        def read(self, timeout: float) -> bytes:
+            raise ChannelClosed("unplugged")
+
+        def close(self) -> None:
+            pass
+
+    class Back(Gone):
+        data = [b"hel", b"lo\r\n"]
+
+        def read(self, timeout: float) -> bytes:
+            return self.data.pop(0) if self.data else super().read(timeout)
+
+    follow(Gone(), simulated=False, reopen=Back)
+    out, error = capsys.readouterr()
+    assert "hello\n" in out and "the console is gone: unplugged" in error
+
+
+def test_a_console_that_does_not_come(tmp_path: Path) -> None:
+    def none() -> Channel:
+        raise UserError("no port")
+
+    with pytest.raises(UserError, match="no port"):
+        wait_for_console(none, seconds=0)
 
 
 def test_the_progress_of_a_copy(uf2_image: Path, tmp_path: Path) -> None:
