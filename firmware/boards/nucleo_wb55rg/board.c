@@ -25,7 +25,9 @@ const Stm32Board stm32_board = {
     .button_pin = 4,
 };
 
-/// 64 MHz from the crystal: HSE 32 MHz / 2 * 8 = 128 MHz in the PLL, / 2 at its output R.
+/// 64 MHz from the crystal: HSE 32 MHz / 2 * 8 = 128 MHz in the PLL, / 2 at its output R. The
+/// crystal's load capacitors (RCC_HSECR.HSETUNE) stay as after reset: only the radio needs it
+/// exact.
 void stm32_start_clock(void) {
   // 64 MHz needs range 1, which is the one after reset; not so after every boot loader.
   stm32_set_range_1(PWR);
