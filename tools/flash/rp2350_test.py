@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,21 @@ def test_chip_erase_blanks_all_of_the_flash(machine: Machine, probe: SimulatedPr
     assert _PICO.holds(machine, image)
     for page in (100, 1023):
         assert machine.read(_FLASH + page * 4096, 3) == b"\xff" * 3
+
+
+def test_the_uf2_file_has_the_image_for_the_boot_loader(machine: Machine) -> None:
+    # As the boot loader reads it: UF2 specification, "File format"; the family is that of secure Arm images.
+    data = _PICO.uf2.read_bytes()
+    blocks = [data[i : i + 512] for i in range(0, len(data), 512)]
+    for number, block in enumerate(blocks):
+        head = struct.unpack_from("<8I", block)
+        assert head[:3] == (0x0A324655, 0x9E5D5157, 0x2000) and head[4:] == (256, number, len(blocks), 0xE48BFF59)
+        assert block[-4:] == struct.pack("<I", 0x0AB16F30)
+        machine.write(head[3], block[32 : 32 + 256])
+    assert _PICO.holds(machine)
+    machine.reset()
+    machine.run(instructions=20_000_000)
+    assert "\nPASS\n" in machine.console.text
 
 
 def test_follow_shows_the_console(capsys: pytest.CaptureFixture[str]) -> None:

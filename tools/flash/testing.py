@@ -44,6 +44,11 @@ class BoardUnderTest:
         """An image that prints PASS, as Intel HEX."""
         return _file("IMAGES", f"{self.name}.image.hex")
 
+    @property
+    def uf2(self) -> Path:
+        """The same as UF2."""
+        return _file("IMAGES", f"{self.name}.image.uf2")
+
     def machine(self) -> Machine:
         """A board as it comes from the factory."""
         return Machine(read_board(self.definition))

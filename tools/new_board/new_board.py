@@ -87,10 +87,7 @@ static void start_console(void) {{}}
 
 void board_init(void) {{
   start_clock();
-  // The cycle counter; a debugger may have left it running.
-  DEMCR |= 1u << 24;
-  DWT_CYCCNT = 0;
-  DWT_CTRL |= 1;
+  cortex_m_start_cycle_counter();
 #if ET_LOG_ENABLED
   start_console();
 #endif
