@@ -16,6 +16,10 @@ struct AddParameters {
   Range range;
 };
 
+/// Zero points of factors are in [-kMulOffsets, kMulOffsets): a lowered hardswish has one outside
+/// of int8, for what it adds to its input. The product of two such differences is below 2**31.
+constexpr int32_t kMulOffsets = 0x7fff;
+
 /// What quantized_mul computes with.
 struct MulParameters {
   int32_t zero_points[3];
@@ -121,8 +125,8 @@ Tensor& quantized_mul_out(
   MulParameters parameters;
   LoopNest nest;
   if (check_int8(ctx, self, other, out) &&
-      check_offset(ctx, self_zero_point, parameters.zero_points[0]) &&
-      check_offset(ctx, other_zero_point, parameters.zero_points[1]) &&
+      check_offset(ctx, self_zero_point, parameters.zero_points[0], kMulOffsets) &&
+      check_offset(ctx, other_zero_point, parameters.zero_points[1], kMulOffsets) &&
       check_offset(ctx, output_zero_point, parameters.zero_points[2]) &&
       check_factor(ctx, output_multiplier, output_shift, parameters.factor) &&
       walk_binary<S>(ctx, self, other, out, nest)) {

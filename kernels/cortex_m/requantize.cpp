@@ -27,9 +27,13 @@ bool check_factor(KernelRuntimeContext& ctx, int64_t multiplier, int64_t shift, 
   return true;
 }
 
-bool check_offset(KernelRuntimeContext& ctx, int64_t value, int32_t& offset) {
+bool check_offset(KernelRuntimeContext& ctx, int64_t value, int32_t& offset, int32_t limit) {
   KERNEL_CHECK(
-      ctx, value >= -256 && value <= 255, InvalidArgument, false, "A zero point is out of range");
+      ctx,
+      value >= -limit && value < limit,
+      InvalidArgument,
+      false,
+      "A zero point is out of range");
   offset = static_cast<int32_t>(value);
   return true;
 }

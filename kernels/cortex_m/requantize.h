@@ -73,9 +73,9 @@ struct Range {
 /// for a shift out of range or a multiplier of more than 32 bits.
 bool check_factor(KernelRuntimeContext& ctx, int64_t multiplier, int64_t shift, Factor& factor);
 
-/// Takes an offset or zero point, of at most 9 bits. Fails the context (InvalidArgument) and
-/// returns false otherwise.
-bool check_offset(KernelRuntimeContext& ctx, int64_t value, int32_t& offset);
+/// Takes an offset or zero point in [-limit, limit), by default of at most 9 bits. Fails the
+/// context (InvalidArgument) and returns false otherwise.
+bool check_offset(KernelRuntimeContext& ctx, int64_t value, int32_t& offset, int32_t limit = 0x100);
 
 /// Takes a range within int8. Fails the context (InvalidArgument) and returns false otherwise.
 bool check_range(KernelRuntimeContext& ctx, int64_t min, int64_t max, Range& range);

@@ -120,7 +120,9 @@ def elementwise_cases(count: int) -> Iterator[Case]:
             "quantized_add", a, zero_point(), *first, b, zero_point(), *second, zero_point(), *output, *activation()
         )
         a, b = _pair()
-        yield case("quantized_mul", a, zero_point(), b, zero_point(), zero_point(), *factor())
+        # What hardswish adds to its input is in the zero point of a factor.
+        wide = random.randint(-2000, 2000)
+        yield case("quantized_mul", a, zero_point(), b, random.choice([zero_point(), wide]), zero_point(), *factor())
         x = random.choice([integers(_shape()), image(2, 5, 3, 4)])
         yield case("quantized_activation", x, integers((256,)))
     for _ in range(count // 2):

@@ -18,10 +18,17 @@ bool same_sizes(ArrayRef<SizesType> a, ArrayRef<SizesType> b) {
 
 bool is_contiguous(const Tensor& tensor) {
   const auto order = tensor.dim_order();
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (order[i] != i) {
+  const auto sizes = tensor.sizes();
+  size_t last = 0;
+  for (const size_t dim : order) {
+    // One element has no order: with one channel, for one, channels-last is contiguous, too.
+    if (sizes[dim] == 1) {
+      continue;
+    }
+    if (dim < last) {
       return false;
     }
+    last = dim;
   }
   return true;
 }

@@ -182,6 +182,7 @@ def _lower_quantized(
         captured = capture(quantized.module, inputs)
     target = lower.target_of(options.core)
     edge = lower.to_cortex_m(captured, target)
+    quantize.check_integers(edge, path)
     unquantized = quantize.unquantized(edge, path)
     for operator, place in unquantized:
         console.say(f"export: note: {path}: {operator} stays in floating point: {place}")
@@ -197,7 +198,7 @@ def _lower_quantized(
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
     made = report.make_report(quantized, unquantized, accuracy, path)
-    return _Lowered(emit(edge, lower.CONFIG), samples, outputs, quantization, made)
+    return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
 
 
 def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> ExportedProgram:

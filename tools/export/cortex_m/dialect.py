@@ -5,7 +5,13 @@ In the wheel, `ops.operators`, which registers the operators, imports a module o
 first, with an empty package in place of `passes`, and then `passes` itself.
 
 The operators' Python implementation says which integers a program must return. Where it convolves int32 tensors, which
-PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64.
+PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64; so it is
+where it pools int8 images, of which PyTorch takes at most 127 pixels.
+
+Three gaps of the passes are filled. A hardswish that can't be fused into the layer before it, which the quantizer marks as
+int8 all the same, becomes a lookup table. So does a relu or clamp get its bounds in int8 if it is applied to a
+convolution or linear layer that others read, too: the pass looks for the dtype of the layer's result, which is not
+known yet. And what `maximum` and `minimum` return lies in memory as their operands do.
 """
 
 from __future__ import annotations
@@ -39,7 +45,7 @@ def _import_backend() -> None:
 
 
 class _ExactFunctional:
-    """torch.nn.functional whose convolutions compute exact integers, as long as they are below 2**53."""
+    """torch.nn.functional whose windows compute exact integers, as long as they are below 2**53."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(functional, name)
@@ -52,6 +58,33 @@ class _ExactFunctional:
     def conv_transpose2d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, **options: Any) -> torch.Tensor:
         return functional.conv_transpose2d(x.double(), weight.double(), bias.double(), **options)
 
+    @staticmethod
+    def max_pool2d(x: torch.Tensor, kernel_size: tuple[int, int], **options: Any) -> torch.Tensor:
+        return functional.max_pool2d(x.double(), kernel_size, **options).to(x.dtype)
+
+
+def _add_hardswish() -> None:
+    lowering = importlib.import_module(f"{_PASSES}.aten_to_cortex_m_pass")
+    hardswish = importlib.import_module("executorch.exir.dialects._ops").ops.edge.aten.hardswish.default
+    importlib.import_module(f"{_PASSES}.passes_utils")._ACTIVATION_FNS[hardswish] = _hardswish
+    lowering.AtenToCortexMPass.register_dialect_substitution(hardswish)(lowering._get_activation_replacement)
+
+
+def _is_quantized(_: Any, node: torch.fx.Node) -> bool:
+    """Whether a clamp had its quantization folded into it, with one scale for all."""
+    results = node.meta.get("output_qparams") or {}
+    return bool(node.meta.get("input_qparams")) and 0 in results and isinstance(results[0].scale, float)
+
+
+def _hardswish(x: float) -> float:
+    """The function of torch.nn.Hardswish."""
+    return x * min(max(x + 3.0, 0.0), 6.0) / 6.0
+
 
 _import_backend()
 sys.modules[f"{_BACKEND}.ops.operators"].__dict__["F"] = _ExactFunctional()
+_add_hardswish()
+_clamps = importlib.import_module(f"{_PASSES}.quantized_clamp_activation_pass").QuantizedClampActivationPass
+_clamps._is_quantized_int8_activation = _is_quantized
+torch.library.register_fake("cortex_m::maximum", torch.maximum, allow_override=True)
+torch.library.register_fake("cortex_m::minimum", torch.minimum, allow_override=True)

@@ -20,23 +20,27 @@ from tools.export.manifest import MACS, Parameters, origin
 from tools.export.plan_passes import LEAD
 from tools.quiet.console import UserError
 
-# Operators that the passes replace as a whole; decomposed they would stay in floating point.
-CONFIG = EdgeCompileConfig(
-    preserve_ops=[
-        torch.ops.aten.linear.default,
-        torch.ops.aten.hardsigmoid.default,
-        torch.ops.aten.hardsigmoid_.default,
-        torch.ops.aten.hardswish.default,
-        torch.ops.aten.hardswish_.default,
-        torch.ops.aten.silu.default,
-    ],
-    # The edge dialect's verifier knows neither max_pool2d nor the cortex_m operators.
-    _check_ir_validity=False,
-    _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default],
-)
-
+_DECOMPOSED = torch.ops.quantized_decomposed
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
+
+
+def config() -> EdgeCompileConfig:
+    """How edge programs are made; a new one for each, as to_edge() appends to its lists."""
+    return EdgeCompileConfig(
+        # Operators that the passes replace as a whole; decomposed they would stay in floating point.
+        preserve_ops=[
+            torch.ops.aten.linear.default,
+            torch.ops.aten.hardsigmoid.default,
+            torch.ops.aten.hardsigmoid_.default,
+            torch.ops.aten.hardswish.default,
+            torch.ops.aten.hardswish_.default,
+            torch.ops.aten.silu.default,
+        ],
+        # The edge dialect's verifier knows neither max_pool2d nor the cortex_m operators.
+        _check_ir_validity=False,
+        _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default],
+    )
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,63 @@ def target_of(core: str) -> CortexMTargetConfig:
 
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
-    edge = to_edge(program, compile_config=CONFIG).exported_program()
+    _separate_activations(program)
+    edge = to_edge(program, compile_config=config()).exported_program()
     lowered = CortexMPassManager(edge, target_config=target).transform()
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
     _count_work(lowered)
     _let_quantization_overlap(lowered)
     return _drop_unused_constants(lowered)
+
+
+def _separate_activations(program: ExportedProgram) -> None:
+    """Quantizes layers for themselves whose activations the passes cannot fuse into them, in place.
+
+    A layer and its relu or clamp are quantized together, and fused where int8 saturates at the activation's bounds. With
+    a range that is shared with another tensor it does not; then the passes would leave both to compute with
+    the bare integers. In the result's own scale the layer loses nothing: what saturates is beyond the bounds, too.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        bounds = _bounds(node)
+        users = list(node.users)
+        if bounds is None or len(users) != 1 or users[0].target != _DECOMPOSED.quantize_per_tensor.default:
+            continue
+        layer = node.args[0]
+        if layer.op != "call_function" or layer.target in (
+            _DECOMPOSED.dequantize_per_tensor.default,
+            torch.ops.aten.max_pool2d.default,
+        ):
+            continue
+        parameters = users[0].args[1:]
+        scale, zero_point, low, high, _ = parameters
+        limits = [
+            limit if bound is None else min(max(round(bound / scale) + zero_point, low), high)
+            for bound, limit in zip(bounds, (low, high), strict=True)
+        ]
+        if limits == [low, high]:
+            continue
+        with graph.inserting_after(layer):
+            quantized = graph.call_function(users[0].target, (layer, *parameters))
+        with graph.inserting_after(quantized):
+            result = graph.call_function(_DECOMPOSED.dequantize_per_tensor.default, (quantized, *parameters))
+        quantized.meta = layer.meta | {"val": users[0].meta["val"]}
+        result.meta = dict(layer.meta)
+        node.replace_input_with(layer, result)
+    program.graph_module.recompile()
+
+
+def _bounds(node: Node) -> tuple[float | None, float | None] | None:
+    """What an activation keeps its operand in; None for other nodes."""
+    aten = torch.ops.aten
+    if node.target in (aten.relu.default, aten.relu_.default):
+        return 0.0, None
+    if node.target in (aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default):
+        default = (None, None) if node.target == aten.clamp.default else (-1.0, 1.0)
+        low, high = (*node.args[1:], *default[len(node.args) - 1 :])
+        return low, high
+    return None
 
 
 def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:

@@ -104,6 +104,42 @@ def test_images_are_channels_last_in_memory_and_nothing_is_copied(tmp_path: Path
     assert list(result.golden["dim_order_input_0"]) == list(result.golden["dim_order_output_0"]) == [0, 2, 3, 1]
 
 
+def test_large_images_are_pooled(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 4, 3)\nself.pool = nn.MaxPool2d(2)"
+    result = exported(tmp_path, "return self.pool(self.conv(x))", "(torch.randn(1, 3, 16, 16),)", init)
+    assert result.operators["cortex_m::quantized_max_pool2d"] == 1
+    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.05
+
+
+_SHARED = {
+    "hardswish": ("x = self.linear(x)\nreturn x + nn.functional.hardswish(x)", {"cortex_m::quantized_activation"}),
+    "relu": ("x = self.linear(x)\nreturn x + x.relu()", {"aten::clamp"}),
+    "clamp": ("x = self.linear(x)\nreturn x + x.clamp(-0.25)", {"aten::clamp"}),
+    "range": ("return torch.minimum(x, (x + x).relu())", {"aten::clamp"}),
+}
+
+
+@pytest.mark.parametrize("case", _SHARED)
+def test_activations_of_what_others_read_too(case: str, tmp_path: Path) -> None:
+    forward, operators = _SHARED[case]
+    more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
+    result = exported(tmp_path, forward, "(torch.randn(4, 8),)", "self.linear = nn.Linear(8, 8)", more=more, io="int8")
+    assert result.operators.keys() >= operators
+    assert not any("floating point" in text for text in result.said)
+    output = result.manifest["outputs"][0]
+    error = numpy.abs(numbers(result.golden, output, "output_0") - result.golden["eager_0"]).max()
+    assert error < 2.5 * output["scale"]
+
+
+def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 3, 3, padding=1)"
+    result = exported(
+        tmp_path, "return torch.maximum(self.conv(x), x)", "(torch.randn(1, 3, 5, 4),)", init, io="int8"
+    )
+    assert result.operators == {"cortex_m::quantized_conv2d": 1, "cortex_m::maximum": 1}
+    assert result.manifest["outputs"][0]["dim_order"] == [0, 2, 3, 1]
+
+
 def test_calibration_inputs_set_the_ranges(tmp_path: Path) -> None:
     more = "\n\ndef calibration_inputs():\n    return [(torch.full((1, 4), value),) for value in (-3.0, 3.0)]\n"
     arguments = "return self.linear(x)", "(torch.rand(1, 4),)", "self.linear = nn.Linear(4, 4)"

@@ -221,5 +221,30 @@ def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:
     return found
 
 
+# Operators whose result on quantized integers isn't that on the numbers they stand for.
+_ARITHMETIC = frozenset(
+    "add sub mul div neg relu hardtanh hardsigmoid hardswish sigmoid tanh silu gelu _softmax linear addmm mm bmm "
+    "convolution mean sum avg_pool2d".split()
+)
+
+
+def check_integers(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for operators of a lowered program that compute with int8 integers as if they were numbers."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        namespace, name = node.target._schema.name.split("::")
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        if namespace == "aten" and name in _ARITHMETIC and any(_is_int8(value) for value in values):
+            raise UserError(
+                f"{path}: {origin(node, path)} is quantized, but ExecuTorch's Cortex-M passes have no int8 form of "
+                f"aten::{name} there; put the layer another way, for one without results that others read, too."
+            )
+
+
+def _is_int8(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.int8
+
+
 def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
