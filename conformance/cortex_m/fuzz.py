@@ -3,9 +3,9 @@
 bazel run //conformance/cortex_m:fuzz -- --minutes N     random seeds
 bazel run //conformance/cortex_m:fuzz -- --seed S        one model
 
-What comes out must be, to the bit, what the dialect's Python implementation gives for the lowered model. Models are chains
-of layers whose images grow and shrink, with values that later layers read again: the memory plan lets results take
-the place of operands that are still being read.
+What comes out must be, to the bit, what the dialect's Python implementation gives for the lowered model, and about what
+the model gives before it is lowered. Models are chains of layers whose images grow and shrink, with values that later
+layers read again: the memory plan lets results take the place of operands that are still being read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tools.export.serialize import serialize
 from tools.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.run_pte.run_pte import read_runners
 
-# Boards on which the programs for a target run. Those for Cortex-M4 are the same as for M33, and this machine takes all.
+# Boards on which the programs for a target run. Those for Cortex-M4 are M33's, too, and this machine takes all.
 BOARDS = {"cortex-m4": ("mps2_an386", "mps2_an505", "host"), "cortex-m55": ("mps3_an547", "host")}
 _STEPS = 9
 _MAX_ELEMENTS = 3000
@@ -153,7 +153,8 @@ def _linear(make: _Maker) -> None:
     if index is None:
         return
     rng = make.rng
-    layer: nn.Module = nn.Linear(make.values[index].shape[-1], rng.choice((1, 3, 4, 7, 16, 33)), bias=rng.random() < 0.7)
+    features, out = make.values[index].shape[-1], rng.choice((1, 3, 4, 7, 16, 33))
+    layer: nn.Module = nn.Linear(features, out, bias=rng.random() < 0.7)
     activation = _activation(rng)
     make.add(layer if activation is None else nn.Sequential(layer, activation), index)
 

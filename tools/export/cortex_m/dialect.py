@@ -8,10 +8,10 @@ The operators' Python implementation says which integers a program must return. 
 PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64; so it is
 where it pools int8 images, of which PyTorch takes at most 127 pixels.
 
-Three gaps of the passes are filled. A hardswish that can't be fused into the layer before it, which the quantizer marks as
-int8 all the same, becomes a lookup table. So does a relu or clamp get its bounds in int8 if it is applied to a
-convolution or linear layer that others read, too: the pass looks for the dtype of the layer's result, which is not
-known yet. And what `maximum` and `minimum` return lies in memory as their operands do.
+Three gaps of the passes are filled. A hardswish that can't be fused into the layer before it, which the quantizer
+marks as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
+too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. And what
+`maximum` and `minimum` return lies in memory as their operands do.
 """
 
 from __future__ import annotations

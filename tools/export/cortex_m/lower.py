@@ -71,9 +71,9 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
 def _separate_activations(program: ExportedProgram) -> None:
     """Quantizes layers for themselves whose activations the passes cannot fuse into them, in place.
 
-    A layer and its relu or clamp are quantized together, and fused where int8 saturates at the activation's bounds. With
-    a range that is shared with another tensor it does not; then the passes would leave both to compute with
-    the bare integers. In the result's own scale the layer loses nothing: what saturates is beyond the bounds, too.
+    A layer and its relu or clamp are quantized together, and fused where int8 saturates at the activation's bounds.
+    With a range that is shared with another tensor it does not; then the passes would leave both to compute with the
+    bare integers. In the result's own scale the layer loses nothing: what saturates is beyond the bounds, too.
     """
     graph = program.graph
     for node in list(graph.nodes):

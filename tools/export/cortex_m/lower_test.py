@@ -133,9 +133,7 @@ def test_activations_of_what_others_read_too(case: str, tmp_path: Path) -> None:
 
 def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(3, 3, 3, padding=1)"
-    result = exported(
-        tmp_path, "return torch.maximum(self.conv(x), x)", "(torch.randn(1, 3, 5, 4),)", init, io="int8"
-    )
+    result = exported(tmp_path, "return torch.maximum(self.conv(x), x)", "(torch.randn(1, 3, 5, 4),)", init, io="int8")
     assert result.operators == {"cortex_m::quantized_conv2d": 1, "cortex_m::maximum": 1}
     assert result.manifest["outputs"][0]["dim_order"] == [0, 2, 3, 1]
 
