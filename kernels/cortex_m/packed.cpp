@@ -58,12 +58,11 @@ bool open_packed(
   const bool is_depthwise = kind == LayerKind::Depthwise;
   const int64_t inner = is_depthwise ? taps : taps * layer->in_channels;
   const int64_t channels = round_up(layer->channels, 2);
-  int64_t weights = inner * layer->channels;
-  int64_t padded_inner = inner;
-  if (layer->arrangement == Arrangement::Dsp) {
-    padded_inner = is_depthwise ? taps : round_up(inner, 4);
-    weights = padded_inner * round_up(layer->channels, is_depthwise ? 4 : 2);
-  }
+  const bool is_mve = layer->arrangement == Arrangement::Mve;
+  const int64_t padded_inner = is_depthwise || is_mve ? inner : round_up(inner, 4);
+  const int64_t weights = is_depthwise ? inner * round_up(layer->channels, 4)
+      : is_mve ? inner * (layer->channels - 1) + round_up(inner, 16)
+               : padded_inner * round_up(layer->channels, 2);
   const int64_t shifts = round_up(channels, 4);
   const int64_t needed =
       static_cast<int64_t>(sizeof(PackedLayer)) + 8 * channels + shifts + weights;

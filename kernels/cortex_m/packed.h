@@ -9,13 +9,14 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What the weights of a packed layer are arranged for.
+/// What the weights of a packed layer are arranged for. Those of depthwise layers are the same in
+/// both: groups of four channels, per kernel element a word.
 enum class Arrangement : uint8_t {
   /// Pairs of output channels; per two products and pair a word: its even bytes are the first
   /// channel's weights, its odd bytes the second's. Products come in fours: 0 and 2, then 1 and 3.
-  /// Depthwise: groups of four channels, per kernel element a word.
   Dsp = 1,
-  /// As in the dialect: convolutions [out, height, width, in], depthwise ones [height, width, out].
+  /// As in the dialect, [out, height, width, in], and zeros until the last row is a multiple of
+  /// sixteen.
   Mve = 2,
 };
 
@@ -27,7 +28,7 @@ enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
  * same members. All of a layer but its images: after the head come, for `channels` output channels
  * rounded up to even, biases (int32, with the input's zero point and the kernel's sum folded in),
  * multipliers (int32) and shifts (int8, rounded up to fours), and then the weights. The shift of a
- * layer that is not wide is to the right, less one.
+ * layer that is not wide and arranged for DSP is to the right, less one; others are to the left.
  */
 struct PackedLayer {
   uint8_t version;
@@ -49,7 +50,7 @@ struct PackedLayer {
 };
 static_assert(sizeof(PackedLayer) == 36);
 
-constexpr uint8_t kPackedVersion = 1;
+constexpr uint8_t kPackedVersion = 2;
 
 /// Where the parts of a packed layer are.
 struct PackedParts {

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "kernels/cortex_m/dsp.h"
+#include "kernels/cortex_m/packed_scale.h"
 
 #ifdef __ARM_FEATURE_MVE
-#include <arm_mve.h>
+#include "kernels/cortex_m/packed_mve.h"
 #endif
 
 namespace torch {
@@ -33,42 +33,19 @@ int32_t round_up_4(int32_t value) {
   return (value + 3) & ~3;
 }
 
-/// A channel's way from a sum to an output saturated to int8, for layers that are not wide. Sums
-/// are less than 2^30.
-struct Scale {
-  int32_t multiplier;
-  /// All but the last bit of the shift to the right.
-  int32_t shift;
-  /// Rounds the last bit, and adds the output's zero point.
-  int32_t addend;
-
-  ET_INLINE int8_t apply(int32_t sum) const {
-    int32_t high = multiply_rounded(wrapping_add(sum, sum), multiplier);
-    // Halves are rounded away from zero.
-    high += high >> 31;
-    return static_cast<int8_t>(saturated_half((high >> shift) + addend));
-  }
-};
-
-/// What Scale::addend is.
-ET_INLINE int32_t addend_of(const PackedLayer& layer) {
-  return 1 + 2 * layer.output_offset;
-}
-
-/// As Scale, for layers that are wide.
-int8_t scale_wide(const PackedParts& parts, int32_t sum, int32_t channel) {
-  const Factor factor = {parts.multipliers[channel], parts.shifts[channel]};
-  return Range{-128, 127}.clamp(wrapping_add(requantize(sum, factor), parts.layer->output_offset));
-}
-
-/// Narrows outputs, which are saturated to int8, to their layer's range.
+/// Narrows outputs, which are saturated to int8, to their layer's range; kernels for MVE have done
+/// so already.
 void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
+#ifndef __ARM_FEATURE_MVE
   const Range range = {layer.min, layer.max};
   if (range.min > -128 || range.max < 127) {
     for (int32_t i = 0; i < count; ++i) {
       out[i] = range.clamp(out[i]);
     }
   }
+#else
+  static_cast<void>(layer), static_cast<void>(out), static_cast<void>(count);
+#endif
 }
 
 /// Copies a few bytes: without a call, as rows of an image with few channels are short.
@@ -394,7 +371,7 @@ void store_some(const PackedParts& parts, const int32_t (&sums)[4], int32_t chan
   const PackedLayer& layer = *parts.layer;
   for (int32_t i = 0; i < 4 && channel + i < layer.channels; ++i) {
     const int32_t at = channel + i;
-    out[i] = layer.is_wide != 0
+    out[i] = layer.is_wide != 0 || layer.arrangement == Arrangement::Mve
         ? scale_wide(parts, sums[i], at)
         : Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sums[i]);
   }
@@ -680,13 +657,14 @@ void depthwise_pixel_3x3(
 }
 
 /// All channels of a depthwise convolution at one position.
-void depthwise_pixel_dsp(
+void depthwise_pixel(
     const PackedParts& parts,
     const int8_t* const* rows,
     int32_t offset,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
+  if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
+      layer.arrangement == Arrangement::Dsp) {
     depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
     return;
   }
@@ -708,160 +686,23 @@ void depthwise_pixel_dsp(
 
 #endif // !__ARM_FEATURE_MVE
 
-#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
+#if !defined(__ARM_FEATURE_MVE) && !defined(__ARM_FEATURE_DSP)
 
-#ifdef __ARM_FEATURE_MVE
-
-/// Scales and stores four channels from `channel` on; those beyond the last are left out.
-ET_INLINE void
-store_outputs(const PackedParts& parts, int32x4_t value, int32_t channel, int8_t* out) {
-  const PackedLayer& layer = *parts.layer;
-  const int32_t count = layer.channels - channel;
-  if (layer.is_wide != 0) {
-    int32_t sums[4];
-    vstrwq_s32(sums, value);
-    for (int32_t i = 0; i < (count < 4 ? count : 4); ++i) {
-      out[i] = Range{layer.min, layer.max}.clamp(scale_wide(parts, sums[i], channel + i));
-    }
-    return;
-  }
-  const mve_pred16_t active = vctp32q(static_cast<uint32_t>(count));
-  const int32x4_t multipliers = vldrwq_z_s32(parts.multipliers + channel, active);
-  const int32x4_t shifts = vldrbq_z_s32(parts.shifts + channel, active);
-  value = vqrdmulhq_s32(value, multipliers);
-  value = vaddq_s32(value, vshrq_n_s32(value, 31));
-  value = vaddq_n_s32(vrshlq_s32(value, vmvnq_s32(shifts)), layer.output_offset);
-  value = vminq_s32(vmaxq_s32(value, vdupq_n_s32(layer.min)), vdupq_n_s32(layer.max));
-  vstrbq_p_s32(out, value, active);
-}
-
-ET_INLINE int32x4_t start_sums(const PackedParts& parts, int32_t channel) {
-  const auto count = static_cast<uint32_t>(parts.layer->channels - channel);
-  return vldrwq_z_s32(parts.bias + channel, vctp32q(count));
-}
-
-/// The sums of the products of a vector with `rows` (at most four) rows of weights.
-inline void
-dot_rows(const int8_t* x, const int8_t* weights, int32_t count, int32_t rows, int32_t* sums) {
-  const int8_t* const w0 = weights;
-  const int8_t* const w1 = rows > 1 ? w0 + count : w0;
-  const int8_t* const w2 = rows > 2 ? w1 + count : w0;
-  const int8_t* const w3 = rows > 3 ? w2 + count : w0;
-  int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
-  int32_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    const int8x16_t value = vldrbq_s8(x + i);
-    s0 = vmladavaq_s8(s0, value, vldrbq_s8(w0 + i));
-    s1 = vmladavaq_s8(s1, value, vldrbq_s8(w1 + i));
-    s2 = vmladavaq_s8(s2, value, vldrbq_s8(w2 + i));
-    s3 = vmladavaq_s8(s3, value, vldrbq_s8(w3 + i));
-  }
-  if (i < count) {
-    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count - i));
-    const int8x16_t value = vldrbq_z_s8(x + i, active);
-    s0 = vmladavaq_s8(s0, value, vldrbq_z_s8(w0 + i, active));
-    s1 = vmladavaq_s8(s1, value, vldrbq_z_s8(w1 + i, active));
-    s2 = vmladavaq_s8(s2, value, vldrbq_z_s8(w2 + i, active));
-    s3 = vmladavaq_s8(s3, value, vldrbq_z_s8(w3 + i, active));
-  }
-  sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
-}
-
-/// Adds a depthwise convolution's products of four channels; `count` of them are there.
-ET_INLINE int32x4_t depthwise_sums(
-    const PackedLayer& layer,
-    const int8_t* const* rows,
-    int32_t offset,
-    const int8_t* weights,
-    int32_t count,
-    int32x4_t total) {
-  const mve_pred16_t active = vctp32q(static_cast<uint32_t>(count));
-  const int32_t step = layer.in_channels;
-  const int32_t columns = layer.kernel[1];
-  const int8_t* const* const end = rows + layer.kernel[0];
-  do {
-    const int8_t* x = *rows++ + offset;
-    for (int32_t j = columns; j > 0; --j) {
-      const int32x4_t product = vmulq_s32(vldrbq_z_s32(x, active), vldrbq_z_s32(weights, active));
-      total = vaddq_s32(total, product);
-      x += step;
-      weights += step;
-    }
-  } while (rows != end);
-  return total;
-}
-
-#else
-
-inline void
-store_outputs(const PackedParts& parts, const int32_t* sums, int32_t channel, int8_t* out) {
-  const PackedLayer& layer = *parts.layer;
-  for (int32_t i = 0; i < 4 && channel + i < layer.channels; ++i) {
-    const int8_t value = layer.is_wide != 0
-        ? scale_wide(parts, sums[i], channel + i)
-        : Scale{parts.multipliers[channel + i], parts.shifts[channel + i], addend_of(layer)}.apply(
-              sums[i]);
-    out[i] = Range{layer.min, layer.max}.clamp(value);
-  }
-}
-
-inline void
-dot_rows(const int8_t* x, const int8_t* weights, int32_t count, int32_t rows, int32_t* sums) {
-  for (int32_t row = 0; row < rows; ++row) {
-    for (int32_t i = 0; i < count; ++i) {
-      sums[row] = wrapping_add(sums[row], x[i] * *weights++);
-    }
-  }
-}
-
-inline void depthwise_sums(
-    const PackedLayer& layer,
-    const int8_t* const* rows,
-    int32_t offset,
-    const int8_t* weights,
-    int32_t count,
-    int32_t* sums) {
-  for (int32_t i = 0; i < layer.kernel[0]; ++i) {
-    const int8_t* x = rows[i] + offset;
-    for (int32_t j = 0; j < layer.kernel[1]; ++j) {
-      for (int32_t c = 0; c < 4 && c < count; ++c) {
-        sums[c] = wrapping_add(sums[c], x[c] * weights[c]);
-      }
-      x += layer.in_channels;
-      weights += layer.channels;
-    }
-  }
-}
-
-#endif
-
-#ifndef __ARM_FEATURE_MVE
-inline void start_sums(const PackedParts& parts, int32_t channel, int32_t* sums) {
-  for (int32_t i = 0; i < 4; ++i) {
-    sums[i] = channel + i < parts.layer->channels ? parts.bias[channel + i] : 0;
-  }
-}
-#endif
-
+/// What rows_to_outputs() of packed_mve.h does, without its instructions.
 void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
-  const int32_t channels = parts.layer->channels;
-  const int32_t inner = parts.inner;
   const int8_t* weights = parts.weights;
-  for (int32_t c = 0; c < channels; c += 4) {
-    const int32_t rows = channels - c < 4 ? channels - c : 4;
-#ifdef __ARM_FEATURE_MVE
-    int32_t sums[4] = {};
-    dot_rows(in, weights, inner, rows, sums);
-    store_outputs(parts, vaddq_s32(start_sums(parts, c), vldrwq_s32(sums)), c, out + c);
-#else
-    int32_t sums[4];
-    start_sums(parts, c, sums);
-    dot_rows(in, weights, inner, rows, sums);
-    store_outputs(parts, sums, c, out + c);
-#endif
-    weights += 4 * inner;
+  for (int32_t c = 0; c < parts.layer->channels; ++c) {
+    int32_t sum = parts.bias[c];
+    for (int32_t i = 0; i < parts.inner; ++i) {
+      sum = wrapping_add(sum, in[i] * *weights++);
+    }
+    out[c] = scale_wide(parts, sum, c);
   }
 }
+
+#endif
+
+#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
 
 void convolution_mve(
     const PackedParts& parts,
@@ -887,26 +728,6 @@ void convolution_mve(
     if (!pointwise) {
       in += images.height.in * images.width.in * layer.in_channels;
     }
-  }
-}
-
-void depthwise_pixel_mve(
-    const PackedParts& parts,
-    const int8_t* const* rows,
-    int32_t offset,
-    int8_t* out) {
-  const PackedLayer& layer = *parts.layer;
-  for (int32_t c = 0; c < layer.channels; c += 4) {
-    const int32_t count = layer.channels - c;
-#ifdef __ARM_FEATURE_MVE
-    const int32x4_t sums =
-        depthwise_sums(layer, rows, offset + c, parts.weights + c, count, start_sums(parts, c));
-#else
-    int32_t sums[4];
-    start_sums(parts, c, sums);
-    depthwise_sums(layer, rows, offset + c, parts.weights + c, count, sums);
-#endif
-    store_outputs(parts, sums, c, out + c);
   }
 }
 
@@ -936,19 +757,19 @@ void packed_convolution(
     int8_t* out) {
 #if defined(__ARM_FEATURE_MVE)
   convolution_mve(parts, images, in, scratch, out);
+#elif defined(__ARM_FEATURE_DSP)
+  convolution_dsp(parts, images, in, scratch, out);
 #else
-#ifndef __ARM_FEATURE_DSP
   if (parts.layer->arrangement == Arrangement::Mve) {
     convolution_mve(parts, images, in, scratch, out);
-    return;
+  } else {
+    convolution_dsp(parts, images, in, scratch, out);
   }
 #endif
-  convolution_dsp(parts, images, in, scratch, out);
   clamp_outputs(
       *parts.layer,
       out,
       images.batch * images.height.out * images.width.out * parts.layer->channels);
-#endif
 }
 
 void packed_depthwise(
@@ -994,28 +815,13 @@ void packed_depthwise(
       }
       for (int32_t x = 0; x < images.width.out; ++x) {
         const int32_t offset = x * layer.stride[1] * channels;
-#if defined(__ARM_FEATURE_MVE)
-        depthwise_pixel_mve(parts, rows, offset, out);
-#else
-#ifndef __ARM_FEATURE_DSP
-        if (layer.arrangement == Arrangement::Mve) {
-          depthwise_pixel_mve(parts, rows, offset, out);
-          out += channels;
-          continue;
-        }
-#endif
-        depthwise_pixel_dsp(parts, rows, offset, out);
-#endif
+        depthwise_pixel(parts, rows, offset, out);
         out += channels;
       }
     }
     in += images.height.in * in_row;
   }
-#if !defined(__ARM_FEATURE_MVE)
   clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
-#else
-  static_cast<void>(first_out);
-#endif
 }
 
 void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {

@@ -33,7 +33,7 @@ from torch.library import Library, impl, register_fake
 
 from tools.export.plan_passes import LEAD
 
-VERSION = 1
+VERSION = 2
 DSP, MVE = 1, 2
 CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
 # Output pixels that the kernels for DSP compute at a time.
@@ -130,8 +130,8 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
     # The kernels double sums in 32 bits and shift to the right by at least one.
     largest = folded.abs() + 128 * weight.to(torch.int64).abs().sum((1, 2, 3))
     is_wide = bool((largest >= 2**30).any() or (shifts >= 0).any() or (shifts < -31).any())
-    # Of shifts to the right the kernels do the last bit by itself.
-    stored = shifts if is_wide else -1 - shifts
+    # Of shifts to the right the kernels for DSP do the last bit by itself.
+    stored = shifts if is_wide or arrangement == MVE else -1 - shifts
     head = Head(
         arrangement,
         layer.kind,
@@ -165,11 +165,12 @@ def _padded(values: Tensor, length: int) -> Tensor:
 
 
 def _arranged(weight: Tensor, head: Head) -> Tensor:
-    if head.arrangement == MVE:
-        return weight.permute(1, 2, 3, 0) if head.is_depthwise else weight
     if head.is_depthwise:
         # [group of four channels, kernel element, channel]
         return _padded(weight.reshape(head.channels, -1), _up(head.channels, 4)).reshape(-1, 4, head.inner).mT
+    if head.arrangement == MVE:
+        # The kernels load sixteen weights at once.
+        return _padded(weight.flatten(), weight.numel() + _up(head.inner, 16) - head.inner)
     rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, 2))
     rows = _padded(rows.T, _up(head.inner, 4)).T
     # [pair, channel, four products, 0 or 2, 0 or 1] to [pair, four products, 0 or 1, 0 or 2, channel]
@@ -182,12 +183,10 @@ def _restored(data: bytes, head: Head) -> Tensor:
     start = struct.calcsize(Head._LAYOUT) + 8 * padded + _up(padded, 4)
     flat = torch.frombuffer(bytearray(data[start:]), dtype=torch.int8)
     height, width = head.kernel
-    if head.arrangement == MVE:
-        if head.is_depthwise:
-            return flat.reshape(height, width, 1, head.channels).permute(3, 0, 1, 2)
-        return flat.reshape(head.channels, height, width, head.in_channels)
     if head.is_depthwise:
         rows = flat.reshape(-1, head.inner, 4).mT.reshape(-1, head.inner)
+    elif head.arrangement == MVE:
+        rows = flat[: head.channels * head.inner].reshape(head.channels, head.inner)
     else:
         rows = flat.reshape(padded // 2, -1, 2, 2, 2).permute(0, 4, 1, 3, 2).reshape(padded, -1)
     return rows[: head.channels, : head.inner].reshape(head.channels, height, width, -1)
@@ -202,7 +201,7 @@ def unpack(packed: Tensor) -> Layer:
     words = torch.frombuffer(bytearray(data[start : start + 8 * padded]), dtype=torch.int32).reshape(2, padded)
     start += 8 * padded
     shifts = torch.frombuffer(bytearray(data[start : start + head.channels]), dtype=torch.int8).to(torch.int32)
-    if not head.is_wide:
+    if not head.is_wide and head.arrangement == DSP:
         shifts = -1 - shifts
     weight = _restored(data, head)
     folded = -head.input_zero_point * weight.sum((1, 2, 3), dtype=torch.int64)
