@@ -9,8 +9,8 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Packed layers with the M-profile vector extension. A vector holds four sums, or sixteen products'
-/// operands. Intrinsics: Arm MVE Intrinsics Reference (101809).
+/// Packed layers with the M-profile vector extension. A vector holds four sums, or sixteen
+/// products' operands. Intrinsics: Arm MVE Intrinsics Reference (101809).
 
 /// What the sums of four channels become outputs by, for layers that are not wide.
 struct VectorScale {
@@ -40,8 +40,7 @@ struct VectorScale {
 
   /// As store(), of the last channels.
   ET_INLINE void store_some(int32x4_t sums, int8_t* out, mve_pred16_t active) const {
-    const int32x4_t high =
-        away_from_zero(vqrdmulhq_s32(sums, vldrwq_z_s32(multipliers, active)));
+    const int32x4_t high = away_from_zero(vqrdmulhq_s32(sums, vldrwq_z_s32(multipliers, active)));
     vstrbq_p_s32(out, in_range(vrshlq_s32(high, vldrbq_z_s32(shifts, active))), active);
   }
 
@@ -57,8 +56,7 @@ struct VectorScale {
 };
 
 ET_INLINE int32x4_t four(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
-  return vsetq_lane_s32(
-      s3, vsetq_lane_s32(s2, vsetq_lane_s32(s1, vdupq_n_s32(s0), 1), 2), 3);
+  return vsetq_lane_s32(s3, vsetq_lane_s32(s2, vsetq_lane_s32(s1, vdupq_n_s32(s0), 1), 2), 3);
 }
 
 /**
@@ -147,28 +145,29 @@ ET_INLINE int32x4_t
 multiply_three(const int8_t*& x, int32_t step, const int8_t*& weights, int32x4_t sums) {
   int32x4_t a, w;
   const int8_t* second;
-  __asm__ volatile("add %[second], %[x], %[step]\n"
-                   "vldrb.s32 %q[a], [%[x]], #4\n"
-                   "vldrb.s32 %q[w], [%[weights]], #4\n"
-                   "vmul.i32 %q[a], %q[a], %q[w]\n"
-                   "vldrb.s32 %q[w], [%[second]]\n"
-                   "add %[second], %[second], %[step]\n"
-                   "vadd.i32 %q[sums], %q[sums], %q[a]\n"
-                   "vldrb.s32 %q[a], [%[weights]], #4\n"
-                   "vmul.i32 %q[a], %q[a], %q[w]\n"
-                   "vldrb.s32 %q[w], [%[second]]\n"
-                   "vadd.i32 %q[sums], %q[sums], %q[a]\n"
-                   "vldrb.s32 %q[a], [%[weights]], #4\n"
-                   "vmul.i32 %q[a], %q[a], %q[w]\n"
-                   "vadd.i32 %q[sums], %q[sums], %q[a]\n"
-                   : [sums] "+w"(sums),
-                     [x] "+l"(x),
-                     [weights] "+l"(weights),
-                     [second] "=&l"(second),
-                     [a] "=&w"(a),
-                     [w] "=&w"(w)
-                   : [step] "r"(step)
-                   : "memory");
+  __asm__ volatile(
+      "add %[second], %[x], %[step]\n"
+      "vldrb.s32 %q[a], [%[x]], #4\n"
+      "vldrb.s32 %q[w], [%[weights]], #4\n"
+      "vmul.i32 %q[a], %q[a], %q[w]\n"
+      "vldrb.s32 %q[w], [%[second]]\n"
+      "add %[second], %[second], %[step]\n"
+      "vadd.i32 %q[sums], %q[sums], %q[a]\n"
+      "vldrb.s32 %q[a], [%[weights]], #4\n"
+      "vmul.i32 %q[a], %q[a], %q[w]\n"
+      "vldrb.s32 %q[w], [%[second]]\n"
+      "vadd.i32 %q[sums], %q[sums], %q[a]\n"
+      "vldrb.s32 %q[a], [%[weights]], #4\n"
+      "vmul.i32 %q[a], %q[a], %q[w]\n"
+      "vadd.i32 %q[sums], %q[sums], %q[a]\n"
+      : [sums] "+w"(sums),
+        [x] "+l"(x),
+        [weights] "+l"(weights),
+        [second] "=&l"(second),
+        [a] "=&w"(a),
+        [w] "=&w"(w)
+      : [step] "r"(step)
+      : "memory");
   return sums;
 }
 
@@ -216,11 +215,8 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
 }
 
 /// All channels of a depthwise convolution at one position.
-inline void depthwise_pixel(
-    const PackedParts& parts,
-    const int8_t* const* rows,
-    int32_t offset,
-    int8_t* out) {
+inline void
+depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t offset, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const int32_t channels = layer.channels;
   const int32_t step = layer.in_channels;

@@ -1,4 +1,9 @@
+#include "kernels/cortex_m/dsp.h"
 #include "kernels/cortex_m/op_pool.h"
+
+#ifdef __ARM_FEATURE_MVE
+#include <arm_mve.h>
+#endif
 
 namespace torch {
 namespace executor {
@@ -7,51 +12,228 @@ namespace cortex_m {
 
 namespace {
 
-/// The nearest integer, halves to even, of a number below 2^22.
-float round_to_even(float value) {
-  constexpr float kRound = 12582912.0f; // 1.5 * 2^23
-  return (value + kRound) - kRound;
-}
+/// What lies under a window, of one channel.
+struct Values {
+  const int8_t* first;
+  int32_t rows;
+  int32_t columns;
+  int32_t row_step;
+  int32_t column_step;
+
+  int32_t count() const {
+    return rows * columns;
+  }
+
+  /// Calls `take` for each value, row by row.
+  template <class Take>
+  void each(Take&& take) const {
+    const int8_t* row = first;
+    for (int32_t i = rows; i > 0; --i) {
+      const int8_t* value = row;
+      for (int32_t j = columns; j > 0; --j) {
+        take(value);
+        value += column_step;
+      }
+      row += row_step;
+    }
+  }
+};
 
 /**
- * Starts a result with `begin()`, feeds it everything under its window with `take(result, value)`
- * row by row, and stores `end(result, number of values)`.
+ * Calls `one(values, out)` for each result, or, where channels lie side by side, `some(values,
+ * out)` for `lanes` channels at a time as long as there are so many.
  */
-template <class Begin, class Take, class End>
+template <class One, class Some>
 void pool(
     const PoolWindows& windows,
     const Image& in_shape,
     const int8_t* in,
     const Image& out_shape,
     int8_t* out,
-    Begin&& begin,
-    Take&& take,
-    End&& end) {
+    int32_t lanes,
+    One&& one,
+    Some&& some) {
+  const bool side_by_side = in_shape.channel_step == 1 && out_shape.channel_step == 1;
+  const int32_t grouped = side_by_side ? out_shape.channels / lanes * lanes : 0;
   for (int32_t n = 0; n < out_shape.batch; ++n) {
     for (int32_t y = 0; y < out_shape.height; ++y) {
       const Taps rows(windows.height, y);
       for (int32_t x = 0; x < out_shape.width; ++x) {
         const Taps columns(windows.width, x);
-        const int8_t* const corner = in + n * in_shape.batch_step +
-            (rows.origin + rows.begin) * in_shape.row_step +
-            (columns.origin + columns.begin) * in_shape.column_step;
-        int8_t* const pixel =
+        Values values = {
+            in + n * in_shape.batch_step + (rows.origin + rows.begin) * in_shape.row_step +
+                (columns.origin + columns.begin) * in_shape.column_step,
+            static_cast<int32_t>(rows.end - rows.begin),
+            static_cast<int32_t>(columns.end - columns.begin),
+            in_shape.row_step,
+            in_shape.column_step};
+        int8_t* pixel =
             out + n * out_shape.batch_step + y * out_shape.row_step + x * out_shape.column_step;
-        for (int32_t c = 0; c < out_shape.channels; ++c) {
-          auto result = begin();
-          for (int32_t i = 0; i < rows.end - rows.begin; ++i) {
-            const int8_t* value = corner + c * in_shape.channel_step + i * in_shape.row_step;
-            for (int32_t j = 0; j < columns.end - columns.begin; ++j) {
-              take(result, *value);
-              value += in_shape.column_step;
-            }
-          }
-          pixel[c * out_shape.channel_step] =
-              end(result, (rows.end - rows.begin) * (columns.end - columns.begin));
+        int32_t c = 0;
+        for (; c < grouped; c += lanes) {
+          some(values, pixel);
+          values.first += lanes;
+          pixel += lanes;
+        }
+        for (; c < out_shape.channels; ++c) {
+          one(values, pixel);
+          values.first += in_shape.channel_step;
+          pixel += out_shape.channel_step;
         }
       }
     }
   }
+}
+
+#if defined(__ARM_FEATURE_MVE)
+
+constexpr int32_t kMaxLanes = 16;
+
+void max_lanes(const Values& values, Range range, int8_t* out) {
+  int8x16_t largest = vdupq_n_s8(-128);
+  values.each([&](const int8_t* value) { largest = vmaxq_s8(largest, vldrbq_s8(value)); });
+  largest = vmaxq_s8(largest, vdupq_n_s8(static_cast<int8_t>(range.min)));
+  vstrbq_s8(out, vminq_s8(largest, vdupq_n_s8(static_cast<int8_t>(range.max))));
+}
+
+constexpr int32_t kSumLanes = 8;
+
+void sum_lanes(const Values& values, int32_t* sums) {
+  int32x4_t even = vdupq_n_s32(0);
+  int32x4_t odd = even;
+  int16x8_t sum = vdupq_n_s16(0);
+  int32_t left = 0xff; // so many values of eight bits have a sum of 16
+  const auto flush = [&] {
+    even = vaddq_s32(even, vmovlbq_s16(sum));
+    odd = vaddq_s32(odd, vmovltq_s16(sum));
+  };
+  values.each([&](const int8_t* value) {
+    sum = vaddq_s16(sum, vldrbq_s16(value));
+    if (--left == 0) {
+      flush();
+      sum = vdupq_n_s16(0);
+      left = 0xff;
+    }
+  });
+  flush();
+  const int32x4x2_t both = {{even, odd}};
+  vst2q_s32(sums, both);
+}
+
+#else
+
+constexpr int32_t kMaxLanes = 4;
+
+/// The larger ones of four pairs of bytes.
+ET_INLINE uint32_t larger_bytes(uint32_t a, uint32_t b) {
+#ifdef __ARM_FEATURE_DSP
+  // SSUB8 sets the flags that SEL chooses by.
+  uint32_t result;
+  __asm__(
+      "ssub8 %0, %1, %2\n"
+      "sel %0, %1, %2"
+      : "=&r"(result)
+      : "r"(a), "r"(b)
+      : "cc");
+  return result;
+#else
+  uint32_t result = 0;
+  for (int32_t i = 0; i < 32; i += 8) {
+    const uint32_t x = a >> i & 0xff;
+    const uint32_t y = b >> i & 0xff;
+    result |= (static_cast<int8_t>(x) > static_cast<int8_t>(y) ? x : y) << i;
+  }
+  return result;
+#endif
+}
+
+uint32_t four_bytes(int32_t value) {
+  return 0x01010101u * (static_cast<uint32_t>(value) & 0xffu);
+}
+
+void max_lanes(const Values& values, Range range, int8_t* out) {
+  uint32_t largest = four_bytes(range.min);
+  values.each([&](const int8_t* value) { largest = larger_bytes(largest, load_word(value)); });
+  if (range.max < 127) {
+    // Complements are in reverse order.
+    largest = ~larger_bytes(~largest, ~four_bytes(range.max));
+  }
+  std::memcpy(out, &largest, sizeof(largest));
+}
+
+constexpr int32_t kSumLanes = 4;
+
+void sum_lanes(const Values& values, int32_t* sums) {
+  sums[0] = sums[1] = sums[2] = sums[3] = 0;
+#ifdef __ARM_FEATURE_DSP
+  int16x2_t even = 0;
+  int16x2_t odd = 0;
+  int32_t left = 0xff; // so many values of eight bits have a sum of 16
+  const auto flush = [&] {
+    sums[0] += static_cast<int16_t>(even);
+    sums[1] += static_cast<int16_t>(odd);
+    sums[2] += even >> 16;
+    sums[3] += odd >> 16;
+  };
+  values.each([&](const int8_t* value) {
+    const uint32_t word = load_word(value);
+    even = __sxtab16(even, word);
+    __asm__("sxtab16 %0, %0, %1, ror #8" : "+r"(odd) : "r"(word));
+    if (--left == 0) {
+      flush();
+      even = odd = 0;
+      left = 0xff;
+    }
+  });
+  flush();
+#else
+  values.each([&](const int8_t* value) {
+    for (int32_t i = 0; i < kSumLanes; ++i) {
+      sums[i] += value[i];
+    }
+  });
+#endif
+}
+
+#endif
+
+/// The nearest integer, halves to even, of a number below 2^22.
+float round_to_even(float value) {
+  constexpr float kRound = 12582912.0f; // 1.5 * 2^23
+  return (value + kRound) - kRound;
+}
+
+/// The mean of values less a zero point, as single precision has it.
+int32_t float_mean(const Values& values, int32_t zero_point, float scale) {
+  float sum = 0.0f;
+  values.each([&](const int8_t* value) {
+    sum += rounded(static_cast<float>(*value - zero_point) * scale);
+  });
+  return static_cast<int32_t>(round_to_even(sum / static_cast<float>(values.count()) / scale));
+}
+
+/// As float_mean(), of values of which the sum is known.
+int32_t mean_of(const Values& values, int32_t sum, int32_t zero_point, float scale) {
+  // Each of the `count` sums and the few other roundings of float_mean() are wrong by at most 2^-24
+  // of 256 * count, the mean by 2^-16 * (count + 4): only where it is so near to a half that this
+  // matters is it to be computed.
+  const int32_t count = values.count();
+  constexpr int32_t kMaxCount = 0x4000;
+  if (count < kMaxCount) {
+    const int32_t twice = 2 * count;
+    const int32_t numerator = 2 * (sum - count * zero_point) + count;
+    int32_t mean = numerator / twice;
+    int32_t rest = numerator - mean * twice;
+    if (rest < 0) {
+      --mean;
+      rest += twice;
+    }
+    const int32_t near = ((twice * (count + 4)) >> 16) + 1;
+    if (rest > near && rest < twice - near) {
+      return mean;
+    }
+  }
+  return float_mean(values, zero_point, scale);
 }
 
 } // namespace
@@ -69,9 +251,13 @@ void max_pool(
       in,
       out_shape,
       out,
-      [] { return int32_t{-128}; },
-      [](int32_t& largest, int8_t value) { largest = value > largest ? value : largest; },
-      [&](int32_t largest, int32_t) { return range.clamp(largest); });
+      kMaxLanes,
+      [&](const Values& values, int8_t* result) {
+        int32_t largest = -128;
+        values.each([&](const int8_t* value) { largest = *value > largest ? *value : largest; });
+        *result = range.clamp(largest);
+      },
+      [&](const Values& values, int8_t* results) { max_lanes(values, range, results); });
 }
 
 void avg_pool(
@@ -82,19 +268,29 @@ void avg_pool(
     const int8_t* in,
     const Image& out_shape,
     int8_t* out) {
+  const auto store = [&](const Values& values, int32_t sum, int8_t* result) {
+    *result = Range{-128, 127}.clamp(mean_of(values, sum, zero_point, scale) + zero_point);
+  };
   pool(
       windows,
       in_shape,
       in,
       out_shape,
       out,
-      [] { return 0.0f; },
-      [&](float& sum, int8_t value) {
-        sum += rounded(static_cast<float>(value - zero_point) * scale);
+      kSumLanes,
+      [&](const Values& values, int8_t* result) {
+        int32_t sum = 0;
+        values.each([&](const int8_t* value) { sum += *value; });
+        store(values, sum, result);
       },
-      [&](float sum, int32_t count) {
-        const float mean = sum / static_cast<float>(count) / scale;
-        return Range{-128, 127}.clamp(static_cast<int32_t>(round_to_even(mean)) + zero_point);
+      [&](const Values& values, int8_t* results) {
+        int32_t sums[kSumLanes];
+        sum_lanes(values, sums);
+        Values channel = values;
+        for (int32_t i = 0; i < kSumLanes; ++i) {
+          store(channel, sums[i], results + i);
+          ++channel.first;
+        }
       });
 }
 
