@@ -15,7 +15,7 @@ bool check_packed_images(
     PackedParts& parts,
     PackedImages& images,
     Shape& sizes) {
-  if (!check_int8(ctx, input, packed, out) || !open_packed(ctx, packed, kind, parts)) {
+  if (!check_int8(ctx, input, out) || !open_packed(ctx, packed, kind, parts)) {
     return false;
   }
   const PackedLayer& layer = *parts.layer;
@@ -84,27 +84,17 @@ bool check_packed_linear(
     const Tensor& input,
     const Tensor& packed,
     const Tensor& out,
-    PackedParts& parts,
-    int32_t& rows,
-    Shape& sizes) {
-  if (!check_int8(ctx, input, packed, out) || !contiguous_or_fail(ctx, input) ||
-      !contiguous_or_fail(ctx, out) || !open_packed(ctx, packed, LayerKind::Linear, parts)) {
+    PackedParts& parts) {
+  if (!check_int8(ctx, input, out) || !open_packed(ctx, packed, LayerKind::Linear, parts)) {
     return false;
   }
   const auto in_sizes = input.sizes();
-  const size_t dims = in_sizes.size();
   KERNEL_CHECK(
       ctx,
-      dims >= 1 && in_sizes[dims - 1] == parts.inner,
+      !in_sizes.empty() && in_sizes.back() == parts.inner,
       InvalidArgument,
       false,
       "input does not have the features that its layer was packed for");
-  rows = 1;
-  for (size_t i = 0; i + 1 < dims; ++i) {
-    rows *= in_sizes[i];
-    sizes.append(in_sizes[i]);
-  }
-  sizes.append(parts.layer->channels);
   return true;
 }
 

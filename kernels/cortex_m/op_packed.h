@@ -23,17 +23,40 @@ bool check_packed_images(
 /// Fails the context (NotSupported) and returns false unless both images lie channels last.
 bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out);
 
+/// Checks a packed linear layer against its tensors.
 bool check_packed_linear(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const Tensor& packed,
     const Tensor& out,
-    PackedParts& parts,
-    int32_t& rows,
-    Shape& sizes);
+    PackedParts& parts);
 
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
+
+/// A packed layer on images, channels last.
+template <class S>
+void packed_images_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    LayerKind kind,
+    void (*layer)(const PackedParts&, const PackedImages&, const int8_t*, int8_t*, int8_t*),
+    const Tensor& scratch,
+    Tensor& out) {
+  PackedParts parts;
+  PackedImages images;
+  Shape sizes;
+  if (check_packed_images(ctx, input, packed, kind, scratch, out, parts, images, sizes) &&
+      shape_out<S>(ctx, out, sizes) && check_channels_last(ctx, input, out)) {
+    layer(
+        parts,
+        images,
+        input.const_data_ptr<int8_t>(),
+        scratch.mutable_data_ptr<int8_t>(),
+        out.mutable_data_ptr<int8_t>());
+  }
+}
 
 /// torch_fusion::convolution.out: images channels last.
 template <class S>
@@ -44,19 +67,8 @@ Tensor& packed_convolution_out(
     int64_t /*geometry*/,
     const Tensor& scratch,
     Tensor& out) {
-  PackedParts parts;
-  PackedImages images;
-  Shape sizes;
-  if (check_packed_images(
-          ctx, input, packed, LayerKind::Convolution, scratch, out, parts, images, sizes) &&
-      shape_out<S>(ctx, out, sizes) && check_channels_last(ctx, input, out)) {
-    packed_convolution(
-        parts,
-        images,
-        input.const_data_ptr<int8_t>(),
-        scratch.mutable_data_ptr<int8_t>(),
-        out.mutable_data_ptr<int8_t>());
-  }
+  packed_images_out<S>(
+      ctx, input, packed, LayerKind::Convolution, packed_convolution, scratch, out);
   return out;
 }
 
@@ -70,19 +82,7 @@ Tensor& packed_depthwise_convolution_out(
     int64_t /*geometry*/,
     const Tensor& scratch,
     Tensor& out) {
-  PackedParts parts;
-  PackedImages images;
-  Shape sizes;
-  if (check_packed_images(
-          ctx, input, packed, LayerKind::Depthwise, scratch, out, parts, images, sizes) &&
-      shape_out<S>(ctx, out, sizes) && check_channels_last(ctx, input, out)) {
-    packed_depthwise(
-        parts,
-        images,
-        input.const_data_ptr<int8_t>(),
-        scratch.mutable_data_ptr<int8_t>(),
-        out.mutable_data_ptr<int8_t>());
-  }
+  packed_images_out<S>(ctx, input, packed, LayerKind::Depthwise, packed_depthwise, scratch, out);
   return out;
 }
 
@@ -95,12 +95,28 @@ Tensor& packed_linear_out(
     int64_t /*geometry*/,
     Tensor& out) {
   PackedParts parts;
-  int32_t rows = 0;
-  Shape sizes;
-  if (check_packed_linear(ctx, input, packed, out, parts, rows, sizes) &&
-      shape_out<S>(ctx, out, sizes)) {
-    packed_linear(parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>());
+  if (!check_packed_linear(ctx, input, packed, out, parts) ||
+      !check_contiguous<S>(ctx, input, out)) {
+    return out;
   }
+  const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
+  const int32_t channels = parts.layer->channels;
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape sizes(input.sizes());
+    sizes.sizes[sizes.dims - 1] = channels;
+    if (!resize_out(ctx, out, sizes)) {
+      return out;
+    }
+  } else {
+    // With static shapes, which the export made right, this is all that memory safety needs.
+    KERNEL_CHECK(
+        ctx,
+        int64_t{rows} * channels == out.numel(),
+        InvalidArgument,
+        out,
+        "out does not have the elements that the layer computes");
+  }
+  packed_linear(parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>());
   return out;
 }
 

@@ -17,8 +17,9 @@ constexpr bool supports(Arrangement arrangement) {
 #endif
 }
 
-constexpr int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
+/// To a power of two.
+constexpr uint32_t round_up(uint32_t value, uint32_t multiple) {
+  return (value + multiple - 1) & ~(multiple - 1);
 }
 
 } // namespace
@@ -30,12 +31,11 @@ bool open_packed(
     PackedParts& parts) {
   const auto* const data = packed.const_data_ptr<int8_t>();
   const auto* const layer = reinterpret_cast<const PackedLayer*>(data);
-  const int64_t size = packed.numel();
+  const auto size = static_cast<uint32_t>(packed.numel());
   KERNEL_CHECK(
       ctx,
       packed.scalar_type() == ScalarType::Char && (reinterpret_cast<uintptr_t>(data) & 3) == 0 &&
-          size >= static_cast<int64_t>(sizeof(PackedLayer)) && layer->version == kPackedVersion &&
-          layer->kind == kind,
+          size >= sizeof(PackedLayer) && layer->version == kPackedVersion && layer->kind == kind,
       InvalidProgram,
       false,
       "A packed constant is none of its operator's");
@@ -45,38 +45,43 @@ bool open_packed(
       DelegateInvalidCompatibility,
       false,
       "The program was packed for another core than this image's: export it for this core");
-  bool in_range = layer->in_channels > 0 && layer->in_channels < 0x10000 && layer->channels > 0 &&
-      layer->channels < 0x10000;
-  for (size_t i = 0; i < 2; ++i) {
-    in_range = in_range && layer->kernel[i] > 0 && layer->kernel[i] < 0x100 &&
-        layer->stride[i] > 0 && layer->stride[i] < 0x8000 && layer->padding[i] < 0x8000 &&
-        layer->dilation[i] > 0 && layer->dilation[i] < 0x8000;
+  // Sizes below 2^16 have products of 32 bits.
+  const auto is_size = [](int32_t value) { return value > 0 && value < 0x10000; };
+  bool in_range = is_size(layer->in_channels) && is_size(layer->channels);
+  uint32_t taps = 1;
+  if (kind != LayerKind::Linear) {
+    for (size_t i = 0; i < 2; ++i) {
+      in_range = in_range && layer->kernel[i] > 0 && layer->kernel[i] < 0x100 &&
+          layer->stride[i] > 0 && layer->stride[i] < 0x8000 && layer->padding[i] < 0x8000 &&
+          layer->dilation[i] > 0 && layer->dilation[i] < 0x8000;
+      taps *= layer->kernel[i];
+    }
   }
   KERNEL_CHECK(ctx, in_range, InvalidProgram, false, "A packed constant's sizes are out of range");
 
-  const int64_t taps = int64_t{layer->kernel[0]} * layer->kernel[1];
   const bool is_depthwise = kind == LayerKind::Depthwise;
-  const int64_t inner = is_depthwise ? taps : taps * layer->in_channels;
-  const int64_t channels = round_up(layer->channels, 2);
   const bool is_mve = layer->arrangement == Arrangement::Mve;
-  const int64_t padded_inner = is_depthwise || is_mve ? inner : round_up(inner, 4);
-  const int64_t weights = is_depthwise ? inner * round_up(layer->channels, 4)
-      : is_mve ? inner * (layer->channels - 1) + round_up(inner, 16)
-               : padded_inner * round_up(layer->channels, 2);
-  const int64_t shifts = round_up(channels, 4);
-  const int64_t needed =
-      static_cast<int64_t>(sizeof(PackedLayer)) + 8 * channels + shifts + weights;
+  const auto channels = static_cast<uint32_t>(layer->channels);
+  const uint32_t even_channels = round_up(channels, 2);
+  const uint32_t inner = is_depthwise ? taps : taps * static_cast<uint32_t>(layer->in_channels);
+  const uint32_t padded_inner = is_depthwise || is_mve ? inner : round_up(inner, 4);
+  const uint32_t rows = is_depthwise ? round_up(channels, 4) : is_mve ? channels : even_channels;
+  const uint32_t factors = kind == LayerKind::Linear ? 4 : even_channels;
+  const uint32_t tables = static_cast<uint32_t>(sizeof(PackedLayer)) +
+      4 * (even_channels + factors) + round_up(factors, 4);
+  const uint32_t around = tables + (is_mve && !is_depthwise ? -inner % 16 : 0);
   KERNEL_CHECK(
       ctx,
-      inner < 0x8000000 && size >= needed,
+      inner < 0x8000000 && size >= around && (size - around) / padded_inner >= rows,
       InvalidProgram,
       false,
       "A packed constant is too short");
   parts.layer = layer;
   parts.bias = reinterpret_cast<const int32_t*>(data + sizeof(PackedLayer));
-  parts.multipliers = parts.bias + channels;
-  parts.shifts = reinterpret_cast<const int8_t*>(parts.multipliers + channels);
-  parts.weights = parts.shifts + shifts;
+  parts.multipliers = parts.bias + even_channels;
+  parts.shifts = reinterpret_cast<const int8_t*>(parts.multipliers + factors);
+  parts.weights = data + tables;
+  parts.factor_step = kind == LayerKind::Linear ? 0 : 1;
   parts.inner = static_cast<int32_t>(inner);
   parts.padded_inner = static_cast<int32_t>(padded_inner);
   return true;

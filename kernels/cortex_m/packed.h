@@ -27,8 +27,9 @@ enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
  * The head of a packed constant, which tools/export/cortex_m/pack.py writes; its `Head` has the
  * same members. All of a layer but its images: after the head come, for `channels` output channels
  * rounded up to even, biases (int32, with the input's zero point and the kernel's sum folded in),
- * multipliers (int32) and shifts (int8, rounded up to fours), and then the weights. The shift of a
- * layer that is not wide and arranged for DSP is to the right, less one; others are to the left.
+ * multipliers (int32) and shifts (int8, rounded up to fours), of a linear layer one each, four
+ * times, and then the weights. The shift of a layer that is not wide and arranged for DSP is to the
+ * right, less one; others are to the left.
  */
 struct PackedLayer {
   uint8_t version;
@@ -59,6 +60,8 @@ struct PackedParts {
   const int32_t* multipliers;
   const int8_t* shifts;
   const int8_t* weights;
+  /// From a channel's multiplier and shift to the next one's: 1, or 0 of a linear layer.
+  int32_t factor_step;
   /// Products per output, and that many rounded up as the weights are.
   int32_t inner;
   int32_t padded_inner;

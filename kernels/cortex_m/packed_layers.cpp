@@ -232,47 +232,36 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
   int32_t s4 = sums[4], s5 = sums[5], s6 = sums[6], s7 = sums[7];
   const uint32_t* const end = lanes + count / 2 * kLanes;
   uint32_t a, b, v, w;
+#define LANES_ASM(text, ...)                  \
+  __asm__ volatile(text                       \
+                   : [s0] "+r"(s0),           \
+                     [s1] "+r"(s1),           \
+                     [s2] "+r"(s2),           \
+                     [s3] "+r"(s3),           \
+                     [s4] "+r"(s4),           \
+                     [s5] "+r"(s5),           \
+                     [s6] "+r"(s6),           \
+                     [s7] "+r"(s7),           \
+                     [x] "+r"(lanes),         \
+                     [weights] "+r"(weights), \
+                     [a] "=&r"(a),            \
+                     [b] "=&r"(b),            \
+                     [v] "=&r"(v),            \
+                     [w] "=&r"(w)             \
+                   : __VA_ARGS__              \
+                   : "memory", "cc")
   if ((count & 4) != 0) {
-    __asm__ volatile(TWO_PRODUCTS TWO_PRODUCTS
-                     : [s0] "+r"(s0),
-                       [s1] "+r"(s1),
-                       [s2] "+r"(s2),
-                       [s3] "+r"(s3),
-                       [s4] "+r"(s4),
-                       [s5] "+r"(s5),
-                       [s6] "+r"(s6),
-                       [s7] "+r"(s7),
-                       [x] "+r"(lanes),
-                       [weights] "+r"(weights),
-                       [a] "=&r"(a),
-                       [b] "=&r"(b),
-                       [v] "=&r"(v),
-                       [w] "=&r"(w)
-                     :
-                     : "memory");
+    LANES_ASM(TWO_PRODUCTS TWO_PRODUCTS);
   }
   if (lanes != end) {
-    __asm__ volatile("1:\n" TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS
-                     "ldr %[a], %[end]\n"
-                     "cmp %[a], %[x]\n"
-                     "bne 1b\n"
-                     : [s0] "+r"(s0),
-                       [s1] "+r"(s1),
-                       [s2] "+r"(s2),
-                       [s3] "+r"(s3),
-                       [s4] "+r"(s4),
-                       [s5] "+r"(s5),
-                       [s6] "+r"(s6),
-                       [s7] "+r"(s7),
-                       [x] "+r"(lanes),
-                       [weights] "+r"(weights),
-                       [a] "=&r"(a),
-                       [b] "=&r"(b),
-                       [v] "=&r"(v),
-                       [w] "=&r"(w)
-                     : [end] "m"(end)
-                     : "memory", "cc");
+    LANES_ASM(
+        "1:\n" TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS
+        "ldr %[a], %[end]\n"
+        "cmp %[a], %[x]\n"
+        "bne 1b\n",
+        [end] "m"(end));
   }
+#undef LANES_ASM
   sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
   sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
 }
@@ -346,7 +335,10 @@ void lanes_to_outputs(
   }
 }
 
-/// Stores the outputs of four channels of a layer that is not wide.
+/// Stores the outputs of four channels of a layer that is not wide, from which to the next one its
+/// factors are `kFactorStep` apart. All are computed first: for all that the compiler knows,
+/// storing one changes the factors.
+template <int32_t kFactorStep>
 ET_INLINE void store_group(
     const int32_t* multipliers,
     const int8_t* shifts,
@@ -356,53 +348,41 @@ ET_INLINE void store_group(
     int32_t s2,
     int32_t s3,
     int8_t* out) {
+  constexpr int32_t kStep = kFactorStep;
   const int8_t first = Scale{multipliers[0], shifts[0], addend}.apply(s0);
-  const int8_t second = Scale{multipliers[1], shifts[1], addend}.apply(s1);
-  const int8_t third = Scale{multipliers[2], shifts[2], addend}.apply(s2);
-  const int8_t fourth = Scale{multipliers[3], shifts[3], addend}.apply(s3);
+  const int8_t second = Scale{multipliers[kStep], shifts[kStep], addend}.apply(s1);
+  const int8_t third = Scale{multipliers[2 * kStep], shifts[2 * kStep], addend}.apply(s2);
+  const int8_t fourth = Scale{multipliers[3 * kStep], shifts[3 * kStep], addend}.apply(s3);
   out[0] = first;
   out[1] = second;
   out[2] = third;
   out[3] = fourth;
 }
 
-/// Stores the outputs of up to four channels of any layer.
-void store_some(const PackedParts& parts, const int32_t (&sums)[4], int32_t channel, int8_t* out) {
+/// The output of a channel of any layer.
+int8_t scaled(const PackedParts& parts, int32_t sum, int32_t channel) {
   const PackedLayer& layer = *parts.layer;
-  for (int32_t i = 0; i < 4 && channel + i < layer.channels; ++i) {
-    const int32_t at = channel + i;
-    out[i] = layer.is_wide != 0 || layer.arrangement == Arrangement::Mve
-        ? scale_wide(parts, sums[i], at)
-        : Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sums[i]);
+  if (layer.is_wide != 0 || layer.arrangement == Arrangement::Mve) {
+    return scale_wide(parts, sum, channel);
   }
+  const int32_t at = channel * parts.factor_step;
+  return Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sum);
 }
 
-/// Adds the products of four inputs with the weights of two pairs of channels.
-ET_INLINE void dot_pairs(
-    uint32_t word,
-    const uint32_t* first,
-    const uint32_t* second,
-    int32_t& s0,
-    int32_t& s1,
-    int32_t& s2,
-    int32_t& s3) {
+/// Adds the products of four inputs with the weights of a pair of channels.
+ET_INLINE void dot_pair(uint32_t word, const uint32_t* weights, int32_t& s0, int32_t& s1) {
   const int16x2_t even = even_bytes(word);
   const int16x2_t odd = odd_bytes(word);
-  uint32_t weights = first[0];
-  uint32_t next = first[1];
-  s0 = dot2(even, even_bytes(weights), s0);
-  s1 = dot2(even, odd_bytes(weights), s1);
-  s0 = dot2(odd, even_bytes(next), s0);
-  s1 = dot2(odd, odd_bytes(next), s1);
-  weights = second[0];
-  next = second[1];
-  s2 = dot2(even, even_bytes(weights), s2);
-  s3 = dot2(even, odd_bytes(weights), s3);
-  s2 = dot2(odd, even_bytes(next), s2);
-  s3 = dot2(odd, odd_bytes(next), s3);
+  const uint32_t first = weights[0];
+  const uint32_t second = weights[1];
+  s0 = dot2(even, even_bytes(first), s0);
+  s1 = dot2(even, odd_bytes(first), s1);
+  s0 = dot2(odd, even_bytes(second), s0);
+  s1 = dot2(odd, odd_bytes(second), s1);
 }
 
-/// As dot_pairs(), with `count` inputs, a multiple of eight; the weights move on.
+/// As dot_pair(), with two pairs of channels and `count` inputs, a multiple of eight; the weights
+/// move on.
 ET_INLINE void dot_vector(
     const int8_t* x,
     int32_t count,
@@ -458,54 +438,85 @@ ET_INLINE void dot_vector(
 #undef PAIR
 #else
   for (; x != end; x += 4) {
-    dot_pairs(load_word(x), first, second, s0, s1, s2, s3);
+    dot_pair(load_word(x), first, s0, s1);
+    dot_pair(load_word(x), second, s2, s3);
     first += 2;
     second += 2;
   }
 #endif
 }
 
-/// All outputs of one vector.
+/// Adds the products of a vector with the weights of two pairs of channels, and returns where the
+/// second ones end.
+ET_INLINE const uint32_t* dot_quad(
+    const int8_t* x,
+    int32_t eights,
+    const uint32_t* rest,
+    int32_t rest_words,
+    const uint32_t* first,
+    const uint32_t* second,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
+  dot_vector(x, eights, first, second, s0, s1, s2, s3);
+  for (; rest_words > 0; --rest_words) {
+    const uint32_t word = *rest++;
+    dot_pair(word, first, s0, s1);
+    dot_pair(word, second, s2, s3);
+    first += 2;
+    second += 2;
+  }
+  return second;
+}
+
+/// All outputs of one vector; `kFactorStep` is that of the layer.
+template <int32_t kFactorStep>
 void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t channels = parts.layer->channels;
   const int32_t addend = addend_of(*parts.layer);
-  const bool is_wide = parts.layer->is_wide != 0;
-  const int32_t* const bias = parts.bias;
-  const int32_t* const multipliers = parts.multipliers;
-  const int8_t* const shifts = parts.shifts;
-  const int8_t* const whole = in + parts.inner / 4 * 4;
-  const bool has_rest = parts.inner % 4 != 0;
-  uint32_t rest = 0;
-  copy_bytes(whole, parts.inner % 4, reinterpret_cast<int8_t*>(&rest));
+  const int32_t eights = parts.inner & ~7;
+  // The last inputs, with zeros until there are eight, and how many words they are.
+  uint32_t rest[2];
+  int32_t rest_words = 0;
+  if (const int32_t rest_bytes = parts.inner & 7) {
+    rest[0] = rest[1] = 0;
+    copy_bytes(in + eights, rest_bytes, reinterpret_cast<int8_t*>(rest));
+    rest_words = (rest_bytes + 3) / 4;
+  }
+  const int32_t* bias = parts.bias;
+  const int32_t* multipliers = parts.multipliers;
+  const int8_t* shifts = parts.shifts;
   const auto* first = reinterpret_cast<const uint32_t*>(parts.weights);
-  const int32_t pair_words = parts.padded_inner / 2;
-  for (int32_t c = 0; c < channels; c += 4) {
-    // Without a second pair the first is computed twice.
-    const int32_t d = c + 2 < channels ? c + 2 : c;
-    const uint32_t* second = d > c ? first + pair_words : first;
-    int32_t s0 = bias[c];
-    int32_t s1 = bias[c + 1];
-    int32_t s2 = bias[d];
-    int32_t s3 = bias[d + 1];
-    const int32_t eights = parts.inner & ~7;
-    const int8_t* const x = in + eights;
-    dot_vector(in, eights, first, second, s0, s1, s2, s3);
-    if (x != whole) {
-      dot_pairs(load_word(x), first, second, s0, s1, s2, s3);
+  const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
+  int32_t c = 0;
+  if (parts.layer->is_wide == 0) {
+    for (; c + 4 <= channels; c += 4) {
+      int32_t s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
+      first = dot_quad(in, eights, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
+      store_group<kFactorStep>(multipliers, shifts, addend, s0, s1, s2, s3, out);
+      bias += 4;
+      multipliers += 4 * kFactorStep;
+      shifts += 4 * kFactorStep;
+      out += 4;
+    }
+  }
+  for (; c < channels; c += 2) {
+    int32_t s0 = bias[0], s1 = bias[1];
+    for (const int8_t* x = in; x != in + eights; x += 4) {
+      dot_pair(load_word(x), first, s0, s1);
       first += 2;
-      second += 2;
     }
-    if (has_rest) {
-      dot_pairs(rest, first, second, s0, s1, s2, s3);
-      second += 2;
+    for (int32_t i = 0; i < rest_words; ++i) {
+      dot_pair(rest[i], first, s0, s1);
+      first += 2;
     }
-    first = second;
-    if (!is_wide && c + 4 <= channels) {
-      store_group(multipliers + c, shifts + c, addend, s0, s1, s2, s3, out + c);
-    } else {
-      const int32_t sums[4] = {s0, s1, s2, s3};
-      store_some(parts, sums, c, out + c);
+    out[0] = scaled(parts, s0, c);
+    if (c + 1 < channels) {
+      out[1] = scaled(parts, s1, c + 1);
     }
+    bias += 2;
+    out += 2;
   }
 }
 
@@ -529,7 +540,7 @@ void convolution_dsp(
       const int32_t lanes = pixels - pixel < kLanes ? pixels - pixel : kLanes;
       if (pointwise && lanes <= 2) {
         for (int32_t i = 0; i < lanes; ++i) {
-          vector_to_outputs(parts, in, out);
+          vector_to_outputs<1>(parts, in, out);
           in += layer.in_channels;
           out += layer.channels;
         }
@@ -649,7 +660,7 @@ void depthwise_pixel_3x3(
     row0 += 4;
     row1 += 4;
     row2 += 4;
-    store_group(multipliers, shifts, addend, s0, s1, s2, s3, out);
+    store_group<1>(multipliers, shifts, addend, s0, s1, s2, s3, out);
     multipliers += 4;
     shifts += 4;
     out += 4;
@@ -680,7 +691,9 @@ void depthwise_pixel(
         weights += 4;
       }
     }
-    store_some(parts, sums, c, out + c);
+    for (int32_t i = 0; i < 4; ++i) {
+      out[c + i] = scaled(parts, sums[i], c + i);
+    }
   }
 }
 
@@ -825,21 +838,23 @@ void packed_depthwise(
 }
 
 void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
+  const int32_t inner = parts.inner;
+  const int32_t channels = parts.layer->channels;
   int8_t* const first_out = out;
-  for (int32_t row = 0; row < rows; ++row) {
+  for (; rows > 0; --rows) {
 #if defined(__ARM_FEATURE_MVE)
     rows_to_outputs(parts, in, out);
 #elif defined(__ARM_FEATURE_DSP)
-    vector_to_outputs(parts, in, out);
+    vector_to_outputs<0>(parts, in, out);
 #else
     if (parts.layer->arrangement == Arrangement::Mve) {
       rows_to_outputs(parts, in, out);
     } else {
-      vector_to_outputs(parts, in, out);
+      vector_to_outputs<0>(parts, in, out);
     }
 #endif
-    in += parts.inner;
-    out += parts.layer->channels;
+    in += inner;
+    out += channels;
   }
   clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
 }

@@ -17,14 +17,16 @@ struct VectorScale {
   const int32_t* bias;
   const int32_t* multipliers;
   const int8_t* shifts;
+  int32_t factor_step;
   int32_t offset;
   int32x4_t min;
   int32x4_t max;
 
   VectorScale(const PackedParts& parts, int32_t channel)
       : bias(parts.bias + channel),
-        multipliers(parts.multipliers + channel),
-        shifts(parts.shifts + channel),
+        multipliers(parts.multipliers + channel * parts.factor_step),
+        shifts(parts.shifts + channel * parts.factor_step),
+        factor_step(4 * parts.factor_step),
         offset(parts.layer->output_offset),
         min(vdupq_n_s32(parts.layer->min)),
         max(vdupq_n_s32(parts.layer->max)) {}
@@ -34,8 +36,8 @@ struct VectorScale {
     const int32x4_t high = away_from_zero(vqrdmulhq_s32(sums, vldrwq_s32(multipliers)));
     vstrbq_s32(out, in_range(vrshlq_s32(high, vldrbq_s32(shifts))));
     bias += 4;
-    multipliers += 4;
-    shifts += 4;
+    multipliers += factor_step;
+    shifts += factor_step;
   }
 
   /// As store(), of the last channels.

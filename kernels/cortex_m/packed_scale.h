@@ -32,7 +32,8 @@ ET_INLINE int32_t addend_of(const PackedLayer& layer) {
 
 /// As Scale, for layers that are wide or arranged for MVE.
 inline int8_t scale_wide(const PackedParts& parts, int32_t sum, int32_t channel) {
-  const Factor factor = {parts.multipliers[channel], parts.shifts[channel]};
+  const int32_t at = channel * parts.factor_step;
+  const Factor factor = {parts.multipliers[at], parts.shifts[at]};
   return Range{-128, 127}.clamp(wrapping_add(requantize(sum, factor), parts.layer->output_offset));
 }
 

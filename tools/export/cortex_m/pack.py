@@ -39,6 +39,8 @@ CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
 # Output pixels that the kernels for DSP compute at a time.
 _LANES = 4
 _MAX_DEPTHWISE_KERNEL = 15
+# Factors of a linear layer.
+_LINEAR_FACTORS = 4
 
 _cortex_m = torch.ops.cortex_m
 _edge = exir_ops.edge.cortex_m
@@ -85,6 +87,18 @@ class Head:
     def inner(self) -> int:
         """Products per output."""
         return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
+
+    @property
+    def factors(self) -> int:
+        """Multipliers: one per channel, or copies of the one of a linear layer."""
+        return _LINEAR_FACTORS if self.kind == LINEAR else _up(self.channels, 2)
+
+    @property
+    def tables(self) -> tuple[int, int, int]:
+        """Where multipliers, shifts and weights begin."""
+        multipliers = struct.calcsize(self._LAYOUT) + 4 * _up(self.channels, 2)
+        shifts = multipliers + 4 * self.factors
+        return multipliers, shifts, shifts + _up(self.factors, 4)
 
 
 def _flat(values: Sequence[Any]) -> list[int]:
@@ -147,13 +161,16 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         layer.min,
         layer.max,
     )
-    padded = _up(channels, 2)
-    words = [_padded(values, padded) for values in (folded.to(torch.int32), multipliers.to(torch.int32))]
+    if layer.kind == LINEAR:
+        # The dialect has one factor for all channels, the kernels load four at once.
+        multipliers, stored = multipliers[:1].expand(_LINEAR_FACTORS), stored[:1].expand(_LINEAR_FACTORS)
+    factors = head.factors
     data = b"".join(
         [
             head.pack(),
-            *(word.to(torch.int32).numpy().tobytes() for word in words),
-            _padded(stored.to(torch.int8), _up(padded, 4)).numpy().tobytes(),
+            _padded(folded.to(torch.int32), _up(channels, 2)).numpy().tobytes(),
+            _padded(multipliers.to(torch.int32), factors).numpy().tobytes(),
+            _padded(stored.to(torch.int8), _up(factors, 4)).numpy().tobytes(),
             _arranged(weight, head).contiguous().numpy().tobytes(),
         ]
     )
@@ -180,8 +197,7 @@ def _arranged(weight: Tensor, head: Head) -> Tensor:
 def _restored(data: bytes, head: Head) -> Tensor:
     """The weights of a packed constant as Layer has them."""
     padded = _up(head.channels, 2)
-    start = struct.calcsize(Head._LAYOUT) + 8 * padded + _up(padded, 4)
-    flat = torch.frombuffer(bytearray(data[start:]), dtype=torch.int8)
+    flat = torch.frombuffer(bytearray(data[head.tables[2] :]), dtype=torch.int8)
     height, width = head.kernel
     if head.is_depthwise:
         rows = flat.reshape(-1, head.inner, 4).mT.reshape(-1, head.inner)
@@ -196,11 +212,14 @@ def unpack(packed: Tensor) -> Layer:
     """The layer in a packed constant; its bias is what pack() was given, zeros for none."""
     data = packed.numpy().tobytes()
     head = Head.unpack(data)
-    padded = _up(head.channels, 2)
+    multipliers, shifts_at, weights = head.tables
     start = struct.calcsize(Head._LAYOUT)
-    words = torch.frombuffer(bytearray(data[start : start + 8 * padded]), dtype=torch.int32).reshape(2, padded)
-    start += 8 * padded
-    shifts = torch.frombuffer(bytearray(data[start : start + head.channels]), dtype=torch.int8).to(torch.int32)
+    biases = torch.frombuffer(bytearray(data[start:multipliers]), dtype=torch.int32)[: head.channels]
+    factors = torch.frombuffer(bytearray(data[multipliers:shifts_at]), dtype=torch.int32)
+    shifts = torch.frombuffer(bytearray(data[shifts_at:weights]), dtype=torch.int8).to(torch.int32)
+    if head.kind == LINEAR:
+        factors, shifts = factors[:1].expand(head.channels), shifts[:1].expand(head.channels)
+    factors, shifts = factors[: head.channels], shifts[: head.channels]
     if not head.is_wide and head.arrangement == DSP:
         shifts = -1 - shifts
     weight = _restored(data, head)
@@ -208,13 +227,13 @@ def unpack(packed: Tensor) -> Layer:
     return Layer(
         head.kind,
         weight,
-        (words[0, : head.channels] - folded).to(torch.int32),
+        (biases - folded).to(torch.int32),
         head.stride,
         head.padding,
         head.dilation,
         -head.input_zero_point,
         head.output_offset,
-        words[1, : head.channels],
+        factors,
         shifts,
         head.min,
         head.max,
