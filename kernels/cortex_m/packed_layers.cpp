@@ -489,12 +489,19 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
   const int8_t* shifts = parts.shifts;
   const auto* first = reinterpret_cast<const uint32_t*>(parts.weights);
   const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
+  // Of a linear layer.
+  const int32_t multiplier = multipliers[0];
+  const int8_t shift = shifts[0];
   int32_t c = 0;
   if (parts.layer->is_wide == 0) {
     for (; c + 4 <= channels; c += 4) {
       int32_t s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
       first = dot_quad(in, eights, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
-      store_group<kFactorStep>(multipliers, shifts, addend, s0, s1, s2, s3, out);
+      if constexpr (kFactorStep == 0) {
+        store_group<0>(&multiplier, &shift, addend, s0, s1, s2, s3, out);
+      } else {
+        store_group<kFactorStep>(multipliers, shifts, addend, s0, s1, s2, s3, out);
+      }
       bias += 4;
       multipliers += 4 * kFactorStep;
       shifts += 4 * kFactorStep;
