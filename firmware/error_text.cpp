@@ -42,8 +42,8 @@ const char* error_text(Error error) {
     case Error::DelegateInvalidCompatibility:
     case Error::DelegateMemoryAllocationFailed:
     case Error::DelegateInvalidHandle:
-      return "the program is lowered to a backend that this image does not have; export it for the "
-             "portable backend";
+      return "the program is lowered for another core or backend than this image's; export it for "
+             "this core, or for the portable backend";
     default:
       return "an unexpected error of the runtime; please report it with the program";
   }
