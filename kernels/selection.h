@@ -38,6 +38,8 @@ enum class Variant : uint32_t {
   FirstMode = 1u << 8,
   SecondMode = 1u << 9,
   ThirdMode = 1u << 10,
+  /// A list that operators.yaml names holds a mask: a tensor of Bool or Byte.
+  Masks = 1u << 11,
 };
 
 /**

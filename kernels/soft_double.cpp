@@ -55,6 +55,21 @@ float float_of(double value) {
   return nearest;
 }
 
+float float_of_int(int64_t value) {
+  const bool is_negative = value < 0;
+  uint64_t magnitude =
+      is_negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  const int32_t shift = (magnitude >> 24) != 0 ? 40 - __builtin_clzll(magnitude) : 0;
+  if (shift > 0) {
+    magnitude = rounded_shift(magnitude, shift);
+  }
+  // At most 2^24, so this is exact, and so is what multiplies it by 2^shift.
+  const float scale =
+      static_cast<float>(1u << (shift / 2)) * static_cast<float>(1u << (shift - shift / 2));
+  const float nearest = static_cast<float>(static_cast<uint32_t>(magnitude)) * scale;
+  return is_negative ? -nearest : nearest;
+}
+
 int64_t int_of(double value) {
   const uint64_t bits = bits_of(value);
   const int32_t exponent = exponent_of(bits) - kBias;

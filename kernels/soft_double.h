@@ -16,6 +16,9 @@ namespace native {
 /// The nearest float, the even one of two; infinite beyond the largest.
 float float_of(double value);
 
+/// The nearest float, the even one of two, without the library's conversion of 64-bit integers.
+float float_of_int(int64_t value);
+
 /// The integer towards zero; 0 where there is none in int64_t, and for NaN.
 int64_t int_of(double value);
 

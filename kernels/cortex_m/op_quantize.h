@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/loop_nest.h"
 
@@ -106,7 +107,7 @@ Tensor& dequantize_per_tensor_out(
       out,
       "dequantize gives float32, and its input has the dtype it says");
   if (check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization)) {
-    const float factor = static_cast<float>(scale);
+    const float factor = float_of(scale);
     dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
       map<S, T, float>(ctx, input, out, [&](T value) {

@@ -32,7 +32,7 @@ float inverse(double scale) {
   const uint64_t high_bits = bits & ~kLowBits;
   double exact_high;
   std::memcpy(&exact_high, &high_bits, sizeof(exact_high));
-  const float high = static_cast<float>(exact_high);
+  const float high = float_of(exact_high);
   const float quotient = 1.0f / high;
   const float low_part = static_cast<float>(static_cast<uint32_t>(bits & kLowBits)) *
       (1.0f / 4503599627370496.0f); // low / 2^exponent
@@ -55,7 +55,7 @@ bool check_quantization(
     int64_t quant_max,
     ScalarType dtype,
     Quantization& quantization) {
-  const float factor = static_cast<float>(scale);
+  const float factor = float_of(scale);
   KERNEL_CHECK(
       ctx,
       factor >= 1e-37f && factor <= 1e37f,

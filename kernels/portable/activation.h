@@ -293,7 +293,7 @@ Tensor& clamp_out(
   for (const std::optional<Scalar>* bound : {&min, &max}) {
     if (bound->has_value()) {
       operand = promote(operand, true, scalar_dtype(**bound), true);
-      if (!check_fits(ctx, **bound, out.scalar_type())) {
+      if (!check_fits<S>(ctx, **bound, out.scalar_type())) {
         return out;
       }
     }

@@ -492,7 +492,7 @@ pow_scalar_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& expo
       InvalidArgument,
       out,
       "Integers have no negative integer powers");
-  return check_fits(ctx, exponent, out.scalar_type())
+  return check_fits<S>(ctx, exponent, out.scalar_type())
       ? binary_scalar<S, RealTypes, Compute::Common, operation::Pow>(ctx, self, exponent, out)
       : out;
 }

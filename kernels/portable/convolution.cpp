@@ -762,19 +762,6 @@ void transposed_convolution(
   convolve(plane_across, in, weight, bias, out, shape);
 }
 
-void matmul(const float* a, const float* b, float* out, size_t rows, size_t inner, size_t columns) {
-  const int32_t pixels = static_cast<int32_t>(columns);
-  ConvolutionShape shape;
-  shape.batch = 1;
-  shape.groups = 1;
-  shape.in_channels = static_cast<int32_t>(inner);
-  shape.out_channels = static_cast<int32_t>(rows);
-  shape.transposed = false;
-  shape.axes[2].in = pixels;
-  shape.axes[2].out = pixels;
-  convolve(plane_along, b, a, nullptr, out, shape);
-}
-
 } // namespace native
 } // namespace executor
 } // namespace torch

@@ -108,28 +108,6 @@ void convolution(
   }
 }
 
-/**
- * out[m][n] = sum over k of a[m][k] * b[k][n], contiguous row-major arrays: a
- * convolution with 1x1 kernels, where a is the weights and the columns of b are
- * pixels.
- */
-void matmul(const float* a, const float* b, float* out, size_t rows, size_t inner, size_t columns);
-
-/// As above for other types; integers wrap.
-template <class T>
-void matmul(const T* a, const T* b, T* out, size_t rows, size_t inner, size_t columns) {
-  using Sum = ArithmeticType<ComputeType<T>>;
-  for (size_t row = 0; row < rows; ++row, a += inner) {
-    for (size_t column = 0; column < columns; ++column) {
-      Sum sum = 0;
-      for (size_t k = 0; k < inner; ++k) {
-        sum += static_cast<Sum>(a[k]) * static_cast<Sum>(b[k * columns + column]);
-      }
-      *out++ = static_cast<T>(sum);
-    }
-  }
-}
-
 } // namespace native
 } // namespace executor
 } // namespace torch

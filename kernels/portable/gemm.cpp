@@ -91,6 +91,107 @@ void linear(
   }
 }
 
+namespace {
+
+// Adds x times a row of four to a row of sums.
+ET_INLINE void multiply_row(
+    float x,
+    float y0,
+    float y1,
+    float y2,
+    float y3,
+    float& s0,
+    float& s1,
+    float& s2,
+    float& s3) {
+  s0 += x * y0;
+  s1 += x * y1;
+  s2 += x * y2;
+  s3 += x * y3;
+}
+
+// What follows computes a block of the result: four rows or one, by four columns or one.
+void block_4x4(const float* a, const float* b, float* out, size_t inner, size_t columns) {
+  const float* a1 = a + inner;
+  const float* a2 = a1 + inner;
+  const float* a3 = a2 + inner;
+  float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+  float t0 = 0.0f, t1 = 0.0f, t2 = 0.0f, t3 = 0.0f;
+  float u0 = 0.0f, u1 = 0.0f, u2 = 0.0f, u3 = 0.0f;
+  float v0 = 0.0f, v1 = 0.0f, v2 = 0.0f, v3 = 0.0f;
+  for (; inner > 0; --inner) {
+    float y0, y1, y2, y3;
+    load4_weights(b, y0, y1, y2, y3);
+    b += columns - 4;
+    multiply_row(*a++, y0, y1, y2, y3, s0, s1, s2, s3);
+    multiply_row(*a1++, y0, y1, y2, y3, t0, t1, t2, t3);
+    multiply_row(*a2++, y0, y1, y2, y3, u0, u1, u2, u3);
+    multiply_row(*a3++, y0, y1, y2, y3, v0, v1, v2, v3);
+  }
+  columns -= 4;
+  store4(out, s0, s1, s2, s3);
+  out += columns;
+  store4(out, t0, t1, t2, t3);
+  out += columns;
+  store4(out, u0, u1, u2, u3);
+  out += columns;
+  store4(out, v0, v1, v2, v3);
+}
+
+void block_1x4(const float* a, const float* b, float* out, size_t inner, size_t columns) {
+  float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+  for (; inner > 0; --inner) {
+    float y0, y1, y2, y3;
+    load4_weights(b, y0, y1, y2, y3);
+    b += columns - 4;
+    multiply_row(*a++, y0, y1, y2, y3, s0, s1, s2, s3);
+  }
+  store4(out, s0, s1, s2, s3);
+}
+
+void block_4x1(const float* a, const float* b, float* out, size_t inner, size_t columns) {
+  const float* a1 = a + inner;
+  const float* a2 = a1 + inner;
+  const float* a3 = a2 + inner;
+  float s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f;
+  for (; inner > 0; --inner) {
+    multiply_row(*b, *a++, *a1++, *a2++, *a3++, s0, s1, s2, s3);
+    b += columns;
+  }
+  out[0] = s0;
+  out[columns] = s1;
+  out[2 * columns] = s2;
+  out[3 * columns] = s3;
+}
+
+void block_1x1(const float* a, const float* b, float* out, size_t inner, size_t columns) {
+  float sum = 0.0f;
+  for (; inner > 0; --inner) {
+    sum += *a++ * *b;
+    b += columns;
+  }
+  *out = sum;
+}
+
+} // namespace
+
+void matmul(const float* a, const float* b, float* out, size_t rows, size_t inner, size_t columns) {
+  while (rows > 0) {
+    const bool four_rows = rows >= 4;
+    for (size_t column = 0; column < columns;) {
+      const bool four_columns = columns - column >= 4;
+      const auto block = four_rows ? (four_columns ? block_4x4 : block_4x1)
+                                   : (four_columns ? block_1x4 : block_1x1);
+      block(a, b + column, out + column, inner, columns);
+      column += four_columns ? 4 : 1;
+    }
+    const size_t done = four_rows ? 4 : 1;
+    rows -= done;
+    a += done * inner;
+    out += done * columns;
+  }
+}
+
 } // namespace native
 } // namespace executor
 } // namespace torch

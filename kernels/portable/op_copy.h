@@ -169,6 +169,19 @@ Tensor& expand_copy_out(
   return expand(ctx, view, size) ? write_view<S>(ctx, self, view, out) : out;
 }
 
+/// Copies self to an out of its shape in out's dim order. Fails the context if
+/// the tensors differ in dtype or number of elements.
+template <class S>
+void copy_same(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
+  if constexpr (S::has(Variant::DimOrder)) {
+    if (same_dtype_or_fail(ctx, self, out) && compare_out(ctx, out, self.sizes())) {
+      copy_view(View(self), View(out));
+    }
+  } else {
+    copy_elements(ctx, self, out);
+  }
+}
+
 /// Copies self to out in out's dim order, converting its dtype.
 template <class S>
 Tensor& convert_copy(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
@@ -186,13 +199,7 @@ Tensor& convert_copy(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out)
       return out;
     }
   }
-  if constexpr (S::has(Variant::DimOrder)) {
-    if (same_dtype_or_fail(ctx, self, out) && compare_out(ctx, out, self.sizes())) {
-      copy_view(View(self), View(out));
-    }
-  } else {
-    copy_elements(ctx, self, out);
-  }
+  copy_same<S>(ctx, self, out);
   return out;
 }
 

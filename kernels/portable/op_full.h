@@ -13,7 +13,7 @@ namespace native {
 /// Writes `value` to every element.
 template <class S>
 Tensor& fill(KernelRuntimeContext& ctx, const Scalar& value, Tensor& out) {
-  if (!check_fits(ctx, value, out.scalar_type())) {
+  if (!check_fits<S>(ctx, value, out.scalar_type())) {
     return out;
   }
   dispatch<StoredTypes, S>(ctx, out.scalar_type(), [&](auto tag) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "kernels/portable/op_copy.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/indices.h"
 #include "kernels/util/scalars.h"
@@ -129,7 +130,7 @@ bool start_scatter(
       !shape_out<S>(ctx, out, self.sizes()) || !walk.init(ctx, out, dim, index, src)) {
     return false;
   }
-  copy_view(View(self), View(out));
+  copy_same<S>(ctx, self, out);
   return true;
 }
 

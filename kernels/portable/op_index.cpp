@@ -21,12 +21,15 @@ int32_t count_bytes(const Tensor& mask) {
 
 } // namespace
 
+template <bool kMasks>
 bool Indexing::init(
     KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const ArrayRef<std::optional<Tensor>>& indices,
-    Shape& result_sizes) {
-  const auto sizes = self.sizes();
+    const View& self,
+    const ArrayRef<std::optional<Tensor>>& indices) {
+  self_ = &self;
+  const Shape& shape = self.shape;
+  // Bit i stands for dim i of self.
+  uint32_t indexed = 0;
   size_t dim = 0;
   // Position in the list of the last index, to see whether they are adjacent.
   size_t last = 0;
@@ -37,210 +40,213 @@ bool Indexing::init(
       continue;
     }
     const Tensor& index = *indices[i];
-    const size_t covered = is_mask(index) ? static_cast<size_t>(index.dim()) : 1;
+    const bool masks = kMasks && is_mask(index);
+    if (!masks && !Indices::check(ctx, index)) {
+      return false;
+    }
+    const size_t covered = masks ? static_cast<size_t>(index.dim()) : 1;
     KERNEL_CHECK(
         ctx,
-        dim + covered <= sizes.size() && count_ < kMaxDims,
+        dim + covered <= shape.dims && count_ < kMaxDims,
         InvalidArgument,
         false,
         "indices has more dims than self, %zu",
-        sizes.size());
-    if (!contiguous_or_fail(ctx, index)) {
-      return false;
-    }
+        shape.dims);
     Shape own(index.sizes());
-    if (is_mask(index)) {
-      KERNEL_CHECK(ctx, covered > 0, NotSupported, false, "A mask in indices has no dims");
-      for (size_t k = 0; k < covered; ++k) {
-        KERNEL_CHECK(
-            ctx,
-            index.sizes()[k] == sizes[dim + k],
-            InvalidArgument,
-            false,
-            "A mask of size %d indexes a dim of size %d",
-            static_cast<int>(index.sizes()[k]),
-            static_cast<int>(sizes[dim + k]));
-      }
-      own.dims = 0;
-      own.append(count_bytes(index));
-    } else {
-      Indices check;
-      if (!check.init(ctx, index)) {
-        return false;
+    if constexpr (kMasks) {
+      if (masks) {
+        KERNEL_CHECK(ctx, covered > 0, NotSupported, false, "A mask in indices has no dims");
+        for (size_t k = 0; k < covered; ++k) {
+          KERNEL_CHECK(
+              ctx,
+              own.sizes[k] == shape.sizes[dim + k],
+              InvalidArgument,
+              false,
+              "A mask of size %d indexes a dim of size %d",
+              static_cast<int>(own.sizes[k]),
+              static_cast<int>(shape.sizes[dim + k]));
+        }
+        own.dims = 0;
+        own.append(count_bytes(index));
+        masks_[count_] = {-1, -1};
       }
     }
     if (count_ == 0) {
-      joint_ = own;
       joint_dim_ = dim;
     } else {
       is_adjacent = is_adjacent && i == last + 1;
-      if (!broadcast_sizes(ctx, joint_, own, joint_)) {
-        return false;
-      }
+    }
+    // Nothing broadcasts to the first one's own shape.
+    if (!broadcast_sizes(ctx, joint_, own, joint_)) {
+      return false;
     }
     last = i;
     indices_[count_] = &index;
-    masks_[count_] = {-1, -1};
     dims_[count_] = static_cast<uint8_t>(dim);
     ++count_;
     for (size_t k = 0; k < covered; ++k) {
-      indexed_ |= 1u << (dim + k);
+      indexed |= 1u << dim++;
     }
-    dim += covered;
-  }
-  KERNEL_CHECK(ctx, dim <= sizes.size(), InvalidArgument, false, "indices has more dims than self");
-  KERNEL_CHECK(ctx, count_ > 0, InvalidArgument, false, "indices has no tensor");
-  joint_dim_ = is_adjacent ? joint_dim_ : 0;
-  size_t whole = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    whole += (indexed_ >> i) & 1u ? 0 : 1;
   }
   KERNEL_CHECK(
       ctx,
-      whole + joint_.dims <= kMaxDims,
+      count_ > 0 && dim <= shape.dims,
+      InvalidArgument,
+      false,
+      "indices has no tensor, or more dims than self");
+  joint_dim_ = is_adjacent ? joint_dim_ : 0;
+  size_t result_dims = joint_.dims;
+  for (dim = 0; dim <= shape.dims; ++dim) {
+    if (walk_.shape.dims == joint_dim_) {
+      for (const SizesType size : ArrayRef<SizesType>(joint_)) {
+        walk_.append(size, 0);
+      }
+    }
+    if (dim < shape.dims && ((indexed >> dim) & 1u) == 0) {
+      walk_.append(shape.sizes[dim], self.strides[dim]);
+      ++result_dims;
+    }
+  }
+  KERNEL_CHECK(
+      ctx,
+      result_dims <= kMaxDims,
       InvalidArgument,
       false,
       "The result has more than %zu dims",
       kMaxDims);
-  size_t next_dim = 0;
-  for (size_t i = 0; i <= whole; ++i) {
-    if (i == joint_dim_) {
-      for (const SizesType size : ArrayRef<SizesType>(joint_)) {
-        result_sizes.append(size);
-      }
-    }
-    if (i < whole) {
-      while (((indexed_ >> next_dim) & 1u) != 0) {
-        ++next_dim;
-      }
-      result_sizes.append(sizes[next_dim++]);
-    }
-  }
   return true;
 }
 
-void Indexing::start(const View& self, const View& result, LoopNest& rest) {
-  Shape whole;
-  int32_t strides[2][kMaxDims];
-  for (size_t i = 0; i < self.shape.dims; ++i) {
-    if (((indexed_ >> i) & 1u) != 0) {
-      continue;
-    }
-    const size_t own = whole.dims;
-    strides[0][own] = self.strides[i];
-    strides[1][own] = result.strides[own < joint_dim_ ? own : own + joint_.dims];
-    whole.append(self.shape.sizes[i]);
+template bool
+Indexing::init<true>(KernelRuntimeContext&, const View&, const ArrayRef<std::optional<Tensor>>&);
+template bool
+Indexing::init<false>(KernelRuntimeContext&, const View&, const ArrayRef<std::optional<Tensor>>&);
+
+void Indexing::begin(const View& result) {
+  const size_t dims = walk_.shape.dims;
+  const size_t joint_end = joint_dim_ + joint_.dims;
+  outer_ = dims;
+  run_ = 1;
+  from_stride_ = 1;
+  to_stride_ = 1;
+  if (dims > joint_end) {
+    from_stride_ = walk_.strides[dims - 1];
+    to_stride_ = result.strides[dims - 1];
   }
-  const int32_t* const both[] = {strides[0], strides[1]};
-  rest.init(whole.sizes, both, 2, whole.dims);
-  position_ = 0;
+  // Dims that both walk evenly are one run.
+  while (outer_ > joint_end) {
+    const int32_t run = static_cast<int32_t>(run_);
+    if (walk_.strides[outer_ - 1] != run * from_stride_ ||
+        result.strides[outer_ - 1] != run * to_stride_) {
+      break;
+    }
+    --outer_;
+    run_ *= static_cast<size_t>(walk_.shape.sizes[outer_]);
+  }
+  left_ = run_ > 0 ? 1 : 0;
+  for (size_t i = 0; i < outer_; ++i) {
+    left_ *= walk_.shape.sizes[i];
+    position_[i] = 0;
+  }
+  walk_.data = self_->data;
+  walk_.element_size = self_->element_size;
 }
 
-bool Indexing::next(
-    KernelRuntimeContext& ctx,
-    const View& self,
-    const View& result,
-    int32_t& from,
-    int32_t& to) {
-  // The indices of the position in the joint dims.
-  SizesType place[kMaxDims];
-  int32_t left = position_;
-  to = 0;
-  for (size_t i = joint_.dims; i-- > 0;) {
-    const SizesType size = joint_.sizes[i];
-    if (size == 0) {
-      return false;
+char* Indexing::next(const View& result, char* to) {
+  --left_;
+  for (size_t i = outer_; i-- > 0;) {
+    // Back to the start of a dim whose last index this was.
+    const int32_t step = ++position_[i] < walk_.shape.sizes[i] ? 1 : 1 - position_[i];
+    walk_.move(step * walk_.strides[i]);
+    to += step * result.strides[i] * result.element_size;
+    if (step > 0) {
+      break;
     }
-    place[i] = left % size;
-    left /= size;
-    to += place[i] * result.strides[joint_dim_ + i];
+    position_[i] = 0;
   }
-  if (left > 0) {
-    return false;
+  return to;
+}
+
+// The offset in self of a mask's true element.
+int32_t Indexing::masked_offset(size_t k) {
+  const Tensor& index = *indices_[k];
+  const auto sizes = index.sizes();
+  Mask& mask = masks_[k];
+  const uint8_t* const bytes = static_cast<const uint8_t*>(index.const_data_ptr());
+  const int32_t end = static_cast<int32_t>(index.numel());
+  // The dim of masks is the last of the joint ones. A mask of one true element is broadcast.
+  const int32_t wanted = position_[joint_dim_ + joint_.dims - 1];
+  if (wanted < mask.ordinal) {
+    mask = {-1, -1};
   }
-  ++position_;
-  from = 0;
+  for (int32_t place = mask.place + 1; place < end && mask.ordinal < wanted; ++place) {
+    if (bytes[place] != 0) {
+      mask.place = place;
+      ++mask.ordinal;
+    }
+  }
+  int32_t flat = mask.place;
+  int32_t offset = 0;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    offset += flat % sizes[i] * self_->strides[dims_[k] + i];
+    flat /= sizes[i];
+  }
+  return offset;
+}
+
+template <bool kMasks>
+char* Indexing::chosen(KernelRuntimeContext& ctx) {
+  int32_t from = 0;
   for (size_t k = 0; k < count_; ++k) {
     const Tensor& index = *indices_[k];
-    const auto sizes = index.sizes();
-    size_t dim = dims_[k];
-    if (is_mask(index)) {
-      // The dims of masks are the last of the joint ones.
-      Mask& mask = masks_[k];
-      const uint8_t* const bytes = static_cast<const uint8_t*>(index.const_data_ptr());
-      const int32_t end = static_cast<int32_t>(index.numel());
-      const int32_t wanted = place[joint_.dims - 1];
-      if (wanted < mask.ordinal) {
-        mask = {-1, -1};
+    if constexpr (kMasks) {
+      if (is_mask(index)) {
+        from += masked_offset(k);
+        continue;
       }
-      // A mask of one true element is broadcast.
-      while (mask.ordinal < wanted) {
-        int32_t found = mask.place + 1;
-        while (found < end && bytes[found] == 0) {
-          ++found;
-        }
-        if (found == end) {
-          if (mask.ordinal < 0) {
-            return false;
-          }
-          break;
-        }
-        mask.place = found;
-        ++mask.ordinal;
-      }
-      int32_t flat = mask.place;
-      for (size_t i = sizes.size(); i-- > 0;) {
-        from += flat % sizes[i] * self.strides[dim + i];
-        flat /= sizes[i];
-      }
-      continue;
     }
+    const auto sizes = index.sizes();
+    const SizesType* const place = position_ + (joint_dim_ + joint_.dims - sizes.size());
     int32_t offset = 0;
     int32_t stride = 1;
     for (size_t i = sizes.size(); i-- > 0;) {
-      const SizesType at = sizes[i] == 1 ? 0 : place[joint_.dims - sizes.size() + i];
-      offset += at * stride;
+      offset += sizes[i] == 1 ? 0 : place[i] * stride;
       stride *= sizes[i];
     }
-    Indices values;
-    if (!values.init(ctx, index)) {
-      return false;
+    const size_t dim = dims_[k];
+    const int32_t value = Indices(index).get(ctx, offset, self_->shape.sizes[dim], true);
+    if (value < 0) {
+      return nullptr;
     }
-    const int32_t chosen = values.get(ctx, offset, self.shape.sizes[dim], true);
-    if (chosen < 0) {
-      return false;
-    }
-    from += chosen * self.strides[dim];
+    from += value * self_->strides[dim];
   }
-  return true;
+  return walk_.data + from * self_->element_size;
 }
 
-void index_copy(KernelRuntimeContext& ctx, Indexing& indexing, const Tensor& self, Tensor& out) {
-  const View from(self);
-  const View to(out);
-  const int32_t size = from.element_size;
-  indexing.run(
+template char* Indexing::chosen<true>(KernelRuntimeContext&);
+template char* Indexing::chosen<false>(KernelRuntimeContext&);
+
+template <bool kMasks>
+void copy_indexed(
+    KernelRuntimeContext& ctx,
+    Indexing& indexing,
+    const View& result,
+    bool is_write) {
+  const int32_t size = result.element_size;
+  indexing.run<kMasks>(
       ctx,
-      from,
-      to,
-      [&](int32_t place, int32_t stride, int32_t other, int32_t other_stride, size_t count) {
-        copy_strided(
-            from.data + place * size, stride, to.data + other * size, other_stride, count, size);
+      result,
+      [size, is_write](char* own, int32_t stride, char* other, int32_t other_stride, size_t count) {
+        if (is_write) {
+          copy_strided(other, other_stride, own, stride, count, size);
+        } else {
+          copy_strided(own, stride, other, other_stride, count, size);
+        }
       });
 }
 
-void index_write(KernelRuntimeContext& ctx, Indexing& indexing, const View& values, Tensor& out) {
-  const View to(out);
-  const int32_t size = to.element_size;
-  indexing.run(
-      ctx,
-      to,
-      values,
-      [&](int32_t place, int32_t stride, int32_t other, int32_t other_stride, size_t count) {
-        copy_strided(
-            values.data + other * size, other_stride, to.data + place * size, stride, count, size);
-      });
-}
+template void copy_indexed<true>(KernelRuntimeContext&, Indexing&, const View&, bool);
+template void copy_indexed<false>(KernelRuntimeContext&, Indexing&, const View&, bool);
 
 bool broadcast_mask(
     KernelRuntimeContext& ctx,

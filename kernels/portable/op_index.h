@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "kernels/portable/op_copy.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/indices.h"
 #include "kernels/util/view.h"
@@ -16,53 +17,56 @@ namespace native {
  * have where they are true. They broadcast together; their dims replace the
  * first of those that they index, or come first of all if dims without an index
  * lie between.
+ *
+ * Functions with a parameter kMasks leave masks out where that is false: then
+ * they fail the context (InvalidType).
  */
 class Indexing {
  public:
   /**
+   * @param[in] self The tensor that is indexed; must outlive this.
    * @param[in] indices Contiguous; none for a dim that stays whole.
-   * @param[out] result_sizes The shape of self[indices].
    *
    * @returns false after failing the context (InvalidArgument, InvalidType,
    *     NotSupported) for what does not fit.
    */
-  bool init(
+  template <class S>
+  bool start(
       KernelRuntimeContext& ctx,
-      const Tensor& self,
-      const ArrayRef<std::optional<Tensor>>& indices,
-      Shape& result_sizes);
+      const View& self,
+      const ArrayRef<std::optional<Tensor>>& indices) {
+    if constexpr (S::has(Variant::DimOrder)) {
+      for (const std::optional<Tensor>& index : indices) {
+        if (index.has_value() && !contiguous_or_fail(ctx, *index)) {
+          return false;
+        }
+      }
+    }
+    return init<S::has(Variant::Masks)>(ctx, self, indices);
+  }
+
+  /// The shape of self[indices].
+  const Shape& sizes() const {
+    return walk_.shape;
+  }
 
   /**
-   * Calls body(int32_t self_offset, int32_t self_stride, int32_t result_offset,
+   * Calls body(char* self_element, int32_t self_stride, char* result_element,
    * int32_t result_stride, size_t count) for all elements of the result, some at
-   * a time.
+   * a time; strides are in elements.
    *
-   * @param[in] self A view of self.
    * @param[in] result A view of the result's shape.
-   *
-   * @returns false after failing the context (InvalidArgument) for an index out
-   *     of range.
    */
-  template <class Body>
-  bool run(KernelRuntimeContext& ctx, const View& self, const View& result, Body&& body) {
-    LoopNest rest;
-    start(self, result, rest);
-    if (rest.size() == 0) {
-      return true;
+  template <bool kMasks, class Body>
+  void run(KernelRuntimeContext& ctx, const View& result, Body&& body) {
+    begin(result);
+    for (char* to = result.data; left_ > 0; to = next(result, to)) {
+      char* const from = chosen<kMasks>(ctx);
+      if (from == nullptr) {
+        return;
+      }
+      body(from, from_stride_, to, to_stride_, run_);
     }
-    int32_t from = 0;
-    int32_t to = 0;
-    while (next(ctx, self, result, from, to)) {
-      do {
-        body(
-            from + rest.offset(0),
-            rest.stride(0),
-            to + rest.offset(1),
-            rest.stride(1),
-            rest.size());
-      } while (rest.next());
-    }
-    return ctx.failure_state() == Error::Ok;
   }
 
  private:
@@ -72,29 +76,42 @@ class Indexing {
     int32_t place;
   };
 
-  bool add(KernelRuntimeContext& ctx, const Tensor& index, size_t position);
-  void start(const View& self, const View& result, LoopNest& rest);
+  template <bool kMasks>
   bool
-  next(KernelRuntimeContext& ctx, const View& self, const View& result, int32_t& from, int32_t& to);
+  init(KernelRuntimeContext& ctx, const View& self, const ArrayRef<std::optional<Tensor>>& indices);
+  void begin(const View& result);
+  // The result's element after `to`.
+  char* next(const View& result, char* to);
+  // The element of self for the position; null after failing the context
+  // (InvalidArgument) for an index out of range.
+  template <bool kMasks>
+  char* chosen(KernelRuntimeContext& ctx);
+  int32_t masked_offset(size_t k);
 
+  const View* self_;
   const Tensor* indices_[kMaxDims];
   Mask masks_[kMaxDims];
   // The dim of self that an index replaces, or the first of those of a mask.
   uint8_t dims_[kMaxDims];
   size_t count_ = 0;
-  // Bit i stands for dim i of self.
-  uint32_t indexed_ = 0;
   Shape joint_;
   // Where the joint dims are in the result.
   size_t joint_dim_ = 0;
-  int32_t position_ = 0;
+  // self in the result's shape: joint dims have stride 0.
+  View walk_;
+  SizesType position_[kMaxDims];
+  // Dims before those that a run covers.
+  size_t outer_;
+  size_t run_;
+  int32_t from_stride_;
+  int32_t to_stride_;
+  // Runs left.
+  int32_t left_;
 };
 
-/// Writes self[indices] to out.
-void index_copy(KernelRuntimeContext& ctx, Indexing& indexing, const Tensor& self, Tensor& out);
-
-/// Writes values, which broadcast to the result's shape, to their places in out.
-void index_write(KernelRuntimeContext& ctx, Indexing& indexing, const View& values, Tensor& out);
+/// Writes self[indices] to a result, or a result to self[indices] if `is_write`.
+template <bool kMasks>
+void copy_indexed(KernelRuntimeContext& ctx, Indexing& indexing, const View& result, bool is_write);
 
 /// aten::index.Tensor_out
 template <class S>
@@ -103,11 +120,12 @@ Tensor& index_tensor_out(
     const Tensor& self,
     ArrayRef<std::optional<Tensor>> indices,
     Tensor& out) {
+  constexpr bool kMasks = S::has(Variant::Masks);
+  const View from(self);
   Indexing indexing;
-  Shape out_sizes;
-  if (same_dtype_or_fail(ctx, self, out) && indexing.init(ctx, self, indices, out_sizes) &&
-      shape_out<S>(ctx, out, out_sizes)) {
-    index_copy(ctx, indexing, self, out);
+  if (same_dtype_or_fail(ctx, self, out) && indexing.start<S>(ctx, from, indices) &&
+      shape_out<S>(ctx, out, indexing.sizes())) {
+    copy_indexed<kMasks>(ctx, indexing, View(out), false);
   }
   return out;
 }
@@ -120,31 +138,33 @@ Tensor& index_put_inplace(
     ArrayRef<std::optional<Tensor>> indices,
     const Tensor& values,
     bool accumulate) {
-  Indexing indexing;
-  Shape sizes;
+  constexpr bool kMasks = S::has(Variant::Masks);
+  const View to(self);
   View from(values);
-  if (!same_dtype_or_fail(ctx, self, values) || !indexing.init(ctx, self, indices, sizes) ||
-      !broadcast_view(ctx, from, sizes)) {
+  Indexing indexing;
+  if (!same_dtype_or_fail(ctx, self, values) || !indexing.start<S>(ctx, to, indices) ||
+      !broadcast_view(ctx, from, indexing.sizes())) {
     return self;
   }
-  if (!accumulate) {
-    index_write(ctx, indexing, from, self);
-    return self;
+  if constexpr (S::has(Variant::Option)) {
+    if (accumulate) {
+      dispatch<StoredTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        indexing.run<kMasks>(
+            ctx,
+            from,
+            [](char* place, int32_t stride, char* value, int32_t value_stride, size_t count) {
+              T* sum = reinterpret_cast<T*>(place);
+              const T* added = reinterpret_cast<const T*>(value);
+              for (; count > 0; --count, sum += stride, added += value_stride) {
+                *sum = wrapping_sum(*sum, *added);
+              }
+            });
+      });
+      return self;
+    }
   }
-  dispatch<StoredTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* const data = self.mutable_data_ptr<T>();
-    const T* const added = values.const_data_ptr<T>();
-    indexing.run(
-        ctx,
-        View(self),
-        from,
-        [&](int32_t place, int32_t stride, int32_t other, int32_t other_stride, size_t count) {
-          for (; count > 0; --count, place += stride, other += other_stride) {
-            data[place] = wrapping_sum(data[place], added[other]);
-          }
-        });
-  });
+  copy_indexed<kMasks>(ctx, indexing, from, true);
   return self;
 }
 
@@ -158,7 +178,7 @@ Tensor& index_put_out(
     bool accumulate,
     Tensor& out) {
   if (same_dtype_or_fail(ctx, self, out) && shape_out<S>(ctx, out, self.sizes())) {
-    copy_view(View(self), View(out));
+    copy_same<S>(ctx, self, out);
     index_put_inplace<S>(ctx, out, indices, values, accumulate);
   }
   return out;

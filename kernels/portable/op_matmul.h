@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernels/portable/binary.h"
-#include "kernels/portable/convolution.h"
+#include "kernels/portable/gemm.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
@@ -69,11 +69,6 @@ Tensor& bmm_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& mat
     batch_matmul<S>(ctx, self, mat2, out, 1);
   }
   return out;
-}
-
-/// Whether a dtype's elements are only stored.
-inline bool is_reduced_dtype(ScalarType dtype) {
-  return dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
 }
 
 /// Sum of a row's elements times a column's, which lie `stride` apart.

@@ -28,23 +28,26 @@ bool pad_sizes(
       "The padding has %zu elements, self %zu dims",
       padding.size(),
       sizes.size());
-  if (!in_range(ctx, padding, -INT32_MAX, INT32_MAX)) {
+  // So that the sum of two has 32 bits.
+  constexpr int32_t kMost = INT32_MAX / 2;
+  if (!in_range(ctx, padding, -kMost, kMost)) {
     return false;
   }
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t before = padding_of(padding, sizes.size(), i, false);
-    const int64_t after = padding_of(padding, sizes.size(), i, true);
-    const int64_t size = sizes[i] + before + after;
+    const int32_t before = padding_of(padding, sizes.size(), i, false);
+    const int32_t after = padding_of(padding, sizes.size(), i, true);
+    SizesType size;
     KERNEL_CHECK(
         ctx,
-        size >= 0 && size <= INT32_MAX && -before <= sizes[i] && -after <= sizes[i],
+        !__builtin_add_overflow(sizes[i], before + after, &size) && size >= 0 &&
+            -before <= sizes[i] && -after <= sizes[i],
         InvalidArgument,
         false,
         "Padding of %d and %d does not fit a dim of size %d",
         static_cast<int>(before),
         static_cast<int>(after),
         static_cast<int>(sizes[i]));
-    out_sizes.append(static_cast<SizesType>(size));
+    out_sizes.append(size);
   }
   return true;
 }

@@ -446,23 +446,48 @@ void variance(
         const T divisor =
             count > static_cast<T>(correction) ? count - static_cast<T>(correction) : T(0);
         reduction.each_result([&](int32_t first, int32_t result) {
-          T sum = T(0);
-          reduction.each_element(elements, first, [&](T element) { sum += element; });
-          const T mean = sum / count;
-          // The deviations' own sum is what rounding has left out of the mean.
+          // What deviates from 0 gives the mean; the sum of what deviates from that, what
+          // rounding has left out of it.
+          T mean = T(0);
           T deviation = T(0);
           T squares = T(0);
-          reduction.each_element(elements, first, [&](T element) {
-            const T difference = element - mean;
-            deviation += difference;
-            squares += difference * difference;
-          });
+          for (int32_t pass = 0; pass < 2; ++pass) {
+            mean = deviation / count;
+            deviation = T(0);
+            squares = T(0);
+            reduction.each_element(elements, first, [&](T element) {
+              const T difference = element - mean;
+              deviation += difference;
+              squares += difference * difference;
+            });
+          }
           Results<S, T>(variances).set(result, (squares - deviation * deviation / count) / divisor);
           if (means != nullptr) {
             Results<S, T>(*means).set(result, mean);
           }
         });
       });
+}
+
+/// What a variance divides by less than the number of elements: 1 unless it is given. Fails the
+/// context (InvalidArgument) and returns false for an integer beyond 32 bits, where the Selection
+/// has no floating-point ones.
+template <class S>
+bool correction_of(KernelRuntimeContext& ctx, const std::optional<Scalar>& given, float& result) {
+  result = 1.0f;
+  if (!given.has_value()) {
+    return true;
+  }
+  if constexpr (S::has(Variant::FloatingSymbols)) {
+    static_cast<void>(ctx);
+    result = scalar_to_float(*given);
+  } else {
+    const int64_t value = given->to<int64_t>();
+    const int32_t number = static_cast<int32_t>(value);
+    KERNEL_CHECK(ctx, number == value, InvalidArgument, false, "correction is out of range");
+    result = static_cast<float>(number);
+  }
+  return true;
 }
 
 /// aten::var.correction_out
@@ -474,8 +499,10 @@ Tensor& var_correction_out(
     const std::optional<Scalar>& correction,
     bool keepdim,
     Tensor& out) {
-  const float less = correction.has_value() ? scalar_to_float(*correction) : 1.0f;
-  variance<S>(ctx, self, dim, less, keepdim, out, nullptr);
+  float less;
+  if (correction_of<S>(ctx, correction, less)) {
+    variance<S>(ctx, self, dim, less, keepdim, out, nullptr);
+  }
   return out;
 }
 
@@ -502,8 +529,10 @@ void var_mean_correction_out(
     bool keepdim,
     Tensor& out0,
     Tensor& out1) {
-  const float less = correction.has_value() ? scalar_to_float(*correction) : 1.0f;
-  variance<S>(ctx, self, dim, less, keepdim, out0, &out1);
+  float less;
+  if (correction_of<S>(ctx, correction, less)) {
+    variance<S>(ctx, self, dim, less, keepdim, out0, &out1);
+  }
 }
 
 /// aten::cumsum.out: sums in out's dtype up to each element of a dim.

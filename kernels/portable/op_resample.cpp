@@ -1,5 +1,7 @@
 #include "kernels/portable/op_resample.h"
 
+#include "kernels/soft_double.h"
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -23,7 +25,7 @@ bool set_axis(
       InvalidArgument,
       false,
       "There is neither an output_size of two elements nor two scale_factors");
-  const float scale = factor.has_value() ? static_cast<float>(*factor) : 0.0f;
+  const float scale = factor.has_value() ? float_of(*factor) : 0.0f;
   int64_t size = 0;
   if (output_size.has_value()) {
     size = (*output_size)[dim];

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "kernels/portable/op_copy.h"
 #include "kernels/util/view.h"
 
 /**
@@ -91,7 +92,7 @@ Tensor& scatter_view(
         InvalidArgument,
         out,
         "src does not have the shape of the part that it replaces");
-    copy_view(View(self), View(out));
+    copy_same<S>(ctx, self, out);
     copy_view(from, part);
   }
   return out;

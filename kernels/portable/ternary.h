@@ -78,7 +78,7 @@ Tensor& masked_fill_scalar_out(
     const Tensor& mask,
     const Scalar& value,
     Tensor& out) {
-  if (!internal::check_mask(ctx, mask) || !check_fits(ctx, value, self.scalar_type()) ||
+  if (!internal::check_mask(ctx, mask) || !check_fits<S>(ctx, value, self.scalar_type()) ||
       !shape_broadcast<S>(ctx, out, self, mask)) {
     return out;
   }

@@ -50,13 +50,13 @@ float number_at(const Tensor& tensor, size_t index) {
     case ScalarType::Float:
       return static_cast<const float*>(data)[index];
     case ScalarType::Double:
-      return static_cast<float>(static_cast<const double*>(data)[index]);
+      return float_of(static_cast<const double*>(data)[index]);
     case ScalarType::Half:
       return static_cast<const executorch::aten::Half*>(data)[index];
     case ScalarType::BFloat16:
       return static_cast<const executorch::aten::BFloat16*>(data)[index];
     case ScalarType::Long:
-      return static_cast<float>(static_cast<const int64_t*>(data)[index]);
+      return float_of_int(static_cast<const int64_t*>(data)[index]);
     case ScalarType::Int:
       return static_cast<float>(static_cast<const int32_t*>(data)[index]);
     case ScalarType::Char:

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/math/round.h"
+#include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/shape.h"
 
@@ -47,7 +48,7 @@ bool check_numbers(KernelRuntimeContext& ctx, const Tensor& tensor);
 class AffineParameters {
  public:
   AffineParameters(double scale, int64_t zero_point)
-      : scale_(static_cast<float>(scale)), zero_point_(static_cast<float>(zero_point)) {}
+      : scale_(float_of(scale)), zero_point_(float_of_int(zero_point)) {}
   AffineParameters(const Tensor& scales, const Tensor* zero_points)
       : scales_(&scales), zero_points_(zero_points) {}
 

@@ -49,19 +49,22 @@ Tensor& quantized_add_out(
   KERNEL_CHECK(ctx, same_dim_order(a, out), NotSupported, out, "a and out lie in different orders");
   dispatch<QuantizedTypes, S>(ctx, a.scalar_type(), [&](auto tag) {
     using Q = typename decltype(tag)::type;
-    const AffineParameters a_affine(a_scale, a_zero_point);
-    const AffineParameters b_affine(b_scale, b_zero_point);
-    const AffineParameters affine(out_scale, out_zero_point);
+    const float a_factor = float_of(a_scale);
+    const float a_offset = float_of_int(a_zero_point);
+    const float b_factor = float_of(b_scale);
+    const float b_offset = float_of_int(b_zero_point);
+    const float factor = float_of(out_scale);
+    const float offset = float_of_int(out_zero_point);
     const Q* x = a.const_data_ptr<Q>();
     const Q* y = b.const_data_ptr<Q>();
     Q* to = out.mutable_data_ptr<Q>();
     for (auto count = out.numel(); count > 0; --count) {
       float left;
       float right;
-      dequantize_run(x++, &left, 1, a_affine.scale(0), a_affine.zero_point(0));
-      dequantize_run(y++, &right, 1, b_affine.scale(0), b_affine.zero_point(0));
+      dequantize_run(x++, &left, 1, a_factor, a_offset);
+      dequantize_run(y++, &right, 1, b_factor, b_offset);
       const float sum = left + right;
-      quantize_run(&sum, to++, 1, affine.scale(0), affine.zero_point(0), range, false);
+      quantize_run(&sum, to++, 1, factor, offset, range, false);
     }
   });
   return out;

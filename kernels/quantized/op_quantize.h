@@ -302,10 +302,10 @@ void choose_qparams_tensor_out(
     using T = typename decltype(tag)::type;
     const FloatRange range =
         range_of(input.const_data_ptr<T>(), static_cast<size_t>(input.numel()));
-    const float low = static_cast<float>(quant_min);
-    const float high = static_cast<float>(quant_max);
-    float scale = (range.high - range.low) / static_cast<float>(quant_max - quant_min);
-    const float least = static_cast<float>(eps);
+    const float low = float_of_int(quant_min);
+    const float high = float_of_int(quant_max);
+    float scale = (range.high - range.low) / float_of_int(quant_max - quant_min);
+    const float least = float_of(eps);
     scale = scale < least ? least : scale;
     const float zero_point = math::clamp(low - math::round_to_even(range.low / scale), low, high);
     write_parameters(scale_out, zero_point_out, 0, scale, zero_point);

@@ -25,6 +25,8 @@ def fill_cases() -> Iterator[Case]:
     inf = float("inf")
     for dtype, value in itertools.product(FLOATINGS, (inf, -inf, float("nan"), 65504.0, 1e-45)):
         yield case("aten::full.out", (2,), value, expected=torch.full((2,), value, dtype=dtype))
+    for value in (2**24 + 1, -(2**24) - 3, 2**25 + 6, 2**40 + 2**16, -(2**63), 2**63 - 1):
+        yield case("aten::full.out", (2,), value, expected=torch.full((2,), value, dtype=torch.float32))
     for dtype in EVERY:
         for shape in [(), (2, 3), (0, 2)]:
             yield case("aten::zeros.out", shape, expected=torch.zeros(shape, dtype=dtype))

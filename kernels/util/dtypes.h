@@ -210,11 +210,16 @@ inline T wrapping_sum(T a, T b) {
 template <class S>
 constexpr bool has_reduced = S::has(ScalarType::Half) || S::has(ScalarType::BFloat16);
 
+/// Whether a dtype's elements are only stored.
+constexpr bool is_reduced_dtype(ScalarType dtype) {
+  return dtype == ScalarType::Half || dtype == ScalarType::BFloat16;
+}
+
 /// The dtype of ComputeType for elements of a dtype in Selection S.
 template <class S>
 constexpr ScalarType computed_in(ScalarType dtype) {
   if constexpr (has_reduced<S>) {
-    return dtype == ScalarType::Half || dtype == ScalarType::BFloat16 ? ScalarType::Float : dtype;
+    return is_reduced_dtype(dtype) ? ScalarType::Float : dtype;
   } else {
     return dtype;
   }

@@ -4,7 +4,7 @@ namespace torch {
 namespace executor {
 namespace native {
 
-bool Indices::init(KernelRuntimeContext& ctx, const Tensor& tensor) {
+bool Indices::check(KernelRuntimeContext& ctx, const Tensor& tensor) {
   const ScalarType dtype = tensor.scalar_type();
   KERNEL_CHECK(
       ctx,
@@ -13,8 +13,14 @@ bool Indices::init(KernelRuntimeContext& ctx, const Tensor& tensor) {
       false,
       "Indices of dtype %d are neither Long nor Int",
       static_cast<int>(dtype));
-  data_ = tensor.const_data_ptr();
-  is_long_ = dtype == ScalarType::Long;
+  return true;
+}
+
+bool Indices::init(KernelRuntimeContext& ctx, const Tensor& tensor) {
+  if (!check(ctx, tensor)) {
+    return false;
+  }
+  *this = Indices(tensor);
   return true;
 }
 

@@ -13,7 +13,13 @@ namespace native {
 /// The elements of an index tensor, Long or Int.
 class Indices {
  public:
+  Indices() = default;
+  /// A tensor that check() has passed.
+  explicit Indices(const Tensor& tensor)
+      : data_(tensor.const_data_ptr()), is_long_(tensor.scalar_type() == ScalarType::Long) {}
+
   /// Fails the context (InvalidType) and returns false for another dtype.
+  static bool check(KernelRuntimeContext& ctx, const Tensor& tensor);
   bool init(KernelRuntimeContext& ctx, const Tensor& tensor);
 
   int64_t operator[](int32_t offset) const {

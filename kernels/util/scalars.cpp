@@ -4,20 +4,6 @@ namespace torch {
 namespace executor {
 namespace native {
 
-namespace {
-
-// The largest number of a dtype that numbers may exceed, as a float.
-float largest(ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Half:
-      return 65504.0f;
-    case ScalarType::BFloat16:
-      return 3.38953139e38f;
-    default:
-      return 3.40282347e38f;
-  }
-}
-
 bool fits_integer(const Scalar& scalar, ScalarType dtype) {
   int64_t value;
   if (scalar.isFloatingPoint()) {
@@ -38,13 +24,30 @@ bool fits_integer(const Scalar& scalar, ScalarType dtype) {
   return static_cast<int64_t>(up) >> unused == value;
 }
 
-} // namespace
+bool fits_float(const Scalar& scalar, float largest) {
+  if (!scalar.isFloatingPoint()) {
+    return true;
+  }
+  const double value = scalar.to<double>();
+  return !(__builtin_fabsf(float_of(value)) > largest) || !is_finite(value);
+}
+
+float largest_float(ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Half:
+      return 65504.0f;
+    case ScalarType::BFloat16:
+      return 3.38953139e38f;
+    default:
+      return 3.40282347e38f;
+  }
+}
 
 float scalar_to_float(const Scalar& scalar) {
   if (scalar.isFloatingPoint()) {
     return float_of(scalar.to<double>());
   }
-  return static_cast<float>(scalar_to_int(scalar));
+  return float_of_int(scalar.to<int64_t>());
 }
 
 int64_t scalar_to_int(const Scalar& scalar) {
@@ -52,24 +55,6 @@ int64_t scalar_to_int(const Scalar& scalar) {
     return int_of(scalar.to<double>());
   }
   return scalar.to<int64_t>();
-}
-
-bool check_fits(KernelRuntimeContext& ctx, const Scalar& scalar, ScalarType dtype) {
-  bool does_fit = true;
-  if (is_integral(dtype)) {
-    does_fit = fits_integer(scalar, dtype);
-  } else if (is_floating(dtype) && dtype != ScalarType::Double && scalar.isFloatingPoint()) {
-    const double value = scalar.to<double>();
-    does_fit = !(__builtin_fabsf(float_of(value)) > largest(dtype)) || !is_finite(value);
-  }
-  KERNEL_CHECK(
-      ctx,
-      does_fit,
-      InvalidArgument,
-      false,
-      "A number is out of the range of dtype %d",
-      static_cast<int>(dtype));
-  return true;
 }
 
 float rounded_to(ScalarType dtype, float value) {

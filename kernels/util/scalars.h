@@ -34,12 +34,45 @@ T scalar_to(const Scalar& scalar) {
   }
 }
 
+/// Whether a Scalar is in the range of Byte, Char, Short, Int or Long, where negative integers down
+/// to that of the largest one's magnitude wrap in Byte.
+bool fits_integer(const Scalar& scalar, ScalarType dtype);
+
+/// Whether a Scalar is no finite number beyond `largest`, of either sign.
+bool fits_float(const Scalar& scalar, float largest);
+
+/// The largest finite number of Half, BFloat16 or Float.
+float largest_float(ScalarType dtype);
+
 /**
- * Whether an operator that stores a Scalar, or compares with it, can: fails the
- * context (InvalidArgument) and returns false if it is beyond the dtype's range,
- * which PyTorch refuses. Negative integers down to that of the same magnitude wrap.
+ * Whether an operator that stores a Scalar in a dtype of Selection S, or compares
+ * with it, can: fails the context (InvalidArgument) and returns false if it is
+ * beyond the dtype's range, which PyTorch refuses.
  */
-bool check_fits(KernelRuntimeContext& ctx, const Scalar& scalar, ScalarType dtype);
+template <class S>
+bool check_fits(KernelRuntimeContext& ctx, const Scalar& scalar, ScalarType dtype) {
+  bool fits = true;
+  if constexpr (
+      S::has(ScalarType::Byte) || S::has(ScalarType::Char) || S::has(ScalarType::Short) ||
+      S::has(ScalarType::Int) || S::has(ScalarType::Long)) {
+    fits = !is_integral(dtype) || fits_integer(scalar, dtype);
+  }
+  if constexpr (has_reduced<S>) {
+    fits = fits && (!is_reduced_dtype(dtype) || fits_float(scalar, largest_float(dtype)));
+  }
+  if constexpr (S::has(ScalarType::Float)) {
+    fits = fits &&
+        (dtype != ScalarType::Float || fits_float(scalar, largest_float(ScalarType::Float)));
+  }
+  KERNEL_CHECK(
+      ctx,
+      fits,
+      InvalidArgument,
+      false,
+      "A number is out of the range of dtype %d",
+      static_cast<int>(dtype));
+  return true;
+}
 
 /// A value rounded to a 16-bit float, if the dtype is one.
 float rounded_to(ScalarType dtype, float value);

@@ -41,6 +41,7 @@ class Kernel:
       operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
       index_outputs: positions of outputs that need no code unless they are read.
       options: positions of Bools that need no code where they are false.
+      masks: positions of lists of tensors where those of Bool or Byte need code.
       modes: positions of strings with those, or None, that are code of their own.
     """
 
@@ -56,6 +57,7 @@ class Kernel:
     operands: tuple[int, ...]
     index_outputs: tuple[int, ...]
     options: tuple[int, ...]
+    masks: tuple[int, ...]
     modes: dict[int, tuple[str | None, ...]]
 
 
@@ -86,5 +88,6 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         operands=tuple(entry.get("operands", ())),
         index_outputs=tuple(entry.get("index_outputs", ())),
         options=tuple(entry.get("options", ())),
+        masks=tuple(entry.get("masks", ())),
         modes={index: tuple(modes) for index, modes in entry.get("modes", {}).items()},
     )

@@ -86,6 +86,8 @@ def _listed(kernel: Kernel) -> Variant:
         listed |= Variant.INDICES
     if kernel.options:
         listed |= Variant.OPTION
+    if kernel.masks:
+        listed |= Variant.MASKS
     for modes in kernel.modes.values():
         for mode in MODES[: len(modes)]:
             listed |= mode

@@ -145,6 +145,17 @@ def test_only_the_modes_in_use_are_selected() -> None:
     assert selection(uses(("aten::div", "out_mode"), [x, x, None, x], [0, 1, 2, 3, 3], (3,)))[1] == {"FIRST_MODE"}
 
 
+def test_masks_are_selected_where_an_index_is_one() -> None:
+    x = tensor(FLOAT, 3)
+
+    def index(kind: int) -> set[str]:
+        values = [x, TensorList([2]), tensor(kind, 3), x]
+        return selection(uses(("aten::index", "Tensor_out"), values, [0, 1, 3, 3], (3,)))[1]
+
+    assert index(INT) == set()
+    assert index(BOOL) == {"MASKS"}
+
+
 def test_a_comparison_is_selected_with_the_dtype_it_computes_in() -> None:
     def less(x: Tensor, scalar: Any) -> tuple[set[str], set[str]]:
         program = uses(("aten::lt", "Scalar_out"), [x, scalar, tensor(BOOL, 2)], [0, 1, 2, 2], (2,))

@@ -22,6 +22,7 @@ class Variant(IntFlag):
     FIRST_MODE = 1 << 8
     SECOND_MODE = 1 << 9
     THIRD_MODE = 1 << 10
+    MASKS = 1 << 11
 
 
 MODES = (Variant.FIRST_MODE, Variant.SECOND_MODE, Variant.THIRD_MODE)
@@ -35,6 +36,7 @@ REFUSED_UNLESS_LISTED = {
 
 
 _REDUCED = {"Half", "BFloat16"}
+_MASKS = {"Bool", "Byte"}
 _FLOATING = {*_REDUCED, "Float", "Double"}
 
 
@@ -76,6 +78,8 @@ def needed_variants(kernel: Kernel, call: Call) -> Variant:
         needed |= Variant.FLOATING_SYMBOLS
     if any(call.constants[i] is not False for i in kernel.options if i < len(call.constants)):
         needed |= Variant.OPTION
+    if any(tensor.dtype in _MASKS for i in kernel.masks if i < len(call.arguments) for tensor in call.arguments[i]):
+        needed |= Variant.MASKS
     for position, modes in kernel.modes.items():
         # What is not listed is for the kernel to refuse.
         if position < len(call.modes) and call.modes[position] in modes:
