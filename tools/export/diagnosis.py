@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from executorch.exir.operator.convert import to_out_variant
+from executorch.exir.schema import Program
 from torch.export import ExportedProgram
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.export.manifest import origin
 from tools.export.scalar_types import is_supported, supported_names
 from tools.model_file.model_file import ModelFile, brief, describe
 from tools.quiet.console import UserError
 
+# Of a dim in a program: SizesType of ExecuTorch.
+_LARGEST_SIZE = 2**31 - 1
 _ON_DATA = "use torch.where or torch.cond, which are part of the model, instead of Python"
 
 
@@ -52,10 +56,30 @@ def check_captured(program: ExportedProgram, path: Path) -> None:
                 f"{origin(node, path)}: {_operator(node)} computes in {dtype}, which a program cannot hold; "
                 f"use one of {supported_names()}."
             )
-        if any(not isinstance(size, int) for size in value.shape):
+        for size in value.shape:
+            if isinstance(size, int):
+                continue
+            if free_unbacked_symbols(size):
+                raise UserError(
+                    f"{origin(node, path)}: the size of what {_operator(node)} returns depends on the values in a "
+                    "tensor; a device needs sizes that are known at build time."
+                )
+            if not bound_sympy(size.node.expr, program.range_constraints).upper <= _LARGEST_SIZE:
+                raise UserError(
+                    f"{path}: dynamic_shapes() gives a size no upper bound, which the device's memory needs; "
+                    'write torch.export.Dim("name", max=...).'
+                )
+
+
+def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path) -> None:
+    """Raises UserError for example inputs that do not have the largest shapes of a program with dynamic ones."""
+    plan = program.execution_plan[0]
+    for index, (tensor, value) in enumerate(zip(inputs, plan.inputs, strict=True)):
+        largest = list(plan.values[value].val.sizes)
+        if list(tensor.shape) != largest:
             raise UserError(
-                f"{origin(node, path)}: the size of what {_operator(node)} returns depends on the values in a tensor; "
-                "a device needs sizes that are known at build time."
+                f"{path}: example_inputs() gives input {index} the shape {list(tensor.shape)}; with dynamic_shapes() "
+                f"it must be the largest one, {largest}."
             )
 
 

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from tools.export import golden
 from tools.export.diagnosis import (
     check_captured,
+    check_examples,
     check_out_variants,
     check_state,
     explain_capture,
@@ -115,6 +116,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     plan = emitted.program.execution_plan[0]
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
     if emitted.file is not None:
+        check_examples(inputs, emitted.program, path)
         nodes, memory = [], None
         program = emitted.file
     else:
@@ -169,6 +171,11 @@ def _lower_quantized(
     from tools.export.cortex_m import lower, quantize, report
 
     path = file.path
+    if file.has("dynamic_shapes"):
+        raise UserError(
+            f'{path}: backend "cortex_m" packs layers for one shape and takes no dynamic_shapes(); '
+            "remove it, or use the portable backend."
+        )
     model = model.to(memory_format=torch.channels_last)
     inputs = quantize.channels_last(inputs)
     samples = [quantize.channels_last(sample) for sample in samples]
@@ -203,7 +210,7 @@ def _lower_quantized(
 
 def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> ExportedProgram:
     try:
-        captured = capture(model, inputs)
+        captured = capture(model, inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
     check_captured(captured, file.path)

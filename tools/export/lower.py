@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, ExecutorchBackendConfig, to_edge_transform_and_lower
@@ -13,14 +15,28 @@ from executorch.exir.schema import Program
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from tools.export.batch_norm import fold_batch_norm
 from tools.export.own_operators import drop_pool_indices, keep_recurrent_layers
-from tools.export.serialize import CONSTANT_ALIGNMENT
+from tools.export.scalar_types import itemsize
+from tools.export.serialize import CONSTANT_ALIGNMENT, serialize
 
-# aten::linear is kept whole: its kernel reads the weight as the module stores it, [out, in]. Decomposed, a
-# transposition of the weight and a matrix product would be left.
-EDGE = EdgeCompileConfig(preserve_ops=[torch.ops.aten.linear.default])
+# Operators that are kept whole. The kernel of linear reads the weight as the module stores it, [out, in]; decomposed, a
+# transposition of the weight and a matrix product would be left. The others are one pass over their elements instead
+# of two to six.
+EDGE = EdgeCompileConfig(
+    preserve_ops=[
+        torch.ops.aten.hardsigmoid.default,
+        torch.ops.aten.hardswish.default,
+        torch.ops.aten.linear.default,
+        torch.ops.aten.mish.default,
+        torch.ops.aten.silu.default,
+        torch.ops.aten.softplus.default,
+        torch.ops.aten.threshold.default,
+        torch.ops.aten.triu.default,
+    ]
+)
 
 
 @dataclass
@@ -30,9 +46,9 @@ class EmittedProgram:
     Attributes:
       program: ExecuTorch's own in-memory program.
       nodes: for every instruction of the program's only chain, in order, the graph node that it came from; empty if
-        they cannot be told apart (control flow).
-      file: the .pte file that ExecuTorch makes of it, if the model has control flow. Without, it is left to the passes
-        over the plan and our own serializer.
+        there is a file.
+      file: the .pte file, if ExecuTorch has planned its memory: with control flow or dynamic shapes. Without, it is
+        left to the passes over the plan and our own serializer.
     """
 
     program: Program
@@ -40,10 +56,20 @@ class EmittedProgram:
     file: bytes | None
 
 
-def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> ExportedProgram:
-    """torch.export, which runs the model's code once with tensors that have shapes but no values."""
+def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:
+    """torch.export, which runs the model's code once with tensors that have shapes but no values.
+
+    Args:
+      dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
+    """
     with torch.no_grad():
-        return torch.export.export(model, inputs, strict=False)
+        return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def _has_dynamic_shapes(program: ExportedProgram) -> bool:
+    """Whether a tensor of the program has a size that is known at run time only."""
+    values = itertools.chain.from_iterable(tree_leaves(node.meta.get("val")) for node in program.graph.nodes)
+    return any(not isinstance(size, int) for value in values for size in getattr(value, "shape", ()))
 
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
@@ -105,14 +131,30 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     has_control_flow = any(
         node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator) for node in edge.graph.nodes
     )
+    keeps_plan = has_control_flow or _has_dynamic_shapes(edge)
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
-        # In a plan without control flow our own passes remove the views, where it can be seen which memory they alias.
-        ExecutorchBackendConfig(remove_view_copy=has_control_flow, segment_alignment=CONSTANT_ALIGNMENT)
+        # In other plans our own passes remove the views, where it can be seen which memory they alias.
+        ExecutorchBackendConfig(remove_view_copy=keeps_plan, segment_alignment=CONSTANT_ALIGNMENT)
     )
     program = manager.executorch_program
     if has_control_flow:
         return EmittedProgram(program, [], manager.buffer)
+    if keeps_plan:
+        _fit_arenas(program)
+        return EmittedProgram(program, [], serialize(program, [buffer.storage for buffer in program.constant_buffer]))
     return EmittedProgram(program, _nodes_of_instructions(program, manager.exported_program().graph_module), None)
+
+
+def _fit_arenas(program: Program) -> None:
+    """Ends each planned buffer where its last tensor does; ExecuTorch rounds sizes up."""
+    plan = program.execution_plan[0]
+    ends = [0] * len(plan.non_const_buffer_sizes)
+    for value in plan.values:
+        place = getattr(value.val, "allocation_info", None)
+        if place is not None:
+            size = math.prod(value.val.sizes) * itemsize(value.val.scalar_type)
+            ends[place.memory_id] = max(ends[place.memory_id], place.memory_offset + size)
+    plan.non_const_buffer_sizes = ends
 
 
 def _nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node]:

@@ -4,6 +4,7 @@
 * `example_inputs() -> tuple[torch.Tensor, ...]`: required; what one call of the model takes.
 * `train() -> torch.nn.Module`: optional; the module of model(), trained.
 * `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization.
+* `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, as torch.export takes them.
 * `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
 """
 
@@ -55,6 +56,10 @@ class ModelFile:
             )
         _check_tensors(inputs, f"{place}: example_inputs()")
         return tuple(inputs)
+
+    def dynamic_shapes(self) -> Any:
+        """Which sizes of the inputs vary, as `torch.export.export(dynamic_shapes=)` takes it; None if none do."""
+        return self._call("dynamic_shapes")[0] if self.has("dynamic_shapes") else None
 
     def calibration_inputs(self) -> list[tuple[torch.Tensor, ...]]:
         """Inputs that cover the range of real ones, shaped like example_inputs(), without NaN and infinity."""
