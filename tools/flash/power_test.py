@@ -75,12 +75,12 @@ def _cut_and_repair(
 def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
     board: BoardUnderTest, tmp_path: Path, power: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    old, new = board.small(tmp_path, 1, sectors=8), board.small(tmp_path, 2, sectors=8)
+    old, new = board.small(tmp_path, 1, sectors=5), board.small(tmp_path, 2, sectors=5)
     _, probe = _programmed(board, old)
     assert board.run(image=new) == 0
     # The last accesses are those that let the core run again.
     total = probe.accesses - 20
-    torn = sum(_cut_and_repair(board, old, new, after, power, capsys) for after in range(0, total, total // 6))
+    torn = sum(_cut_and_repair(board, old, new, after, power, capsys) for after in range(0, total, total // 4))
     # It did happen that the device was left between old and new.
     assert torn >= 2
 
