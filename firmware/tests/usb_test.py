@@ -75,6 +75,20 @@ def test_the_cable_is_pulled_and_plugged_in_again(machine: Machine) -> None:
     assert again.error == "" and again.ready
 
 
+def test_the_image_starts_again_with_clocks_and_ports_as_they_were(machine: Machine) -> None:
+    _open(machine).unplug()
+    # What a debugger's reset is: PLLs, UART and USB go on.
+    machine.write_register(0xE000ED0C, 4, 0x05FA0004)
+    assert machine.clock_hz == 150_000_000
+    machine.console.output.clear()
+    host = _open(machine)
+    assert host.error == "" and machine.notes == []
+    assert b"\nPASS\n" in host.output.replace(b"\r", b"")
+    # The UART is slower, but says the same.
+    machine.run(2_000_000)
+    assert machine.console.text.startswith("Torch Fusion: softmax") and "\nPASS\n" in machine.console.text
+
+
 def test_the_uart_works_beside_it(machine: Machine) -> None:
     host = _open(machine)
     machine.console.feed(b"0 0 0 0\n")

@@ -7,8 +7,8 @@ from tools.boardsim.stm32l475 import Stm32l475
 from tools.boardsim.stm32wb55 import Stm32wb55
 
 #: Name -> model. A model is called with the machine and the board's `simulator` options; it adds memories and
-#: peripherals, and has boot(), flash_written(), power_lost(), coprocessor(), RESET_CLOCK_HZ, VECTOR_TABLE and
-#: VECTOR_TABLE_ALIGNMENT.
+#: peripherals, and has boot(), flash_written(), power_lost(), coprocessor(), RESET_CLOCK_HZ, SYSRESETREQ_IS_CORE_ONLY,
+#: VECTOR_TABLE and VECTOR_TABLE_ALIGNMENT.
 CHIPS = {
     "rp2350": Rp2350,
     "stm32l475vg": Stm32l475,

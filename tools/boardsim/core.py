@@ -175,7 +175,7 @@ class _Scs(Peripheral):
             self.values[offset] = value & ~0x7F
         elif offset == 0xD0C:
             if value >> 16 == 0x05FA and value & 5:
-                system.request_reset()
+                system.request_reset(core_only=self.machine.chip.SYSRESETREQ_IS_CORE_ONLY)
         elif offset in (0xD28, 0xD2C, 0xD30):
             # Write one to clear.
             self.values[offset] = self.values.get(offset, 0) & ~value
@@ -341,6 +341,7 @@ class SystemControl:
         self.active: list[int] = []
         self.lines: set[int] = set()
         self.reset_requested = False
+        self._core_only = False
         self._debugger = False
         self._was_reset = True
         self.systick = _SysTick(machine, self)
@@ -450,7 +451,7 @@ class SystemControl:
     def take_pending(self) -> None:
         """Does what is due between two instructions: a reset, or entry to the most urgent pending exception."""
         if self.reset_requested:
-            self.machine.reset(halt=self._halts_after_reset())
+            self.machine.reset(halt=self._halts_after_reset(), core_only=self._core_only)
             return
         ready = self._ready()
         if not ready:
@@ -611,12 +612,17 @@ class SystemControl:
         # DEMCR.VC_CORERESET.
         return self.debug_enabled and bool(self.scs.values.get(0xDFC, 0) & 1)
 
-    def request_reset(self) -> None:
-        """AIRCR.SYSRESETREQ, by the core after the current instruction, by a debugger at once."""
+    def request_reset(self, *, core_only: bool = False) -> None:
+        """AIRCR.SYSRESETREQ, by the core after the current instruction, by a debugger at once; or a watchdog.
+
+        Args:
+            core_only: whether the peripherals go on as they are.
+        """
         if self._debugger:
-            self.machine.reset(halt=self._halts_after_reset())
+            self.machine.reset(halt=self._halts_after_reset(), core_only=core_only)
         else:
             self.reset_requested = True
+            self._core_only = core_only
             self.machine.check_interrupts()
 
     def debug_status(self) -> int:

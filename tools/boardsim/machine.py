@@ -474,23 +474,26 @@ class Machine:
         self.system.power_on()
         self.reset()
 
-    def reset(self, *, halt: bool = False) -> None:
+    def reset(self, *, halt: bool = False, core_only: bool = False) -> None:
         """Resets core and peripherals; the core starts from the chip's boot ROM or vector table at the next run().
 
         Args:
             halt: whether the core is held before its first instruction.
+            core_only: whether the peripherals go on as they are.
         """
         self._apply_flash_undo()
-        self._events.clear()
+        if not core_only:
+            self._events.clear()
         self._polled.clear()
         self._polls = 0
         self.locked_up = False
         self._passed_breakpoint = -1
         self.halted = halt
-        for peripheral in self.peripherals:
+        for peripheral in self.system.blocks if core_only else self.peripherals:
             peripheral.reset()
-        self.console.reset()
-        self.set_clock(self.chip.RESET_CLOCK_HZ)
+        if not core_only:
+            self.console.reset()
+            self.set_clock(self.chip.RESET_CLOCK_HZ)
         self.code_changed()
         for register in _REGISTERS:
             if register not in ("xpsr", "pc", "sp"):

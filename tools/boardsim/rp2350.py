@@ -376,8 +376,12 @@ class Uart(RpPeripheral):
         super().__init__(machine, name, base, resets, bit)
         resets.on_reset[bit] = self.reset
 
+    #: Resets so far: a byte on its way in either direction is lost in one.
+    _resets_so_far = 0
+
     def reset(self) -> None:
         super().reset()
+        self._resets_so_far += 1
         self._out: deque[int] = deque()
         self._in: deque[int] = deque()
         self._sending = False
@@ -388,6 +392,11 @@ class Uart(RpPeripheral):
         self._received = 0
         # IBRD and FBRD take effect with the next write to LCR_H: "UART", "Baud Rate Generation".
         self._divisor = 0
+
+    def _after(self, nanoseconds: float, action: Callable[[], None]) -> None:
+        """Calls `action` when that much time has passed, unless there is a reset before."""
+        resets = self._resets_so_far
+        self.machine.after(nanoseconds, lambda: action() if resets == self._resets_so_far else None)
 
     @property
     def _is_console(self) -> bool:
@@ -474,7 +483,7 @@ class Uart(RpPeripheral):
             return
         self._sending = True
         byte = self._out.popleft()
-        self.machine.after(10e9 / baud, lambda: self._sent(byte, baud))
+        self._after(10e9 / baud, lambda: self._sent(byte, baud))
 
     def _sent(self, byte: int, baud: float) -> None:
         self._sending = False
@@ -495,7 +504,7 @@ class Uart(RpPeripheral):
         byte = self.machine.console.next_byte()
         if byte is not None:
             self._arriving = True
-            self.machine.after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
+            self._after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
 
     def _arrived(self, byte: int) -> None:
         self._arriving = False
@@ -508,7 +517,7 @@ class Uart(RpPeripheral):
                 self._in.append(byte ^ 0x80 if self.machine.console.off(self.baud) else byte)
                 self._received += 1
                 received = self._received
-                self.machine.after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
+                self._after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
                 self._update_interrupt()
         self._arrive()
 
@@ -530,6 +539,8 @@ class Rp2350:
     RESET_CLOCK_HZ = _ROSC_HZ
     #: 52 interrupts and 16 exceptions, rounded up to a power of two words.
     VECTOR_TABLE_ALIGNMENT = 512
+    #: "Watchdog", REASON: SYSRESETREQ is a warm reset of the core.
+    SYSRESETREQ_IS_CORE_ONLY = True
     #: The boot ROM sets VTOR to the image's vector table.
     VECTOR_TABLE = 0x10000000
 

@@ -165,6 +165,29 @@ def test_a_byte_too_many_for_the_fifo_is_lost(machine: Machine) -> None:
     assert len(machine.console.text) < 60 and "was full (TXFF)" in machine.explain()
 
 
+def test_a_reset_of_the_uart_ends_what_it_was_sending(machine: Machine) -> None:
+    machine.notes.clear()
+    _start_uart(machine, 417)
+    for byte in b"hello":
+        _write(machine, _UART, byte)
+    _write(machine, _RESETS + _SET, 1 << _UART0)
+    _wait(machine, 2)
+    assert machine.console.text == ""
+    _start_uart(machine, 417)
+    _send(machine, b"again")
+    assert machine.console.text == "again" and machine.notes == []
+
+
+def test_a_reset_by_the_debugger_is_the_cores_alone(machine: Machine) -> None:
+    _start_crystal(machine)
+    assert _start_pll(machine)
+    _write(machine, _CLOCKS + 0x3C, 1)
+    _write(machine, 0xE000ED0C, 0x05FA0004)
+    assert machine.clock_hz == 150_000_000 and _read(machine, _PLL) >> 31
+    machine.reset()
+    assert machine.clock_hz == 11_000_000
+
+
 def test_the_receiver_asks_for_an_interrupt_by_its_level_or_after_a_while(machine: Machine) -> None:
     _start_uart(machine, 417)
     # RXIM and RTIM; the level is half of the FIFO.

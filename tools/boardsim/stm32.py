@@ -945,6 +945,8 @@ class Stm32:
 
     #: MSI at 4 MHz: RCC, "Clocks".
     RESET_CLOCK_HZ = 4_000_000
+    #: A system reset: RCC, "Reset".
+    SYSRESETREQ_IS_CORE_ONLY = False
     #: VTOR after a reset; flash appears at 0 ("Boot configuration").
     VECTOR_TABLE = 0
     #: Set by the chip once the controller exists.

@@ -32,6 +32,10 @@ static void start_pll(uint32_t base, uint32_t feedback, uint32_t postdiv1, uint3
 /// 150 MHz from the 12 MHz crystal: 12 * 125 / 5 / 2. The boot ROM left the core on the ring
 /// oscillator, and the flash in a mode that suits the datasheet's clocks.
 static void start_clock(void) {
+  // A debugger's reset is the core's alone. What has been left to send would go out at a wrong rate
+  // while the clocks change.
+  RP2350_SET(RESETS_BASE, RESETS_RESET) = kResetUart0 | kResetUsb;
+
   // "XOSC", "Startup Delay": 1 ms in units of 256 cycles, rounded up. The board's crystal starts
   // slower than some: six times as long.
   XOSC_STARTUP = 6 * 47;
@@ -60,7 +64,6 @@ static void start_clock(void) {
 /// UART0 on GP0 (TX) and GP1 (RX), function 2 ("GPIO", "Function Select"), 115200 8N1.
 static void start_console(void) {
   CLK_PERI_CTRL = 1u << 11; // ENABLE, from clk_sys
-  RP2350_SET(RESETS_BASE, RESETS_RESET) = kResetUart0;
   release(kResetUart0 | kResetIoBank0 | kResetPadsBank0);
   // "UART", "Baud Rate Generation": clk_peri / (16 * baud) in 64ths. Rounded: 115207 baud.
   const uint32_t divisor = (kClockHz * 4u + kBaud / 2) / kBaud;
@@ -78,7 +81,7 @@ static void start_console(void) {
 
 /// The USB serial port: clk_usb is 48 MHz, 12 * 100 / 5 / 5 ("USB", "Clocks").
 static void start_usb(void) {
-  RP2350_SET(RESETS_BASE, RESETS_RESET) = kResetPllUsb | kResetUsb;
+  RP2350_SET(RESETS_BASE, RESETS_RESET) = kResetPllUsb;
   release(kResetPllUsb);
   start_pll(PLL_USB_BASE, 100, 5, 5);
   CLK_USB_CTRL = 1u << 11; // ENABLE, from PLL_USB
