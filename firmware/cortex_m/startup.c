@@ -68,7 +68,8 @@ __attribute__((used)) void cortex_m_start(void) {
 // A debugger, a boot loader or an emulator may have started the image without a reset: we set the
 // stack pointer, before any function uses it, and the vector table ourselves.
 __attribute__((naked)) void cortex_m_reset(void) {
-  __asm volatile("ldr r0, =__stack_end\n"
-                 "msr msp, r0\n"
-                 "b.w cortex_m_start\n");
+  __asm volatile(
+      "ldr r0, =__stack_end\n"
+      "msr msp, r0\n"
+      "b.w cortex_m_start\n");
 }
