@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,27 @@ def _start_usart(machine: Machine, divisor: int) -> None:
     machine.write_register(_GPIOB, 4, 0xFFFFFEBF & ~(0xF << 12) | 0xA << 12)
     machine.write_register(_USART1 + 0x0C, 4, divisor)
     machine.write_register(_USART1, 4, 1 | 1 << 2 | 1 << 3)
+
+
+# 256 * 4 MHz / 115200 = 8889; "Low-power universal asynchronous receiver transmitter", LPUART_BRR: at least 0x300.
+@pytest.mark.parametrize(("divisor", "readable"), [(8889, True), (8730, True), (8600, False), (35, False)])
+def test_the_low_power_uart_divides_in_256ths(board: Board, divisor: int, readable: bool) -> None:
+    machine = Machine(replace(board, console={"uart": "LPUART1", "baud": "115200"}))
+    lpuart, port = 0x40008000, 0x48000000
+    machine.write_register(_RCC + 0x4C, 4, 1 << 0)
+    machine.write_register(_RCC + 0x5C, 4, 1 << 0)
+    # PA2 and PA3: alternate function 8.
+    machine.write_register(port + 0x20, 4, 0x88 << 8)
+    machine.write_register(port, 4, 0xABFFFFFF & ~(0xF << 4) | 0xA << 4)
+    machine.write_register(lpuart + 0x0C, 4, divisor)
+    machine.write_register(lpuart, 4, 1 | 1 << 2 | 1 << 3)
+    for byte in b"hi":
+        machine.write_register(lpuart + 0x28, 1, byte)
+        # TC.
+        for _ in range(100):
+            machine.read_register(lpuart + 0x1C)
+    assert (machine.console.text == "hi") == readable
+    assert readable == (not machine.notes), machine.notes
 
 
 def _send(machine: Machine, text: bytes) -> None:

@@ -840,8 +840,9 @@ class Usart(Peripheral):
         byte, self._next = self._next, None
         self._flags |= self._TXE
         baud = self.baud
-        if not baud:
-            self.machine.note(f"{self.name}_BRR is 0: nothing is sent")
+        if not baud or self._divider > 1 and self.values[0x0C] < 0x300:
+            least = "0x300" if self._divider > 1 else "1"
+            self.machine.note(f"{self.name}_BRR is {self.values.get(0x0C, 0):#x}, at least {least}: nothing is sent")
             return
         self._sending = True
         # Start bit, eight data bits, stop bit.
