@@ -1,0 +1,35 @@
+"""The model sine, trained, in int8: how far what emulated cores return is from the sine."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from conformance.check import encode_input
+from tools.export.export import Options
+from tools.export.testing import SilentConsole, export_file
+from tools.run_pte.cases import Case, run_cases
+from tools.run_pte.run_pte import read_runners
+from tools.train.train import train
+
+_MODEL = Path("models/sine/sine.py")
+_BOARDS = {"cortex-m4": ["mps2_an386", "mps2_an505"], "cortex-m55": ["mps3_an547"]}
+
+
+def test_sine_in_int8_is_close_to_sine(tmp_path: Path) -> None:
+    weights = tmp_path / "sine.weights"
+    weights.write_bytes(train(_MODEL, SilentConsole()))
+    angles = torch.linspace(0, 2 * math.pi, 101)
+    runners = read_runners(Path.cwd()).boards
+    for core, boards in _BOARDS.items():
+        program = export_file(_MODEL, weights, Options(core, "cortex_m")).program
+        cases = [Case(program, (encode_input(angle.reshape(1, 1)),)) for angle in angles]
+        for board in boards:
+            results = run_cases(runners[board], cases)
+            assert {result.error for result in results} == {"Ok"}
+            sines = np.array([result.outputs[0].array.item() for result in results])
+            # In floating point it is below 0.02; linear layers have one scale for all of their weights.
+            assert np.abs(sines - np.sin(angles.numpy())).mean() < 0.04
