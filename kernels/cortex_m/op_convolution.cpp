@@ -34,15 +34,12 @@ bool check_per_channel(
 
 bool check_parameters(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& weight,
-    WeightLayout layout,
-    const std::optional<Tensor>& bias,
-    const Tensor& multipliers,
-    const Tensor& shifts,
     const ConvolutionArguments& arguments,
     const Tensor& out,
     ConvolutionParameters& parameters) {
+  const Tensor& input = arguments.input;
+  const Tensor& weight = arguments.weight;
+  const std::optional<Tensor>& bias = arguments.bias;
   if (!check_int8(ctx, input, weight, out)) {
     return false;
   }
@@ -62,19 +59,19 @@ bool check_parameters(
   const auto sizes = weight.sizes();
   KERNEL_CHECK(
       ctx,
-      layout == WeightLayout::OHWI || sizes[0] == 1,
+      arguments.layout == WeightLayout::OHWI || sizes[0] == 1,
       InvalidArgument,
       false,
       "weight is not [1, height, width, out]");
-  const int32_t channels = layout == WeightLayout::OHWI ? sizes[0] : sizes[3];
+  const int32_t channels = arguments.out_channels();
   if ((bias.has_value() && !check_per_channel(ctx, *bias, channels, "bias")) ||
-      !check_per_channel(ctx, multipliers, channels, "requantize_multipliers") ||
-      !check_per_channel(ctx, shifts, channels, "requantize_shifts")) {
+      !check_per_channel(ctx, arguments.multipliers, channels, "requantize_multipliers") ||
+      !check_per_channel(ctx, arguments.shifts, channels, "requantize_shifts")) {
     return false;
   }
   parameters.bias = bias.has_value() ? bias->const_data_ptr<int32_t>() : nullptr;
-  parameters.multipliers = multipliers.const_data_ptr<int32_t>();
-  parameters.shifts = shifts.const_data_ptr<int32_t>();
+  parameters.multipliers = arguments.multipliers.const_data_ptr<int32_t>();
+  parameters.shifts = arguments.shifts.const_data_ptr<int32_t>();
   for (int32_t i = 0; i < channels; ++i) {
     Factor factor;
     if (!check_factor(ctx, parameters.multipliers[i], parameters.shifts[i], factor)) {
@@ -89,10 +86,9 @@ bool check_parameters(
 bool convolution_sizes(
     KernelRuntimeContext& ctx,
     const ConvolutionArguments& arguments,
-    const Tensor& input,
-    int32_t out_channels,
     ConvolutionParameters& parameters,
     Shape& sizes) {
+  const Tensor& input = arguments.input;
   Window& height = parameters.height;
   Window& width = parameters.width;
   height.in = input.sizes()[2];
@@ -102,7 +98,7 @@ bool convolution_sizes(
     return false;
   }
   sizes.append(input.sizes()[0]);
-  sizes.append(out_channels);
+  sizes.append(arguments.out_channels());
   sizes.append(height.out);
   sizes.append(width.out);
   return true;
@@ -111,16 +107,15 @@ bool convolution_sizes(
 bool transpose_sizes(
     KernelRuntimeContext& ctx,
     const ConvolutionArguments& arguments,
-    const ArrayRef<int64_t>& output_padding,
-    const Tensor& input,
-    int32_t out_channels,
     ConvolutionParameters& parameters,
     Shape& sizes) {
+  const Tensor& input = arguments.input;
+  const ArrayRef<int64_t> output_padding = arguments.output_padding;
   if (!check_pair(ctx, output_padding, 0)) {
     return false;
   }
   sizes.append(input.sizes()[0]);
-  sizes.append(out_channels);
+  sizes.append(arguments.out_channels());
   Window* const windows[] = {&parameters.height, &parameters.width};
   for (size_t i = 0; i < 2; ++i) {
     Window& window = *windows[i];

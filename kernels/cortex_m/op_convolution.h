@@ -10,19 +10,31 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// The int arguments that all convolutions have, in the order of their schemas.
+/// Where a weight has the output channels and the kernel's height and width.
+enum class WeightLayout { OHWI, IHWO };
+
+/// The arguments that all convolutions have, in the order of their schemas.
 struct ConvolutionArguments {
+  const Tensor& input;
+  const Tensor& weight;
+  WeightLayout layout;
+  const std::optional<Tensor>& bias;
   ArrayRef<int64_t> stride;
   ArrayRef<int64_t> padding;
+  /// Of a transposed convolution.
+  ArrayRef<int64_t> output_padding;
   ArrayRef<int64_t> dilation;
   int64_t input_offset;
   int64_t output_offset;
+  const Tensor& multipliers;
+  const Tensor& shifts;
   int64_t activation_min;
   int64_t activation_max;
-};
 
-/// Where a weight has the output channels and the kernel's height and width.
-enum class WeightLayout { OHWI, IHWO };
+  int32_t out_channels() const {
+    return weight.sizes()[layout == WeightLayout::OHWI ? 0 : 3];
+  }
+};
 
 /**
  * Checks all arguments of a convolution but the shapes of its images, and takes its parameters
@@ -30,12 +42,6 @@ enum class WeightLayout { OHWI, IHWO };
  */
 bool check_parameters(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& weight,
-    WeightLayout layout,
-    const std::optional<Tensor>& bias,
-    const Tensor& multipliers,
-    const Tensor& shifts,
     const ConvolutionArguments& arguments,
     const Tensor& out,
     ConvolutionParameters& parameters);
@@ -44,8 +50,6 @@ bool check_parameters(
 bool convolution_sizes(
     KernelRuntimeContext& ctx,
     const ConvolutionArguments& arguments,
-    const Tensor& input,
-    int32_t out_channels,
     ConvolutionParameters& parameters,
     Shape& sizes);
 
@@ -53,23 +57,30 @@ bool convolution_sizes(
 bool transpose_sizes(
     KernelRuntimeContext& ctx,
     const ConvolutionArguments& arguments,
-    const ArrayRef<int64_t>& output_padding,
-    const Tensor& input,
-    int32_t out_channels,
     ConvolutionParameters& parameters,
     Shape& sizes);
 
-/// Gives `out` its shape and describes it and the input.
+/// What a convolution computes with.
+struct PreparedConvolution {
+  ConvolutionParameters parameters;
+  Image in_shape;
+  Image out_shape;
+};
+
+/// Checks the arguments of a convolution, gives `out` the shape that `set_sizes` finds, and
+/// describes it all.
 template <class S>
-bool prepare_images(
+bool prepare_convolution(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Shape& sizes,
+    const ConvolutionArguments& arguments,
+    decltype(convolution_sizes)* set_sizes,
     const Tensor& out,
-    Image& in_shape,
-    Image& out_shape) {
-  return shape_out<S>(ctx, out, sizes) && describe_image(ctx, input, in_shape) &&
-      describe_image(ctx, out, out_shape);
+    PreparedConvolution& prepared) {
+  Shape sizes;
+  return check_parameters(ctx, arguments, out, prepared.parameters) &&
+      set_sizes(ctx, arguments, prepared.parameters, sizes) && shape_out<S>(ctx, out, sizes) &&
+      describe_image(ctx, arguments.input, prepared.in_shape) &&
+      describe_image(ctx, out, prepared.out_shape);
 }
 
 /// cortex_m::quantized_conv2d.out, any dim order; weight [O, H, W, C / groups]; needs no scratch.
@@ -91,24 +102,24 @@ Tensor& quantized_conv2d_out(
     const Tensor& /*scratch*/,
     Tensor& out) {
   const ConvolutionArguments arguments = {
-      stride, padding, dilation, input_offset, output_offset, activation_min, activation_max};
-  ConvolutionParameters parameters;
-  Shape sizes;
-  Image in_shape;
-  Image out_shape;
-  if (check_parameters(
-          ctx,
-          input,
-          weight,
-          WeightLayout::OHWI,
-          bias,
-          requantize_multipliers,
-          requantize_shifts,
-          arguments,
-          out,
-          parameters) &&
-      convolution_sizes(ctx, arguments, input, weight.sizes()[0], parameters, sizes) &&
-      prepare_images<S>(ctx, input, sizes, out, in_shape, out_shape)) {
+      input,
+      weight,
+      WeightLayout::OHWI,
+      bias,
+      stride,
+      padding,
+      {},
+      dilation,
+      input_offset,
+      output_offset,
+      requantize_multipliers,
+      requantize_shifts,
+      activation_min,
+      activation_max};
+  PreparedConvolution prepared;
+  if (prepare_convolution<S>(ctx, arguments, convolution_sizes, out, prepared)) {
+    const Image& in_shape = prepared.in_shape;
+    const Image& out_shape = prepared.out_shape;
     const int32_t group = weight.sizes()[3];
     const int32_t groups = group == 0 ? 0 : in_shape.channels / group;
     KERNEL_CHECK(
@@ -118,7 +129,7 @@ Tensor& quantized_conv2d_out(
         out,
         "weight is not [out, height, width, in / groups]");
     convolution(
-        parameters,
+        prepared.parameters,
         in_shape,
         input.const_data_ptr<int8_t>(),
         groups,
@@ -149,24 +160,24 @@ Tensor& quantized_depthwise_conv2d_out(
     const Tensor& /*scratch*/,
     Tensor& out) {
   const ConvolutionArguments arguments = {
-      stride, padding, dilation, input_offset, output_offset, activation_min, activation_max};
-  ConvolutionParameters parameters;
-  Shape sizes;
-  Image in_shape;
-  Image out_shape;
-  if (check_parameters(
-          ctx,
-          input,
-          weight,
-          WeightLayout::IHWO,
-          bias,
-          requantize_multipliers,
-          requantize_shifts,
-          arguments,
-          out,
-          parameters) &&
-      convolution_sizes(ctx, arguments, input, weight.sizes()[3], parameters, sizes) &&
-      prepare_images<S>(ctx, input, sizes, out, in_shape, out_shape)) {
+      input,
+      weight,
+      WeightLayout::IHWO,
+      bias,
+      stride,
+      padding,
+      {},
+      dilation,
+      input_offset,
+      output_offset,
+      requantize_multipliers,
+      requantize_shifts,
+      activation_min,
+      activation_max};
+  PreparedConvolution prepared;
+  if (prepare_convolution<S>(ctx, arguments, convolution_sizes, out, prepared)) {
+    const Image& in_shape = prepared.in_shape;
+    const Image& out_shape = prepared.out_shape;
     KERNEL_CHECK(
         ctx,
         in_shape.channels > 0 && depth_multiplier == out_shape.channels / in_shape.channels &&
@@ -175,7 +186,7 @@ Tensor& quantized_depthwise_conv2d_out(
         out,
         "weight is not [1, height, width, in * depth_multiplier]");
     depthwise_convolution(
-        parameters,
+        prepared.parameters,
         in_shape,
         input.const_data_ptr<int8_t>(),
         weight.const_data_ptr<int8_t>(),
@@ -206,25 +217,24 @@ Tensor& quantized_transpose_conv2d_out(
     const Tensor& /*output_scratch*/,
     Tensor& out) {
   const ConvolutionArguments arguments = {
-      stride, padding, dilation, input_offset, output_offset, activation_min, activation_max};
-  ConvolutionParameters parameters;
-  Shape sizes;
-  Image in_shape;
-  Image out_shape;
-  if (check_parameters(
-          ctx,
-          input,
-          weight,
-          WeightLayout::OHWI,
-          bias,
-          requantize_multipliers,
-          requantize_shifts,
-          arguments,
-          out,
-          parameters) &&
-      transpose_sizes(
-          ctx, arguments, output_padding, input, weight.sizes()[0], parameters, sizes) &&
-      prepare_images<S>(ctx, input, sizes, out, in_shape, out_shape)) {
+      input,
+      weight,
+      WeightLayout::OHWI,
+      bias,
+      stride,
+      padding,
+      output_padding,
+      dilation,
+      input_offset,
+      output_offset,
+      requantize_multipliers,
+      requantize_shifts,
+      activation_min,
+      activation_max};
+  PreparedConvolution prepared;
+  if (prepare_convolution<S>(ctx, arguments, transpose_sizes, out, prepared)) {
+    const Image& in_shape = prepared.in_shape;
+    const Image& out_shape = prepared.out_shape;
     KERNEL_CHECK(
         ctx,
         in_shape.channels == weight.sizes()[3],
@@ -232,7 +242,7 @@ Tensor& quantized_transpose_conv2d_out(
         out,
         "weight is not [out, height, width, in]");
     transpose_convolution(
-        parameters,
+        prepared.parameters,
         in_shape,
         input.const_data_ptr<int8_t>(),
         weight.const_data_ptr<int8_t>(),

@@ -246,7 +246,7 @@ Tensor& dequantize_per_token_out(
       ctx, input, parameters, split_tokens(input), quant_min, quant_max, dtype, output_dtype, out);
 }
 
-/// The least and the largest of some floats, 0 among them; false if one is NaN.
+/// The least and the largest of some floats, 0 among them; both are NaN if one of those is.
 struct FloatRange {
   float low = 0.0f;
   float high = 0.0f;
@@ -264,8 +264,11 @@ FloatRange range_of(const T* elements, size_t count) {
   return range;
 }
 
-/// Writes a number to a tensor of Float or Double, or Int or Long; others fail the context.
+/// Fails the context (InvalidType, NotSupported) and returns false unless write_parameters() can
+/// write to both: a contiguous Float or Double, and a contiguous Int or Long.
 bool check_scale_out(KernelRuntimeContext& ctx, const Tensor& scale, const Tensor& zero_point);
+
+/// Writes a scale and a zero point to element `index` of two tensors.
 void write_parameters(
     const Tensor& scale,
     const Tensor& zero_point,
