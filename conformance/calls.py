@@ -56,6 +56,7 @@ class Call:
       arguments: by the schema's names, without outputs.
       expected: contents of the outputs; for one that is written in place, of that argument.
       arbitrary: the elements of the outputs are random or undefined: their shape and dtype count.
+      scratch: how many of the last outputs are memory that the operator works in.
       is_dynamic: the outputs have room for more, and the kernel sets their shape.
       source: where it is from, for messages.
     """
@@ -64,6 +65,7 @@ class Call:
     arguments: dict[str, Any]
     expected: tuple[torch.Tensor, ...]
     arbitrary: bool = False
+    scratch: int = 0
     is_dynamic: bool = False
     source: str = ""
 
@@ -147,6 +149,10 @@ _REFERENCES = {
 }
 
 
+# How many of an operator's last outputs are memory that it works in.
+_SCRATCH = {"torch_fusion::gru.out": 1, "torch_fusion::lstm.out": 1}
+
+
 def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[str, Any], source: str = "") -> Call:
     """A call with what eager makes of it.
 
@@ -185,7 +191,8 @@ def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[st
         # Eager lets this operator alone overflow.
         raise Refused("the number is out of the dtype's range")
     arbitrary = operator.startswith(_ARBITRARY)
-    return Call(operator, kept, tuple(_dense(output) for output in outputs), arbitrary, source=source)
+    expected = tuple(_dense(output) for output in outputs)
+    return Call(operator, kept, expected, arbitrary, _SCRATCH.get(operator, 0), source=source)
 
 
 def inputs_of(schema: torch.FunctionSchema) -> list[torch.Argument]:

@@ -106,7 +106,8 @@ def _mismatch(call: Call, result: CaseResult) -> str:
         if i == 1 and call.operator in _TIED and _are_positions(call, value):
             continue
         is_coarse = call.operator in _FLOAT32_INSIDE and expected.dtype == torch.float64
-        text = difference(value, expected, call.arbitrary, _COARSE if is_coarse else None)
+        is_arbitrary = call.arbitrary or i >= len(call.expected) - call.scratch
+        text = difference(value, expected, is_arbitrary, _COARSE if is_coarse else None)
         if text:
             return text
     return ""

@@ -25,6 +25,32 @@ def _image() -> Tensor:
     return _numbers(2, 3, 4, 5)
 
 
+def _own_calls() -> Iterator[tuple[str, Arguments]]:
+    """Operators of tools/export/own_operators.py that take more than one dtype."""
+    for kernel, stride, padding, dilation, ceil in ((2, 2, 0, 1, False), (3, 1, 1, 1, True), (2, 1, 0, 2, False)):
+        sizes = {"kernel_size": [kernel] * 2, "stride": [stride] * 2, "padding": [padding] * 2}
+        options = {"dilation": [dilation] * 2, "ceil_mode": ceil}
+        yield "torch_fusion::max_pool2d.out", {"self": _numbers(2, 3, 6, 7), **sizes, **options}
+
+
+def recurrent_calls() -> Iterator[tuple[str, Arguments]]:
+    """Recurrent layers of 3 inputs and 4 hidden values: the export leaves other dtypes than float32 decomposed."""
+    for gates, name, states in ((4, "lstm", ("hidden0", "cell0")), (3, "gru", ("hidden0",))):
+        for has_state, reverse, batch_first in ((False, False, False), (True, True, False), (True, False, True)):
+            yield (
+                f"torch_fusion::{name}.out",
+                {
+                    "input": torch.randn((2, 5, 3) if batch_first else (5, 2, 3)),
+                    **{state: torch.randn(2, 4) if has_state else None for state in states},
+                    "input_weight": torch.randn(4 * gates, 3) / 2,
+                    "hidden_weight": torch.randn(4 * gates, 4) / 2,
+                    "bias": torch.randn(16) if has_state else None,
+                    "reverse": reverse,
+                    "batch_first": batch_first,
+                },
+            )
+
+
 def portable_calls() -> Iterator[tuple[str, Arguments]]:
     """Calls with float32 or int64 tensors, which are to be tried with every dtype."""
     for x in (_numbers(7), _image()):
@@ -48,6 +74,7 @@ def portable_calls() -> Iterator[tuple[str, Arguments]]:
     yield from _resampling_calls()
     yield from _backward_calls()
     yield from _copy_calls()
+    yield from _own_calls()
     for dims, unbiased, keepdim in (([0], True, False), ([1, 3], False, True), (None, True, False), ([-1], True, True)):
         yield "aten::var.out", {"self": _image(), "dim": dims, "unbiased": unbiased, "keepdim": keepdim}
     for p in (0.5, 0.0, 1.0):

@@ -16,6 +16,8 @@ from executorch.exir.passes import _quant_patterns_and_replacements as _quantize
 from executorch.exir.passes import executorch_prim_ops_registry as _prim_ops  # noqa: F401  isort: skip
 import executorch.kernels.quantized  # noqa: F401
 
+import tools.export.own_operators  # noqa: F401
+
 DTYPES = (
     torch.bool,
     torch.uint8,
@@ -28,6 +30,10 @@ DTYPES = (
     torch.float32,
     torch.float64,
 )
+
+
+# Of our own operators those on tensors as PyTorch has them; conformance/cortex_m has the packed int8 layers.
+_OWN = ("torch_fusion::gru.out", "torch_fusion::lstm.out", "torch_fusion::max_pool2d.out")
 
 
 def dtype_text(dtype: torch.dtype) -> str:
@@ -79,6 +85,6 @@ def listed_operators(catalogs: Sequence[Path], symbols: Iterable[str]) -> list[O
     known = {name for names in groups.values() for name in names}
     own = {entry["op"] for path in catalogs for entry in yaml.safe_load(path.read_text(encoding="utf-8"))}
     known |= set(symbols)
-    groups["extra"] = [name for name in own - known if name.startswith("aten::")]
+    groups["extra"] = [name for name in own - known if name.startswith("aten::") or name in _OWN]
     groups["symbols"] = list(symbols)
     return [Operator(name, group, find_overload(name)) for group in groups for name in sorted(groups[group])]

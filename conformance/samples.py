@@ -27,7 +27,7 @@ from conformance.calls import (
     with_dtype,
     with_dynamic_outputs,
 )
-from conformance.handmade import portable_calls, quantized_calls
+from conformance.handmade import portable_calls, quantized_calls, recurrent_calls
 from conformance.operators import DTYPES, Operator, dtype_text
 from conformance.symbols import symbol_calls
 
@@ -63,6 +63,12 @@ def _entries(operators: Iterable[Operator]) -> list[OpInfo]:
     return sorted(kept, key=lambda entry: entry.name.rpartition(".")[2] not in bases)
 
 
+# Operators of one dtype, as the quantized ones have theirs.
+_FLOAT32 = ("torch_fusion::gru.out", "torch_fusion::lstm.out")
+# Operators whose outputs have the shape of the result from the start: the export keeps what is dynamic decomposed.
+_STATIC = _FLOAT32
+
+
 def collect(operators: list[Operator]) -> Samples:
     """Collects calls of the operators."""
     warnings.simplefilter("ignore")
@@ -82,11 +88,12 @@ def collect(operators: list[Operator]) -> Samples:
         if operator.group == "symbols":
             _refuse_undefined(samples, operator.name)
             continue
-        if operator.group == "quantized":
+        if operator.group == "quantized" or operator.name in _FLOAT32:
             _refuse_undefined(samples, operator.name)
         else:
             _fill(samples, operator.name, names)
-        _vary(samples, operator.name)
+        if operator.name not in _STATIC:
+            _vary(samples, operator.name)
     return samples
 
 
@@ -152,7 +159,9 @@ def _inputs(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
 
 def _add_handmade(samples: Samples, seen: dict[tuple[str, torch.dtype], set[Any]], names: Names) -> None:
     torch.manual_seed(0)
-    for operator, arguments in quantized_calls():
+    for operator, arguments in itertools.chain(quantized_calls(), recurrent_calls()):
+        if operator not in names:
+            continue
         _keep(samples, seen, make_call(operator, names.function(operator), arguments, "made by hand"), 4 * _MAX_CALLS)
     attempts = [(operator, arguments) for operator, arguments in portable_calls() if operator in names]
     for (operator, arguments), dtype in itertools.product(attempts, DTYPES):

@@ -41,6 +41,41 @@ bool check_statistic(
     const Tensor& statistic,
     size_t count);
 
+/// Shapes out like input; fails the context and returns false unless both are contiguous and of one
+/// dtype, and weight and bias are parameters of `count` elements.
+template <class S>
+bool start_norm(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
+    size_t count,
+    Tensor& out) {
+  return check_contiguous<S>(ctx, input, out) && shape_like<S>(ctx, out, input) &&
+      same_dtype_or_fail(ctx, input, out) && check_parameter(ctx, input, weight, count) &&
+      check_parameter(ctx, input, bias, count);
+}
+
+/// Shapes the statistics that are written, of `count` elements each; fails the context and returns
+/// false if they do not fit.
+template <class S>
+bool start_statistics(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    ArrayRef<SizesType> sizes,
+    size_t count,
+    Tensor& mean,
+    Tensor& rstd) {
+  if constexpr (S::has(Variant::DynamicShape)) {
+    if (!resize_out(ctx, mean, sizes) || !resize_out(ctx, rstd, sizes)) {
+      return false;
+    }
+  } else {
+    static_cast<void>(sizes);
+  }
+  return check_statistic(ctx, input, mean, count) && check_statistic(ctx, input, rstd, count);
+}
+
 } // namespace internal
 
 /// aten::native_layer_norm.out
@@ -82,19 +117,8 @@ internal::ThreeTensors native_layer_norm_out(
   while (outer.dims < sizes.size()) {
     outer.append(1);
   }
-  if (!check_contiguous<S>(ctx, input, out) || !shape_like<S>(ctx, out, input) ||
-      !same_dtype_or_fail(ctx, input, out) ||
-      !internal::check_parameter(ctx, input, weight, size) ||
-      !internal::check_parameter(ctx, input, bias, size)) {
-    return result;
-  }
-  if constexpr (S::has(Variant::DynamicShape)) {
-    if (!resize_out(ctx, mean, outer) || !resize_out(ctx, rstd, outer)) {
-      return result;
-    }
-  }
-  if (!internal::check_statistic(ctx, input, mean, rows) ||
-      !internal::check_statistic(ctx, input, rstd, rows)) {
+  if (!internal::start_norm<S>(ctx, input, weight, bias, size, out) ||
+      !internal::start_statistics<S>(ctx, input, outer, rows, mean, rstd)) {
     return result;
   }
   dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
@@ -152,22 +176,9 @@ internal::ThreeTensors native_group_norm_out(
       InvalidArgument,
       result,
       "input does not have N * C * HxW elements");
-  if (!check_contiguous<S>(ctx, input, out) || !shape_like<S>(ctx, out, input) ||
-      !same_dtype_or_fail(ctx, input, out) ||
-      !internal::check_parameter(ctx, input, weight, static_cast<size_t>(channels)) ||
-      !internal::check_parameter(ctx, input, bias, static_cast<size_t>(channels))) {
-    return result;
-  }
-  if constexpr (S::has(Variant::DynamicShape)) {
-    Shape outer;
-    outer.append(static_cast<SizesType>(batch));
-    outer.append(static_cast<SizesType>(groups));
-    if (!resize_out(ctx, mean, outer) || !resize_out(ctx, rstd, outer)) {
-      return result;
-    }
-  }
-  if (!internal::check_statistic(ctx, input, mean, rows) ||
-      !internal::check_statistic(ctx, input, rstd, rows)) {
+  const SizesType outer[] = {static_cast<SizesType>(batch), static_cast<SizesType>(groups)};
+  if (!internal::start_norm<S>(ctx, input, weight, bias, static_cast<size_t>(channels), out) ||
+      !internal::start_statistics<S>(ctx, input, ArrayRef<SizesType>(outer, 2), rows, mean, rstd)) {
     return result;
   }
   dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
@@ -235,24 +246,22 @@ void batch_norm(
       "There are no running statistics to normalize by");
   const Split split = split_at(sizes, 1);
   const size_t channels = split.size;
-  if (!check_contiguous<S>(ctx, input, out) || !shape_like<S>(ctx, out, input) ||
-      !same_dtype_or_fail(ctx, input, out) || !check_parameter(ctx, input, weight, channels) ||
-      !check_parameter(ctx, input, bias, channels) ||
+  if (!start_norm<S>(ctx, input, weight, bias, channels, out) ||
       (running != nullptr &&
        !(check_statistic(ctx, input, running->mean, channels) &&
          check_statistic(ctx, input, running->variance, channels)))) {
     return;
   }
-  if constexpr (S::has(Variant::DynamicShape)) {
-    const SizesType saved = by_batch ? sizes[1] : 0;
-    const ArrayRef<SizesType> shape(&saved, 1);
-    if (!resize_out(ctx, saved_mean, shape) || !resize_out(ctx, saved_rstd, shape)) {
-      return;
-    }
-  }
-  if (by_batch &&
-      !(check_statistic(ctx, input, saved_mean, channels) &&
-        check_statistic(ctx, input, saved_rstd, channels))) {
+  // Without the batch's statistics none are written.
+  const SizesType saved = by_batch ? sizes[1] : 0;
+  if ((by_batch || S::has(Variant::DynamicShape)) &&
+      !start_statistics<S>(
+          ctx,
+          input,
+          ArrayRef<SizesType>(&saved, 1),
+          static_cast<size_t>(saved),
+          saved_mean,
+          saved_rstd)) {
     return;
   }
   dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {

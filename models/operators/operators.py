@@ -28,6 +28,8 @@ def _twice(*shape: int) -> tuple[torch.Tensor, ...]:
     return numbers(*shape), numbers(*shape, seed=1)
 
 
+_PLACES = torch.tensor([3, 1, 4, 1, 5, 2, 6, 0])
+
 # Name: the module, and its inputs.
 OPERATORS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     "add": (Operator(torch.add), _twice(ELEMENTS)),
@@ -39,5 +41,13 @@ OPERATORS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     "mean": (Operator(lambda x: x.mean(-1)), (numbers(8, ELEMENTS // 8),)),
     "cat": (Operator(lambda a, b: torch.cat((a, b), 1)), _twice(8, ELEMENTS // 8)),
     "permute": (Operator(lambda x: x.permute(2, 0, 1).contiguous()), (numbers(8, 8, ELEMENTS // 64),)),
+    "mm": (Operator(torch.mm), _twice(16, 16)),
+    "index": (Operator(lambda x: x[:, _PLACES]), (numbers(8, ELEMENTS // 8),)),
+    "scatter_add": (
+        Operator(lambda x, y: x.scatter_add(0, _PLACES.unsqueeze(1).expand(-1, ELEMENTS // 8).contiguous(), y)),
+        _twice(len(_PLACES), ELEMENTS // 8),
+    ),
+    "pad": (Operator(lambda x: nn.functional.pad(x, (1, 2), value=0.5)), (numbers(8, ELEMENTS // 8),)),
+    "var": (Operator(lambda x: x.var(-1)), (numbers(8, ELEMENTS // 8),)),
     "linear": (nn.Linear(32, 32), (numbers(1, 32),)),
 }
