@@ -23,33 +23,42 @@ int32_t exponent_of(uint64_t bits) {
 }
 
 // value / 2^shift for 0 < shift < 64, to nearest.
-[[gnu::noinline]] uint64_t rounded_shift(uint64_t value, int32_t shift) {
+ET_INLINE uint64_t rounded_shift(uint64_t value, int32_t shift) {
   const uint64_t quotient = value >> shift;
-  const uint64_t rest = value & ((uint64_t{1} << shift) - 1);
-  const uint64_t half = uint64_t{1} << (shift - 1);
-  return quotient + (rest > half || (rest == half && (quotient & 1) != 0));
+  // A half counts as more if the quotient is odd.
+  const uint64_t rest = (value << (64 - shift)) | (quotient & 1);
+  return quotient + (rest > uint64_t{1} << 63 ? 1 : 0);
 }
 
 } // namespace
 
 float float_of(double value) {
   const uint64_t bits = bits_of(value);
-  const uint32_t sign = static_cast<uint32_t>(bits >> 32) & 0x80000000u;
-  const uint64_t digits = bits & (kImplicit - 1);
+  const uint32_t high = static_cast<uint32_t>(bits >> 32);
+  const uint32_t low = static_cast<uint32_t>(bits);
   const int32_t exponent = exponent_of(bits) - kBias + 127;
-  uint32_t result = 0x7f800000;
-  if (exponent_of(bits) == 0x7ff) {
-    result |= digits != 0 ? 0x400000 : 0;
-  } else if (exponent < 255) {
-    // The implicit one counts up the exponent, as does a carry. Subnormal numbers have one digit
-    // less with each exponent below 1, and none below the smallest.
-    const int32_t shift = exponent > 0 ? kDigits - 23 : kDigits - 22 - exponent;
-    const uint32_t base = exponent > 0 ? static_cast<uint32_t>(exponent - 1) << 23 : 0;
-    result = shift > kDigits + 1
-        ? 0
-        : base + static_cast<uint32_t>(rounded_shift(kImplicit | digits, shift));
+  uint32_t result = 0;
+  if (exponent >= 255) {
+    const bool is_nan = (high << 1 | (low != 0 ? 1 : 0)) > 0xffe00000u;
+    result = is_nan ? 0x7fc00000 : 0x7f800000;
+  } else if (exponent > -24) {
+    // The implicit one and thirty digits, the last of which stands for all that follow.
+    const uint32_t digits =
+        1u << 30 | (high & 0xfffff) << 10 | low >> 22 | ((low << 10) != 0 ? 1 : 0);
+    // Subnormal numbers have one digit less with each exponent below 1.
+    int32_t shift = 7;
+    if (exponent > 0) {
+      // The implicit one counts up the exponent, as does a carry.
+      result = static_cast<uint32_t>(exponent - 1) << 23;
+    } else {
+      shift = 8 - exponent;
+    }
+    const uint32_t quotient = digits >> shift;
+    // A half counts as more if the quotient is odd.
+    const uint32_t rest = digits << (32 - shift) | (quotient & 1);
+    result += quotient + (rest > 0x80000000u ? 1 : 0);
   }
-  result |= sign;
+  result |= high & 0x80000000u;
   float nearest;
   std::memcpy(&nearest, &result, sizeof(nearest));
   return nearest;
@@ -98,9 +107,9 @@ double double_of(int64_t value) {
   const uint64_t sign = static_cast<uint64_t>(value) & (uint64_t{1} << 63);
   const uint64_t magnitude =
       sign != 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  const int32_t exponent = 63 - __builtin_clzll(magnitude);
-  const uint64_t digits = exponent > kDigits ? rounded_shift(magnitude, exponent - kDigits)
-                                             : magnitude << (kDigits - exponent);
+  const int32_t zeros = __builtin_clzll(magnitude);
+  const int32_t exponent = 63 - zeros;
+  const uint64_t digits = rounded_shift(magnitude << zeros, 63 - kDigits);
   // The implicit one counts up the exponent, as does a carry.
   const uint64_t bits = sign + (static_cast<uint64_t>(exponent + kBias - 1) << kDigits) + digits;
   double result;

@@ -31,9 +31,6 @@ bool Indexing::init(
   // Bit i stands for dim i of self.
   uint32_t indexed = 0;
   size_t dim = 0;
-  // Position in the list of the last index, to see whether they are adjacent.
-  size_t last = 0;
-  bool is_adjacent = true;
   for (size_t i = 0; i < indices.size(); ++i) {
     if (!indices[i].has_value()) {
       ++dim;
@@ -47,7 +44,7 @@ bool Indexing::init(
     const size_t covered = masks ? static_cast<size_t>(index.dim()) : 1;
     KERNEL_CHECK(
         ctx,
-        dim + covered <= shape.dims && count_ < kMaxDims,
+        dim + covered <= shape.dims,
         InvalidArgument,
         false,
         "indices has more dims than self, %zu",
@@ -71,16 +68,10 @@ bool Indexing::init(
         masks_[count_] = {-1, -1};
       }
     }
-    if (count_ == 0) {
-      joint_dim_ = dim;
-    } else {
-      is_adjacent = is_adjacent && i == last + 1;
-    }
     // Nothing broadcasts to the first one's own shape.
     if (!broadcast_sizes(ctx, joint_, own, joint_)) {
       return false;
     }
-    last = i;
     indices_[count_] = &index;
     dims_[count_] = static_cast<uint8_t>(dim);
     ++count_;
@@ -94,7 +85,10 @@ bool Indexing::init(
       InvalidArgument,
       false,
       "indices has no tensor, or more dims than self");
-  joint_dim_ = is_adjacent ? joint_dim_ : 0;
+  // Dims next to each other are one run of bits.
+  const uint32_t lowest = indexed & (0u - indexed);
+  joint_dim_ =
+      (indexed & (indexed + lowest)) == 0 ? static_cast<size_t>(__builtin_ctz(indexed)) : 0;
   size_t result_dims = joint_.dims;
   for (dim = 0; dim <= shape.dims; ++dim) {
     if (walk_.shape.dims == joint_dim_) {

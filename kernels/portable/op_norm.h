@@ -279,10 +279,11 @@ void batch_norm(
         norm::mean_and_variance(from, split.outer, step, split.inner, mean, variance);
         if (running != nullptr) {
           const C keep = parameter_of<C>(momentum);
+          const C kept = C(1) - keep;
           const C count = static_cast<C>(split.outer * split.inner);
           const auto update = [&](const Tensor& statistic, C value) {
             T& element = statistic.mutable_data_ptr<T>()[channel];
-            element = convert<T>(static_cast<C>(element) * (C(1) - keep) + value * keep);
+            element = convert<T>(value * keep + static_cast<C>(element) * kept);
           };
           update(running->mean, mean);
           update(running->variance, variance * count / (count - C(1)));
@@ -296,14 +297,10 @@ void batch_norm(
         saved_mean.mutable_data_ptr<T>()[channel] = convert<T>(mean);
         saved_rstd.mutable_data_ptr<T>()[channel] = convert<T>(rstd);
       }
+      const C scale = factors == nullptr ? rstd : rstd * static_cast<C>(factors[channel]);
+      const C shift = shifts == nullptr ? C(0) : static_cast<C>(shifts[channel]);
       for (size_t image = 0; image < split.outer; ++image) {
-        norm::normalize(
-            from + image * step,
-            to + image * step,
-            split.inner,
-            mean,
-            factors == nullptr ? rstd : rstd * static_cast<C>(factors[channel]),
-            shifts == nullptr ? C(0) : static_cast<C>(shifts[channel]));
+        norm::normalize(from + image * step, to + image * step, split.inner, mean, scale, shift);
       }
     }
   });
