@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/packed.h"
 
+#include "runtime/kernel/kernel_lookup.h"
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -91,3 +93,32 @@ bool open_packed(
 } // namespace native
 } // namespace executor
 } // namespace torch
+
+namespace executorch {
+namespace runtime {
+
+Error internal::check_call(const std::string_view& name, Span<EValue*> arguments) {
+  namespace cortex_m = torch::executor::native::cortex_m;
+  using cortex_m::LayerKind;
+  constexpr struct {
+    const char* name;
+    LayerKind kind;
+  } kLayers[] = {
+      {"torch_fusion::convolution", LayerKind::Convolution},
+      {"torch_fusion::depthwise_convolution", LayerKind::Depthwise},
+      {"torch_fusion::linear", LayerKind::Linear},
+  };
+  for (const auto& layer : kLayers) {
+    if (name == layer.name && arguments.size() > 1 && arguments[1]->isTensor() &&
+        arguments[1]->toTensor().const_data_ptr() != nullptr) {
+      KernelRuntimeContext context;
+      cortex_m::PackedParts parts;
+      cortex_m::open_packed(context, arguments[1]->toTensor(), layer.kind, parts);
+      return context.failure_state();
+    }
+  }
+  return Error::Ok;
+}
+
+} // namespace runtime
+} // namespace executorch

@@ -354,6 +354,63 @@ class Builder final {
   uint32_t operator_count_ = 0;
 };
 
+// Address of a field that a table is known to have.
+[[gnu::always_inline]] inline const uint8_t* known_field(const void* table, uint32_t place) {
+  const uint8_t* start = static_cast<const uint8_t*>(table);
+  const uint8_t* vtable = start - load<int32_t>(start);
+  return start + load<uint16_t>(vtable + place);
+}
+
+[[gnu::always_inline]] inline const uint8_t* known_target(const void* table, uint32_t place) {
+  const uint8_t* reference = known_field(table, place);
+  return reference + load<uint32_t>(reference);
+}
+
+// Decodes an instruction whose type and arguments Builder::check_instructions() has verified to be
+// there.
+[[gnu::always_inline]] inline const flatbuffers::Table* decode(
+    const Instruction* instruction,
+    InstructionArguments* type) {
+  *type = load<InstructionArguments>(known_field(instruction, Instruction::VT_INSTR_ARGS_TYPE));
+  return reinterpret_cast<const flatbuffers::Table*>(
+      known_target(instruction, Instruction::VT_INSTR_ARGS));
+}
+
+// Decodes a kernel call that Builder::check_instructions() has verified to have arguments.
+[[gnu::always_inline]] inline const Indices& decode_call(
+    const void* call,
+    uint32_t* operator_index) {
+  static_assert(
+      KernelCall::VT_OP_INDEX < KernelCall::VT_ARGS, "the vtable holds both if it holds the last");
+  const uint8_t* field = known_field(call, KernelCall::VT_OP_INDEX);
+  // An index of 0 need not be stored.
+  *operator_index = field == call ? 0 : load<uint32_t>(field);
+  return *reinterpret_cast<const Indices*>(known_target(call, KernelCall::VT_ARGS));
+}
+
+/// Has the kernels check the constants that they are called with.
+Error check_calls(const ExecutionPlan& plan, Span<const Chain> chains, EValue* values) {
+  for (const Chain& chain : chains) {
+    for (uint32_t i = 0; i < length(chain.instructions); ++i) {
+      InstructionArguments type;
+      const flatbuffers::Table* content = decode((*chain.instructions)[i], &type);
+      if (type != InstructionArguments::KernelCall) {
+        continue;
+      }
+      uint32_t operator_index;
+      const Indices& args = decode_call(content, &operator_index);
+      for (uint32_t j = 0; j < args.size(); ++j) {
+        chain.arguments[j] = &values[args[j]];
+      }
+      const auto* name = (*plan.operators())[operator_index]->name();
+      const Error error = internal::check_call(view(name), {chain.arguments, args.size()});
+      ET_CHECK_OK_OR_RETURN_ERROR(
+          error, "instruction %" PRIu32 " cannot run: operator %s", i, name->c_str());
+    }
+  }
+  return Error::Ok;
+}
+
 } // namespace
 
 Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackendOptionsMap*) {
@@ -411,6 +468,12 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
   input_set_ = parts.input_flags;
   n_chains_ = parts.chain_count;
   chains_ = parts.chains;
+  if (internal::check_call != nullptr) {
+    const Error error = check_calls(*s_plan, {chains_, n_chains_}, values_);
+    if (error != Error::Ok) {
+      return error;
+    }
+  }
   init_state_ = InitializationState::Initialized;
   return Error::Ok;
 }
@@ -464,44 +527,6 @@ MethodMeta Method::method_meta() const {
   const Result<MethodMeta> meta = program_->method_meta(name);
   return *meta;
 }
-
-namespace {
-
-// Address of a field that a table is known to have.
-[[gnu::always_inline]] inline const uint8_t* known_field(const void* table, uint32_t place) {
-  const uint8_t* start = static_cast<const uint8_t*>(table);
-  const uint8_t* vtable = start - load<int32_t>(start);
-  return start + load<uint16_t>(vtable + place);
-}
-
-[[gnu::always_inline]] inline const uint8_t* known_target(const void* table, uint32_t place) {
-  const uint8_t* reference = known_field(table, place);
-  return reference + load<uint32_t>(reference);
-}
-
-// Decodes an instruction whose type and arguments Builder::check_instructions() has verified to be
-// there.
-[[gnu::always_inline]] inline const flatbuffers::Table* decode(
-    const Instruction* instruction,
-    InstructionArguments* type) {
-  *type = load<InstructionArguments>(known_field(instruction, Instruction::VT_INSTR_ARGS_TYPE));
-  return reinterpret_cast<const flatbuffers::Table*>(
-      known_target(instruction, Instruction::VT_INSTR_ARGS));
-}
-
-// Decodes a kernel call that Builder::check_instructions() has verified to have arguments.
-[[gnu::always_inline]] inline const Indices& decode_call(
-    const void* call,
-    uint32_t* operator_index) {
-  static_assert(
-      KernelCall::VT_OP_INDEX < KernelCall::VT_ARGS, "the vtable holds both if it holds the last");
-  const uint8_t* field = known_field(call, KernelCall::VT_OP_INDEX);
-  // An index of 0 need not be stored.
-  *operator_index = field == call ? 0 : load<uint32_t>(field);
-  return *reinterpret_cast<const Indices*>(known_target(call, KernelCall::VT_ARGS));
-}
-
-} // namespace
 
 Error Method::execute_instruction() {
   using namespace executorch_flatbuffer;

@@ -52,6 +52,18 @@ ET_WEAK OpFunction find_kernel_for_arguments(
     const std::string_view& overload,
     Span<EValue*> arguments);
 
+/**
+ * Checks the constants that a call has as arguments, when a method is loaded.
+ *
+ * Defined, and called by Method, only in images with kernels whose constants have a layout of their
+ * own. A program that is linked when it is built is checked then.
+ *
+ * @param[in] name The operator's name without its overload.
+ * @param[in] arguments The call's arguments; memory that is no constant's holds nothing yet.
+ * @returns Ok, or the error that the kernel would fail with.
+ */
+ET_WEAK Error check_call(const std::string_view& name, Span<EValue*> arguments);
+
 /// The kernels that register_kernels() registered, after the static ones. Linked only where
 /// register_kernels() is.
 ET_WEAK Span<const Kernel> registered_kernels();
