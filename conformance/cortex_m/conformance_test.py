@@ -25,21 +25,6 @@ from tools.run_pte.run_pte import encode_inputs, read_runners
 # Board -> target that its programs are lowered for.
 _BOARDS = {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m4", "mps3_an547": "cortex-m55"}
 
-# Transposed convolutions that upstream leaves in floating point on channels-last images, which the kernel of
-# aten::convolution doesn't take: refused with NotSupported.
-_FLOAT_CHANNELS_LAST = tuple(
-    f"[cortex-m55-conv_transpose2d_{name}]"
-    for name in (
-        "output_padding_1",
-        "output_padding_asym",
-        "dilation_2",
-        "groups_2",
-        "depthwise",
-        "complex",
-        "all_params",
-    )
-)
-
 
 @functools.cache
 def collected() -> tuple[list[Case], list[Skipped], list[Skipped]]:
@@ -78,9 +63,6 @@ def test_outputs_on_the_emulated_core(board: str, tmp_path: Path) -> None:
 
 
 def _problems(case: Case, target: str, result: CaseResult) -> list[str]:
-    if case.name.endswith(_FLOAT_CHANNELS_LAST):
-        print(f"skipped: {case.name}: {result.text()}")
-        return [] if result.error == "NotSupported" else ["runs, and is listed as refused"]
     if result.error != "Ok":
         return [result.text()]
     if len(result.outputs) != len(case.expected):

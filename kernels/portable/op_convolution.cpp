@@ -1,5 +1,6 @@
 #include "kernels/portable/op_convolution.h"
 
+#include "kernels/util/view.h"
 #include "kernels/util/window.h"
 
 namespace torch {
@@ -73,6 +74,28 @@ bool check_convolution(
     out_sizes.append(axis.out);
   }
   return true;
+}
+
+namespace {
+
+void fill_strides(const Tensor& tensor, int32_t (&strides)[5]) {
+  const View view(tensor);
+  const size_t missing = 5 - view.shape.dims;
+  for (size_t i = 0; i < 5; ++i) {
+    // Of the axes it is the first ones that are not there.
+    strides[i] = i < 2 ? view.strides[i] : i < 2 + missing ? 0 : view.strides[i - missing];
+  }
+}
+
+} // namespace
+
+ConvolutionStrides
+convolution_strides(const Tensor& input, const Tensor& weight, const Tensor& out) {
+  ConvolutionStrides strides;
+  fill_strides(input, strides.in);
+  fill_strides(weight, strides.weight);
+  fill_strides(out, strides.out);
+  return strides;
 }
 
 } // namespace native

@@ -30,9 +30,13 @@ bool check_convolution(
     ConvolutionShape& shape,
     Shape& out_sizes);
 
+/// The strides of a convolution's tensors in any dim order.
+ConvolutionStrides
+convolution_strides(const Tensor& input, const Tensor& weight, const Tensor& out);
+
 /**
- * aten::convolution.out, contiguous: input [N, C, size...], weight [O, C / groups, kernel...], or
- * transposed [C, O / groups, kernel...], as PyTorch stores it.
+ * aten::convolution.out; fast for contiguous tensors: input [N, C, size...], weight [O, C / groups,
+ * kernel...], or transposed [C, O / groups, kernel...], as PyTorch stores it.
  */
 template <class S>
 Tensor& convolution_out(
@@ -49,8 +53,7 @@ Tensor& convolution_out(
     Tensor& out) {
   ConvolutionShape shape;
   Shape out_sizes;
-  if (!check_contiguous<S>(ctx, input, weight, out) ||
-      !check_convolution(
+  if (!check_convolution(
           ctx,
           input,
           weight,
@@ -73,6 +76,13 @@ Tensor& convolution_out(
     const T* const filter = weight.const_data_ptr<T>();
     const T* const offset = bias.has_value() ? bias->const_data_ptr<T>() : nullptr;
     T* const to = out.mutable_data_ptr<T>();
+    if constexpr (S::has(Variant::DimOrder)) {
+      if (!is_contiguous(input) || !is_contiguous(weight) || !is_contiguous(out)) {
+        strided_convolution(
+            from, filter, offset, to, shape, convolution_strides(input, weight, out));
+        return;
+      }
+    }
     if constexpr (std::is_same_v<T, float>) {
       if (transposed) {
         if constexpr (S::has(Variant::Option)) {

@@ -90,7 +90,12 @@ def convolution_cases(count: int) -> Iterator[Case]:
         bias = values((outputs,), dtype) if index % 3 else None
         lists = ((stride,) * 2, (padding,) * 2, (dilation,) * 2)
         expected = functional.conv2d(x, weight, bias, *lists, groups)
-        yield case("aten::convolution.out", x, weight, bias, *lists, False, (0, 0), groups, expected=expected)
+        rest = (bias, *lists, False, (0, 0), groups)
+        yield case("aten::convolution.out", x, weight, *rest, expected=expected)
+        if index % 3 == 0:
+            last = [channels_last(tensor) for tensor in (x, weight, expected)]
+            yield case("aten::convolution.out", last[0], last[1], *rest, expected=last[2])
+            yield case("aten::convolution.out", last[0], weight, *rest, expected=expected)
         if kernel <= width:
             line, line_weight = x[:, :, 0, :].contiguous(), weight[:, :, 0, :].contiguous()
             one = ((stride,), (padding,), (dilation,))
@@ -148,6 +153,9 @@ def transposed_cases(count: int) -> Iterator[Case]:
         expected = function(*wide, stride, padding, output_padding, groups, dilation).to(dtype)
         lists = (tuple(stride), tuple(padding), tuple(dilation), True, tuple(output_padding))
         yield case("aten::convolution.out", x, weight, bias, *lists, groups, expected=expected)
+        if dims == 2:
+            last = [channels_last(tensor) for tensor in (x, weight, expected)]
+            yield case("aten::convolution.out", last[0], last[1], bias, *lists, groups, expected=last[2])
 
 
 def volume_cases(count: int) -> Iterator[Case]:
@@ -355,8 +363,6 @@ def refused_convolution_cases() -> Iterator[Case]:
     yield Case("aten::convolution.out", arguments, error="InvalidArgument")
     arguments = [image[0], weight, None, *UNIT, False, (0, 0), 1, image_out]
     yield Case("aten::convolution.out", arguments, error="InvalidArgument")
-    arguments = [channels_last(image), weight, None, *UNIT, False, (0, 0), 1, image_out]
-    yield Case("aten::convolution.out", arguments, error="NotSupported")
     arguments = [image, weight, None, (0, 1), (0, 0), (1, 1), False, (0, 0), 1, image_out]
     yield Case("aten::convolution.out", arguments, error="InvalidArgument")
     arguments = [image, weight, None, *UNIT, False, (0, 0), 2, image_out]
