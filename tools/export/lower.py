@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from executorch.exir import EdgeCompileConfig, EdgeProgramManager, ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch.exir import (
+    EdgeCompileConfig,
+    EdgeProgramManager,
+    ExecutorchBackendConfig,
+    memory,
+    to_edge_transform_and_lower,
+)
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch.exir.schema import Program
@@ -78,17 +84,20 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
         keep_recurrent_layers(fold_batch_norm(program)), compile_config=EDGE
     ).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
-    return _order_outputs(_drop_input_mutations(drop_pool_indices(_propagate_constants(edge))))
+    return _order_outputs(_drop_input_mutations(drop_pool_indices(propagate_constants(edge))))
 
 
-def _propagate_constants(program: ExportedProgram) -> ExportedProgram:
-    """Computes what depends on constants only, except for random numbers, which are new ones in every inference."""
-    random = {
+def propagate_constants(program: ExportedProgram) -> ExportedProgram:
+    """Computes what depends on constants only, in place.
+
+    Left are random numbers, which are new ones in every inference, and memory to work in.
+    """
+    kept = {memory.alloc} | {
         node.target
         for node in program.graph.nodes
         if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
     }
-    return constant_prop_pass(program, custom_skip_targets=random, _skip_dim_order=False)
+    return constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)
 
 
 def _drop_input_mutations(program: ExportedProgram) -> ExportedProgram:

@@ -16,7 +16,9 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from tools.export.cortex_m.pack import prepare
+from tools.export.lower import propagate_constants
 from tools.export.manifest import MACS, Parameters, origin
+from tools.export.own_operators import keep_recurrent_layers
 from tools.export.plan_passes import LEAD
 from tools.quiet.console import UserError
 
@@ -59,8 +61,8 @@ def target_of(core: str) -> CortexMTargetConfig:
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
     _separate_activations(program)
-    edge = to_edge(program, compile_config=config()).exported_program()
-    lowered = CortexMPassManager(edge, target_config=target).transform()
+    edge = to_edge(keep_recurrent_layers(program), compile_config=config()).exported_program()
+    lowered = propagate_constants(CortexMPassManager(edge, target_config=target).transform())
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
     _count_work(lowered)

@@ -276,3 +276,14 @@ def evaluation_set():
         "float32": float((eager == labels).mean()),
         "int8": float((outputs == labels).mean()),
     }
+
+
+def test_a_recurrent_layer_stays_whole_in_floating_point(tmp_path: Path) -> None:
+    init = "self.lstm = nn.LSTM(4, 8, batch_first=True)\nself.out = nn.Linear(8, 2)"
+    source = model_source("return self.out(self.lstm(x)[0][:, -1])", "(torch.randn(1, 5, 4),)", init)
+    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m"))
+    assert result.operators["torch_fusion::lstm"] == 1
+    assert result.operators["torch_fusion::linear"] == 1
+    assert any("torch_fusion::lstm stays in floating point" in said for said in result.said)
+    assert result.report is not None
+    assert "aten::lstm" in [layer["operator"] for layer in result.report["layers"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def make_report(
         place = origin(node, path)
         result = _dequantized(node)
         scheme = _scheme(node, place in floating, result)
-        entry: dict[str, Any] = {"place": place, "operator": node.target._schema.name, "scheme": scheme}
+        # One of several results, such as a recurrent layer's.
+        called = node.args[0] if node.target == operator.getitem else node
+        entry: dict[str, Any] = {"place": place, "operator": called.target._schema.name, "scheme": scheme}
         if scheme == "float32":
             entry["reason"] = quantized.rejections.get(
                 node.name, "the Cortex-M quantizer or its operators have no int8 form of it"
