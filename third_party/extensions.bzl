@@ -17,6 +17,7 @@ def _third_party_impl(_mctx):
         name = "pypi",
         lock = "//third_party/python:requirements_lock.txt",
         python = "@python3_11//:BUILD.bazel",
+        programs = ["ruff"],
     )
     executorch(
         name = "executorch",

@@ -149,6 +149,16 @@ def _pypi_impl(rctx):
 If it is torch that doesn't match, pip found another build than the one for the CPU: point PIP_FIND_LINKS or
 PIP_EXTRA_INDEX_URL to PyTorch's wheels for the CPU. The head of that file says more. pip said:
 {}""".format(result.stdout + result.stderr))
+
+    # pip leaves out all of the packages' programs where a package has a directory `bin` of its own, as tosa-tools does.
+    wanted = [line for line in rctx.read(lock).split("\n") if line.split("==")[0] in rctx.attr.programs]
+    rctx.file("programs.txt", "\n".join(wanted))
+    _check(rctx, "pip", rctx.execute(install + ["--target", "programs", "--requirement", "programs.txt"], environment = environment, timeout = 3600))
+    _check(rctx, "mkdir", rctx.execute(["mkdir", "-p", "site-packages/bin"]))
+    for program in rctx.attr.programs:
+        _check(rctx, "mv", rctx.execute(["mv", "programs/bin/" + program, "site-packages/bin/" + program]))
+    rctx.delete("programs")
+    rctx.delete("programs.txt")
     rctx.file("BUILD.bazel", _PYPI_BUILD)
 
     # Byte code of everything, valid whatever the files' times are (see above); both processors' work at once.
@@ -165,6 +175,7 @@ pypi = repository_rule(
     implementation = _pypi_impl,
     attrs = {
         "lock": attr.label(doc = "requirements with hashes", mandatory = True),
+        "programs": attr.string_list(doc = "Packages of the lock that are a program of the same name: `site-packages/bin` has it."),
         "python": attr.label(doc = "BUILD.bazel of a `python3_11` repository.", mandatory = True),
     },
     # Where pip looks for packages is the user's choice, and what it may install is the lock's.
