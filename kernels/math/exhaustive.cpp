@@ -53,7 +53,7 @@ constexpr Function kFunctions[] = {
     {"log10", math::log10, std::log10, 2, 0},
     {"log1p", math::log1p, std::log1p, 2, 0},
     {"log2", math::log2, std::log2, 2, 0},
-    {"sigmoid", math::sigmoid, sigmoid, 3, 0x1.01p-126},
+    {"sigmoid", math::sigmoid, sigmoid, 2, 0x1.01p-126},
     {"sin", math::sin, std::sin, 2, 0},
     {"sinh", math::sinh, std::sinh, 2, 0},
     {"sqrt", [](float x) { return math::sqrt(x); }, std::sqrt, 0.5, 0},

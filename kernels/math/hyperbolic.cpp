@@ -135,7 +135,9 @@ namespace {
 ET_INLINE float sigmoid_of(float x) {
   // e^-|x| does not overflow.
   const float e = exp_nonpositive(-__builtin_fabsf(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  const float numerator = x < 0.0f ? e : 1.0f;
+  // a / (1 + e) = a - e (a / (1 + e)): what rounding the sum and the quotient leaves counts e times.
+  return __builtin_fmaf(-e, numerator / (1.0f + e), numerator);
 }
 
 } // namespace

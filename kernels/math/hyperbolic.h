@@ -18,7 +18,7 @@ float asinh(float x);
 float acosh(float x);
 float atanh(float x);
 
-/// 1 / (1 + e^-x) for every float, at most 3 ulp from the exact value; 0 where
+/// 1 / (1 + e^-x) for every float, at most 2 ulp from the exact value; 0 where
 /// the result would be less than the smallest normal number.
 float sigmoid(float x);
 
