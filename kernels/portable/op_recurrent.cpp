@@ -6,79 +6,78 @@ namespace native {
 
 namespace {
 
-bool has_sizes(const Tensor& tensor, ArrayRef<SizesType> sizes) {
-  const auto actual = tensor.sizes();
-  if (tensor.scalar_type() != ScalarType::Float || actual.size() != sizes.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (actual[i] != sizes[i]) {
-      return false;
-    }
-  }
-  return true;
+/// Whether a tensor is float32 of these sizes; what is null has any.
+bool has_sizes(const Tensor* tensor, ArrayRef<SizesType> sizes) {
+  return tensor == nullptr ||
+      (tensor->scalar_type() == ScalarType::Float && same_sizes(tensor->sizes(), sizes));
 }
 
-bool has_sizes(const std::optional<Tensor>& tensor, ArrayRef<SizesType> sizes) {
-  return !tensor.has_value() || has_sizes(*tensor, sizes);
+const float* data_or_null(const Tensor* tensor) {
+  return tensor == nullptr ? nullptr : tensor->const_data_ptr<float>();
 }
 
 } // namespace
 
-bool check_recurrent(
+bool describe_layer(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const std::optional<Tensor>& hidden0,
-    const std::optional<Tensor>& cell0,
-    const Tensor& input_weight,
-    const Tensor& hidden_weight,
-    const std::optional<Tensor>& bias,
+    const RecurrentArguments& arguments,
     int32_t gates,
-    bool reverse,
-    bool batch_first,
-    RecurrentShape& shape) {
-  const auto sizes = input.sizes();
+    RecurrentLayer& layer) {
+  const auto in_sizes = arguments.input.sizes();
+  const auto weight_sizes = arguments.hidden_weight.sizes();
   KERNEL_CHECK(
       ctx,
-      input.scalar_type() == ScalarType::Float && sizes.size() == 3 &&
-          hidden_weight.sizes().size() == 2 && hidden_weight.sizes()[1] < 0x1000000,
+      arguments.input.scalar_type() == ScalarType::Float && in_sizes.size() == 3 &&
+          weight_sizes.size() == 2 && weight_sizes[1] < 0x1000000,
       InvalidArgument,
       false,
       "input is not float32 of three dims, or hidden_weight not of two");
-  shape.batch = sizes[batch_first ? 0 : 1];
-  shape.steps = sizes[batch_first ? 1 : 0];
-  shape.in_features = sizes[2];
-  shape.hidden = hidden_weight.sizes()[1];
-  shape.reverse = reverse;
-  shape.batch_first = batch_first;
-  const SizesType state[] = {shape.batch, shape.hidden};
-  const SizesType from_input[] = {gates * shape.hidden, shape.in_features};
-  const SizesType from_hidden[] = {gates * shape.hidden, shape.hidden};
-  const SizesType biases[] = {4 * shape.hidden};
+  const bool batch_first = arguments.batch_first;
+  const SizesType batch = in_sizes[batch_first ? 0 : 1];
+  const SizesType size = weight_sizes[1];
+  const SizesType from_input[] = {gates * size, in_sizes[2]};
+  const SizesType from_hidden[] = {gates * size, size};
+  const SizesType four[] = {4 * size};
   KERNEL_CHECK(
       ctx,
-      has_sizes(input_weight, {from_input, 2}) && has_sizes(hidden_weight, {from_hidden, 2}) &&
-          has_sizes(bias, {biases, 1}),
+      has_sizes(&arguments.input_weight, {from_input, 2}) &&
+          has_sizes(&arguments.hidden_weight, {from_hidden, 2}) &&
+          has_sizes(arguments.bias, {four, 1}),
       InvalidArgument,
       false,
       "The weights or the bias are not those of %d gates, float32",
       static_cast<int>(gates));
+  const SizesType state[] = {batch, size};
   KERNEL_CHECK(
       ctx,
-      has_sizes(hidden0, {state, 2}) && has_sizes(cell0, {state, 2}),
+      has_sizes(arguments.hidden0, {state, 2}) && has_sizes(arguments.cell0, {state, 2}),
       InvalidArgument,
       false,
       "A state is not [batch, hidden], float32");
-  return true;
-}
-
-bool check_recurrent_out(KernelRuntimeContext& ctx, const Tensor& out, ArrayRef<SizesType> sizes) {
+  const SizesType out[] = {in_sizes[0], in_sizes[1], size};
   KERNEL_CHECK(
       ctx,
-      has_sizes(out, sizes),
+      has_sizes(&arguments.out, {out, 3}) && has_sizes(&arguments.hidden, {state, 2}) &&
+          has_sizes(arguments.cell, {state, 2}) && has_sizes(&arguments.gates, {four, 1}),
       InvalidArgument,
       false,
       "An output does not have the shape of the result, float32");
+  layer.batch = batch;
+  layer.steps = in_sizes[batch_first ? 1 : 0];
+  layer.in_features = in_sizes[2];
+  layer.hidden_size = size;
+  layer.reverse = arguments.reverse;
+  layer.batch_first = batch_first;
+  layer.in = arguments.input.const_data_ptr<float>();
+  layer.hidden0 = data_or_null(arguments.hidden0);
+  layer.cell0 = data_or_null(arguments.cell0);
+  layer.input_weight = arguments.input_weight.const_data_ptr<float>();
+  layer.hidden_weight = arguments.hidden_weight.const_data_ptr<float>();
+  layer.bias = data_or_null(arguments.bias);
+  layer.out = arguments.out.mutable_data_ptr<float>();
+  layer.hidden = arguments.hidden.mutable_data_ptr<float>();
+  layer.cell = arguments.cell == nullptr ? nullptr : arguments.cell->mutable_data_ptr<float>();
+  layer.gates = arguments.gates.mutable_data_ptr<float>();
   return true;
 }
 

@@ -11,30 +11,58 @@ namespace torch {
 namespace executor {
 namespace native {
 
+/// The arguments of a recurrent layer's operator; null: there is none, as a GRU has no cell.
+struct RecurrentArguments {
+  const Tensor& input;
+  const Tensor* hidden0;
+  const Tensor* cell0;
+  const Tensor& input_weight;
+  const Tensor& hidden_weight;
+  const Tensor* bias;
+  bool reverse;
+  bool batch_first;
+  const Tensor& out;
+  const Tensor& hidden;
+  const Tensor* cell;
+  const Tensor& gates;
+};
+
+inline const Tensor* tensor_or_null(const std::optional<Tensor>& tensor) {
+  return tensor.has_value() ? &*tensor : nullptr;
+}
+
 /**
- * Checks the arguments of a recurrent layer and describes it: input [steps, batch, features], or
- * batch first, weights of `gates` gates, states [batch, hidden], all float32. Fails the context and
- * returns false if they do not fit together.
+ * Describes a layer of `gates` gates, whose tensors have the shapes that RecurrentLayer names, all
+ * float32.
+ *
+ * @returns false after failing the context (InvalidArgument) if they do not.
  */
-bool check_recurrent(
+bool describe_layer(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const std::optional<Tensor>& hidden0,
-    const std::optional<Tensor>& cell0,
-    const Tensor& input_weight,
-    const Tensor& hidden_weight,
-    const std::optional<Tensor>& bias,
+    const RecurrentArguments& arguments,
     int32_t gates,
-    bool reverse,
-    bool batch_first,
-    RecurrentShape& shape);
+    RecurrentLayer& layer);
 
-/// Checks that an output has the sizes and float32.
-bool check_recurrent_out(KernelRuntimeContext& ctx, const Tensor& out, ArrayRef<SizesType> sizes);
-
-/// The data of an optional tensor; null if there is none.
-inline const float* data_or_null(const std::optional<Tensor>& tensor) {
-  return tensor.has_value() ? tensor->const_data_ptr<float>() : nullptr;
+/// As describe_layer(), for contiguous tensors; fails the context (NotSupported) for others.
+template <class S>
+bool check_layer(
+    KernelRuntimeContext& ctx,
+    const RecurrentArguments& arguments,
+    int32_t gates,
+    RecurrentLayer& layer) {
+  const auto is_fit = [&](const Tensor* tensor) {
+    return tensor == nullptr || check_contiguous<S>(ctx, *tensor);
+  };
+  return check_contiguous<S>(
+             ctx,
+             arguments.input,
+             arguments.input_weight,
+             arguments.hidden_weight,
+             arguments.out,
+             arguments.hidden,
+             arguments.gates) &&
+      is_fit(arguments.hidden0) && is_fit(arguments.cell0) && is_fit(arguments.cell) &&
+      describe_layer(ctx, arguments, gates, layer);
 }
 
 /// torch_fusion::lstm.out: see lstm().
@@ -53,46 +81,24 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> lstm_out(
     Tensor& hidden,
     Tensor& cell,
     Tensor& gates) {
-  const std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> result(out, hidden, cell, gates);
-  RecurrentShape shape;
-  if ((hidden0.has_value() && !check_contiguous<S>(ctx, *hidden0)) ||
-      (cell0.has_value() && !check_contiguous<S>(ctx, *cell0)) ||
-      !check_contiguous<S>(ctx, input, input_weight, hidden_weight, out, hidden, cell, gates) ||
-      !check_recurrent(
-          ctx,
-          input,
-          hidden0,
-          cell0,
-          input_weight,
-          hidden_weight,
-          bias,
-          4,
-          reverse,
-          batch_first,
-          shape)) {
-    return result;
+  const RecurrentArguments arguments{
+      input,
+      tensor_or_null(hidden0),
+      tensor_or_null(cell0),
+      input_weight,
+      hidden_weight,
+      tensor_or_null(bias),
+      reverse,
+      batch_first,
+      out,
+      hidden,
+      &cell,
+      gates};
+  RecurrentLayer layer;
+  if (check_layer<S>(ctx, arguments, 4, layer)) {
+    lstm(layer);
   }
-  const SizesType out_sizes[] = {input.sizes()[0], input.sizes()[1], shape.hidden};
-  const SizesType state_sizes[] = {shape.batch, shape.hidden};
-  const SizesType gate_sizes[] = {4 * shape.hidden};
-  if (check_recurrent_out(ctx, out, {out_sizes, 3}) &&
-      check_recurrent_out(ctx, hidden, {state_sizes, 2}) &&
-      check_recurrent_out(ctx, cell, {state_sizes, 2}) &&
-      check_recurrent_out(ctx, gates, {gate_sizes, 1})) {
-    lstm(
-        input.const_data_ptr<float>(),
-        data_or_null(hidden0),
-        data_or_null(cell0),
-        input_weight.const_data_ptr<float>(),
-        hidden_weight.const_data_ptr<float>(),
-        data_or_null(bias),
-        out.mutable_data_ptr<float>(),
-        hidden.mutable_data_ptr<float>(),
-        cell.mutable_data_ptr<float>(),
-        gates.mutable_data_ptr<float>(),
-        shape);
-  }
-  return result;
+  return {out, hidden, cell, gates};
 }
 
 /// torch_fusion::gru.out: see gru().
@@ -109,41 +115,24 @@ std::tuple<Tensor&, Tensor&, Tensor&> gru_out(
     Tensor& out,
     Tensor& hidden,
     Tensor& gates) {
-  const std::tuple<Tensor&, Tensor&, Tensor&> result(out, hidden, gates);
-  RecurrentShape shape;
-  if ((hidden0.has_value() && !check_contiguous<S>(ctx, *hidden0)) ||
-      !check_contiguous<S>(ctx, input, input_weight, hidden_weight, out, hidden, gates) ||
-      !check_recurrent(
-          ctx,
-          input,
-          hidden0,
-          std::nullopt,
-          input_weight,
-          hidden_weight,
-          bias,
-          3,
-          reverse,
-          batch_first,
-          shape)) {
-    return result;
+  const RecurrentArguments arguments{
+      input,
+      tensor_or_null(hidden0),
+      nullptr,
+      input_weight,
+      hidden_weight,
+      tensor_or_null(bias),
+      reverse,
+      batch_first,
+      out,
+      hidden,
+      nullptr,
+      gates};
+  RecurrentLayer layer;
+  if (check_layer<S>(ctx, arguments, 3, layer)) {
+    gru(layer);
   }
-  const SizesType out_sizes[] = {input.sizes()[0], input.sizes()[1], shape.hidden};
-  const SizesType state_sizes[] = {shape.batch, shape.hidden};
-  const SizesType gate_sizes[] = {4 * shape.hidden};
-  if (check_recurrent_out(ctx, out, {out_sizes, 3}) &&
-      check_recurrent_out(ctx, hidden, {state_sizes, 2}) &&
-      check_recurrent_out(ctx, gates, {gate_sizes, 1})) {
-    gru(input.const_data_ptr<float>(),
-        data_or_null(hidden0),
-        input_weight.const_data_ptr<float>(),
-        hidden_weight.const_data_ptr<float>(),
-        data_or_null(bias),
-        out.mutable_data_ptr<float>(),
-        hidden.mutable_data_ptr<float>(),
-        gates.mutable_data_ptr<float>(),
-        shape);
-  }
-  return result;
+  return {out, hidden, gates};
 }
 
 } // namespace native

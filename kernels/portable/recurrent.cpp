@@ -43,85 +43,69 @@ void product(
  *     element.
  */
 template <class Step>
-void run(
-    const float* in,
-    const float* hidden0,
-    float* out,
-    float* hidden,
-    const RecurrentShape& shape,
-    const Step& step) {
-  const int32_t stride = shape.batch_first ? 1 : shape.batch;
-  start_from(hidden0, hidden, shape.batch * shape.hidden);
-  for (int32_t n = 0; n < shape.batch; ++n, hidden += shape.hidden) {
-    const int32_t first = shape.batch_first ? n * shape.steps : n;
-    for (int32_t i = 0; i < shape.steps; ++i) {
-      const int32_t row = first + (shape.reverse ? shape.steps - 1 - i : i) * stride;
-      step(in + row * shape.in_features, hidden, n);
-      float* const to = out + row * shape.hidden;
-      for (int32_t j = 0; j < shape.hidden; ++j) {
-        to[j] = hidden[j];
+void run(const RecurrentLayer& layer, const Step& step) {
+  const int32_t size = layer.hidden_size;
+  const int32_t stride = layer.batch_first ? 1 : layer.batch;
+  float* state = layer.hidden;
+  start_from(layer.hidden0, state, layer.batch * size);
+  for (int32_t n = 0; n < layer.batch; ++n, state += size) {
+    const int32_t first = layer.batch_first ? n * layer.steps : n;
+    for (int32_t i = 0; i < layer.steps; ++i) {
+      const int32_t row = first + (layer.reverse ? layer.steps - 1 - i : i) * stride;
+      step(layer.in + row * layer.in_features, state, n);
+      float* const to = layer.out + row * size;
+      for (int32_t j = 0; j < size; ++j) {
+        to[j] = state[j];
       }
     }
   }
 }
 
+// Out of line, as in run() the compiler would keep all of these in memory.
+ET_NOINLINE void lstm_step(const float* gates, int32_t size, float* memory, float* state) {
+  for (int32_t i = 0; i < size; ++i) {
+    const float kept = math::sigmoid(gates[size + i]) * memory[i];
+    memory[i] = kept + math::sigmoid(gates[i]) * math::tanh(gates[2 * size + i]);
+    state[i] = math::sigmoid(gates[3 * size + i]) * math::tanh(memory[i]);
+  }
+}
+
+ET_NOINLINE void gru_step(const float* gates, int32_t size, float* state) {
+  const float* const recalled = gates + 3 * size;
+  for (int32_t i = 0; i < size; ++i) {
+    const float reset = math::sigmoid(gates[i]);
+    const float update = math::sigmoid(gates[size + i]);
+    const float next = math::tanh(gates[2 * size + i] + reset * recalled[i]);
+    state[i] = next + update * (state[i] - next);
+  }
+}
+
 } // namespace
 
-void lstm(
-    const float* in,
-    const float* hidden0,
-    const float* cell0,
-    const float* input_weight,
-    const float* hidden_weight,
-    const float* bias,
-    float* out,
-    float* hidden,
-    float* cell,
-    float* gates,
-    const RecurrentShape& shape) {
-  const int32_t size = shape.hidden;
-  start_from(cell0, cell, shape.batch * size);
-  run(in, hidden0, out, hidden, shape, [&](const float* x, float* state, int32_t n) {
-    product(x, input_weight, bias, gates, shape.in_features, 4 * size);
+void lstm(const RecurrentLayer& layer) {
+  const int32_t size = layer.hidden_size;
+  start_from(layer.cell0, layer.cell, layer.batch * size);
+  run(layer, [&](const float* x, float* state, int32_t n) {
+    product(x, layer.input_weight, layer.bias, layer.gates, layer.in_features, 4 * size);
     // A sum is read before it is written.
-    product(state, hidden_weight, gates, gates, size, 4 * size);
-    float* const memory = cell + n * size;
-    for (int32_t i = 0; i < size; ++i) {
-      const float kept = math::sigmoid(gates[size + i]) * memory[i];
-      memory[i] = kept + math::sigmoid(gates[i]) * math::tanh(gates[2 * size + i]);
-      state[i] = math::sigmoid(gates[3 * size + i]) * math::tanh(memory[i]);
-    }
+    product(state, layer.hidden_weight, layer.gates, layer.gates, size, 4 * size);
+    lstm_step(layer.gates, size, layer.cell + n * size, state);
   });
 }
 
-void gru(
-    const float* in,
-    const float* hidden0,
-    const float* input_weight,
-    const float* hidden_weight,
-    const float* bias,
-    float* out,
-    float* hidden,
-    float* gates,
-    const RecurrentShape& shape) {
-  const int32_t size = shape.hidden;
-  run(in, hidden0, out, hidden, shape, [&](const float* x, float* state, int32_t) {
-    product(x, input_weight, bias, gates, shape.in_features, 3 * size);
-    product(state, hidden_weight, gates, gates, size, 2 * size);
-    float* const recalled = gates + 3 * size;
+void gru(const RecurrentLayer& layer) {
+  const int32_t size = layer.hidden_size;
+  run(layer, [&](const float* x, float* state, int32_t) {
+    product(x, layer.input_weight, layer.bias, layer.gates, layer.in_features, 3 * size);
+    product(state, layer.hidden_weight, layer.gates, layer.gates, size, 2 * size);
     product(
         state,
-        hidden_weight + 2 * size * size,
-        bias == nullptr ? nullptr : bias + 3 * size,
-        recalled,
+        layer.hidden_weight + 2 * size * size,
+        layer.bias == nullptr ? nullptr : layer.bias + 3 * size,
+        layer.gates + 3 * size,
         size,
         size);
-    for (int32_t i = 0; i < size; ++i) {
-      const float reset = math::sigmoid(gates[i]);
-      const float update = math::sigmoid(gates[size + i]);
-      const float next = math::tanh(gates[2 * size + i] + reset * recalled[i]);
-      state[i] = next + update * (state[i] - next);
-    }
+    gru_step(layer.gates, size, state);
   });
 }
 

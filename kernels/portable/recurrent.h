@@ -6,60 +6,49 @@ namespace torch {
 namespace executor {
 namespace native {
 
-/// Sizes of a recurrent layer in one direction. Neighbours in time lie batch elements apart, or
-/// next to each other if `batch_first`.
-struct RecurrentShape {
+/**
+ * One layer of a recurrent network in one direction: float32, contiguous. Neighbours in time lie
+ * `batch` elements apart, or next to each other if `batch_first`.
+ */
+struct RecurrentLayer {
   int32_t batch;
   int32_t steps;
   int32_t in_features;
-  int32_t hidden;
+  int32_t hidden_size;
+  // From the last step to the first.
   bool reverse;
   bool batch_first;
+  // [steps, batch, in_features], or [batch, steps, in_features].
+  const float* in;
+  // The states before the first step, [batch, hidden_size] each; null: zeros.
+  const float* hidden0;
+  const float* cell0;
+  // [gates * hidden_size, in_features] and [gates * hidden_size, hidden_size].
+  const float* input_weight;
+  const float* hidden_weight;
+  // [4 * hidden_size]; null: zeros.
+  const float* bias;
+  // [steps, batch, hidden_size], or [batch, steps, hidden_size].
+  float* out;
+  // The states after the last step, as those before the first.
+  float* hidden;
+  float* cell;
+  // Room for 4 * hidden_size values.
+  float* gates;
 };
 
 /**
- * One layer of an LSTM in one direction (S. Hochreiter and J. Schmidhuber, Long short-term memory,
- * 1997, as torch.nn.LSTM defines it), float32, contiguous.
- *
- * @param[in] in [steps, batch, in_features], or [batch, steps, in_features]; `out` likewise.
- * @param[in] hidden0, cell0 [batch, hidden] each; null: zeros.
- * @param[in] input_weight [4 hidden, in_features], @param[in] hidden_weight [4 hidden, hidden]: of
- * the gates input, forget, cell and output.
- * @param[in] bias [4 hidden]; null: zeros.
- * @param[out] hidden, cell [batch, hidden] each: the state after the last step.
- * @param[out] gates Room for 4 hidden values.
+ * An LSTM's layer (S. Hochreiter and J. Schmidhuber, Long short-term memory, 1997, as
+ * torch.nn.LSTM defines it): gates are input, forget, cell and output; the bias is the sum of both.
  */
-void lstm(
-    const float* in,
-    const float* hidden0,
-    const float* cell0,
-    const float* input_weight,
-    const float* hidden_weight,
-    const float* bias,
-    float* out,
-    float* hidden,
-    float* cell,
-    float* gates,
-    const RecurrentShape& shape);
+void lstm(const RecurrentLayer& layer);
 
 /**
- * One layer of a GRU in one direction (K. Cho et al., Learning phrase representations using RNN
- * encoder-decoder, 2014, as torch.nn.GRU defines it). As lstm(), but with three gates: reset,
- * update and new.
- *
- * @param[in] bias [4 hidden]: of reset and update the sum of both biases, then of new that of the
- *     input and that of the hidden state; null: zeros.
+ * A GRU's layer (K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, as
+ * torch.nn.GRU defines it), without a cell: gates are reset, update and new; the bias is of reset
+ * and update the sum of both, then of new that of the input and that of the hidden state.
  */
-void gru(
-    const float* in,
-    const float* hidden0,
-    const float* input_weight,
-    const float* hidden_weight,
-    const float* bias,
-    float* out,
-    float* hidden,
-    float* gates,
-    const RecurrentShape& shape);
+void gru(const RecurrentLayer& layer);
 
 } // namespace native
 } // namespace executor
