@@ -136,7 +136,7 @@ ET_INLINE float sigmoid_of(float x) {
   // e^-|x| does not overflow.
   const float e = exp_nonpositive(-__builtin_fabsf(x));
   const float numerator = x < 0.0f ? e : 1.0f;
-  // a / (1 + e) = a - e (a / (1 + e)): what rounding the sum and the quotient leaves counts e times.
+  // a / (1 + e) = a - e (a / (1 + e)): the error of the quotient on the right counts e times.
   return __builtin_fmaf(-e, numerator / (1.0f + e), numerator);
 }
 

@@ -26,16 +26,8 @@ float logarithm(const Base& base, float x, float low) {
   if (x == __builtin_inff()) {
     return x;
   }
-  float exponent = 0.0f;
-  if (x < 0x1p-126f) {
-    x *= 0x1p23f;
-    exponent = -23.0f;
-  }
-  // x = 2^n (1 + f), 1 + f from sqrt(1/2) to sqrt(2).
-  const uint32_t bits = as_bits(x);
-  const uint32_t shift = (bits - 0x3f3504f3) & 0xff800000;
-  exponent += static_cast<float>(static_cast<int32_t>(shift) / (1 << 23));
-  const float f = as_float(bits - shift) - 1.0f;
+  float exponent;
+  const float f = log_parts(x, exponent);
   // log(1 + f) = f + g; (log(1 + f) - f + f^2 / 2) / f^3 is the polynomial.
   static constexpr float kCoefficients[] = {
       0x1.1d8ea6p-4f,

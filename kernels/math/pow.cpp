@@ -1,6 +1,7 @@
 #include "kernels/math/pow.h"
 
 #include "kernels/math/exp.h"
+#include "kernels/math/log.h"
 #include "kernels/math/polynomial.h"
 #include "kernels/math/round.h"
 
@@ -20,16 +21,8 @@ struct Sum {
 // log2(x) for a positive, finite x: its error must not show after a multiplication by 128 /
 // log2(x).
 Sum log2_sum(float x) {
-  float exponent = 0.0f;
-  if (x < 0x1p-126f) {
-    x *= 0x1p23f;
-    exponent = -23.0f;
-  }
-  // x = 2^n (1 + f), 1 + f from sqrt(1/2) to sqrt(2).
-  const uint32_t bits = as_bits(x);
-  const uint32_t shift = (bits - 0x3f3504f3) & 0xff800000;
-  exponent += static_cast<float>(static_cast<int32_t>(shift) / (1 << 23));
-  const float f = as_float(bits - shift) - 1.0f;
+  float exponent;
+  const float f = log_parts(x, exponent);
   // log(1 + f) = 2 atanh(s), s = f / (2 + f); s_low is what the float s lacks.
   const float t = 2.0f + f;
   const float t_low = f - (t - 2.0f);

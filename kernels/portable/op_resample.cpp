@@ -61,21 +61,17 @@ bool set_axis(
 
 } // namespace
 
-bool scale_factor(
+bool read_factors(
     KernelRuntimeContext& ctx,
-    const std::optional<ArrayRef<double>>& factors,
-    size_t dim,
-    std::optional<double>& factor) {
-  if (!factors.has_value()) {
+    const std::optional<ArrayRef<double>>& list,
+    ScaleFactors& factors) {
+  if (!list.has_value()) {
     return true;
   }
   KERNEL_CHECK(
-      ctx,
-      factors->size() == 2,
-      InvalidArgument,
-      false,
-      "scale_factors does not have two elements");
-  factor = (*factors)[dim];
+      ctx, list->size() == 2, InvalidArgument, false, "scale_factors does not have two elements");
+  factors.height = (*list)[0];
+  factors.width = (*list)[1];
   return true;
 }
 
@@ -83,8 +79,7 @@ bool check_resampling(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const std::optional<ArrayRef<int64_t>>& output_size,
-    std::optional<double> scale_height,
-    std::optional<double> scale_width,
+    const ScaleFactors& factors,
     bool align_corners,
     const Tensor& out,
     Resampling& resampling) {
@@ -103,7 +98,7 @@ bool check_resampling(
           planned[2],
           output_size,
           0,
-          scale_height,
+          factors.height,
           align_corners,
           resampling.height) ||
       !set_axis(
@@ -112,7 +107,7 @@ bool check_resampling(
           planned[3],
           output_size,
           1,
-          scale_width,
+          factors.width,
           align_corners,
           resampling.width)) {
     return false;

@@ -26,6 +26,22 @@ struct Resampling {
   Shape out_sizes;
 };
 
+/// Factors of an image's size; without one, it is the quotient of the sizes.
+struct ScaleFactors {
+  std::optional<double> height;
+  std::optional<double> width;
+};
+
+/**
+ * Reads a list of two factors, if there is one.
+ *
+ * @returns false after failing the context (InvalidArgument) if it has not two elements.
+ */
+bool read_factors(
+    KernelRuntimeContext& ctx,
+    const std::optional<ArrayRef<double>>& list,
+    ScaleFactors& factors);
+
 /**
  * Checks an image and sets how it is resampled, from a size or from factors: a size wins for the
  * result's size, factors for the distance of its elements.
@@ -37,18 +53,37 @@ bool check_resampling(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const std::optional<ArrayRef<int64_t>>& output_size,
-    std::optional<double> scale_height,
-    std::optional<double> scale_width,
+    const ScaleFactors& factors,
     bool align_corners,
     const Tensor& out,
     Resampling& resampling);
 
-/// The factor of a dim from a list of two, if there is one.
-bool scale_factor(
+/**
+ * Resamples a contiguous image of one of the dtypes `Types`.
+ *
+ * @param[in] kernel One of the upsample functions of resample.h.
+ */
+template <class Types, class S, class Kernel>
+Tensor& resample(
     KernelRuntimeContext& ctx,
-    const std::optional<ArrayRef<double>>& factors,
-    size_t dim,
-    std::optional<double>& factor);
+    const Tensor& input,
+    const std::optional<ArrayRef<int64_t>>& output_size,
+    const ScaleFactors& factors,
+    bool align_corners,
+    Tensor& out,
+    const Kernel& kernel) {
+  Resampling how;
+  if (!check_contiguous<S>(ctx, input, out) ||
+      !check_resampling(ctx, input, output_size, factors, align_corners, out, how) ||
+      !shape_out<S>(ctx, out, how.out_sizes)) {
+    return out;
+  }
+  dispatch<Types, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    kernel(input.const_data_ptr<T>(), out.mutable_data_ptr<T>(), how.planes, how.height, how.width);
+  });
+  return out;
+}
 
 /// aten::upsample_nearest2d.vec_out, contiguous.
 template <class S>
@@ -58,21 +93,12 @@ Tensor& upsample_nearest2d_vec_out(
     std::optional<ArrayRef<int64_t>> output_size,
     std::optional<ArrayRef<double>> scale_factors,
     Tensor& out) {
-  std::optional<double> height;
-  std::optional<double> width;
-  Resampling how;
-  if (!check_contiguous<S>(ctx, input, out) || !scale_factor(ctx, scale_factors, 0, height) ||
-      !scale_factor(ctx, scale_factors, 1, width) ||
-      !check_resampling(ctx, input, output_size, height, width, false, out, how) ||
-      !shape_out<S>(ctx, out, how.out_sizes)) {
+  ScaleFactors factors;
+  if (!read_factors(ctx, scale_factors, factors)) {
     return out;
   }
-  dispatch<ImageTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    upsample_nearest(
-        input.const_data_ptr<T>(), out.mutable_data_ptr<T>(), how.planes, how.height, how.width);
-  });
-  return out;
+  const auto kernel = [](const auto&... image) { upsample_nearest(image...); };
+  return resample<ImageTypes, S>(ctx, input, output_size, factors, false, out, kernel);
 }
 
 /// aten::upsample_bilinear2d.vec_out, contiguous.
@@ -84,21 +110,13 @@ Tensor& upsample_bilinear2d_vec_out(
     bool align_corners,
     std::optional<ArrayRef<double>> scale_factors,
     Tensor& out) {
-  std::optional<double> height;
-  std::optional<double> width;
-  Resampling how;
-  if (!check_contiguous<S>(ctx, input, out) || !scale_factor(ctx, scale_factors, 0, height) ||
-      !scale_factor(ctx, scale_factors, 1, width) ||
-      !check_resampling(ctx, input, output_size, height, width, align_corners, out, how) ||
-      !shape_out<S>(ctx, out, how.out_sizes)) {
+  ScaleFactors factors;
+  if (!read_factors(ctx, scale_factors, factors)) {
     return out;
   }
-  dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    upsample_bilinear(
-        input.const_data_ptr<T>(), out.mutable_data_ptr<T>(), how.planes, how.height, how.width);
-  });
-  return out;
+  const auto kernel = [](const auto&... image) { upsample_bilinear(image...); };
+  return resample<StoredFloatTypes, S>(
+      ctx, input, output_size, factors, align_corners, out, kernel);
 }
 
 /// aten::_upsample_bilinear2d_aa.out, contiguous.
@@ -111,18 +129,9 @@ Tensor& upsample_bilinear2d_aa_out(
     std::optional<double> scales_h,
     std::optional<double> scales_w,
     Tensor& out) {
-  Resampling how;
-  if (!check_contiguous<S>(ctx, self, out) ||
-      !check_resampling(ctx, self, output_size, scales_h, scales_w, align_corners, out, how) ||
-      !shape_out<S>(ctx, out, how.out_sizes)) {
-    return out;
-  }
-  dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    upsample_antialiased(
-        self.const_data_ptr<T>(), out.mutable_data_ptr<T>(), how.planes, how.height, how.width);
-  });
-  return out;
+  const auto kernel = [](const auto&... image) { upsample_antialiased(image...); };
+  return resample<StoredFloatTypes, S>(
+      ctx, self, output_size, {scales_h, scales_w}, align_corners, out, kernel);
 }
 
 /// Checks the arguments of grid_sampler_2d and computes the result's shape.

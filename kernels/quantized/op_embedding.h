@@ -45,8 +45,10 @@ struct QuantizedTable {
   float weight_at(int32_t row, int32_t column) const;
 };
 
+/// quantized_decomposed::embedding_byte.dtype_out, embedding_4bit.dtype_out and
+/// embedding_2bit.dtype_out
 template <class S, int32_t kBits>
-Tensor& look_up(
+Tensor& quantized_embedding_dtype_out(
     KernelRuntimeContext& ctx,
     const Tensor& weight,
     const Tensor& weight_scales,
@@ -54,7 +56,7 @@ Tensor& look_up(
     int64_t weight_quant_min,
     int64_t weight_quant_max,
     const Tensor& indices,
-    const std::optional<ScalarType>& dtype,
+    std::optional<ScalarType> dtype,
     Tensor& out) {
   QuantizedTable table;
   Indices rows;
@@ -106,7 +108,7 @@ Tensor& look_up(
   return out;
 }
 
-/// quantized_decomposed::embedding_byte.out, embedding_4bit.out and embedding_2bit.out
+/// The same without the result's dtype: embedding_byte.out, ...
 template <class S, int32_t kBits>
 Tensor& quantized_embedding_out(
     KernelRuntimeContext& ctx,
@@ -117,7 +119,7 @@ Tensor& quantized_embedding_out(
     int64_t weight_quant_max,
     const Tensor& indices,
     Tensor& out) {
-  return look_up<S, kBits>(
+  return quantized_embedding_dtype_out<S, kBits>(
       ctx,
       weight,
       weight_scales,
@@ -126,30 +128,6 @@ Tensor& quantized_embedding_out(
       weight_quant_max,
       indices,
       std::nullopt,
-      out);
-}
-
-/// The same with the result's dtype: embedding_byte.dtype_out, ...
-template <class S, int32_t kBits>
-Tensor& quantized_embedding_dtype_out(
-    KernelRuntimeContext& ctx,
-    const Tensor& weight,
-    const Tensor& weight_scales,
-    const std::optional<Tensor>& weight_zero_points,
-    int64_t weight_quant_min,
-    int64_t weight_quant_max,
-    const Tensor& indices,
-    std::optional<ScalarType> dtype,
-    Tensor& out) {
-  return look_up<S, kBits>(
-      ctx,
-      weight,
-      weight_scales,
-      weight_zero_points,
-      weight_quant_min,
-      weight_quant_max,
-      indices,
-      dtype,
       out);
 }
 
