@@ -19,6 +19,7 @@ from tqdm import tqdm
 from tools.board.board import read_board
 from tools.emulate.emulate import read_golden, run_golden
 from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading, writing
 from tools.report.report import read_report
 
 _COLUMNS = ("flash", "arena", "stack", "load", "inference")
@@ -44,12 +45,8 @@ def read_index(path: Path) -> list[dict[str, str]]:
     Raises:
         UserError: the file is missing or something else.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"index {path}: {error.strerror}; run a firmware_benchmark target instead") from error
-    except ValueError as error:
-        raise UserError(f"index {path} is no JSON ({error}); run a firmware_benchmark target") from error
+    with reading("index of images", path, "run a firmware_benchmark target"):
+        return [dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def measure(entry: dict[str, str], root: Path, qemu: Path, timeout: float) -> Row:
@@ -109,12 +106,8 @@ def _run(arguments: argparse.Namespace) -> int:
     ]
     print(table(rows))
     if arguments.json:
-        try:
+        with writing(arguments.json):
             arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"--json {arguments.json}: {error.strerror}; choose a folder that exists and can be written to"
-            ) from error
     return 0
 
 

@@ -131,4 +131,4 @@ def test_unwritable_json_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_index_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "index.json").write_text("rows")
     assert main(["--index", str(tmp_path / "index.json"), "--qemu", QEMU]) == 1
-    assert "is no JSON" in capsys.readouterr().err
+    assert "index.json is no index of images" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.quiet.console import UserError
+from tools.quiet.files import reading
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read_board(path: Path) -> Board:
     Raises:
         UserError: the file is missing, no JSON, or no board definition.
     """
-    try:
+    with reading("board definition", path, "pass the board.json that a board() target writes"):
         data = json.loads(path.read_text(encoding="utf-8"))
         emulator = data.get("emulator")
         return Board(
@@ -88,12 +88,3 @@ def read_board(path: Path) -> Board:
             and Emulator(emulator["machine"], tuple(emulator.get("arguments", ())), int(emulator["clock_hz"])),
             simulator=data.get("simulator"),
         )
-    except OSError as error:
-        raise UserError(
-            f"board definition {path}: {error.strerror}; pass the board.json of a board() target"
-        ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"board definition {path} is not a board.json ({type(error).__name__}: {error}); "
-            "pass the file that a board() target writes"
-        ) from error

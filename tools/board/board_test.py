@@ -27,7 +27,7 @@ def test_a_board_without_emulator(tmp_path: Path) -> None:
 def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=r"other\.json is not a board\.json"):
+    with pytest.raises(UserError, match=r"other\.json is no board definition"):
         read_board(path)
 
 

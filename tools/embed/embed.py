@@ -16,8 +16,9 @@ from pathlib import Path
 
 from tools.plan.plan import POINTER_SIZES
 from tools.prelink import PrelinkError, program_source
-from tools.program.program import ProgramError, ScalarType, Tensor, load, read
+from tools.program.program import ScalarType, Tensor, load, read
 from tools.quiet.console import UserError
+from tools.quiet.files import reading
 
 # ExecuTorch reads constants where they are, and its kernels may load them in units of up to 16 bytes.
 _ALIGNMENT = 16
@@ -86,7 +87,7 @@ def read_plan(path: Path) -> Plan:
     Raises:
         UserError: the file is missing or something else.
     """
-    try:
+    with reading("memory plan", path, "pass the plan.json that tools/plan writes"):
         data = json.loads(path.read_text(encoding="utf-8"))
         return Plan(
             int(data["method"]),
@@ -95,10 +96,6 @@ def read_plan(path: Path) -> Plan:
             int(data["operators"]),
             str(data["core"]),
         )
-    except OSError as error:
-        raise UserError(f"memory plan {path}: {error.strerror}; pass the plan.json that tools/plan writes") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"memory plan {path} is no plan.json ({error}); pass the one that tools/plan writes") from error
 
 
 def tensor_specs(program_path: Path) -> tuple[list[TensorSpec], list[TensorSpec]]:
@@ -107,12 +104,7 @@ def tensor_specs(program_path: Path) -> tuple[list[TensorSpec], list[TensorSpec]
     Raises:
         UserError: the file is no program, or has an input or output that is no tensor.
     """
-    try:
-        plan = read(program_path).execution_plan[0]
-    except OSError as error:
-        raise UserError(f"program {program_path}: {error.strerror}; pass the .pte that tools/export writes") from error
-    except ProgramError as error:
-        raise UserError(str(error)) from error
+    plan = read(program_path).execution_plan[0]
 
     def specs(kind: str, indices: Sequence[int]) -> list[TensorSpec]:
         result = []
@@ -167,16 +159,12 @@ def read_parameters(
     Raises:
         UserError: the file is missing, something else, another program's, or for another core.
     """
-    try:
+    with reading("manifest", path, "pass the one that tools/export writes"):
         manifest = json.loads(path.read_text(encoding="utf-8"))
         lowered, entries = manifest["core"], (manifest["inputs"], manifest["outputs"])
         inputs_found, outputs_found = (
             [(float(entry.get("scale", 0)), int(entry.get("zero_point", 0))) for entry in kind] for kind in entries
         )
-    except OSError as error:
-        raise UserError(f"manifest {path}: {error.strerror}; pass the one that tools/export writes") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UserError(f"manifest {path} is none ({error}); pass the one that tools/export writes") from error
     if lowered not in ("portable", core):
         raise UserError(
             f"manifest {path}: the program is lowered for {lowered}, the image is for {core}; "
@@ -373,14 +361,13 @@ def prelinked_program(name: str, program: Path, plan: Plan, operators: Path) -> 
     Raises:
         UserError: the program can't be linked at build time, or is another one.
     """
-    try:
+    with reading("list of operators", operators, "pass the operators.yaml of the image's registry"):
         # A line of it: `- op: NAME`.
         kernels = re.findall(r"^- op: (\S+)$", operators.read_text(encoding="utf-8"), re.MULTILINE)
+    try:
         return program_source(name, program, load(program), kernels, POINTER_SIZES[plan.core])
     except PrelinkError as error:
         raise UserError(f"{error}; torch_firmware with prelink = False loads the .pte on the device") from error
-    except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}; pass the files of the image's program") from error
 
 
 def source(name: str, program: Sequence[str], example: Example | None) -> str:

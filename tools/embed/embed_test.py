@@ -145,7 +145,7 @@ def test_an_input_that_is_no_tensor(files: Files, capsys: pytest.CaptureFixture[
 def test_a_plan_that_is_none(files: Files, capsys: pytest.CaptureFixture[str], content: str) -> None:
     files.plan.write_text(content, encoding="utf-8")
     assert files.run() == 1
-    assert "plan.json is no plan.json" in capsys.readouterr().err
+    assert "plan.json is no memory plan" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", [b"", b"not a program at all", b"\x7fELF" + bytes(60)])
@@ -186,7 +186,7 @@ def test_scales_and_zero_points_of_the_manifest_are_constants(files: Files) -> N
     [
         ({"core": "cortex-m55"}, "the program is lowered for cortex-m55, the image is for cortex-m4"),
         ({"inputs": []}, "other inputs or outputs than the program"),
-        ({"outputs": 3}, "is none"),
+        ({"outputs": 3}, "is no manifest"),
     ],
 )
 def test_a_manifest_that_does_not_fit(

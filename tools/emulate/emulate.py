@@ -16,6 +16,7 @@ import numpy as np
 from tools.board.board import Board, read_board
 from tools.emulate.run import Result, emulate, join_inputs, split_outputs
 from tools.quiet.console import UserError
+from tools.quiet.files import reading
 
 # Bytes at the end of the planned arena that no kernel may write: int8 kernels read scratch memory by words, of which
 # the last one may have padding.
@@ -164,13 +165,9 @@ def _measurements(result: Result) -> Iterator[str]:
 
 def planned_arenas(plan: Path) -> dict[str, int]:
     """Bytes of each arena that plan.json says the program needs."""
-    try:
+    with reading("memory plan", plan, "pass the plan.json of a torch_firmware"):
         data = json.loads(plan.read_text(encoding="utf-8"))
         return {"method": data["method"], "planned": sum(data["planned"]), "temp": data["temp"]}
-    except OSError as error:
-        raise UserError(f"memory plan {plan}: {error.strerror}; pass the plan.json of a torch_firmware") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"memory plan {plan} is no plan.json; pass that of a torch_firmware") from error
 
 
 def compare(outputs: Sequence[np.ndarray], golden: Golden, atol: float, rtol: float) -> list[str]:

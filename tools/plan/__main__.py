@@ -6,9 +6,9 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from tools.program import ProgramError
+from tools.quiet.console import UserError
 
-from .plan import POINTER_SIZES, PlanError, make_plan
+from .plan import POINTER_SIZES, make_plan
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
     try:
         plan = make_plan(arguments.program, arguments.core, arguments.method, arguments.prelinked)
         arguments.output.write_text(json.dumps(asdict(plan), indent=2) + "\n", encoding="utf-8")
-    except (PlanError, ProgramError, OSError) as error:
+    except UserError as error:
         print(f"plan: error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -13,6 +13,7 @@ from typing import Any
 
 from tools.prelink import PrelinkError, method_layout
 from tools.program.program import read
+from tools.quiet.console import UserError
 
 ARENA_ALIGNMENT = 16
 """What each arena must be aligned to, in bytes, for the sizes to be exact."""
@@ -23,7 +24,7 @@ POINTER_SIZES = {"cortex-m4": 4, "cortex-m33": 4, "cortex-m55": 4, "host": 8}
 _SHARED_STRIDES = 4
 
 
-class PlanError(Exception):
+class PlanError(UserError):
     """A program that the runtime would not load; the message says why."""
 
 

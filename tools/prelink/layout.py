@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tools.quiet.console import UserError
+
 _VALUE_SIZE = 16  # EValue
 _LISTS = ("IntList", "TensorList", "OptionalTensorList")
 
 
-class PrelinkError(Exception):
+class PrelinkError(UserError):
     """A program that can't be linked at build time; the message says why."""
 
 

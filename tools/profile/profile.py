@@ -18,6 +18,7 @@ from typing import Any
 from tools.board.board import read_board
 from tools.emulate.run import emulate
 from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading, writing
 
 _LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
 
@@ -55,12 +56,8 @@ def read_index(path: Path) -> list[dict[str, str]]:
     Raises:
         UserError: the file is missing or something else.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"index {path}: {error.strerror}; run a firmware_profile target instead") from error
-    except ValueError as error:
-        raise UserError(f"index {path} is no JSON ({error}); run a firmware_profile target") from error
+    with reading("index of images", path, "run a firmware_profile target"):
+        return [dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def parse(console: str, manifest: Path, board: str) -> Profile:
@@ -69,13 +66,9 @@ def parse(console: str, manifest: Path, board: str) -> Profile:
     Raises:
         UserError: there is none, or it is another program's.
     """
-    try:
+    with reading("manifest", manifest, "pass that of the program in the image"):
         content = json.loads(manifest.read_text(encoding="utf-8"))
         calls, operators = content["instructions"], [entry["name"] for entry in content["operators"]]
-    except OSError as error:
-        raise UserError(f"manifest {manifest}: {error.strerror}; pass that of the program in the image") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"manifest {manifest} is none ({error}); pass that of the program in the image") from error
     found = list(_LINE.finditer(console))
     if not found:
         raise UserError(
@@ -146,9 +139,8 @@ def picture(profile: Profile, path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit} per inference", fontsize=9)
     try:
-        figure.savefig(path, format="png", dpi=120, metadata={"Software": None})
-    except OSError as error:
-        raise UserError(f"--picture {path}: {error.strerror}; choose a folder that can be written to") from error
+        with writing(path):
+            figure.savefig(path, format="png", dpi=120, metadata={"Software": None})
     finally:
         pyplot.close(figure)
 
@@ -182,12 +174,8 @@ def _run(arguments: argparse.Namespace) -> None:
     image = _choose(read_index(arguments.index), arguments.board)
     root = arguments.index.parent
     if arguments.console:
-        try:
+        with reading("console output", arguments.console, "save the board's output there"):
             console = arguments.console.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
-        except OSError as error:
-            raise UserError(
-                f"--console {arguments.console}: {error.strerror}; save the board's output there"
-            ) from error
         board = "the board"
     else:
         description = read_board(root / image["description"])
@@ -200,12 +188,8 @@ def _run(arguments: argparse.Namespace) -> None:
     print(f"bar chart: {arguments.picture}")
     if arguments.json:
         rows: list[dict[str, Any]] = [asdict(row) | {"unit": profile.unit} for row in profile.rows]
-        try:
+        with writing(arguments.json):
             arguments.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"--json {arguments.json}: {error.strerror}; choose a folder that can be written to"
-            ) from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:

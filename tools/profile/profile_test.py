@@ -43,7 +43,7 @@ def test_a_table_and_a_chart_of_what_a_board_printed(tmp_path: Path, capsys: pyt
         ([], "PASS\n", "build the image with --//firmware:profiling=on"),
         ([], "profile 0: 3 cycles, 1 us\n", "measured 1 operator calls, manifest"),
         (["--board=nucleo"], _CONSOLE, "--board nucleo: there is no image for it; there are mps2_an386"),
-        (["--picture=/nowhere/x.png"], _CONSOLE, "--picture /nowhere/x.png: No such file"),
+        (["--picture=/nowhere/x.png"], _CONSOLE, "/nowhere/x.png: No such file"),
     ],
 )
 def test_what_does_not_fit_is_named(

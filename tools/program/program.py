@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.quiet.console import UserError
+
 from .program_schema import (
     ENUMS,
     FILE_IDENTIFIER,
@@ -30,7 +32,7 @@ _HEADER_MAGIC = b"eh00"
 _HEADER_MINIMUM_LENGTH = 24
 
 
-class ProgramError(Exception):
+class ProgramError(UserError):
     """A file that is no program, or a corrupted one; the message names the file and what is wrong with it."""
 
 
@@ -39,12 +41,14 @@ class ProgramFile:
     """A program and the data that goes with it.
 
     Attributes:
+      path: where it was read from, for messages.
       program: the root table.
       data: the whole file.
       flatbuffer_size: bytes of the flatbuffer, extended header included.
       segment_base_offset: where the segments begin in the file; 0 if there are none.
     """
 
+    path: Path
     program: Program
     data: bytes
     flatbuffer_size: int
@@ -54,11 +58,11 @@ class ProgramFile:
         """The bytes of a segment."""
         segments = self.program.segments or []
         if not self.segment_base_offset or not 0 <= index < len(segments):
-            raise ProgramError(f"the program has no segment {index}")
+            raise ProgramError(f"{self.path} has no segment {index}: it is corrupted")
         start = self.segment_base_offset + segments[index].offset
         end = start + segments[index].size
         if end > len(self.data):
-            raise ProgramError(f"segment {index} ends at byte {end} of {len(self.data)}: the program is truncated")
+            raise ProgramError(f"{self.path}: segment {index} ends at byte {end} of {len(self.data)}: it is truncated")
         return self.data[start:end]
 
     def constants(self) -> list[bytes]:
@@ -75,10 +79,12 @@ def load(path: Path) -> ProgramFile:
     """Reads a program with its segments.
 
     Raises:
-      ProgramError: the file is no program, or corrupted.
-      OSError: the file cannot be read.
+      ProgramError: the file cannot be read, is no program, or is corrupted.
     """
-    data = Path(path).read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"program {path}: {error.strerror}; pass a .pte file") from error
     if len(data) < _HEADER_OFFSET + 8:
         raise ProgramError(f"{path}: {len(data)} bytes are too few for a program")
     identifier = data[4:8]
@@ -104,7 +110,7 @@ def load(path: Path) -> ProgramFile:
         program = reader.table(ROOT_TYPE, reader.unpack("I", 0))
     except (struct.error, IndexError, KeyError, ValueError, UnicodeDecodeError) as error:
         raise ProgramError(f"{path} is corrupted or truncated ({error})") from None
-    return ProgramFile(program, data, flatbuffer_size, segment_base_offset)
+    return ProgramFile(path, program, data, flatbuffer_size, segment_base_offset)
 
 
 def read(path: Path) -> Program:

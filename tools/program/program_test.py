@@ -55,6 +55,11 @@ def test_truncated(tmp_path: Path, size: int) -> None:
         load(path).constants()
 
 
+def test_missing(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match=r"none\.pte: No such file or directory; pass a \.pte file"):
+        load(tmp_path / "none.pte")
+
+
 def test_foreign_and_other_version(tmp_path: Path) -> None:
     path = tmp_path / "other.pte"
     path.write_bytes(b"this is a text file and no program")

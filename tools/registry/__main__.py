@@ -8,13 +8,15 @@ import json
 import operator
 import sys
 from pathlib import Path
+from typing import Any
 
-from tools.program import ProgramError, read
+from tools.program import read
+from tools.quiet.console import UserError
+from tools.quiet.files import reading
 from tools.registry.calls import operator_uses
 from tools.registry.catalog import read_catalog
 from tools.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.registry.registry import (
-    UnsupportedError,
     operators_yaml,
     origins_of,
     registry_source,
@@ -46,14 +48,22 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             programs = [read(path) for path in options.program]
             parts = functools.reduce(operator.or_, map(needed_parts, programs), Part(0))
-            manifests = [json.loads(path.read_text()) for path in options.manifest]
-            selected = select(map(operator_uses, programs), catalog, origins_of(manifests))
-    except (UnsupportedError, ProgramError, OSError) as error:
-        print(f"registry: {error}", file=sys.stderr)
+            origins = origins_of(map(_read_manifest, options.manifest))
+            selected = select(map(operator_uses, programs), catalog, origins)
+    except UserError as error:
+        print(f"registry: error: {error}", file=sys.stderr)
         return 1
     options.output.write_text(registry_source(selected, None if options.prelinked else parts))
     options.operators.write_text(operators_yaml(selected))
     return 0
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    with reading("manifest", path, "pass the one that tools/export wrote with the program"):
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        # What it lacks, it lacks here.
+        origins_of([manifest])
+        return manifest
 
 
 if __name__ == "__main__":

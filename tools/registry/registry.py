@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from tools.quiet.console import UserError
 from tools.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.registry.catalog import Kernel
 from tools.registry.parts import Part, parts_source
@@ -17,8 +18,8 @@ from tools.registry.variants import MODES, REFUSED_UNLESS_LISTED, Variant, compu
 _VALUES = {name: value for value, name in SCALAR_TYPES.items()}
 
 
-class UnsupportedError(Exception):
-    """A program needs what no kernel does; the message is for the user."""
+class UnsupportedError(UserError):
+    """A program needs what no kernel does."""
 
 
 @dataclass

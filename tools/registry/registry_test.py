@@ -269,6 +269,19 @@ def test_what_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFix
     assert "broken.pte" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("content", ["", "[]", '{"operators": 3}', '{"operators": [{}]}'])
+def test_what_is_no_manifest_is_refused_and_nothing_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
+    manifest, source, operators = (tmp_path / name for name in ("manifest.json", "registry.cpp", "operators.yaml"))
+    manifest.write_text(content)
+    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--operators", operators]
+    assert command.main([str(argument) for argument in arguments]) == 1
+    assert "manifest.json is no manifest" in capsys.readouterr().err
+    assert not source.exists() and not operators.exists()
+
+
 def test_the_runtime_keeps_only_the_parts_that_a_program_needs() -> None:
     (path,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
     program = read(Path(path))

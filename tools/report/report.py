@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.board.board import Board, read_board
-from tools.program.program import ProgramError, constant_bytes
+from tools.program.program import constant_bytes
 from tools.quiet.console import UserError
+from tools.quiet.files import reading
 from tools.report.image import Image, measure
 
 _BAR = 24
@@ -118,16 +119,12 @@ def read_report(path: Path) -> dict:
     Raises:
         UserError: the file is missing or something else.
     """
-    try:
+    with reading("size report", path, "pass the .report.json of a torch_firmware"):
         report = json.loads(path.read_text(encoding="utf-8"))
         for memory in _MEMORIES:
             int(report[memory]["used"])
             dict(report[memory]["parts"])
         str(report["image"]), str(report["board"])
-    except OSError as error:
-        raise UserError(f"report {path}: {error.strerror}; pass the .report.json of a torch_firmware") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"report {path} is no size report; pass the .report.json of a torch_firmware") from error
     return report
 
 
@@ -157,16 +154,6 @@ def _write(arguments: argparse.Namespace, text: str, data: object) -> None:
         arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
-def _constants(program: Path) -> int:
-    """Bytes of constants in a program, as a user error where it is none."""
-    try:
-        return constant_bytes(program)
-    except OSError as error:
-        raise UserError(f"program {program}: {error.strerror}; pass the .pte that is in the image") from error
-    except ProgramError as error:
-        raise UserError(str(error)) from error
-
-
 def _run(arguments: argparse.Namespace) -> int:
     # Standard output of a build action is shown by Bazel as it is; the summary belongs there.
     if arguments.compare:
@@ -177,7 +164,7 @@ def _run(arguments: argparse.Namespace) -> int:
             print(text, end="")
         return 0
     board = read_board(arguments.board)
-    constants = _constants(arguments.program) if arguments.program else 0
+    constants = constant_bytes(arguments.program) if arguments.program else 0
     image = measure(arguments.elf, arguments.map, board.flash, board.ram, constants)
     program = arguments.program.stem if arguments.program else None
     report = as_json(arguments.elf.stem, program, board, image)

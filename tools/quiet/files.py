@@ -1,0 +1,45 @@
+"""What goes wrong with a file, as one message to the user."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from .console import UserError
+
+
+@contextlib.contextmanager
+def reading(what: str, path: Path, advice: str) -> Iterator[None]:
+    """Turns what fails while the body reads and takes apart a file into a UserError.
+
+    Args:
+      what: the kind of file, such as "memory plan".
+      path: the file.
+      advice: the next step, such as "pass the plan.json of a torch_firmware".
+
+    Raises:
+      UserError: the body met a file that cannot be read (OSError), or one that is something else (ValueError,
+        KeyError, TypeError, AttributeError).
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{what} {path}: {error.strerror or error}; {advice}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is no {what} ({type(error).__name__}: {error}); {advice}") from error
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns what fails while the body writes a file that the user named into a UserError.
+
+    Raises:
+      UserError: the body met a file that cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{path}: {error.strerror or error}; choose a folder that exists and can be written to"
+        ) from error
