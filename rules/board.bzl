@@ -38,8 +38,6 @@ def _board_impl(ctx):
     for needed in ["flash", "ram"]:
         if needed not in regions:
             fail("%s: memory has no region '%s'; it has %s" % (ctx.label, needed, sorted(regions.keys())))
-    if ctx.attr.core not in CORES:
-        fail("%s: core '%s' is unknown; allowed: %s" % (ctx.label, ctx.attr.core, sorted(CORES.keys())))
 
     description = ctx.actions.declare_file(ctx.label.name + "/board.json")
     ctx.actions.write(description, json.encode_indent({
@@ -131,6 +129,8 @@ def board(name, core, **kwargs):
       core: the core, a value of //platforms:core.
       **kwargs: attributes of the rule, see above.
     """
+    if core not in CORES:
+        fail("board %s: core '%s' is unknown; allowed: %s" % (name, core, sorted(CORES)))
     native.platform(
         name = name + ".platform",
         parents = [Label("//platforms:" + core)],

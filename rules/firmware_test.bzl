@@ -64,7 +64,7 @@ def firmware_test(name, model, boards, prelink = True, size = "small", tags = []
       boards: labels of boards with an emulator or a simulator.
       prelink: as of torch_firmware.
       size: Bazel's test size of each test.
-      tags: tags of each test.
+      tags: tags of the suite and of each test.
       **kwargs: `atol`, `rtol`, `min_accuracy`, `max_accuracy_drop` of the comparison.
     """
     tests = []
@@ -81,4 +81,4 @@ def firmware_test(name, model, boards, prelink = True, size = "small", tags = []
         )
         _firmware_test(name = test, firmware = test + ".image", size = size, tags = tags, **kwargs)
         tests.append(test)
-    native.test_suite(name = name, tests = tests)
+    native.test_suite(name = name, tags = tags, tests = tests)

@@ -9,8 +9,6 @@ load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_progr
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "run_objcopy")
 load("//rules/private:transitions.bzl", "firmware_transition")
 
-_CONSOLES = ["on", "off"]
-
 def _torch_firmware_impl(ctx):
     name = ctx.label.name
     board = ctx.attr.board[BoardInfo]
@@ -19,8 +17,6 @@ def _torch_firmware_impl(ctx):
     profiling = ctx.attr._profiling[BuildSettingInfo].value
     if profiling == "on" and (console == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
-    if console not in _CONSOLES:
-        fail("%s: console '%s' is unknown; allowed: %s" % (ctx.label, console, _CONSOLES))
     if program.core not in ["portable", board.core]:
         fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, ctx.attr.model.label, program.core, board.name, board.core))
 

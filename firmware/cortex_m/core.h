@@ -10,11 +10,6 @@
 
 /// DDI 0403E B3.2.5, vector table offset register.
 #define SCB_VTOR CORTEX_M_REGISTER(0xE000ED08u)
-/// DDI 0403E B3.2.6, application interrupt and reset control register; writes need the key in the
-/// upper half.
-#define SCB_AIRCR CORTEX_M_REGISTER(0xE000ED0Cu)
-/// DDI 0403E B3.2.7, system control register.
-#define SCB_SCR CORTEX_M_REGISTER(0xE000ED10u)
 /// DDI 0403E B3.2.15, configurable fault status (MemManage, BusFault and UsageFault in one word).
 #define SCB_CFSR CORTEX_M_REGISTER(0xE000ED28u)
 /// DDI 0403E B3.2.16, HardFault status.

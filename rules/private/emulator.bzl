@@ -11,11 +11,47 @@ EMULATOR_ATTRS = QEMU_ATTRS | {
     "_emulate": attr.label(default = "//tools/emulate", executable = True, cfg = "exec"),
 }
 
+def _check_emulated(ctx, target):
+    board = target[FirmwareInfo].board
+    if not board.emulated:
+        fail("%s: board %s of %s has no emulator; use one with emulator_machine set" % (ctx.label, board.name, target.label))
+
+def write_index(ctx, images):
+    """Writes `<name>.index.json`, the images that a tool runs in their boards' emulators.
+
+    Args:
+      ctx: rule context.
+      images: list of (Target with FirmwareInfo, dict of str that the tool gets to know of it besides).
+
+    Returns:
+      (index, list of the Files that it names, by paths relative to it)
+    """
+    index = ctx.actions.declare_file(ctx.label.name + ".index.json")
+
+    # Paths are relative to the index, wherever the runfiles are.
+    root = "../" * index.short_path.count("/")
+    rows = []
+    files = []
+    for target, row in images:
+        _check_emulated(ctx, target)
+        firmware = target[FirmwareInfo]
+        named = {
+            "elf": firmware.elf,
+            "plan": firmware.plan,
+            "description": firmware.board.description,
+            "report": firmware.report_json,
+            "golden": firmware.program.golden,
+            "manifest": firmware.program.manifest,
+        }
+        rows.append(row | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
+        files += named.values()
+    ctx.actions.write(index, json.encode_indent(rows, indent = "  ") + "\n")
+    return index, files
+
 def emulator_arguments(ctx):
     """Arguments of //tools/emulate for `ctx.attr.firmware`, as create_launcher takes them."""
+    _check_emulated(ctx, ctx.attr.firmware)
     firmware = ctx.attr.firmware[FirmwareInfo]
-    if not firmware.board.emulated:
-        fail("%s: board %s has no emulator; use one with emulator_machine set" % (ctx.label, firmware.board.name))
     return [
         "--elf",
         firmware.elf,

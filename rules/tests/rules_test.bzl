@@ -1,7 +1,7 @@
 """Analysis tests of the rules: what they provide and how they refuse."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_emulate", "torch_firmware", "torch_program")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "quantization_report", "torch_firmware", "torch_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -100,6 +100,14 @@ def _manual_board(name, **kwargs):
         **kwargs
     )
 
+def _manual_program(name, **kwargs):
+    torch_program(
+        name = name,
+        src = "//models/sine:sine.py",
+        tags = ["manual"],
+        **kwargs
+    )
+
 def rules_test_suite(name):
     """Declares the analysis tests.
 
@@ -114,9 +122,15 @@ def rules_test_suite(name):
     _manual_board("good_board", core = "cortex_m4", memory = memory)
     _manual_board("bad_number_board", core = "cortex_m4", memory = memory | {"ram": ["0x20000000", "192 KB"]})
     _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": ["0x08000000", "512K"]})
-    torch_program(
-        name = "bad-name",
-        src = "//models/sine:sine.py",
+    _manual_board("short_region_board", core = "cortex_m4", memory = memory | {"flash": ["0x08000000"]})
+    _manual_program("bad-name")
+    _manual_program("int8_of_a_portable", io = "int8")
+    _manual_program("untrained")
+    _manual_program("weights_of_an_untrained", weights = ":untrained")
+    _manual_program("trained_twice", train = True, weights = "//models/sine")
+    quantization_report(
+        name = "report_of_a_portable",
+        program = ":untrained",
         tags = ["manual"],
     )
     for board_name, core in {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m33"}.items():
@@ -147,6 +161,22 @@ def rules_test_suite(name):
         firmware = ":not_emulated",
         tags = ["manual"],
     )
+    firmware_benchmark(
+        name = "benchmark_not_emulated",
+        firmware = {":not_emulated": "sine float32"},
+        tags = ["manual"],
+    )
+    firmware_benchmark(
+        name = "benchmark_without_variant",
+        firmware = {":sine_mps2_an386": "sine"},
+        tags = ["manual"],
+    )
+    firmware_test(
+        name = "tested",
+        boards = [":good_board"],
+        model = "//models/sine",
+        tags = ["manual"],
+    )
 
     _board_test(name = "board_test", target_under_test = ":good_board")
     _shared_program_test(
@@ -154,36 +184,32 @@ def rules_test_suite(name):
         other = ":sine_mps2_an505",
         target_under_test = ":sine_mps2_an386",
     )
-    _refusal_on_cortex_m4_test(
-        name = "board_bad_number_test",
-        messages = ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
-        target_under_test = ":bad_number_board",
-    )
-    _refusal_on_cortex_m4_test(
-        name = "board_without_ram_test",
-        messages = ["rules/tests:no_ram_board", "memory has no region 'ram'"],
-        target_under_test = ":no_ram_board",
-    )
-    _refusal_test(
-        name = "program_name_test",
-        messages = ["program name 'bad-name' is not a C identifier"],
-        target_under_test = ":bad-name",
-    )
-    _refusal_test(
-        name = "emulate_without_emulator_test",
-        messages = ["board nucleo_wb55rg has no emulator"],
-        target_under_test = ":emulate_not_emulated",
-    )
+    refusals = {
+        "bad-name": ["rules/tests:bad-name", "program name 'bad-name' is not a C identifier"],
+        "benchmark_not_emulated": ["board nucleo_wb55rg of", "has no emulator"],
+        "benchmark_without_variant": ["row 'sine' of", "is not 'model variant'"],
+        "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
+        "int8_of_a_portable": ["io and packed are for backend = \"cortex_m\""],
+        "report_of_a_portable": ["untrained is not quantized; a report needs backend = \"cortex_m\""],
+        "tested_good_board": ["board good_board can't be tested here"],
+        "trained_twice": ["train = True and weights = ", "exclude each other"],
+        "weights_of_an_untrained": ["untrained is a program that is not trained; set train = True there"],
+    }
+    refusals_on_cortex_m4 = {
+        "bad_number_board": ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
+        "no_ram_board": ["rules/tests:no_ram_board", "memory has no region 'ram'"],
+        "short_region_board": ["memory region 'flash' has 1 values; give [origin, length]"],
+    }
+    for target, messages in refusals.items():
+        _refusal_test(name = target + "_test", messages = messages, target_under_test = target)
+    for target, messages in refusals_on_cortex_m4.items():
+        _refusal_on_cortex_m4_test(name = target + "_test", messages = messages, target_under_test = target)
     native.test_suite(
         name = name,
         tests = [
-            ":board_bad_number_test",
             ":board_test",
-            ":board_without_ram_test",
-            ":emulate_without_emulator_test",
             ":firmware_mps2_an386_test",
             ":firmware_mps2_an505_test",
-            ":program_name_test",
             ":shared_program_test",
-        ],
+        ] + [":%s_test" % target for target in refusals.keys() + refusals_on_cortex_m4.keys()],
     )

@@ -16,26 +16,12 @@ from pathlib import Path
 
 from tools.plan.plan import POINTER_SIZES
 from tools.prelink import PrelinkError, program_source
-from tools.program.program import ScalarType, Tensor, load, read
+from tools.program.program import ELEMENT_SIZES, ScalarType, Tensor, load, read
 from tools.quiet.console import UserError
 from tools.quiet.files import reading
 
 # ExecuTorch reads constants where they are, and its kernels may load them in units of up to 16 bytes.
 _ALIGNMENT = 16
-
-# Bytes of one element, by the schema's name of the dtype.
-_ITEM_SIZES = {
-    "BYTE": 1,
-    "CHAR": 1,
-    "SHORT": 2,
-    "INT": 4,
-    "LONG": 8,
-    "HALF": 2,
-    "FLOAT": 4,
-    "DOUBLE": 8,
-    "BOOL": 1,
-    "BFLOAT16": 2,
-}
 
 
 @dataclass(frozen=True)
@@ -55,7 +41,7 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        return self.numel * _ITEM_SIZES[self.dtype.name]
+        return self.numel * ELEMENT_SIZES[self.dtype.name]
 
 
 @dataclass(frozen=True)

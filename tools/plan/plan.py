@@ -15,9 +15,6 @@ from tools.prelink import PrelinkError, method_layout
 from tools.program.program import read
 from tools.quiet.console import UserError
 
-ARENA_ALIGNMENT = 16
-"""What each arena must be aligned to, in bytes, for the sizes to be exact."""
-
 POINTER_SIZES = {"cortex-m4": 4, "cortex-m33": 4, "cortex-m55": 4, "host": 8}
 """Size of a pointer in bytes by core."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.program.program import ProgramFile
+from tools.program.program import ELEMENT_SIZES, ProgramFile
 
 from .layout import MethodLayout, PrelinkError, elements, kind_of, method_layout
 
@@ -32,23 +32,6 @@ _TAGS = {
     "IntList": 8,
     "TensorList": 9,
     "OptionalTensorList": 11,
-}
-
-# Bytes per element by the schema's name of the dtype; others are refused when a .pte is loaded, too.
-_ELEMENT_SIZES = {
-    "BYTE": 1,
-    "CHAR": 1,
-    "SHORT": 2,
-    "INT": 4,
-    "LONG": 8,
-    "HALF": 2,
-    "FLOAT": 4,
-    "DOUBLE": 8,
-    "BOOL": 1,
-    "BFLOAT16": 2,
-    "UINT16": 2,
-    "UINT32": 4,
-    "UINT64": 8,
 }
 
 
@@ -349,9 +332,9 @@ class _Method:
 
     def element_size(self, index: int) -> int:
         dtype = self.values[index].val.scalar_type.name
-        if dtype not in _ELEMENT_SIZES:
+        if dtype not in ELEMENT_SIZES:
             raise PrelinkError(f"program {self.path}: tensor {index} has dtype {dtype}, which is not supported")
-        return _ELEMENT_SIZES[dtype]
+        return ELEMENT_SIZES[dtype]
 
     def tensor_words(self, data: str, index: int, shape: tuple[str, str, str, int, int]) -> None:
         """A TensorImpl."""

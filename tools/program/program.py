@@ -25,7 +25,34 @@ from .program_schema import (
     Tensor,
 )
 
-__all__ = ["Program", "ProgramError", "ProgramFile", "ScalarType", "Tensor", "constant_bytes", "load", "read"]
+__all__ = [
+    "ELEMENT_SIZES",
+    "Program",
+    "ProgramError",
+    "ProgramFile",
+    "ScalarType",
+    "Tensor",
+    "constant_bytes",
+    "load",
+    "read",
+]
+
+ELEMENT_SIZES = {
+    "BYTE": 1,
+    "CHAR": 1,
+    "SHORT": 2,
+    "INT": 4,
+    "LONG": 8,
+    "HALF": 2,
+    "FLOAT": 4,
+    "DOUBLE": 8,
+    "BOOL": 1,
+    "BFLOAT16": 2,
+    "UINT16": 2,
+    "UINT32": 4,
+    "UINT64": 8,
+}
+"""Bytes of an element by the schema's name of its dtype; the runtime refuses others when it loads a program."""
 
 _HEADER_OFFSET = 8
 _HEADER_MAGIC = b"eh00"
