@@ -33,6 +33,15 @@ static inline void cortex_m_start_cycle_counter(void) {
   DWT_CTRL |= 1;
 }
 
+/// Core cycles, modulo 2^32. A debugger that lets go of the core turns the counter off: from the
+/// next call on it runs again.
+static inline uint32_t cortex_m_cycles(void) {
+  if ((DEMCR & 1u << 24) == 0) {
+    cortex_m_start_cycle_counter();
+  }
+  return DWT_CYCCNT;
+}
+
 /// DDI 0403E B3.4: interrupt set-enable, clear-enable and clear-pending registers, 32 interrupts
 /// each.
 #define NVIC_ISER(index) CORTEX_M_REGISTER(0xE000E100u + 4 * (index))

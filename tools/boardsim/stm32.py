@@ -605,9 +605,10 @@ class Flash(Peripheral):
         if control & _FSTPG:
             self._fast(start, data)
         else:
-            self._begin([(start, 8)], _PROGRAM, lambda: self._program(start, data))
+            self._begin([(start, 8)], _PROGRAM, lambda: self.program(start, data))
 
-    def _program(self, start: int, data: bytes) -> None:
+    def program(self, start: int, data: bytes) -> None:
+        """Programs a double word."""
         before = bytes(self._memory.data[start : start + 8])
         # "Standard programming": only over an erased double word, or with zeros.
         if before != b"\xff" * 8 and data != bytes(8):

@@ -8,6 +8,8 @@ console afterwards. --simulate programs a simulated board, through everything bu
 from __future__ import annotations
 
 import argparse
+import codecs
+import io
 import shutil
 import subprocess
 import sys
@@ -190,6 +192,8 @@ def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] |
     Raises:
         UserError: the console does not come back.
     """
+    # A character or the end of a line may come in two pieces.
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")(errors="replace"), translate=True)
     try:
         while True:
             try:
@@ -204,7 +208,7 @@ def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] |
                 break
             if data:
                 reopen = None
-            print(data.decode("utf-8", errors="replace").replace("\r\n", "\n"), end="", flush=True)
+            print(decoder.decode(data), end="", flush=True)
     except ChannelClosed as error:
         print(f"\nthe console is gone: {error}", file=sys.stderr)
     except KeyboardInterrupt:

@@ -15,6 +15,8 @@ from tools.quiet.console import UserError
 
 if TYPE_CHECKING:
     from pyocd.core.session import Session
+    from pyocd.core.soc_target import SoCTarget
+    from pyocd.coresight.cortex_m import CortexM
     from pyocd.flash.flash import Flash
     from pyocd.probe.debug_probe import DebugProbe
 
@@ -166,7 +168,7 @@ def program(
     erase_all: bool,
     progress: Callable[[float], None],
 ) -> str:
-    """Programs what differs, verifies everything, and resets.
+    """Programs what differs, verifies everything, and starts the image.
 
     Args:
         chunks: the image: (address, bytes).
@@ -210,8 +212,31 @@ def program(
             target.reset_and_halt()
             verify(target.read_memory_block8, chunks)
         total = sum(len(data) for _, data in chunks)
-        target.reset()
+        start_image(target)
     return f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+
+
+class _Released:
+    """pyOCD's delegate of a core that has been let go: the end of the session leaves it alone."""
+
+    def stop_debug_core(self, core: CortexM) -> bool:
+        return True
+
+
+def start_image(target: SoCTarget) -> None:
+    """Resets a board and lets go of it before the first instruction of its image; the session has to end then.
+
+    pyOCD lets go when the session ends, and clears DEMCR then: an image that runs already would find its cycle counter,
+    which DEMCR.TRCENA powers (DDI 0403E C1.6.5), stopped in the middle of what it measures.
+    """
+    from pyocd.coresight.cortex_m import CortexM
+
+    target.reset_and_halt()
+    for core in target.cores.values():
+        core.write32(CortexM.DEMCR, 0)
+        # C_DEBUGEN and C_HALT off: the core runs.
+        core.write32(CortexM.DHCSR, CortexM.DBGKEY)
+        core.delegate = _Released()
 
 
 class _Written:

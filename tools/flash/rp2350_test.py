@@ -1,73 +1,22 @@
-"""The whole command on a Pico 2 W: pyOCD's built-in target, whose flash algorithm calls the simulated boot ROM."""
+"""The Pico 2 W's UF2 file, and the simulated boot ROM, which pyOCD's flash algorithm calls (simulated_test.py)."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tools.boardsim.machine import Machine
-from tools.flash import simulated_probe
-from tools.flash.flash import hex_chunks
-from tools.flash.simulated_probe import SimulatedProbe
-from tools.flash.testing import nucleo, pico
+from tools.flash.testing import pico
 
 _PICO = pico()
 _FLASH = _PICO.flash
 _QMI_CALLS = 0x20000400
 
 
-@pytest.fixture(autouse=True)
-def _nothing_connected() -> Iterator[None]:
-    yield
-    simulated_probe.disconnect_all()
-
-
 @pytest.fixture
 def machine() -> Machine:
     return _PICO.machine()
-
-
-@pytest.fixture
-def probe(machine: Machine) -> SimulatedProbe:
-    return simulated_probe.connect(machine, "SIM1")
-
-
-def test_an_empty_board_is_programmed_verified_and_started(
-    machine: Machine, probe: SimulatedProbe, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _PICO.run() == 0
-    assert _PICO.holds(machine)
-    out = capsys.readouterr().out
-    assert f"verified {sum(len(data) for _, data in hex_chunks(_PICO.image)):,} bytes" in out
-    assert "runs on pico2_w" in out
-    machine.run(instructions=20_000_000)
-    assert "\nPASS\n" in machine.console.text
-
-
-def test_only_changed_sectors_are_written(
-    machine: Machine, probe: SimulatedProbe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _PICO.run(image=_PICO.small(tmp_path, 1)) == 0
-    assert _PICO.run(image=_PICO.small(tmp_path, 1)) == 0
-    assert "0 sectors erased and 0 pages written" in capsys.readouterr().out
-    changed = _PICO.small(tmp_path, 2)
-    assert _PICO.run(image=changed) == 0
-    # Of four sectors, the second is the same in both; the last has one page.
-    assert "3 sectors erased and 33 pages written" in capsys.readouterr().out
-    assert _PICO.holds(machine, changed)
-
-
-def test_chip_erase_blanks_all_of_the_flash(machine: Machine, probe: SimulatedProbe, tmp_path: Path) -> None:
-    for page in (100, 1023):
-        machine.write(_FLASH + page * 4096, b"old")
-    image = _PICO.small(tmp_path, 1, sectors=1)
-    assert _PICO.run("--erase", "chip", image=image) == 0
-    assert _PICO.holds(machine, image)
-    for page in (100, 1023):
-        assert machine.read(_FLASH + page * 4096, 3) == b"\xff" * 3
 
 
 def test_the_uf2_file_has_the_image_for_the_boot_loader(machine: Machine) -> None:
@@ -83,49 +32,6 @@ def test_the_uf2_file_has_the_image_for_the_boot_loader(machine: Machine) -> Non
     machine.reset()
     machine.run(instructions=20_000_000)
     assert "\nPASS\n" in machine.console.text
-
-
-def test_follow_shows_the_console(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _PICO.run("--simulate", "--follow") == 0
-    out = capsys.readouterr().out
-    assert out.index("runs on pico2_w") < out.index("PASS")
-
-
-def test_a_flash_cell_that_does_not_take_its_value(
-    machine: Machine,
-    probe: SimulatedProbe,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    flash = machine.chip.flash
-    program = flash.program
-
-    def weak(offset: int, data: bytes) -> None:
-        program(offset, data if offset != 0x1000 else data[:8] + bytes([data[8] ^ 4]) + data[9:])
-
-    monkeypatch.setattr(flash, "program", weak)
-    assert _PICO.run() == 1
-    assert "verification failed at 0x10001008" in capsys.readouterr().err
-
-
-def test_another_chip_on_the_probe(capsys: pytest.CaptureFixture[str]) -> None:
-    machine = nucleo().machine()
-    simulated_probe.connect(machine, "SIM1")
-    assert _PICO.run() == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "another chip" in error
-    assert machine.read(0x08000000, 4096) == b"\xff" * 4096
-
-
-def test_a_pico_on_the_probe_for_a_nucleo(
-    machine: Machine, probe: SimulatedProbe, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert nucleo().run() == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "another chip" in error
-    assert machine.read(_FLASH, 4096) == b"\xff" * 4096
 
 
 # The boot ROM by itself: what it refuses, so that the tests above prove that the algorithm does it right.

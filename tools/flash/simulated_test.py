@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tools.boardsim.machine import BusError, Machine
 from tools.flash import simulated_probe
 from tools.flash.flash import hex_chunks
 from tools.flash.simulated_probe import SimulatedProbe
-from tools.flash.testing import discovery, nucleo
+from tools.flash.testing import BoardUnderTest, discovery, nucleo, pico
 
 _NUCLEO = nucleo()
 _FLASH, _PAGE = _NUCLEO.flash, _NUCLEO.sector
@@ -35,29 +36,122 @@ def probe(machine: Machine) -> SimulatedProbe:
     return simulated_probe.connect(machine, "SIM1")
 
 
+# What both boards do: our algorithm on the NUCLEO-WB55RG, pyOCD's own, which calls the boot ROM, on the Pico 2 W.
+
+
+@pytest.fixture(params=[nucleo(), pico()], ids=lambda board: board.name)
+def board(request: pytest.FixtureRequest) -> BoardUnderTest:
+    return request.param
+
+
+@pytest.fixture
+def empty(board: BoardUnderTest) -> Machine:
+    """The board as it comes from the factory, at a probe."""
+    machine = board.machine()
+    simulated_probe.connect(machine, "SIM1")
+    return machine
+
+
 def test_an_empty_board_is_programmed_verified_and_started(
-    machine: Machine, probe: SimulatedProbe, capsys: pytest.CaptureFixture[str]
+    board: BoardUnderTest, empty: Machine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _flash() == 0
-    assert _holds(machine)
+    assert board.run() == 0
+    assert board.holds(empty)
     out = capsys.readouterr().out
-    assert f"verified {sum(len(data) for _, data in hex_chunks(_NUCLEO.image)):,} bytes" in out
-    assert "runs on nucleo_wb55rg" in out
-    machine.run(instructions=20_000_000)
-    assert "\nPASS\n" in machine.console.text
+    assert f"verified {sum(len(data) for _, data in hex_chunks(board.image)):,} bytes" in out
+    assert f"runs on {board.name}" in out
+    empty.run(instructions=20_000_000)
+    assert "\nPASS\n" in empty.console.text
 
 
 def test_only_changed_sectors_are_written(
-    machine: Machine, probe: SimulatedProbe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    board: BoardUnderTest, empty: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _flash(image=_small(tmp_path, 1)) == 0
-    assert _flash(image=_small(tmp_path, 1)) == 0
+    assert board.run(image=board.small(tmp_path, 1)) == 0
+    assert board.run(image=board.small(tmp_path, 1)) == 0
     assert "0 sectors erased and 0 pages written" in capsys.readouterr().out
-    changed = _small(tmp_path, 2)
-    assert _flash(image=changed) == 0
-    # Of four pages, the second is the same in both.
-    assert "3 sectors erased and 3 pages written" in capsys.readouterr().out
-    assert _holds(machine, changed)
+    changed = board.small(tmp_path, 2)
+    assert board.run(image=changed) == 0
+    # Of four sectors, the second is the same in both; the last has one page.
+    pages = 2 * (board.sector // board.page) + 1
+    assert f"3 sectors erased and {pages} pages written" in capsys.readouterr().out
+    assert board.holds(empty, changed)
+
+
+def test_chip_erase_blanks_all_of_the_flash(board: BoardUnderTest, empty: Machine, tmp_path: Path) -> None:
+    for sector in (100, board.last_sector):
+        empty.write(board.flash + sector * board.sector, b"old")
+    empty.trace = True
+    image = board.small(tmp_path, 1, sectors=1)
+    assert board.run("--erase", "chip", image=image) == 0
+    assert board.holds(empty, image)
+    for sector in (100, board.last_sector):
+        assert empty.read(board.flash + sector * board.sector, 3) == b"\xff" * 3
+    if board.name == "nucleo_wb55rg":
+        # Whole rows: FSTPG of FLASH_CR.
+        assert any(access.write and access.name == "FLASH_CR" and access.value == 1 << 18 for access in empty.accesses)
+
+
+def test_follow_shows_the_console(board: BoardUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
+    assert board.run("--simulate", "--follow") == 0
+    out = capsys.readouterr().out
+    assert out.index(f"runs on {board.name}") < out.index("PASS")
+    # The image counts cycles as on a board that no debugger ever touched.
+    alone = board.machine()
+    board.put(alone, board.image)
+    alone.reset()
+    alone.run(instructions=20_000_000)
+    assert "cycles" in alone.console.text and alone.console.text in out
+
+
+def test_the_cycle_counter_runs_again_after_a_debugger_left(board: BoardUnderTest) -> None:
+    machine = board.machine()
+    board.put(machine, board.image)
+    machine.reset()
+    machine.run(instructions=20_000_000)
+    (cycles,) = _execute_cycles(machine.console.text)
+    # Letting go of the core, which clears DEMCR.TRCENA.
+    machine.write_register(0xE000EDFC, 4, 0)
+    machine.console.output.clear()
+    machine.console.feed(b"1 2 3 4\n")
+    machine.run(instructions=20_000_000)
+    (again,) = _execute_cycles(machine.console.text)
+    assert abs(again - cycles) < cycles / 10
+
+
+def _execute_cycles(console: str) -> list[int]:
+    return [int(count) for count in re.findall(r"^execute: (\d+) cycles", console, re.MULTILINE)]
+
+
+def test_a_flash_cell_that_does_not_take_its_value(
+    board: BoardUnderTest, empty: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flash = empty.chip.flash
+    program = flash.program
+
+    def weak(start: int, data: bytes) -> None:
+        at = 0x1008 - start
+        program(start, data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :] if 0 <= at < len(data) else data)
+
+    monkeypatch.setattr(flash, "program", weak)
+    assert board.run() == 1
+    assert f"verification failed at {board.flash + 0x1008:#010x}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("mine", "other"), [(nucleo(), pico()), (pico(), nucleo())], ids=lambda board: board.name)
+def test_another_board_on_the_probe(
+    mine: BoardUnderTest, other: BoardUnderTest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = other.machine()
+    simulated_probe.connect(machine, "SIM1")
+    assert mine.run() == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "another chip" in error
+    assert machine.read(other.flash, 4096) == b"\xff" * 4096
+
+
+# The NUCLEO-WB55RG.
 
 
 def test_what_lies_behind_the_image_stays(machine: Machine, probe: SimulatedProbe, tmp_path: Path) -> None:
@@ -68,36 +162,7 @@ def test_what_lies_behind_the_image_stays(machine: Machine, probe: SimulatedProb
     assert machine.read(behind, 11) == b"radio stack"
 
 
-def test_chip_erase_programs_whole_rows(machine: Machine, probe: SimulatedProbe, tmp_path: Path) -> None:
-    machine.write(_FLASH + 100 * _PAGE, b"old")
-    machine.trace = True
-    assert _flash("--erase", "chip", image=_small(tmp_path, 1)) == 0
-    assert _holds(machine, _small(tmp_path, 1))
-    assert machine.read(_FLASH + 100 * _PAGE, 3) == b"\xff\xff\xff"
-    # FSTPG of FLASH_CR.
-    assert any(access.write and access.name == "FLASH_CR" and access.value == 1 << 18 for access in machine.accesses)
-
-
-def test_follow_shows_the_console(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _flash("--simulate", "--follow") == 0
-    out = capsys.readouterr().out
-    assert out.index("runs on nucleo_wb55rg") < out.index("PASS")
-
-
 # What goes wrong.
-
-
-def test_a_flash_cell_that_does_not_take_its_value(
-    machine: Machine, probe: SimulatedProbe, capsys: pytest.CaptureFixture[str]
-) -> None:
-    program = machine.chip.flash._program
-
-    def weak(start: int, data: bytes) -> None:
-        program(start, data if start != 0x1008 else bytes([data[0] ^ 4]) + data[1:])
-
-    machine.chip.flash._program = weak
-    assert _flash() == 1
-    assert "verification failed at 0x08001008" in capsys.readouterr().err
 
 
 def test_flash_that_is_write_protected(

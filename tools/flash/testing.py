@@ -26,12 +26,16 @@ class BoardUnderTest:
         name: of the board.
         flash: where its flash begins.
         sector: bytes that are erased at once.
+        page: bytes that are programmed at once.
+        last_sector: number of the last one.
         options: of the command, for this board.
     """
 
     name: str
     flash: int
     sector: int
+    page: int
+    last_sector: int
     options: tuple[str, ...] = ()
 
     @property
@@ -93,14 +97,16 @@ class BoardUnderTest:
 
 def nucleo() -> BoardUnderTest:
     """NUCLEO-WB55RG, on this project's flash algorithm."""
-    return BoardUnderTest("nucleo_wb55rg", 0x08000000, 4096, ("--algorithm", str(_file("ALGORITHM", ".elf"))))
+    return BoardUnderTest(
+        "nucleo_wb55rg", 0x08000000, 4096, 4096, 127, ("--algorithm", str(_file("ALGORITHM", ".elf")))
+    )
 
 
 def pico() -> BoardUnderTest:
     """Pico 2 W, on pyOCD's built-in target, whose algorithm calls the boot ROM."""
-    return BoardUnderTest("pico2_w", 0x10000000, 4096, ("--tool", "pyocd"))
+    return BoardUnderTest("pico2_w", 0x10000000, 4096, 256, 1023, ("--tool", "pyocd"))
 
 
 def discovery() -> BoardUnderTest:
     """B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
-    return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048)
+    return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048, 2048, 511)

@@ -94,7 +94,7 @@ void board_init(void) {{
 }}
 
 uint32_t board_ticks(void) {{
-  return DWT_CYCCNT;
+  return cortex_m_cycles();
 }}
 
 /// TODO({name}): sends the bytes.

@@ -101,7 +101,7 @@ void board_init(void) {
 }
 
 uint32_t board_ticks(void) {
-  return DWT_CYCCNT;
+  return cortex_m_cycles();
 }
 
 void board_console_write(const char* data, size_t size) {

@@ -25,7 +25,7 @@ void board_init(void) {
 }
 
 uint32_t board_ticks(void) {
-  return DWT_CYCCNT;
+  return cortex_m_cycles();
 }
 
 /// TODO(my_board): sends the bytes.
