@@ -14,19 +14,12 @@ uint32_t flash_init(uint32_t address, uint32_t clock, uint32_t operation);
 /// Locks the controller.
 uint32_t flash_uninit(uint32_t operation);
 
-/// Erases everything that this core may erase.
-uint32_t flash_erase_chip(void);
-
 /// Erases the sector that starts at `address`.
 uint32_t flash_erase_sector(uint32_t address);
 
 /// Programs erased flash. `address` and `size` are multiples of the smallest unit that can be
 /// programmed.
 uint32_t flash_program_page(uint32_t address, uint32_t size, const uint32_t* data);
-
-/// As flash_program_page(), where the controller is quicker with whole rows of a flash that has
-/// been erased as a whole.
-uint32_t flash_program_rows(uint32_t address, uint32_t size, const uint32_t* data);
 
 /// Returns `address` + `size` if flash holds `data`, else the first address where it does not.
 uint32_t flash_verify(uint32_t address, uint32_t size, const uint8_t* data);

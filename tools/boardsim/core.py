@@ -24,6 +24,7 @@ HARD_FAULT, MEM_MANAGE, BUS_FAULT, USAGE_FAULT, SV_CALL, PEND_SV, SYS_TICK = 3, 
 _CFSR = {
     "IBUSERR": 8,
     "PRECISERR": 9,
+    "IMPRECISERR": 10,
     "STKERR": 12,
     "UNDEFINSTR": 16,
     "INVSTATE": 17,
@@ -38,6 +39,7 @@ _BFARVALID = 1 << 15
 _MEANING = {
     "IBUSERR": "instruction fetch from {pc:#010x}, where nothing answers",
     "PRECISERR": "access to {address:#010x}, where nothing answers",
+    "IMPRECISERR": "a write before it ended in an error of the bus",
     "UNDEFINSTR": "undefined instruction",
     "INVSTATE": "branch to an address without the Thumb bit",
     "INVPC": "invalid return from an exception",

@@ -33,6 +33,7 @@ from elftools.elf.elffile import ELFFile
 from unicorn import arm_const
 
 from tools.board.board import Board
+from tools.boardsim.alignment import AlignmentCheck
 from tools.boardsim.core import SystemControl
 from tools.boardsim.peripheral import Peripheral
 from tools.boardsim.serial import Terminal
@@ -190,6 +191,7 @@ class Machine:
         self._flash_undo: list[Callable[[], None]] = []
         self._unmapped: tuple[int, int] | None = None
         self._interrupt: int | None = None
+        self._write_failed = False
         self._stale = False
         self._running = False
         self.locked_up = False
@@ -202,6 +204,7 @@ class Machine:
         for block in self.system.blocks:
             self.add_peripheral(block)
         self.chip = CHIPS[name](self, dict(board.simulator or {}))
+        self._alignment = AlignmentCheck(self)
         self._install_hooks()
         self.reset()
         # That the machine starts with empty flash is no mistake of a firmware.
@@ -411,6 +414,7 @@ class Machine:
     def code_changed(self) -> None:
         """Forgets translated instructions; for whoever changes memory from outside the core."""
         self.engine.ctl_flush_tb()
+        self._alignment.forget()
 
     # Debugger: core.
 
@@ -535,7 +539,7 @@ class Machine:
                 self._run_events()
                 self.system.take_pending()
                 if self._stop is None:
-                    self._emulate(single=instructions == 1)
+                    self._emulate(single=instructions == 1, ahead=self._alignment.update())
                 if self._stop is None and self.instructions >= self._budget_end:
                     self._stop = Stop.INSTRUCTIONS
         finally:
@@ -556,6 +560,18 @@ class Machine:
         self._stale = True
         self._request_stop(None)
 
+    def bus_error(self, address: int) -> None:
+        """For peripherals: the write that they were given ends in an error, which reaches the core, for which the write
+        is over by then, as an imprecise BusFault (DDI 0403E B1.5.14).
+
+        Raises:
+            BusError: the write was a debugger's.
+        """
+        if not self._running:
+            raise BusError(f"the write to {address:#010x} ended in an error")
+        self._write_failed = True
+        self._request_stop(None)
+
     def engine_exception(self, number: int) -> None:
         """Raises an exception of the engine instead of the current instruction, from a hook on instructions."""
         self._interrupt = number
@@ -571,15 +587,21 @@ class Machine:
         """For peripherals: an interrupt may have become pending."""
         self._request_stop(None)
 
-    def _emulate(self, *, single: bool) -> None:
-        """Executes instructions until the engine stops, and turns what stopped it into exceptions or `_stop`."""
+    def _emulate(self, *, single: bool, ahead: int) -> None:
+        """Executes instructions until the engine stops, and turns what stopped it into exceptions or `_stop`.
+
+        Args:
+            single: whether it is one instruction.
+            ahead: the most, of more.
+        """
         self._unmapped = None
         self._interrupt = None
+        self._write_failed = False
         if self._stale:
             self.engine.ctl_flush_tb()
             self._stale = False
         error = None
-        limit = 1 if single else self._instructions_ahead()
+        limit = 1 if single else min(ahead, self._instructions_ahead())
         self._counter.value = 1
         self._running = True
         try:
@@ -599,6 +621,8 @@ class Machine:
             self._handle_error(error, pc)
         elif self._interrupt is not None:
             self._handle_interrupt(self._interrupt, pc)
+        elif self._write_failed:
+            self.system.fault("IMPRECISERR", pc)
         elif asleep and self._stop is None:
             self._sleep()
 

@@ -15,7 +15,8 @@ from tools.quiet.console import UserError
 
 _RCC, _FLASH, _USART1, _GPIOB = 0x58000000, 0x58004000, 0x40013800, 0x48000400
 _KEYR, _SR, _CR = _FLASH + 0x08, _FLASH + 0x10, _FLASH + 0x14
-_PG, _PER, _STRT, _LOCK, _BSY = 1 << 0, 1 << 1, 1 << 16, 1 << 31, 1 << 16
+_PG, _PER, _MER, _STRT, _LOCK, _BSY = 1 << 0, 1 << 1, 1 << 2, 1 << 16, 1 << 31, 1 << 16
+_OPTVERR = 1 << 15
 _PROGERR, _WRPERR, _PGAERR, _SIZERR, _PGSERR = 1 << 3, 1 << 4, 1 << 5, 1 << 6, 1 << 7
 _PAGE = 0x08010000
 
@@ -38,6 +39,7 @@ def machine(board: Board) -> Machine:
 
 
 def _unlock(machine: Machine) -> None:
+    machine.write_register(_SR, 4, _OPTVERR)
     machine.write_register(_KEYR, 4, 0x45670123)
     machine.write_register(_KEYR, 4, 0xCDEF89AB)
 
@@ -150,19 +152,104 @@ def test_power_lost_while_erasing_leaves_neither_old_nor_new(machine: Machine) -
     assert machine.read(_PAGE, 4096) == b"\xff" * 4096
 
 
-def test_fast_programming_takes_whole_rows(machine: Machine) -> None:
-    row = bytes(i * 7 & 0xFF for i in range(512))
+def test_the_application_core_can_neither_mass_erase_nor_program_fast(machine: Machine) -> None:
+    # RM0434, FLASH, "Flash main memory erase sequences"; errata ES0394 for OPTVERR.
+    assert machine.read_register(_SR) == _OPTVERR
+    machine.write(_PAGE, b"old")
     _unlock(machine)
+    machine.write_register(_CR, 4, _MER)
+    with pytest.raises(BusError):
+        machine.write_register(_CR, 4, _MER | _STRT)
+    assert _wait(machine) == 0 and machine.read(_PAGE, 3) == b"old"
     machine.write_register(_CR, 4, 1 << 18)
-    for offset in range(0, 512, 4):
+    machine.write_register(_PAGE + 8, 4, 0)
+    assert machine.read_register(_SR) == _PGSERR
+    assert "mass erase" in machine.explain()
+
+
+def test_a_mass_erase_by_the_core_is_a_bus_fault(machine: Machine) -> None:
+    # ldr r0, =FLASH_KEYR; ldr r1, r2, keys; str, str; movs r3, #4; str r3, [r0, #0xc]; movt r3, #1; str; b .
+    code = (0x4806, 0x4907, 0x4A07, 0x6001, 0x6002, 0x2304, 0x60C3, 0xF2C0, 0x0301, 0x60C3, 0xBF00, 0xBF00, 0xE7FE)
+    words = (_KEYR, 0x45670123, 0xCDEF89AB)
+    _run_code(machine, *code, 0xBF00, *(half for word in words for half in (word & 0xFFFF, word >> 16)))
+    assert machine.read_register(0xE000ED28) >> 10 & 1, machine.explain()  # CFSR.IMPRECISERR
+    assert "a write before it ended in an error of the bus" in machine.explain()
+
+
+def test_fast_programming_of_an_stm32l4_takes_whole_rows(board: Board) -> None:
+    machine = Machine(replace(board, simulator={"chip": "stm32l475vg"}))
+    base, row = 0x40022000, bytes(i * 7 & 0xFF for i in range(256))
+    machine.write_register(base + 0x08, 4, 0x45670123)
+    machine.write_register(base + 0x08, 4, 0xCDEF89AB)
+    machine.write_register(base + 0x14, 4, 1 << 18)
+    for offset in range(0, 256, 4):
         machine.write_register(_PAGE + offset, 4, int.from_bytes(row[offset : offset + 4], "little"))
-    assert _wait(machine) == 0
-    assert machine.read(_PAGE, 512) == row
-    machine.write_register(_PAGE + 512, 4, 0)
-    machine.write_register(_PAGE + 516, 4, 0)
-    machine.write_register(_CR, 4, 0)
-    assert machine.read_register(_SR) & 1 << 9  # FASTERR
-    assert machine.read(_PAGE + 512, 8) == b"\xff" * 8
+    while machine.read_register(base + 0x10) & _BSY:
+        pass
+    assert machine.read_register(base + 0x10) == 0
+    assert machine.read(_PAGE, 256) == row
+    machine.write_register(_PAGE + 256, 4, 0)
+    machine.write_register(_PAGE + 260, 4, 0)
+    machine.write_register(base + 0x14, 4, 0)
+    assert machine.read_register(base + 0x10) & 1 << 9  # FASTERR
+    assert machine.read(_PAGE + 256, 8) == b"\xff" * 8
+
+
+_MISALIGNED = {
+    "ldrd r0, r1, [r2]": (0xE9D2, 0x0100),
+    "strd r0, r1, [r2]": (0xE9C2, 0x0100),
+    "ldm r2!, {r0, r1}": (0xCA03,),
+    "stm r2!, {r0, r1}": (0xC203,),
+    "ldm.w r2, {r0, r1}": (0xE892, 0x0003),
+    "ldrex r0, [r2]": (0xE852, 0x0F00),
+    "vldr s0, [r2]": (0xED92, 0x0A00),
+    "vstm r2!, {s0}": (0xECA2, 0x0A01),
+}
+_ALIGNED = {
+    "ldr r0, [r2]": (0x6810,),
+    "str r0, [r2]": (0x6010,),
+    "ldrh r0, [r2]": (0x8810,),
+    "ldrexh r0, [r2]": (0xE8D2, 0x0F5F),
+    "ldrexb r0, [r2]": (0xE8D2, 0x0F4F),
+    "vmov r0, r2, s0, s1": (0xEC52, 0x0A10),
+    # The flags of a reset say that it is not executed.
+    "it eq; ldmeq r2!, {r0, r1}": (0xBF08, 0xCA03),
+}
+
+
+def _run_in_flash(machine: Machine, halfwords: tuple[int, ...], r2: int) -> bool:
+    """Runs an instruction in flash; returns whether it was a UsageFault for its alignment."""
+    code = (*halfwords, 0xE7FE)
+    machine.write(0x08000000, struct.pack(f"<II{len(code)}H", 0x20000400, 0x08000009, *code))
+    machine.reset()
+    machine.write_register(0xE000ED88, 4, 0xF << 20)
+    machine.set("r2", r2)
+    machine.run(2)
+    return bool(machine.read_register(0xE000ED28) >> 24 & 1)
+
+
+@pytest.mark.parametrize("name", sorted(_MISALIGNED))
+def test_what_needs_an_aligned_address_faults_without(machine: Machine, name: str) -> None:
+    assert not _run_in_flash(machine, _MISALIGNED[name], 0x20000404), machine.explain()
+    assert _run_in_flash(machine, _MISALIGNED[name], 0x20000402)
+    assert "unaligned access by an instruction that needs alignment" in machine.explain()
+
+
+@pytest.mark.parametrize("name", sorted(_ALIGNED))
+def test_what_needs_no_alignment_or_less(machine: Machine, name: str) -> None:
+    assert not _run_in_flash(machine, _ALIGNED[name], 0x20000402), machine.explain()
+
+
+def test_alignment_is_looked_at_again_from_time_to_time(machine: Machine) -> None:
+    # ldrd r0, r1, [r2]; b .-4
+    code = (0xE9D2, 0x0100, 0xE7FC)
+    machine.write(0x08000000, struct.pack("<II3H", 0x20000400, 0x08000009, *code))
+    machine.reset()
+    machine.set("r2", 0x20000404)
+    assert machine.run(600_000) is Stop.INSTRUCTIONS
+    machine.set("r2", 0x20000402)
+    assert machine.run(600_000) is Stop.LOCKUP
+    assert "unaligned access" in machine.explain()
 
 
 def test_a_pll_whose_source_is_not_ready_never_locks(machine: Machine) -> None:

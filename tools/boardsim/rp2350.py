@@ -222,7 +222,8 @@ class Clocks(RpPeripheral):
         0x68: "CLK_USB_SELECTED",
         0x84: "CLK_SYS_RESUS_CTRL",
     }
-    RESET = dict.fromkeys((52, 64, 76, 100), 65536)
+    # clk_sys runs from the ring oscillator, by its auxiliary source.
+    RESET = {0x3C: 0x41, **dict.fromkeys((0x34, 0x40, 0x4C, 0x58, 0x64), 0x10000)}
 
     def __init__(self, machine: Machine, xosc: Xosc, pll_sys: Pll, pll_usb: Pll) -> None:
         self._xosc = xosc

@@ -51,9 +51,12 @@ class Family:
     page: int
     row: int
     banks: int
-    #: Reset values of RCC_CR and RCC_CFGR.
+    #: Whether the core may erase all of the flash at once; if not, it gets a bus error.
+    mass_erase: bool
+    #: Reset values of RCC_CR, RCC_CFGR and RCC_PLLCFGR.
     cr: int
     cfgr: int
+    pllcfgr: int
     #: Manual, for messages.
     manual: str
     #: Kernel clock selection: name of the serial port -> lowest bit of its field in CCIPR.
@@ -118,6 +121,7 @@ class Rcc(Peripheral):
         self.values |= {
             0x00: self._family.cr | 1 << _READY[MSI],
             0x08: self._family.cfgr,
+            0x0C: self._family.pllcfgr,
             0x94: 0x0C000000,
             0x108: 0x00030000 if self._family.extended else 0,
         }
@@ -360,7 +364,7 @@ class Power(Peripheral):
 _EOP, _OPERR, _PROGERR, _WRPERR, _PGAERR, _SIZERR, _PGSERR, _MISERR, _FASTERR = (
     1 << bit for bit in (0, 1, 3, 4, 5, 6, 7, 8, 9)
 )
-_BSY, _CFGBSY = 1 << 16, 1 << 18
+_OPTVERR, _BSY, _CFGBSY = 1 << 15, 1 << 16, 1 << 18
 # FLASH_CR.
 _PG, _PER, _MER1, _MER2, _STRT, _FSTPG = (1 << bit for bit in (0, 1, 2, 15, 16, 18))
 _OPTLOCK, _LOCK = 1 << 30, 1 << 31
@@ -411,7 +415,8 @@ class Flash(Peripheral):
 
     def reset(self) -> None:
         super().reset()
-        self.values |= {0x00: 0x600, 0x14: 0xC0000000, **self._options}
+        # OPTVERR of an STM32WB55: errata ES0394, "Flash OPTVERR flag is always set after system reset".
+        self.values |= {0x00: 0x600, 0x10: _OPTVERR * self._family.extended, 0x14: 0xC0000000, **self._options}
         self._key = 0
         self._option_key = 0
         self._locked_for_good = False
@@ -519,6 +524,13 @@ class Flash(Peripheral):
         if value & (_PG | _FSTPG) or not value & (_PER | _MER1 | _MER2):
             self._error(_PGSERR)
             return
+        if not value & _PER and not self._family.mass_erase:
+            self.machine.note(
+                f"a mass erase was begun, which {self._family.manual} does not let this core do "
+                '(FLASH, "Flash main memory erase sequences"): it is ignored, with a bus error'
+            )
+            self.machine.bus_error(self.base + 0x14)
+            return
         if value & _PER:
             number = value >> 3 & 0xFF
             bank = value >> 11 & 1 if self._family.banks == 2 else 0
@@ -579,6 +591,11 @@ class Flash(Peripheral):
                 )
                 + ": nothing happened"
             )
+            return
+        if control & _FSTPG and not self._family.mass_erase:
+            # "Fast programming": PGSERR unless all was erased at once before.
+            self._error(_PGSERR)
+            self.machine.note("flash was written by fast programming without a mass erase before: nothing happened")
             return
         if self.busy and not control & _FSTPG:
             self._error(_PGSERR)
@@ -937,12 +954,55 @@ class Watchdog(Peripheral):
             self.machine.system.request_reset()
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where a chip has what all of them have: "Memory map and register boundary addresses".
+
+    Attributes:
+        family: what its peripherals differ in.
+        rcc, power, flash: base addresses.
+        power_clock: register and bit of RCC that enable the PWR; None if it is always on.
+        hse_hz: frequency of the crystal where a board does not say; 0 is none.
+        options: option registers as delivered, by offset in FLASH.
+        ports: index and MODER after a reset, of each GPIO port.
+        usart1_interrupt: its number.
+        usart1_tx, usart1_rx: pins that can carry its signals (data sheet, "Alternate functions").
+        identity: DBGMCU_IDCODE ("MCU device ID code").
+    """
+
+    family: Family
+    rcc: int
+    power: int
+    flash: int
+    power_clock: tuple[int, int] | None
+    hse_hz: int
+    options: Mapping[int, int]
+    ports: Mapping[str, tuple[int, int]]
+    usart1_interrupt: int
+    usart1_tx: tuple[Pin, ...]
+    usart1_rx: tuple[Pin, ...]
+    identity: int
+
+
+class _Dbgmcu(Peripheral):
+    NAMES = {0x00: "IDCODE", 0x04: "CR"}
+
+    def __init__(self, machine: Machine, identity: int) -> None:
+        self._identity = identity
+        super().__init__(machine, "DBGMCU", 0xE0042000)
+
+    def read(self, offset: int) -> int:
+        return self._identity if offset == 0 else super().read(offset)
+
+
 class Stm32:
-    """What the chips have in common: flash with its alias at 0, and how they start.
+    """What the chips have in common: flash with its alias at 0, clocks, pins, USART1 and watchdog, and how they start.
+
+    A subclass adds its RAM and whatever else it has.
 
     Args:
         machine: the machine to build into.
-        flash_size: bytes of flash.
+        options: `hse_hz`: frequency of the crystal.
     """
 
     #: MSI at 4 MHz: RCC, "Clocks".
@@ -951,14 +1011,42 @@ class Stm32:
     SYSRESETREQ_IS_CORE_ONLY = False
     #: VTOR after a reset; flash appears at 0 ("Boot configuration").
     VECTOR_TABLE = 0
-    #: Set by the chip once the controller exists.
-    flash: Flash
+    #: At most 112 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
+    VECTOR_TABLE_ALIGNMENT = 512
+    #: Each chip's.
+    LAYOUT: Layout
 
-    def __init__(self, machine: Machine, flash_size: int) -> None:
+    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
         self._machine = machine
-        self.flash_memory = machine.add_memory("flash", 0x08000000, flash_size, aliases=(0,), writable=False)
-        self.flash_memory.data[:] = b"\xff" * flash_size
+        layout = self.LAYOUT
+        family = layout.family
+        # Both chips have 1 MB.
+        self.flash_memory = machine.add_memory("flash", 0x08000000, 0x100000, aliases=(0,), writable=False)
+        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
         machine.add_peripheral(Watchdog(machine, "IWDG", 0x40003000))
+        self.rcc = Rcc(machine, layout.rcc, family, int(options.get("hse_hz", layout.hse_hz)))
+        self.power = Power(machine, layout.power, self.rcc, layout.power_clock)
+        self.flash = Flash(machine, layout.flash, self.flash_memory, self.rcc, family, layout.options)
+        self.rcc.flash, self.rcc.power = self.flash, self.power
+        self.ports = {
+            port: Gpio(machine, port, 0x48000000 + 0x400 * index, self.rcc, (0x4C, index), moder)
+            for port, (index, moder) in layout.ports.items()
+        }
+        usart1 = Usart(
+            machine,
+            "USART1",
+            0x40013800,
+            rcc=self.rcc,
+            clock=(0x60, 14),
+            bus=2,
+            interrupt=layout.usart1_interrupt,
+            ports=self.ports,
+            tx=layout.usart1_tx,
+            rx=layout.usart1_rx,
+        )
+        for peripheral in (self.rcc, self.power, self.flash, *self.ports.values(), usart1):
+            machine.add_peripheral(peripheral)
+        machine.add_peripheral(_Dbgmcu(machine, layout.identity))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
         """A store to flash or to system memory."""

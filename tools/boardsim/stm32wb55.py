@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tools.boardsim.machine import Machine
-from tools.boardsim.peripheral import Peripheral
-from tools.boardsim.stm32 import Family, Flash, Gpio, Pin, Power, Rcc, Stm32, Usart
+from tools.boardsim.stm32 import Family, Layout, Pin, Stm32, Usart
 
 _FAMILY = Family(
     # RM0434, RCC, "Clock configuration register", HPRE.
@@ -21,8 +20,10 @@ _FAMILY = Family(
     page=4096,
     row=512,
     banks=1,
+    mass_erase=False,
     cr=0x61,
     cfgr=0x00070000,
+    pllcfgr=0x22040100,
     manual="RM0434",
     serial_select={"USART1": 0, "LPUART1": 10},
 )
@@ -31,74 +32,51 @@ _FAMILY = Family(
 _OPTIONS = {0x20: 0x3DFFF1AA, 0x80: 0xD4, 0x84: 0x80000000 | 0x0A << 18 | 0x0F << 25 | 0x35000}
 
 
-class _Dbgmcu(Peripheral):
-    NAMES = {0x00: "IDCODE", 0x04: "CR"}
-    #: DEV_ID 0x495 (RM0434, "MCU device ID code").
-    RESET = {0x00: 0x20016495}
-
-
 class Stm32wb55(Stm32):
-    """The chip.
+    """The chip."""
 
-    Args:
-        machine: the machine to build it into.
-        options: `hse_hz`: frequency of the crystal, 32 MHz if not given.
-    """
-
-    #: 63 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
-    VECTOR_TABLE_ALIGNMENT = 512
+    LAYOUT = Layout(
+        family=_FAMILY,
+        rcc=0x58000000,
+        power=0x58000400,
+        flash=0x58004000,
+        power_clock=None,
+        hse_hz=32_000_000,
+        options=_OPTIONS,
+        ports={
+            "A": (0, 0xABFFFFFF),
+            "B": (1, 0xFFFFFEBF),
+            "C": (2, 0xFFFFFFFF),
+            "D": (3, 0xFFFFFFFF),
+            "E": (4, 0x000003FF),
+            "H": (7, 0x000000CF),
+        },
+        usart1_interrupt=36,
+        usart1_tx=(Pin("A", 9, 7), Pin("B", 6, 7)),
+        usart1_rx=(Pin("A", 10, 7), Pin("B", 7, 7)),
+        identity=0x20016495,
+    )
 
     def __init__(self, machine: Machine, options: dict[str, str]) -> None:
-        super().__init__(machine, 0x100000)
-        # RM0434, "Memory map and register boundary addresses".
+        super().__init__(machine, options)
         machine.add_memory("SRAM1", 0x20000000, 0x30000)
         machine.add_memory("SRAM2a", 0x20030000, 0x8000, aliases=(0x10000000,))
         machine.add_memory("SRAM2b", 0x20038000, 0x8000, aliases=(0x10008000,))
-        self.system_memory = machine.add_memory("system memory", 0x1FFF0000, 0x8000, writable=False)
+        system_memory = machine.add_memory("system memory", 0x1FFF0000, 0x8000, writable=False)
         # "Flash size data register", in KB.
-        self.system_memory.data[0x75E0:0x75E2] = (1024).to_bytes(2, "little")
-
-        self.rcc = Rcc(machine, 0x58000000, _FAMILY, int(options.get("hse_hz", "32000000")))
-        self.power = Power(machine, 0x58000400, self.rcc)
-        self.flash = Flash(machine, 0x58004000, self.flash_memory, self.rcc, _FAMILY, _OPTIONS)
-        self.rcc.flash, self.rcc.power = self.flash, self.power
-        ports = {
-            port: Gpio(machine, port, 0x48000000 + 0x400 * index, self.rcc, (0x4C, index), moder)
-            for port, index, moder in (
-                ("A", 0, 0xABFFFFFF),
-                ("B", 1, 0xFFFFFEBF),
-                ("C", 2, 0xFFFFFFFF),
-                ("D", 3, 0xFFFFFFFF),
-                ("E", 4, 0x000003FF),
-                ("H", 7, 0x000000CF),
+        system_memory.data[0x75E0:0x75E2] = (1024).to_bytes(2, "little")
+        machine.add_peripheral(
+            Usart(
+                machine,
+                "LPUART1",
+                0x40008000,
+                rcc=self.rcc,
+                clock=(0x5C, 0),
+                bus=1,
+                interrupt=37,
+                ports=self.ports,
+                tx=(Pin("A", 2, 8), Pin("B", 11, 8), Pin("C", 1, 8)),
+                rx=(Pin("A", 3, 8), Pin("B", 10, 8), Pin("C", 0, 8)),
+                divider=256,
             )
-        }
-        self.ports = ports
-        usart1 = Usart(
-            machine,
-            "USART1",
-            0x40013800,
-            rcc=self.rcc,
-            clock=(0x60, 14),
-            bus=2,
-            interrupt=36,
-            ports=ports,
-            tx=(Pin("A", 9, 7), Pin("B", 6, 7)),
-            rx=(Pin("A", 10, 7), Pin("B", 7, 7)),
         )
-        lpuart1 = Usart(
-            machine,
-            "LPUART1",
-            0x40008000,
-            rcc=self.rcc,
-            clock=(0x5C, 0),
-            bus=1,
-            interrupt=37,
-            ports=ports,
-            tx=(Pin("A", 2, 8), Pin("B", 11, 8), Pin("C", 1, 8)),
-            rx=(Pin("A", 3, 8), Pin("B", 10, 8), Pin("C", 0, 8)),
-            divider=256,
-        )
-        for peripheral in (self.rcc, self.power, self.flash, *ports.values(), usart1, lpuart1):
-            machine.add_peripheral(peripheral)
-        machine.add_peripheral(_Dbgmcu(machine, "DBGMCU", 0xE0042000))

@@ -104,7 +104,7 @@ def _states(
         content = flash.after_power_loss()[:_WINDOW]
         states.setdefault(hashlib.sha256(content).hexdigest(), content)
 
-    names = ("write", "written", "_begin", "_program") if board.name == "nucleo_wb55rg" else ("_add", "_begin", "_done")
+    names = ("write", "written", "_begin", "program") if board.name == "nucleo_wb55rg" else ("_add", "_begin", "_done")
     for name in names:
         original = getattr(flash, name)
 
@@ -124,8 +124,8 @@ def _states(
     [
         # The old image; two sectors erased, torn and done; in one 6 double words programmed, in the other 3, both ways.
         ("nucleo_wb55rg", "sector", 1 + 2 * 2 + 2 * 9),
-        # All erased; 16 rows, 14 of which are blank: of these, torn differs from before, done does not.
-        ("nucleo_wb55rg", "chip", 1 + 2 + 16 + 2),
+        # The same, for the pages behind are blank.
+        ("nucleo_wb55rg", "chip", 1 + 2 * 2 + 2 * 9),
         # The same with sectors and 17 pages.
         ("pico2_w", "sector", 1 + 2 * 2 + 17 + 2),
     ],

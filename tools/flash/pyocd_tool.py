@@ -175,7 +175,7 @@ def program(
         image: the same as an Intel HEX file.
         board: the board.
         selection: probe and chip.
-        erase_all: whether the whole flash is erased first, which makes programming quicker where there are rows.
+        erase_all: whether the board's whole flash is erased first.
         progress: called with the share that is done.
 
     Returns:
@@ -199,7 +199,6 @@ def program(
         chips.check_chip(target_name(board), target)
         if own:
             stm32wb55.check_secure_area(target, end)
-            own.use_rows(erase_all)
         written = _Written(flash)
         if erase_all and not flash.is_erase_all_supported:
             _erase_all_sectors(flash, board, progress)
@@ -232,11 +231,11 @@ def start_image(target: SoCTarget) -> None:
     from pyocd.coresight.cortex_m import CortexM
 
     target.reset_and_halt()
-    for core in target.cores.values():
-        core.write32(CortexM.DEMCR, 0)
-        # C_DEBUGEN and C_HALT off: the core runs.
-        core.write32(CortexM.DHCSR, CortexM.DBGKEY)
-        core.delegate = _Released()
+    core = target.selected_core_or_raise
+    core.write32(CortexM.DEMCR, 0)
+    # C_DEBUGEN and C_HALT off: the core runs.
+    core.write32(CortexM.DHCSR, CortexM.DBGKEY)
+    core.delegate = _Released()
 
 
 class _Written:

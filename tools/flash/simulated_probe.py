@@ -66,7 +66,7 @@ class _DebugPort:
         csw: bits that are always set in its CSW: accesses are possible (DeviceEn), secure ones too (SDeviceEn).
         increment: addresses count within so many bytes.
         words: ROM table and identification of components, where the core's bus does not have them.
-        ap_words: the same in the space of access ports, of ADIv6.
+        ap_words: registers of other access ports; of ADIv6 also the ROM table in the space of access ports.
     """
 
     dp: dict[int, int]
@@ -79,18 +79,19 @@ class _DebugPort:
     ap_words: dict[int, int]
 
 
-def _stm32(part: int) -> _DebugPort:
-    """SW-DP, version 1, and AHB-AP of a Cortex-M4 (DDI 0439, table of debug components), with SCS, DWT and FPB (DDI
-    0403E C1.2.3).
+def _stm32(part: int, dpidr: int = 0x2BA01477, ap_words: dict[int, int] | None = None) -> _DebugPort:
+    """SW-DP and AHB-AP of a Cortex-M4 (DDI 0439, table of debug components), with SCS, DWT and FPB (DDI 0403E C1.2.3).
 
     Args:
         part: the chip's device id, which is in its ROM table, too.
+        dpidr: identification of the SW-DP, of version 1 if not given.
+        ap_words: registers of access ports that the core's is not.
     """
     parts = {0xE000E000: 0x00C, 0xE0001000: 0x002, 0xE0002000: 0x003}
     words = _component(_ROM_TABLE, part, _ST, _ROM_CLASS) | _entries(_ROM_TABLE, parts)
     for base, number in parts.items():
         words |= _component(base, number, _ARM, _GENERIC_CLASS)
-    return _DebugPort({0: 0x2BA01477}, False, 0, 0x24770011, 0x40, 0x1000, words, {})
+    return _DebugPort({0: dpidr}, False, 0, 0x24770011, 0x40, 0x1000, words, ap_words or {})
 
 
 def _rp2350() -> _DebugPort:
@@ -110,8 +111,12 @@ def _rp2350() -> _DebugPort:
     return _DebugPort(dp, True, ap, 0x34770008, 0x00800040, 0x400, words, ap_words)
 
 
+# The radio core of an STM32WB55 has an AHB-AP of its own, 1, which is there but lets nobody in: CSW.DeviceEn is 0. Its
+# number, and that of the chip's SW-DP of version 2, are what a probe found on a NUCLEO-WB55RG (Zephyr's issue 40201).
+_RADIO_CORE = {0x010000FC: 0x84770001, 0x010000F8: 0xF0000003}
+
 #: By the chip of the simulator.
-_PORTS = {"stm32wb55rg": _stm32(0x495), "stm32l475vg": _stm32(0x415), "rp2350": _rp2350()}
+_PORTS = {"stm32wb55rg": _stm32(0x495, 0x6BA02477, _RADIO_CORE), "stm32l475vg": _stm32(0x415), "rp2350": _rp2350()}
 
 
 class SimulatedProbe(DebugProbe):

@@ -35,19 +35,13 @@ _ERRORS = {
     5: "unaligned address",
     6: "wrong size of access",
     7: "wrong sequence of operations",
-    8: "data came too late in fast programming",
-    9: "error in fast programming",
 }
 
 NAME = "stm32wb55rgvx"
 
 
 class Stm32Wb55Flash(Flash):
-    """Flash with an algorithm that can also verify, and program whole rows after a mass erase."""
-
-    def use_rows(self, on: bool) -> None:
-        """Whether programming goes by rows, which needs a flash that has been erased as a whole."""
-        self.flash_algo["pc_program_page"] = self.flash_algo["pc_program_rows" if on else "pc_program_double_words"]
+    """Flash with an algorithm that can also verify."""
 
     def verify(self, address: int, data: Sequence[int]) -> int | None:
         """Compares flash with a page of data on the device. Returns the first address that differs, if any."""
@@ -88,11 +82,8 @@ def read_algorithm(path: Path) -> dict[str, object]:
             for key, name in {
                 "pc_init": "flash_init",
                 "pc_unInit": "flash_uninit",
-                "pc_eraseAll": "flash_erase_chip",
                 "pc_erase_sector": "flash_erase_sector",
                 "pc_program_page": "flash_program_page",
-                "pc_program_double_words": "flash_program_page",
-                "pc_program_rows": "flash_program_rows",
                 "pc_verify": "flash_verify",
             }.items()
         }
