@@ -4,6 +4,7 @@
 """
 
 load(":board.bzl", _board = "board")
+load(":board_support.bzl", _board_support = "board_support")
 load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
 load(":firmware_commands.bzl", _torch_firmware = "torch_firmware")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
@@ -27,6 +28,7 @@ load(":size_report.bzl", _size_report = "size_report")
 load(":torch_program.bzl", _torch_program = "torch_program")
 
 board = _board
+board_support = _board_support
 firmware_benchmark = _firmware_benchmark
 firmware_emulate = _firmware_emulate
 firmware_flash = _firmware_flash

@@ -15,9 +15,8 @@ _CORES = {"cortex-m4": "cortex_m4", "cortex-m33": "cortex_m33", "cortex-m55": "c
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
 
 _BUILD = """\
-load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("{prefix}//rules:board.bzl", "board")
-load("{prefix}//rules:copts.bzl", "COPTS")
+load("{prefix}//rules:board_support.bzl", "board_support")
 
 package(default_visibility = ["//visibility:public"])
 
@@ -39,19 +38,7 @@ board(
 {programmer}    deps = [":support"],
 )
 
-cc_library(
-    name = "support",
-    srcs = ["board.c"],
-    copts = COPTS,
-    target_compatible_with = ["@platforms//os:none"],
-    deps = [
-        "{prefix}//firmware:board_api",
-        "{prefix}//firmware/cortex_m:hardware",
-        "{prefix}//firmware/cortex_m:startup",
-        "{prefix}//runtime:config",
-    ],
-    alwayslink = True,
-)
+board_support(name = "support")
 
 filegroup(
     name = "files",
