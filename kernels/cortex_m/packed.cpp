@@ -64,13 +64,15 @@ bool open_packed(
   const bool is_depthwise = kind == LayerKind::Depthwise;
   const bool is_mve = layer->arrangement == Arrangement::Mve;
   const auto channels = static_cast<uint32_t>(layer->channels);
-  const uint32_t even_channels = round_up(channels, 2);
+  const uint32_t table_channels = round_up(channels, is_depthwise && is_mve ? 16 : 2);
   const uint32_t inner = is_depthwise ? taps : taps * static_cast<uint32_t>(layer->in_channels);
   const uint32_t padded_inner = is_depthwise || is_mve ? inner : round_up(inner, 4);
-  const uint32_t rows = is_depthwise ? round_up(channels, 4) : is_mve ? channels : even_channels;
-  const uint32_t factors = kind == LayerKind::Linear ? 4 : even_channels;
+  const uint32_t rows = is_depthwise ? round_up(table_channels, 4)
+      : is_mve                       ? channels
+                                     : table_channels;
+  const uint32_t factors = kind == LayerKind::Linear ? 4 : table_channels;
   const uint32_t tables = static_cast<uint32_t>(sizeof(PackedLayer)) +
-      4 * (even_channels + factors) + round_up(factors, 4);
+      4 * (table_channels + factors) + round_up(factors, 4);
   const uint32_t around = tables + (is_mve && !is_depthwise ? -inner % 16 : 0);
   KERNEL_CHECK(
       ctx,
@@ -80,7 +82,7 @@ bool open_packed(
       "A packed constant is too short");
   parts.layer = layer;
   parts.bias = reinterpret_cast<const int32_t*>(data + sizeof(PackedLayer));
-  parts.multipliers = parts.bias + even_channels;
+  parts.multipliers = parts.bias + table_channels;
   parts.shifts = reinterpret_cast<const int8_t*>(parts.multipliers + factors);
   parts.weights = data + tables;
   parts.factor_step = kind == LayerKind::Linear ? 0 : 1;

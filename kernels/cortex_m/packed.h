@@ -9,14 +9,14 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// What the weights of a packed layer are arranged for. Those of depthwise layers are the same in
-/// both: groups of four channels, per kernel element a word.
+/// What the weights of a packed layer are arranged for.
 enum class Arrangement : uint8_t {
   /// Pairs of output channels; per two products and pair a word: its even bytes are the first
   /// channel's weights, its odd bytes the second's. Products come in fours: 0 and 2, then 1 and 3.
+  /// Of depthwise layers groups of four channels, per kernel element a word.
   Dsp = 1,
   /// As in the dialect, [out, height, width, in], and zeros until the last row is a multiple of
-  /// sixteen.
+  /// sixteen. Of depthwise layers groups of sixteen channels, per kernel element sixteen bytes.
   Mve = 2,
 };
 
@@ -26,16 +26,17 @@ enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
 /**
  * The head of a packed constant, which tools/export/cortex_m/pack.py writes; its `Head` has the
  * same members. All of a layer but its images: after the head come, for `channels` output channels
- * rounded up to even, biases (int32, with the input's zero point and the kernel's sum folded in),
- * multipliers (int32) and shifts (int8, rounded up to fours), of a linear layer one each, four
- * times, and then the weights. The shift of a layer that is not wide and arranged for DSP is to the
- * right, less one; others are to the left.
+ * rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32, with the input's
+ * zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded up to
+ * fours), of a linear layer one each, four times, and then the weights. The shift of a layer that
+ * is not wide and arranged for DSP is to the right, less one; others are to the left.
  */
 struct PackedLayer {
   uint8_t version;
   Arrangement arrangement;
   LayerKind kind;
-  /// 1 if an output needs 64-bit arithmetic.
+  /// 1 if an output needs 64-bit arithmetic; of a depthwise layer for MVE also if two products
+  /// need more than 16 bits.
   uint8_t is_wide;
   int32_t in_channels;
   int32_t channels;
@@ -51,7 +52,15 @@ struct PackedLayer {
 };
 static_assert(sizeof(PackedLayer) == 36);
 
-constexpr uint8_t kPackedVersion = 2;
+constexpr uint8_t kPackedVersion = 3;
+
+/// Where a depthwise layer's tables have a channel: those for MVE have sixteen channels in the
+/// order 0, 4, 8, 12, 1 and so on, as widening multiplications leave them.
+inline int32_t depthwise_place(const PackedLayer& layer, int32_t channel) {
+  return layer.arrangement == Arrangement::Mve
+      ? (channel & ~15) | (channel & 3) << 2 | (channel >> 2 & 3)
+      : channel;
+}
 
 /// Where the parts of a packed layer are.
 struct PackedParts {

@@ -33,18 +33,24 @@ int32_t round_up_4(int32_t value) {
   return (value + 3) & ~3;
 }
 
-/// Narrows outputs, which are saturated to int8, to their layer's range; kernels for MVE have done
-/// so already.
+/// Narrows outputs, which are saturated to int8, to their layer's range.
 void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
-#ifndef __ARM_FEATURE_MVE
   const Range range = {layer.min, layer.max};
-  if (range.min > -128 || range.max < 127) {
-    for (int32_t i = 0; i < count; ++i) {
-      out[i] = range.clamp(out[i]);
-    }
+  if (range.min <= -128 && range.max >= 127) {
+    return;
+  }
+#ifdef __ARM_FEATURE_MVE
+  const int8x16_t min = vdupq_n_s8(static_cast<int8_t>(range.min));
+  const int8x16_t max = vdupq_n_s8(static_cast<int8_t>(range.max));
+  for (; count > 0; count -= 16) {
+    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count));
+    vstrbq_p_s8(out, vminq_s8(vmaxq_s8(vldrbq_z_s8(out, active), min), max), active);
+    out += 16;
   }
 #else
-  static_cast<void>(layer), static_cast<void>(out), static_cast<void>(count);
+  for (int32_t i = 0; i < count; ++i) {
+    out[i] = range.clamp(out[i]);
+  }
 #endif
 }
 
@@ -362,7 +368,7 @@ ET_INLINE void store_group(
 /// The output of a channel of any layer.
 int8_t scaled(const PackedParts& parts, int32_t sum, int32_t channel) {
   const PackedLayer& layer = *parts.layer;
-  if (layer.is_wide != 0 || layer.arrangement == Arrangement::Mve) {
+  if (layer.is_wide != 0) {
     return scale_wide(parts, sum, channel);
   }
   const int32_t at = channel * parts.factor_step;
@@ -674,6 +680,34 @@ void depthwise_pixel_3x3(
   } while (out != end);
 }
 
+#ifndef __ARM_FEATURE_DSP
+
+/// What depthwise_pixel() of packed_mve.h does, without its instructions.
+void depthwise_pixel_of_sixteens(
+    const PackedParts& parts,
+    const int8_t* const* rows,
+    int32_t offset,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t taps = parts.inner;
+  for (int32_t c = 0; c < layer.channels; ++c) {
+    const int32_t place = depthwise_place(layer, c);
+    const int8_t* weights = parts.weights + (c & ~15) * taps + (c & 15);
+    int32_t sum = parts.bias[place];
+    for (int32_t i = 0; i < layer.kernel[0]; ++i) {
+      const int8_t* x = rows[i] + offset + c;
+      for (int32_t j = 0; j < layer.kernel[1]; ++j) {
+        sum = wrapping_add(sum, *x * *weights);
+        x += layer.channels;
+        weights += 16;
+      }
+    }
+    out[c] = scale_wide(parts, sum, place);
+  }
+}
+
+#endif
+
 /// All channels of a depthwise convolution at one position.
 void depthwise_pixel(
     const PackedParts& parts,
@@ -681,8 +715,13 @@ void depthwise_pixel(
     int32_t offset,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
-      layer.arrangement == Arrangement::Dsp) {
+#ifndef __ARM_FEATURE_DSP
+  if (layer.arrangement == Arrangement::Mve) {
+    depthwise_pixel_of_sixteens(parts, rows, offset, out);
+    return;
+  }
+#endif
+  if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
     depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
     return;
   }
@@ -809,7 +848,11 @@ void packed_depthwise(
   int8_t* const first_out = out;
   for (int32_t n = 0; n < images.batch; ++n) {
     // Input rows until here are in `scratch`, each in the place of the one `kernel` rows before.
-    int32_t next = -padding;
+    // The padding beside them is there from the beginning.
+    int32_t next = 0;
+    if (is_padded) {
+      std::memset(scratch, layer.input_zero_point, static_cast<size_t>(kernel * padded_row));
+    }
     for (int32_t y = 0; y < images.height.out; ++y) {
       const int32_t top = y * layer.stride[0] - padding;
       const int8_t* rows[kMaxDepthwiseKernel];
@@ -825,12 +868,10 @@ void packed_depthwise(
           continue;
         }
         next = row + 1;
-        if (row < 0 || row >= images.height.in) {
-          std::memset(place, layer.input_zero_point, static_cast<size_t>(padded_row));
-        } else {
-          std::memset(place, layer.input_zero_point, static_cast<size_t>(side));
+        if (row < images.height.in) {
           std::memcpy(place + side, in + row * in_row, static_cast<size_t>(in_row));
-          std::memset(place + side + in_row, layer.input_zero_point, static_cast<size_t>(side));
+        } else {
+          std::memset(place + side, layer.input_zero_point, static_cast<size_t>(in_row));
         }
       }
       for (int32_t x = 0; x < images.width.out; ++x) {

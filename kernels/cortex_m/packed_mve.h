@@ -12,53 +12,63 @@ namespace cortex_m {
 /// Packed layers with the M-profile vector extension. A vector holds four sums, or sixteen
 /// products' operands. Intrinsics: Arm MVE Intrinsics Reference (101809).
 
+/// Sums times their channels' factors: the products' halves rounded up, their shifts' away from
+/// zero.
+ET_INLINE int32x4_t requantized(int32x4_t sums, int32x4_t multipliers, int32x4_t shifts) {
+  const int32x4_t high = vqrdmulhq_s32(sums, multipliers);
+  // A shift to the right rounds halves up.
+  return vrshlq_s32(vaddq_s32(high, vshrq_n_s32(high, 31)), shifts);
+}
+
 /// What the sums of four channels become outputs by, for layers that are not wide.
 struct VectorScale {
   const int32_t* bias;
   const int32_t* multipliers;
   const int8_t* shifts;
-  int32_t factor_step;
+  int32_t step;
   int32_t offset;
-  int32x4_t min;
-  int32x4_t max;
 
-  VectorScale(const PackedParts& parts, int32_t channel)
+  /// @param[in] factor_step That of the layer: a constant where each instruction counts.
+  VectorScale(const PackedParts& parts, int32_t channel, int32_t factor_step)
       : bias(parts.bias + channel),
-        multipliers(parts.multipliers + channel * parts.factor_step),
-        shifts(parts.shifts + channel * parts.factor_step),
-        factor_step(4 * parts.factor_step),
-        offset(parts.layer->output_offset),
-        min(vdupq_n_s32(parts.layer->min)),
-        max(vdupq_n_s32(parts.layer->max)) {}
+        multipliers(parts.multipliers + channel * factor_step),
+        shifts(parts.shifts + channel * factor_step),
+        step(4 * factor_step),
+        offset(parts.layer->output_offset) {}
 
   /// Stores the outputs of the next four channels.
   ET_INLINE void store(int32x4_t sums, int8_t* out) {
-    const int32x4_t high = away_from_zero(vqrdmulhq_s32(sums, vldrwq_s32(multipliers)));
-    vstrbq_s32(out, in_range(vrshlq_s32(high, vldrbq_s32(shifts))));
+    vstrbq_s32(out, saturated(requantized(sums, vldrwq_s32(multipliers), vldrbq_s32(shifts))));
     bias += 4;
-    multipliers += factor_step;
-    shifts += factor_step;
+    multipliers += step;
+    shifts += step;
   }
 
   /// As store(), of the last channels.
   ET_INLINE void store_some(int32x4_t sums, int8_t* out, mve_pred16_t active) const {
-    const int32x4_t high = away_from_zero(vqrdmulhq_s32(sums, vldrwq_z_s32(multipliers, active)));
-    vstrbq_p_s32(out, in_range(vrshlq_s32(high, vldrbq_z_s32(shifts, active))), active);
+    const int32x4_t factors = vldrwq_z_s32(multipliers, active);
+    vstrbq_p_s32(out, saturated(requantized(sums, factors, vldrbq_z_s32(shifts, active))), active);
   }
 
  private:
-  /// Makes a shift to the right that rounds halves up round them away from zero.
-  ET_INLINE static int32x4_t away_from_zero(int32x4_t value) {
-    return vaddq_s32(value, vshrq_n_s32(value, 31));
-  }
-
-  ET_INLINE int32x4_t in_range(int32x4_t value) const {
-    return vminq_s32(vmaxq_s32(vaddq_n_s32(value, offset), min), max);
+  /// Saturates in the lowest byte of each lane, which is all that is stored.
+  ET_INLINE int32x4_t saturated(int32x4_t value) const {
+    const int32x4_t result = vaddq_n_s32(value, offset);
+    const int16x8_t halves = vqmovnbq_s32(vreinterpretq_s16_s32(result), result);
+    return vreinterpretq_s32_s8(vqmovnbq_s16(vreinterpretq_s8_s16(halves), halves));
   }
 };
 
+/// Four sums in a vector: two instructions, where the compiler would take four. The first register
+/// of each goes to the lower lane, which is named second.
 ET_INLINE int32x4_t four(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
-  return vsetq_lane_s32(s3, vsetq_lane_s32(s2, vsetq_lane_s32(s1, vdupq_n_s32(s0), 1), 2), 3);
+  int32x4_t result;
+  __asm__(
+      "vmov %q0[2], %q0[0], %1, %3\n"
+      "vmov %q0[3], %q0[1], %2, %4\n"
+      : "=&w"(result)
+      : "r"(s0), "r"(s1), "r"(s2), "r"(s3));
+  return result;
 }
 
 /**
@@ -87,7 +97,7 @@ multiply_row(const int8x16_t (&x)[kVectors], int32_t rest, const int8_t*& weight
 
 /// All full groups of four outputs of a vector that `kVectors` registers hold, the last one to its
 /// end if `kWhole`.
-template <int32_t kVectors, bool kWhole>
+template <int32_t kFactorStep, int32_t kVectors, bool kWhole>
 void short_rows(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t rest = parts.inner - 16 * (kVectors - 1);
   int8x16_t x[kVectors];
@@ -98,7 +108,7 @@ void short_rows(const PackedParts& parts, const int8_t* in, int8_t* out) {
   x[kVectors - 1] =
       kWhole ? vldrbq_s8(last) : vldrbq_z_s8(last, vctp8q(static_cast<uint32_t>(rest)));
   const int8_t* weights = parts.weights;
-  VectorScale scale(parts, 0);
+  VectorScale scale(parts, 0, kFactorStep);
   for (int32_t groups = parts.layer->channels / 4; groups > 0; --groups) {
     const int32_t s0 = multiply_row<kVectors, kWhole>(x, rest, weights);
     const int32_t s1 = multiply_row<kVectors, kWhole>(x, rest, weights);
@@ -140,46 +150,12 @@ multiply_rows(const int8_t* x, const int8_t*& weights, int32_t count, int32_t ro
   return four(s0, s1, s2, s3);
 }
 
-/// Adds the products of four channels with three elements of a depthwise kernel, whose inputs lie
-/// `step` apart; `x` and `weights` move on to the next four channels and the next element. The
-/// compiler would keep products on the stack.
-ET_INLINE int32x4_t
-multiply_three(const int8_t*& x, int32_t step, const int8_t*& weights, int32x4_t sums) {
-  int32x4_t a, w;
-  const int8_t* second;
-  __asm__ volatile(
-      "add %[second], %[x], %[step]\n"
-      "vldrb.s32 %q[a], [%[x]], #4\n"
-      "vldrb.s32 %q[w], [%[weights]], #4\n"
-      "vmul.i32 %q[a], %q[a], %q[w]\n"
-      "vldrb.s32 %q[w], [%[second]]\n"
-      "add %[second], %[second], %[step]\n"
-      "vadd.i32 %q[sums], %q[sums], %q[a]\n"
-      "vldrb.s32 %q[a], [%[weights]], #4\n"
-      "vmul.i32 %q[a], %q[a], %q[w]\n"
-      "vldrb.s32 %q[w], [%[second]]\n"
-      "vadd.i32 %q[sums], %q[sums], %q[a]\n"
-      "vldrb.s32 %q[a], [%[weights]], #4\n"
-      "vmul.i32 %q[a], %q[a], %q[w]\n"
-      "vadd.i32 %q[sums], %q[sums], %q[a]\n"
-      : [sums] "+w"(sums),
-        [x] "+l"(x),
-        [weights] "+l"(weights),
-        [second] "=&l"(second),
-        [a] "=&w"(a),
-        [w] "=&w"(w)
-      : [step] "r"(step)
-      : "memory");
-  return sums;
-}
-
 /// Stores up to four outputs of a layer that is wide.
 inline void store_wide(const PackedParts& parts, int32x4_t value, int32_t channel, int8_t* out) {
-  const PackedLayer& layer = *parts.layer;
   int32_t sums[4];
   vstrwq_s32(sums, value);
-  for (int32_t i = 0; i < 4 && channel + i < layer.channels; ++i) {
-    out[i] = Range{layer.min, layer.max}.clamp(scale_wide(parts, sums[i], channel + i));
+  for (int32_t i = 0; i < 4 && channel + i < parts.layer->channels; ++i) {
+    out[i] = scale_wide(parts, sums[i], channel + i);
   }
 }
 
@@ -188,18 +164,24 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
   const int32_t channels = parts.layer->channels;
   const int32_t inner = parts.inner;
   const bool is_wide = parts.layer->is_wide != 0;
+  const bool is_linear = parts.factor_step == 0;
   int32_t channel = 0;
-  if (!is_wide && inner <= 64) {
-    const auto rows = inner == 64 ? short_rows<4, true>
-        : inner > 48              ? short_rows<4, false>
-        : inner > 32              ? short_rows<3, false>
-        : inner > 16              ? short_rows<2, false>
-                                  : short_rows<1, false>;
+  // Linear layers have few rows; code for each length would take more flash than it is worth.
+  if (!is_wide && inner <= (is_linear ? 16 : 64)) {
+    const auto rows = is_linear ? short_rows<0, 1, false>
+        : inner == 64           ? short_rows<1, 4, true>
+        : inner > 48            ? short_rows<1, 4, false>
+        : inner > 32            ? short_rows<1, 3, false>
+        : inner > 16            ? short_rows<1, 2, false>
+                                : short_rows<1, 1, false>;
     rows(parts, in, out);
     channel = channels & ~3;
+    if (channel == channels) {
+      return;
+    }
   }
   const int8_t* weights = parts.weights + channel * inner;
-  VectorScale scale(parts, channel);
+  VectorScale scale(parts, channel, parts.factor_step);
   for (; channel < channels; channel += 4) {
     const int32_t left = channels - channel;
     const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
@@ -216,42 +198,204 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
   }
 }
 
+/// The sums of sixteen channels as widening multiplications give them: vector `i` has channels
+/// `i`, `i` + 4, `i` + 8 and `i` + 12. The tables of depthwise layers have this order.
+struct SixteenSums {
+  int32x4_t s0, s1, s2, s3;
+
+  explicit SixteenSums(const int32_t* bias)
+      : s0(vldrwq_s32(bias)),
+        s1(vldrwq_s32(bias + 4)),
+        s2(vldrwq_s32(bias + 8)),
+        s3(vldrwq_s32(bias + 12)) {}
+
+  /// Adds the products of sixteen channels with an element of a depthwise kernel.
+  ET_INLINE void multiply(int8x16_t x, int8x16_t weights) {
+    const int16x8_t even = vmullbq_int_s8(x, weights);
+    const int16x8_t odd = vmulltq_int_s8(x, weights);
+    s0 = vaddq_s32(s0, vmovlbq_s16(even));
+    s2 = vaddq_s32(s2, vmovltq_s16(even));
+    s1 = vaddq_s32(s1, vmovlbq_s16(odd));
+    s3 = vaddq_s32(s3, vmovltq_s16(odd));
+  }
+
+  /// Stores the outputs of a layer that is not wide.
+  ET_INLINE void store(
+      const int32_t* multipliers,
+      const int8_t* shifts,
+      int32_t offset,
+      int8_t* out,
+      mve_pred16_t active) const {
+    const int32x4_t v0 = requantized(s0, vldrwq_s32(multipliers), vldrbq_s32(shifts));
+    const int32x4_t v1 = requantized(s1, vldrwq_s32(multipliers + 4), vldrbq_s32(shifts + 4));
+    const int32x4_t v2 = requantized(s2, vldrwq_s32(multipliers + 8), vldrbq_s32(shifts + 8));
+    const int32x4_t v3 = requantized(s3, vldrwq_s32(multipliers + 12), vldrbq_s32(shifts + 12));
+    const int16x8_t even = narrowed(v0, v2, offset);
+    const int16x8_t odd = narrowed(v1, v3, offset);
+    const int8x16_t outputs = vqmovnbq_s16(vreinterpretq_s8_s16(even), even);
+    vstrbq_p_s8(out, vqmovntq_s16(outputs, odd), active);
+  }
+
+  /// Stores `count` outputs of a layer that is wide.
+  void store_wide(const PackedParts& parts, int32_t channel, int32_t count, int8_t* out) const {
+    int32_t sums[16];
+    vstrwq_s32(sums, s0);
+    vstrwq_s32(sums + 4, s1);
+    vstrwq_s32(sums + 8, s2);
+    vstrwq_s32(sums + 12, s3);
+    for (int32_t i = 0; i < count; ++i) {
+      const int32_t at = depthwise_place(*parts.layer, i);
+      out[i] = scale_wide(parts, sums[at], channel + at);
+    }
+  }
+
+ private:
+  /// Pairs of outputs, saturated to 16 bits.
+  ET_INLINE static int16x8_t narrowed(int32x4_t low, int32x4_t high, int32_t offset) {
+    const int16x8_t result = vqmovnbq_s32(vreinterpretq_s16_s32(low), low);
+    return vqaddq_n_s16(vqmovntq_s32(result, high), static_cast<int16_t>(offset));
+  }
+};
+
+/**
+ * Adds the products of up to sixteen channels with a depthwise kernel of three by three, whose
+ * inputs in a row lie `step` apart. The rows and the weights move on. The products of two elements
+ * are added in 16 bits; a layer with two weights of -128 is wide. 10.4 instructions per element and
+ * sixteen channels, for which the compiler's registers would not suffice.
+ *
+ * @param[in] count The channels that there are, if not `kWhole`.
+ */
+#define FIRST(load, address)                \
+  load " %q[a], " address                   \
+       "\n"                                 \
+       "vldrb.8 %q[b], [%[weights]], #16\n" \
+       "vmullb.s8 %q[even], %q[a], %q[b]\n" \
+       "vmullt.s8 %q[odd], %q[a], %q[b]\n"
+#define SECOND(load, address, last_address)                                \
+  load " %q[a], " address                                                  \
+       "\n"                                                                \
+       "vldrb.8 %q[b], [%[weights]], #16\n"                                \
+       "vmullb.s8 %q[a], %q[a], %q[b]\n"                                   \
+       "vadd.i16 %q[even], %q[even], %q[a]\n" load " %q[a], " last_address \
+       "\n"                                                                \
+       "vmullt.s8 %q[a], %q[a], %q[b]\n"                                   \
+       "vadd.i16 %q[odd], %q[odd], %q[a]\n"
+#define SUM                          \
+  "vmovlb.s16 %q[a], %q[even]\n"     \
+  "vadd.i32 %q[s0], %q[s0], %q[a]\n" \
+  "vmovlt.s16 %q[a], %q[even]\n"     \
+  "vadd.i32 %q[s2], %q[s2], %q[a]\n" \
+  "vmovlb.s16 %q[a], %q[odd]\n"      \
+  "vadd.i32 %q[s1], %q[s1], %q[a]\n" \
+  "vmovlt.s16 %q[a], %q[odd]\n"      \
+  "vadd.i32 %q[s3], %q[s3], %q[a]\n"
+#define NINE_PRODUCTS(load)                                                                        \
+  "add %[x], %[row0], %[step]\n" FIRST(load, "[%[row0]], #16") SECOND(load, "[%[x]]", "[%[x]]")    \
+      SUM "add %[x], %[x], %[step]\n" FIRST(load, "[%[x]]") "add %[x], %[row1], %[step]\n" SECOND( \
+          load, "[%[row1]]", "[%[row1]], #16") SUM                                                 \
+      FIRST(load, "[%[x]]") "add %[x], %[x], %[step]\n" SECOND(load, "[%[x]]", "[%[x]]") SUM       \
+      "add %[x], %[row2], %[step]\n" FIRST(load, "[%[row2]], #16")                                 \
+          SECOND(load, "[%[x]]", "[%[x]]") SUM "add %[x], %[x], %[step]\n" FIRST(load, "[%[x]]")   \
+              SUM
+template <bool kWhole>
+ET_INLINE void multiply_3x3(
+    SixteenSums& sums,
+    const int8_t*& row0,
+    const int8_t*& row1,
+    const int8_t*& row2,
+    int32_t step,
+    const int8_t*& weights,
+    [[maybe_unused]] int32_t count) {
+  int8x16_t a, b;
+  int16x8_t even, odd;
+  const int8_t* x;
+#define NINE_ASM(text, ...)                   \
+  __asm__ volatile(text                       \
+                   : [s0] "+w"(sums.s0),      \
+                     [s1] "+w"(sums.s1),      \
+                     [s2] "+w"(sums.s2),      \
+                     [s3] "+w"(sums.s3),      \
+                     [row0] "+r"(row0),       \
+                     [row1] "+r"(row1),       \
+                     [row2] "+r"(row2),       \
+                     [weights] "+r"(weights), \
+                     [x] "=&r"(x),            \
+                     [a] "=&w"(a),            \
+                     [b] "=&w"(b),            \
+                     [even] "=&w"(even),      \
+                     [odd] "=&w"(odd)         \
+                   : __VA_ARGS__)
+  if constexpr (kWhole) {
+    NINE_ASM(NINE_PRODUCTS("vldrb.8"), [step] "r"(step) : "memory");
+  } else {
+    NINE_ASM(
+        "vctp.8 %[count]\n" NINE_PRODUCTS("vpst\nvldrbt.8"), [step] "r"(step), [count] "r"(count)
+        : "memory", "p0");
+  }
+#undef NINE_ASM
+}
+#undef NINE_PRODUCTS
+#undef SUM
+#undef SECOND
+#undef FIRST
+
+/// All channels of a depthwise convolution of three by three at one position.
+inline void depthwise_pixel_3x3(
+    const PackedParts& parts,
+    const int8_t* row0,
+    const int8_t* row1,
+    const int8_t* row2,
+    int8_t* out) {
+  const int32_t offset = parts.layer->output_offset;
+  const int32_t step = parts.layer->channels;
+  const int32_t* bias = parts.bias;
+  const int32_t* multipliers = parts.multipliers;
+  const int8_t* shifts = parts.shifts;
+  const int8_t* weights = parts.weights;
+  const mve_pred16_t all = vctp8q(16);
+  for (int32_t groups = step / 16; groups > 0; --groups) {
+    SixteenSums sums(bias);
+    multiply_3x3<true>(sums, row0, row1, row2, step, weights, 16);
+    sums.store(multipliers, shifts, offset, out, all);
+    bias += 16;
+    multipliers += 16;
+    shifts += 16;
+    out += 16;
+  }
+  if (step % 16 != 0) {
+    const int32_t rest = step % 16;
+    SixteenSums sums(bias);
+    multiply_3x3<false>(sums, row0, row1, row2, step, weights, rest);
+    sums.store(multipliers, shifts, offset, out, vctp8q(static_cast<uint32_t>(rest)));
+  }
+}
+
 /// All channels of a depthwise convolution at one position.
 inline void
 depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t offset, int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  const int32_t channels = layer.channels;
-  const int32_t step = layer.in_channels;
-  const int8_t* weights = parts.weights;
-  VectorScale scale(parts, 0);
   if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
-    const int8_t* row0 = rows[0] + offset;
-    const int8_t* row1 = rows[1] + offset;
-    const int8_t* row2 = rows[2] + offset;
-    for (int32_t groups = channels / 4; groups > 0; --groups) {
-      int32x4_t sums = vldrwq_s32(scale.bias);
-      sums = multiply_three(row0, step, weights, sums);
-      sums = multiply_three(row1, step, weights, sums);
-      sums = multiply_three(row2, step, weights, sums);
-      scale.store(sums, out);
-      out += 4;
-    }
+    depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
     return;
   }
-  for (int32_t c = 0; c < channels; c += 4) {
-    int32x4_t sums = vldrwq_s32(parts.bias + c);
+  const int32_t channels = layer.channels;
+  const int8_t* weights = parts.weights;
+  for (int32_t c = 0; c < channels; c += 16) {
+    const int32_t count = channels - c < 16 ? channels - c : 16;
+    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count));
+    SixteenSums sums(parts.bias + c);
     for (int32_t i = 0; i < layer.kernel[0]; ++i) {
       const int8_t* x = rows[i] + offset + c;
       for (int32_t j = layer.kernel[1]; j > 0; --j) {
-        sums = vaddq_s32(sums, vmulq_s32(vldrbq_s32(x), vldrbq_s32(weights)));
-        x += step;
-        weights += 4;
+        sums.multiply(vldrbq_z_s8(x, active), vldrbq_s8(weights));
+        x += channels;
+        weights += 16;
       }
     }
     if (layer.is_wide != 0) {
-      store_wide(parts, sums, c, out + c);
+      sums.store_wide(parts, c, count, out + c);
     } else {
-      scale.store(sums, out + c);
+      sums.store(parts.multipliers + c, parts.shifts + c, layer.output_offset, out + c, active);
     }
   }
 }

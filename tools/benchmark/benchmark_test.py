@@ -97,7 +97,7 @@ INT8 = {
     "sine": (10_500, 500, 2_000),
 }
 # Instructions of an inference on a Cortex-M55.
-MVE = {"ds_cnn": 1_300_000, "resnet8": 6_400_000, "mobilenet_v1": 5_700_000, "autoencoder": 88_000, "sine": 1_600}
+MVE = {"ds_cnn": 1_050_000, "resnet8": 5_400_000, "mobilenet_v1": 5_000_000, "autoencoder": 88_000, "sine": 1_600}
 
 
 def test_int8_models_are_small_and_fast(tmp_path: Path) -> None:

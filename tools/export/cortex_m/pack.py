@@ -33,12 +33,14 @@ from torch.library import Library, impl, register_fake
 
 from tools.export.plan_passes import LEAD
 
-VERSION = 2
+VERSION = 3
 DSP, MVE = 1, 2
 CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
 # Output pixels that the kernels for DSP compute at a time.
 _LANES = 4
 _MAX_DEPTHWISE_KERNEL = 15
+# Channels that the depthwise kernel for MVE computes at a time.
+_GROUP = 16
 # Factors of a linear layer.
 _LINEAR_FACTORS = 4
 
@@ -89,14 +91,19 @@ class Head:
         return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
 
     @property
+    def table_channels(self) -> int:
+        """Channels that tables have room for."""
+        return _up(self.channels, _GROUP if self.is_depthwise and self.arrangement == MVE else 2)
+
+    @property
     def factors(self) -> int:
         """Multipliers: one per channel, or copies of the one of a linear layer."""
-        return _LINEAR_FACTORS if self.kind == LINEAR else _up(self.channels, 2)
+        return _LINEAR_FACTORS if self.kind == LINEAR else self.table_channels
 
     @property
     def tables(self) -> tuple[int, int, int]:
         """Where multipliers, shifts and weights begin."""
-        multipliers = struct.calcsize(self._LAYOUT) + 4 * _up(self.channels, 2)
+        multipliers = struct.calcsize(self._LAYOUT) + 4 * self.table_channels
         shifts = multipliers + 4 * self.factors
         return multipliers, shifts, shifts + _up(self.factors, 4)
 
@@ -144,6 +151,10 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
     # The kernels double sums in 32 bits and shift to the right by at least one.
     largest = folded.abs() + 128 * weight.to(torch.int64).abs().sum((1, 2, 3))
     is_wide = bool((largest >= 2**30).any() or (shifts >= 0).any() or (shifts < -31).any())
+    if layer.kind == DEPTHWISE and arrangement == MVE:
+        # The kernel adds the products of two neighbours in 16 bits, which two of -128 * -128 exceed.
+        lowest = (weight == -128).flatten(1)
+        is_wide = is_wide or bool((lowest[:, 0:-1:2] & lowest[:, 1::2]).any())
     # Of shifts to the right the kernels for DSP do the last bit by itself.
     stored = shifts if is_wide or arrangement == MVE else -1 - shifts
     head = Head(
@@ -168,13 +179,27 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
     data = b"".join(
         [
             head.pack(),
-            _padded(folded.to(torch.int32), _up(channels, 2)).numpy().tobytes(),
-            _padded(multipliers.to(torch.int32), factors).numpy().tobytes(),
-            _padded(stored.to(torch.int8), _up(factors, 4)).numpy().tobytes(),
+            _table(folded.to(torch.int32), head.table_channels, head),
+            _table(multipliers.to(torch.int32), factors, head),
+            _table(stored.to(torch.int8), _up(factors, 4), head),
             _arranged(weight, head).contiguous().numpy().tobytes(),
         ]
     )
     return torch.frombuffer(bytearray(data), dtype=torch.int8)
+
+
+def _table(values: Tensor, length: int, head: Head) -> bytes:
+    return _interleaved(_padded(values, length), head).contiguous().numpy().tobytes()
+
+
+def _interleaved(table: Tensor, head: Head) -> Tensor:
+    """A table with its channels as the depthwise kernel for MVE has their sums: 0, 4, 8, 12, 1, and so on.
+
+    Doing it twice restores the table.
+    """
+    if not head.is_depthwise or head.arrangement != MVE:
+        return table
+    return table.reshape(-1, 4, 4).mT.flatten()
 
 
 def _padded(values: Tensor, length: int) -> Tensor:
@@ -183,8 +208,9 @@ def _padded(values: Tensor, length: int) -> Tensor:
 
 def _arranged(weight: Tensor, head: Head) -> Tensor:
     if head.is_depthwise:
-        # [group of four channels, kernel element, channel]
-        return _padded(weight.reshape(head.channels, -1), _up(head.channels, 4)).reshape(-1, 4, head.inner).mT
+        # [group of channels, kernel element, channel]
+        group = _GROUP if head.arrangement == MVE else 4
+        return _padded(weight.reshape(head.channels, -1), _up(head.channels, group)).reshape(-1, group, head.inner).mT
     if head.arrangement == MVE:
         # The kernels load sixteen weights at once.
         return _padded(weight.flatten(), weight.numel() + _up(head.inner, 16) - head.inner)
@@ -200,7 +226,8 @@ def _restored(data: bytes, head: Head) -> Tensor:
     flat = torch.frombuffer(bytearray(data[head.tables[2] :]), dtype=torch.int8)
     height, width = head.kernel
     if head.is_depthwise:
-        rows = flat.reshape(-1, head.inner, 4).mT.reshape(-1, head.inner)
+        group = _GROUP if head.arrangement == MVE else 4
+        rows = flat.reshape(-1, head.inner, group).mT.reshape(-1, head.inner)
     elif head.arrangement == MVE:
         rows = flat[: head.channels * head.inner].reshape(head.channels, head.inner)
     else:
@@ -214,9 +241,15 @@ def unpack(packed: Tensor) -> Layer:
     head = Head.unpack(data)
     multipliers, shifts_at, weights = head.tables
     start = struct.calcsize(Head._LAYOUT)
-    biases = torch.frombuffer(bytearray(data[start:multipliers]), dtype=torch.int32)[: head.channels]
-    factors = torch.frombuffer(bytearray(data[multipliers:shifts_at]), dtype=torch.int32)
-    shifts = torch.frombuffer(bytearray(data[shifts_at:weights]), dtype=torch.int8).to(torch.int32)
+    biases, factors, shifts = (
+        _interleaved(torch.frombuffer(bytearray(data[begin:end]), dtype=dtype), head)
+        for begin, end, dtype in [
+            (start, multipliers, torch.int32),
+            (multipliers, shifts_at, torch.int32),
+            (shifts_at, weights, torch.int8),
+        ]
+    )
+    biases, shifts = biases[: head.channels], shifts.to(torch.int32)
     if head.kind == LINEAR:
         factors, shifts = factors[:1].expand(head.channels), shifts[:1].expand(head.channels)
     factors, shifts = factors[: head.channels], shifts[: head.channels]
