@@ -92,11 +92,10 @@ def explain_port(port: Path, error: serial.SerialException) -> str:
     if not port.exists():
         return f"{port}: No such port; connect the board, or name another with --port"
     if not os.access(port, os.R_OK | os.W_OK):
-        group = port.group() if port.exists() else "dialout"
-        return f"no permission to open {port}: `sudo usermod -aG {group} $USER`, then log in again"
+        return f"no permission to open {port}: `sudo usermod -aG {port.group()} $USER`, then log in again"
     if "lock" in str(error).lower() or getattr(error, "errno", None) in (11, 16):
         return f"{port} is in use: close the other program that has it open"
-    return f"{port} is no serial port ({error})"
+    return f"{port} is no serial port ({error}); leave --port out to take the board's, or name another"
 
 
 class EmulatorChannel:

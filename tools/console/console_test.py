@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import os
 import pty
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from tools.board.board import Board, read_board
 from tools.board.testing import write_board
 from tools.console.channel import ChannelClosed, SerialChannel
+from tools.console.options import add_arguments, open_channel
 from tools.console.ports import find_port
 from tools.quiet.console import UserError
 
@@ -70,6 +72,35 @@ def test_bytes_pass_as_they_are(line: tuple[int, Path]) -> None:
     channel.close()
 
 
+def _options(*options: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(["--elf", "a.elf", "--board", "board.json", *options])
+
+
+def test_simulate_is_the_simulator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _options("--simulate").on == _options("--on", "simulator").on == "simulator"
+    with pytest.raises(SystemExit):
+        _options("--simulate", "--on", "port")
+    assert "argument --on: not allowed with argument --simulate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (
+            ["--simulate", "--port", "/dev/ttyACM0"],
+            "--port /dev/ttyACM0 is for a real board; leave it out, or --on sim",
+        ),
+        (["--on", "qemu", "--probe", "04AB"], "--probe 04AB is for a real board; leave it out, or --on qemu"),
+        (["--on", "qemu"], "board tiny has no emulator; use --on simulator or --on port"),
+    ],
+)
+def test_options_that_contradict_each_other(board: Board, options: list[str], says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        open_channel(_options(*options), board)
+
+
 def test_a_port_that_is_unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
     master, slave = pty.openpty()
     channel = SerialChannel(Path(os.ttyname(slave)), 115200)
@@ -85,7 +116,7 @@ def test_a_port_that_cannot_be_opened(tmp_path: Path, line: tuple[int, Path]) ->
     with pytest.raises(UserError, match=r"none: No such port; connect the board"):
         SerialChannel(tmp_path / "none", 115200)
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="is no serial port"):
+    with pytest.raises(UserError, match="is no serial port .*; leave --port out to take the board's, or name another"):
         SerialChannel(tmp_path / "file", 115200)
     channel = SerialChannel(line[1], 115200)
     with pytest.raises(UserError, match="is in use: close the other program"):

@@ -24,12 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     image.add_argument("--elf", type=Path, required=True, help="the image")
     image.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
     image.add_argument("--qemu", type=Path, help="qemu-system-arm")
-    parser.add_argument(
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
         "--on",
         choices=["port", "qemu", "simulator"],
         help="where the image runs: on a board at a serial port, in QEMU, or on the board simulator; default: port "
         "for a board that can be programmed, else qemu",
     )
+    place.add_argument("--simulate", action="store_const", dest="on", const="simulator", help="as --on simulator")
     parser.add_argument("--port", type=Path, help="serial port of the console, if it is not found by itself")
     parser.add_argument("--probe", help="serial number of the debug probe, or its start, if there are several")
 
@@ -40,7 +42,10 @@ def open_channel(arguments: argparse.Namespace, board: Board) -> Channel:
     Raises:
         UserError: it cannot be had.
     """
-    place = arguments.on or ("port" if arguments.port or board.programmer else "qemu")
+    place = arguments.on or ("port" if arguments.port or arguments.probe or board.programmer else "qemu")
+    if place != "port" and (arguments.port or arguments.probe):
+        option = f"--port {arguments.port}" if arguments.port else f"--probe {arguments.probe}"
+        raise UserError(f"{option} is for a real board; leave it out, or --on {place}")
     if place == "qemu":
         if arguments.qemu is None:
             raise UserError(f"board {board.name} has no emulator; use --on simulator or --on port")

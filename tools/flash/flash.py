@@ -153,6 +153,24 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def refuse_when_simulated(arguments: argparse.Namespace, *options: str) -> None:
+    """Raises UserError for the first of the options that was given, unless it is --tool pyocd: --simulate has its own
+    probe and console, so it would be ignored.
+    """
+    for option in options:
+        value = getattr(arguments, option)
+        if value and value != "pyocd":
+            text = "" if value is True else f" {value}"
+            raise UserError(f"--{option}{text} is for a real board; leave it out, or --simulate")
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    if arguments.simulate:
+        refuse_when_simulated(arguments, "list", "probe", "tool", "pack", "port")
+    if arguments.port and not arguments.follow:
+        raise UserError(f"--port {arguments.port} is where --follow shows the console; add --follow, or leave it out")
+
+
 def _program(arguments: argparse.Namespace, board: Board) -> None:
     chunks = hex_chunks(arguments.hex)
     check_fit(chunks, board)
@@ -259,6 +277,7 @@ def _follow(arguments: argparse.Namespace, board: Board) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
     try:
+        _check_options(arguments)
         if arguments.list:
             print("\n".join(list_probes()))
             return 0

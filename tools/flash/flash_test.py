@@ -145,6 +145,23 @@ def test_a_pack_is_for_pyocd(image: Path, tmp_path: Path, capsys: pytest.Capture
     assert "--pack is for pyOCD" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--simulate", "--tool", "openocd"], "--tool openocd is for a real board; leave it out, or --simulate"),
+        (["--simulate", "--probe", "04AB"], "--probe 04AB is for a real board"),
+        (["--simulate", "--list"], "--list is for a real board"),
+        (["--simulate", "--port", "/dev/ttyACM0", "--follow"], "--port /dev/ttyACM0 is for a real board"),
+        (["--port", "/dev/ttyACM0"], "--port /dev/ttyACM0 is where --follow shows the console; add --follow"),
+    ],
+)
+def test_options_that_would_do_nothing(
+    image: Path, tmp_path: Path, options: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--hex", str(image), "--board", str(write_board(tmp_path)), *options]) == 1
+    assert says in capsys.readouterr().err
+
+
 def test_a_board_whose_debug_port_is_not_simulated(
     image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,22 +17,29 @@ from pathlib import Path
 
 from tools.board.board import Board, read_board
 from tools.console.options import image_options
-from tools.flash.flash import openocd_base
+from tools.flash.flash import openocd_base, refuse_when_simulated
 from tools.flash.pyocd_tool import Selection, open_session
 from tools.quiet.console import UserError, user_path
 
+_LAST_PORT = 65535
 # What can debug an Arm image, the best first.
 _GDBS = ("arm-none-eabi-gdb", "gdb-multiarch", "gdb")
 
 
-def find_gdb(wanted: Path | None) -> str:
+def find_gdb(wanted: str | None) -> str:
     """The gdb to start.
+
+    Args:
+        wanted: a path, or a name to look for on the PATH; None: one for Arm from there.
 
     Raises:
         UserError: there is none for Arm.
     """
     if wanted is not None:
-        return str(wanted)
+        found = shutil.which(user_path(wanted) if "/" in wanted else wanted)
+        if found is None:
+            raise UserError(f"--gdb {wanted} is no program that can be started; name another, or leave it out")
+        return found
     for name in _GDBS:
         found = shutil.which(name)
         if found and (name != "gdb" or _knows_arm(found)):
@@ -74,14 +81,17 @@ def debug_with_pyocd(arguments: argparse.Namespace, board: Board, gdb: str | Non
     """Serves until gdb ends, or without one until Ctrl-C.
 
     Raises:
-        UserError: see open_session().
+        UserError: the port is taken, or see open_session().
     """
     from pyocd.gdbserver.gdbserver import GDBServer
 
     with open_session(board, Selection(arguments.probe, None, arguments.algorithm)) as session:
         session.options["gdbserver_port"] = arguments.port
         session.options["persist"] = True
-        server = GDBServer(session, core=0)
+        try:
+            server = GDBServer(session, core=0)
+        except OSError as error:
+            raise UserError(f"port {arguments.port} is taken ({error.strerror}); name another with --port") from error
         server.start()
         print(f"gdb server for {board.name} on port {server.port}", flush=True)
         try:
@@ -132,7 +142,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     image.add_argument("--algorithm", type=Path, help="the board's flash algorithm (ELF), where pyOCD has none")
     parser.add_argument("--probe", help="unique id of the debug probe, or its start, if there are several")
     parser.add_argument("--tool", choices=["openocd", "pyocd"], default="pyocd", help="what talks to the probe")
-    parser.add_argument("--gdb", type=user_path, help="the gdb to start; default: one for Arm from the PATH")
+    parser.add_argument("--gdb", help="the gdb to start; default: one for Arm from the PATH")
     parser.add_argument("--port", type=int, default=3333, help="the server's TCP port; 0 takes any; default 3333")
     parser.add_argument("--server-only", action="store_true", help="start no gdb; Ctrl-C ends")
     parser.add_argument("--simulate", action="store_true", help="debug on a simulated board")
@@ -144,7 +154,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         board = read_board(arguments.board)
         gdb = None if arguments.server_only else find_gdb(arguments.gdb)
+        lowest = 1 if arguments.tool == "openocd" else 0
+        if not lowest <= arguments.port <= _LAST_PORT:
+            raise UserError(f"--port {arguments.port} is no TCP port; with {arguments.tool}: {lowest} to {_LAST_PORT}")
         if arguments.simulate:
+            refuse_when_simulated(arguments, "probe", "tool")
             from tools.boardsim.machine import Machine
             from tools.flash import simulated_probe
 

@@ -103,6 +103,30 @@ def test_the_image_is_debugged_over_the_probe(remote: Remote, board: str) -> Non
     assert int.from_bytes(registers[4 * 15 : 4 * 16], "little") == main_address
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--gdb", "no-such-gdb"], "--gdb no-such-gdb is no program that can be started; name another, or leave it"),
+        (["--gdb", "/dev/null"], "--gdb /dev/null is no program that can be started"),
+        (["--server-only", "--port", "99999"], "--port 99999 is no TCP port; with pyocd: 0 to 65535"),
+        (["--server-only", "--tool", "openocd", "--port", "0"], "--port 0 is no TCP port; with openocd: 1 to 65535"),
+        (["--server-only", "--simulate", "--tool", "openocd"], "--tool openocd is for a real board; leave it out"),
+        (["--server-only", "--simulate", "--probe", "04AB"], "--probe 04AB is for a real board; leave it out"),
+    ],
+)
+def test_options_that_cannot_be(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--elf", str(_elf("pico2_w")), "--board", str(_definition("pico2_w")), *options]) == 1
+    assert f"gdb: error: {says}" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("localhost", 0)) as other:
+        port = other.getsockname()[1]
+        arguments = ["--elf", str(_elf("pico2_w")), "--board", str(_definition("pico2_w"))]
+        assert main([*arguments, "--simulate", "--server-only", "--port", str(port)]) == 1
+    assert f"gdb: error: port {port} is taken" in capsys.readouterr().err
+
+
 def test_the_command_lines() -> None:
     assert gdb_command("gdb", Path("a.elf"), 5) == ["gdb", "-q", "-ex", "target extended-remote localhost:5", "a.elf"]
 

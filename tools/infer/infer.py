@@ -19,6 +19,7 @@ from tools.console.channel import ChannelClosed
 from tools.console.options import add_arguments, open_channel
 from tools.infer.protocol import Client, Device, TensorSpec
 from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading, writing
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -27,13 +28,12 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     Raises:
         UserError: the file is missing or neither.
     """
-    try:
-        data = np.load(path, allow_pickle=False)
-        return {"input_0": data} if isinstance(data, np.ndarray) else dict(data)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} is no .npy or .npz of plain arrays ({error}); write it with numpy.save") from error
+    with reading("file of arrays (.npy, .npz)", path, "write it with numpy.save or numpy.savez"):
+        try:
+            data = np.load(path, allow_pickle=False)
+            return {"input_0": data} if isinstance(data, np.ndarray) else dict(data)
+        except (EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(error) from error
 
 
 def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
@@ -42,6 +42,27 @@ def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
     while f"{prefix}_{len(result)}" in arrays:
         result.append(arrays[f"{prefix}_{len(result)}"])
     return result
+
+
+def load_samples(path: Path, device: Device) -> tuple[dict[str, np.ndarray], list[np.ndarray], int]:
+    """A data set: its arrays by name, the samples of each input, and how many there are.
+
+    Raises:
+        UserError: the file is none for the device's program.
+    """
+    arrays = load_arrays(path)
+    inputs = numbered(arrays, "input")
+    if len(inputs) != len(device.inputs) or any(array.ndim == 0 for array in inputs):
+        raise UserError(
+            f"{path} needs an array input_<i> with a leading axis of samples for each of the {len(device.inputs)} "
+            f"inputs of {device.name}; it has {', '.join(arrays) or 'nothing'}"
+        )
+    count = min(len(array) for array in inputs)
+    if any(len(array) != count for array in inputs):
+        raise UserError(f"{path}: its arrays differ in their number of samples")
+    if count == 0:
+        raise UserError(f"{path} has no samples; write some with numpy.savez")
+    return arrays, inputs, count
 
 
 def fit(array: np.ndarray, spec: TensorSpec, what: str) -> np.ndarray:
@@ -56,6 +77,8 @@ def fit(array: np.ndarray, spec: TensorSpec, what: str) -> np.ndarray:
         ):
             raise UserError(f"{what} has shape {list(array.shape)}; the program takes {list(spec.shape)}")
         array = array.reshape(spec.shape)
+    if not np.issubdtype(array.dtype, np.number) and array.dtype != np.bool_:
+        raise UserError(f"{what} is {array.dtype}; the program takes {spec.dtype}")
     if array.dtype != spec.dtype:
         converted = array.astype(spec.dtype)
         exact = np.issubdtype(spec.dtype, np.floating) or np.array_equal(converted.astype(array.dtype), array)
@@ -98,6 +121,8 @@ def run_input(client: Client, path: Path, output: Path | None) -> None:
     """One sample: prints the outputs, or writes them as .npy or .npz."""
     arrays = numbered(load_arrays(path), "input")
     specs = client.device.inputs
+    if output and output.suffix == ".npy" and len(client.device.outputs) != 1:
+        raise UserError(f"--output {output}: {client.device.name} has several outputs; use a file name with .npz")
     if len(arrays) != len(specs):
         raise UserError(f"{path} has {len(arrays)} arrays input_0, ...; {client.device.name} takes {len(specs)} inputs")
     inputs = [fit(array, spec, f"{path}: input {i}") for i, (array, spec) in enumerate(zip(arrays, specs, strict=True))]
@@ -107,35 +132,43 @@ def run_input(client: Client, path: Path, output: Path | None) -> None:
         print(np.array2string(array, precision=7, threshold=200))
     print(f"{1000 * result.seconds:.3f} ms on the device")
     if output:
-        arrays_out = {f"output_{i}": array for i, array in enumerate(result.outputs)}
-        if output.suffix == ".npy" and len(arrays_out) == 1:
-            np.save(output, result.outputs[0])
-        else:
-            np.savez(output, **arrays_out)
+        with writing(output):
+            if output.suffix == ".npy":
+                np.save(output, result.outputs[0])
+            else:
+                np.savez(output, **{f"output_{i}": array for i, array in enumerate(result.outputs)})
         print(f"written to {output}")
 
 
 def run_dataset(client: Client, path: Path, limit: int | None) -> None:
     """Every sample of a file: prints accuracy and confusion matrix, or the largest difference from expected outputs."""
-    arrays = load_arrays(path)
-    inputs, expected, labels = numbered(arrays, "input"), numbered(arrays, "output"), arrays.get("labels")
-    specs = client.device.inputs
-    if len(inputs) != len(specs) or any(array.ndim == 0 for array in inputs):
-        raise UserError(
-            f"{path} needs an array input_<i> with a leading axis of samples for each of the {len(specs)} inputs of "
-            f"{client.device.name}, and `labels` (integers); it has {', '.join(arrays) or 'nothing'}"
-        )
-    count = min(len(array) for array in inputs)
-    if any(len(array) != count for array in [*inputs, *expected, *([] if labels is None else [labels])]):
+    device = client.device
+    arrays, inputs, count = load_samples(path, device)
+    expected, labels = numbered(arrays, "output"), arrays.get("labels")
+    if any(array.shape[:1] != (count,) for array in [*expected, *([] if labels is None else [labels])]):
         raise UserError(f"{path}: its arrays differ in their number of samples")
-    if labels is not None and (labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer)):
-        raise UserError(f"{path}: labels must be integers with one dimension, not {labels.dtype} {list(labels.shape)}")
+    for i, (array, spec) in enumerate(zip(expected, device.outputs, strict=False)):
+        if array[0].size != int(np.prod(spec.shape)):
+            raise UserError(f"{path}: output_{i} has samples of shape {list(array.shape[1:])}, not {list(spec.shape)}")
+    if labels is not None:
+        classes = int(np.prod(device.outputs[0].shape))
+        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+            raise UserError(
+                f"{path}: labels must be integers with one dimension, not {labels.dtype} {list(labels.shape)}"
+            )
+        if labels.min() < 0 or labels.max() >= classes:
+            raise UserError(
+                f"{path}: labels {labels.min()} to {labels.max()}; {device.name} has {classes} classes, the first is 0"
+            )
     count = min(count, limit or count)
     predictions = np.zeros(count, dtype=np.int64)
     difference, seconds = 0.0, 0.0
     for sample in range(count):
         result = client.infer(
-            [fit(array[sample], spec, f"{path}: sample {sample}") for array, spec in zip(inputs, specs, strict=True)]
+            [
+                fit(array[sample], spec, f"{path}: sample {sample}")
+                for array, spec in zip(inputs, device.inputs, strict=True)
+            ]
         )
         seconds += result.seconds
         predictions[sample] = int(result.outputs[0].argmax())
@@ -176,6 +209,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if (arguments.input is None) == (arguments.dataset is None):
         parser.error("give either --input or --dataset")
+    if arguments.limit is not None and arguments.limit < 1:
+        parser.error(f"--limit {arguments.limit}: give a number of samples")
+    if arguments.output and (arguments.dataset or arguments.output.suffix not in (".npy", ".npz")):
+        parser.error(f"--output {arguments.output}: it goes with --input, and its name ends in .npy or .npz")
     return arguments
 
 

@@ -214,6 +214,11 @@ def test_the_command_on_a_data_set(golden: dict[str, np.ndarray], capsys: pytest
         ({"input_0": np.zeros((2, 1, 1, 8, 8), np.float32), "labels": np.zeros(3, np.int64)}, "number of samples"),
         ({"input_0": np.zeros((2, 1, 1, 8, 8), np.float32), "labels": np.zeros(2)}, "labels must be integers"),
         ({"input_0": np.zeros((2, 7), np.float32), "labels": np.zeros(2, np.int64)}, "sample 0 has shape [7]"),
+        ({"input_0": np.zeros((0, 1, 1, 8, 8), np.float32)}, "has no samples"),
+        ({"input_0": np.full((2, 1, 1, 8, 8), "a")}, "sample 0 is <U1; the program takes float32"),
+        ({"input_0": np.zeros((2, 1, 1, 8, 8)), "labels": np.array([0, 10])}, "labels 0 to 10; digits has 10 classes"),
+        ({"input_0": np.zeros((2, 1, 1, 8, 8)), "labels": np.array([-1, 1])}, "labels -1 to 1; digits has 10 classes"),
+        ({"input_0": np.zeros((2, 1, 1, 8, 8)), "output_0": np.zeros((2, 3))}, "output_0 has samples of shape [3]"),
     ],
 )
 def test_a_data_set_that_does_not_fit(
@@ -251,10 +256,37 @@ def test_the_command_over_a_serial_port(
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), golden["output_0"][0], rtol=1e-4, atol=1e-4)
 
 
-def test_a_file_that_is_no_array(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "x.npy").write_bytes(b"something else")
+@pytest.mark.parametrize("content", [b"something else", b"", b"PK\x03\x04 cut", b"\x93NUMPY\x01\x00"])
+def test_a_file_that_is_no_array(tmp_path: Path, capsys: pytest.CaptureFixture, content: bytes) -> None:
+    (tmp_path / "x.npy").write_bytes(content)
     assert main([*_RUN, "--input", str(tmp_path / "x.npy")]) == 1
-    assert "is no .npy or .npz" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "x.npy is no file of arrays (.npy, .npz)" in error
+    assert error.endswith("; write it with numpy.save or numpy.savez\n")
+
+
+def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main([*_RUN, "--input", str(tmp_path / "x.npy")]) == 1
+    assert "x.npy: No such file or directory; write it with numpy.save" in capsys.readouterr().err
+
+
+def test_outputs_that_cannot_be_written(
+    tmp_path: Path, golden: dict[str, np.ndarray], capsys: pytest.CaptureFixture
+) -> None:
+    np.save(tmp_path / "x.npy", golden["input_0"][3])
+    run = [*_RUN, "--input", str(tmp_path / "x.npy"), "--output"]
+    assert main([*run, str(tmp_path / "no" / "y.npy")]) == 1
+    assert "y.npy: No such file or directory; choose a folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*run, str(tmp_path / "y.txt")])
+    assert "y.txt: it goes with --input, and its name ends in .npy or .npz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["0", "-3"])
+def test_a_limit_that_is_none(limit: str, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        main([*_RUN, "--dataset", str(_GOLDEN), "--limit", limit])
+    assert f"--limit {limit}: give a number of samples" in capsys.readouterr().err
 
 
 def test_inputs_are_converted_only_without_loss() -> None:

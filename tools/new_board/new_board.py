@@ -13,6 +13,7 @@ from tools.quiet.console import UserError
 
 _CORES = {"cortex-m4": "cortex_m4", "cortex-m33": "cortex_m33", "cortex-m55": "cortex_m55"}
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
+_ZERO = re.compile(r"(0x)?0+[KM]?")
 
 _BUILD = """\
 load("{prefix}//rules:board.bzl", "board")
@@ -110,6 +111,13 @@ def files(arguments: argparse.Namespace) -> dict[str, str]:
         value = getattr(arguments, option)
         if not _NUMBER.fullmatch(value):
             raise UserError(f"--{option.replace('_', '-')} {value}: no number; use 0x20000000, 4096, 192K or 1M")
+    for option in ("flash_length", "ram_length"):
+        if _ZERO.fullmatch(value := getattr(arguments, option)):
+            raise UserError(
+                f"--{option.replace('_', '-')} {value}: no memory; take the size from the chip's data sheet"
+            )
+    if not re.fullmatch(r"[1-9][0-9]*", arguments.clock_hz):
+        raise UserError(f"--clock-hz {arguments.clock_hz}: give it in Hz without a unit, such as 80000000")
     values = vars(arguments) | {
         "core": _CORES[arguments.core],
         "description": arguments.description.replace('"', "'") or f"{arguments.name}, {arguments.core}",
@@ -122,11 +130,16 @@ def files(arguments: argparse.Namespace) -> dict[str, str]:
     }
 
 
+def _core(text: str) -> str:
+    # As Arm, GCC and board() spell it.
+    return text.lower().replace("_", "-")
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="new_board", description=__doc__)
     parser.add_argument("--name", required=True, help="name of the board and its folder")
-    parser.add_argument("--core", required=True, choices=sorted(_CORES), help="the core")
-    parser.add_argument("--clock-hz", type=int, required=True, help="core clock after start-up")
+    parser.add_argument("--core", required=True, type=_core, choices=sorted(_CORES), help="the core")
+    parser.add_argument("--clock-hz", required=True, help="core clock after start-up, in Hz")
     parser.add_argument("--flash-origin", default="0x08000000", help="address of flash")
     parser.add_argument("--flash-length", required=True, help="bytes of flash, such as 512K")
     parser.add_argument("--ram-origin", default="0x20000000", help="address of RAM")

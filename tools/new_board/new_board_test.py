@@ -33,11 +33,20 @@ def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
     assert Path(os.environ["IMAGE"].split()[0]).stat().st_size > 0
 
 
+@pytest.mark.parametrize("core", ["cortex_m4", "Cortex-M4"])
+def test_a_core_as_others_spell_it(core: str, tmp_path: Path) -> None:
+    assert main(["--name", "b", *_ARGUMENTS, "--core", core, "--output", str(tmp_path)]) == 0
+    assert 'core = "cortex_m4"' in (tmp_path / "BUILD.bazel").read_text()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         (["--name", "My Board"], "lower-case letters"),
         (["--name", "b", "--ram-length", "lots"], "--ram-length lots: no number"),
+        (["--name", "b", "--flash-length", "0K"], "--flash-length 0K: no memory"),
+        (["--name", "b", "--clock-hz", "80MHz"], "--clock-hz 80MHz: give it in Hz without a unit, such as 80000000"),
+        (["--name", "b", "--clock-hz", "0"], "--clock-hz 0: give it in Hz"),
     ],
 )
 def test_bad_values(changes: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,10 +22,11 @@ import numpy as np
 from tools.board.board import read_board
 from tools.console.channel import ChannelClosed
 from tools.console.options import add_arguments, open_channel
-from tools.infer.infer import fit, load_arrays, numbered
+from tools.infer.infer import fit, load_samples
 from tools.infer.protocol import Client, Device
 from tools.plot.window import Window
 from tools.quiet.console import UserError, user_path
+from tools.quiet.files import writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,9 +106,10 @@ def save_plot(curves: Curves, path: Path) -> None:
         UserError: the format is unknown, or the file cannot be written.
     """
     try:
-        # Without the time of day and the library's version in it.
-        _figure(curves).savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
-    except (OSError, ValueError) as error:
+        with writing(path):
+            # Without the time of day and the library's version in it.
+            _figure(curves).savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+    except ValueError as error:
         raise UserError(f"{path}: {error}; use a file name that ends in .png, .svg or .pdf") from error
 
 
@@ -125,10 +127,8 @@ def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[flo
         UserError: the data set does not fit, or is needed.
     """
     if arguments.dataset:
-        inputs = numbered(load_arrays(arguments.dataset), "input")
-        if len(inputs) != len(device.inputs) or not len(inputs[0]):
-            raise UserError(f"{arguments.dataset} needs an array input_<i> for each of {len(device.inputs)} inputs")
-        count = min(arguments.points, min(len(array) for array in inputs))
+        _, inputs, count = load_samples(arguments.dataset, device)
+        count = min(arguments.points, count)
         samples = [
             [
                 fit(array[i], spec, f"{arguments.dataset}: sample {i}")
