@@ -10,6 +10,7 @@ _COMMANDS = {
     "infer": (Label("//tools/infer"), ["qemu"]),
     "monitor": (Label("//tools/monitor"), ["addr2line", "qemu"]),
     "plot": (Label("//tools/plot"), ["qemu"]),
+    "simulate": (Label("//tools/boardsim:simulate"), []),
 }
 
 def torch_firmware(name, tags = [], visibility = None, **kwargs):
@@ -17,7 +18,7 @@ def torch_firmware(name, tags = [], visibility = None, **kwargs):
 
     Besides the image, `<name>`, these can be run: `<name>.flash` programs a board, `<name>.gdb` debugs on one, and on a
     board, in the emulator or on the simulator `<name>.monitor` shows the console, `<name>.infer` runs the program on inputs of the
-    user's, `<name>.plot` plots its outputs.
+    user's, `<name>.plot` plots its outputs. `<name>.simulate` runs it on the board simulator.
 
     Args:
       name: the image.

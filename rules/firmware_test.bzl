@@ -9,6 +9,7 @@ def _simulator_arguments(ctx):
     """Arguments of //tools/boardsim for `ctx.attr.firmware`, as create_launcher takes them."""
     firmware = ctx.attr.firmware[FirmwareInfo]
     return [
+        "--elf",
         firmware.elf,
         "--board",
         firmware.board.description,

@@ -291,7 +291,7 @@ def find_board(text: str) -> Board:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="boardsim", description=__doc__)
-    parser.add_argument("elf", help="the image")
+    parser.add_argument("--elf", type=user_path, required=True, help="the image")
     parser.add_argument("--board", required=True, help="name or board.json of the board it is for")
     parser.add_argument("--trace-peripherals", action="store_true", help="show every access to a peripheral register")
     parser.add_argument("--input", metavar="TEXT", help="type a line on the console when the image waits for one")
@@ -316,6 +316,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--golden needs --program and --plan")
     if arguments.min_accuracy is not None and not arguments.golden:
         parser.error("--min-accuracy needs --golden")
+    for option in ("instructions", "samples"):
+        if getattr(arguments, option) < 1:
+            parser.error(f"--{option} {getattr(arguments, option)}: give how many")
     return arguments
 
 
@@ -361,7 +364,7 @@ def _compare_samples(
 
 def _run(arguments: argparse.Namespace) -> int:
     board = find_board(arguments.board)
-    image = Image(user_path(arguments.elf))
+    image = Image(arguments.elf)
     golden = read_golden(arguments.golden) if arguments.golden else None
     outputs = output_places(arguments.program, arguments.plan, golden) if golden else None
     simulation = Simulation(image, board, trace=arguments.trace_peripherals, outputs=outputs)

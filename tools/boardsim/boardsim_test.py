@@ -17,7 +17,8 @@ def _file(variable: str, suffix: str) -> str:
 
 
 _GOLDEN = _file("GOLDEN", ".golden.npz")
-_RUN = [_file("IMAGE", ".elf"), "--board", _file("BOARDS", "nucleo_wb55rg/board.json"), "--test"]
+_BOARD = _file("BOARDS", "nucleo_wb55rg/board.json")
+_RUN = ["--elf", _file("IMAGE", ".elf"), "--board", _BOARD, "--test"]
 _COMPARE = ["--program", _file("PROGRAM", ".pte"), "--plan", _file("PROGRAM", ".plan.json"), "--atol", "1e-4"]
 
 
@@ -65,6 +66,29 @@ def test_an_accuracy_without_labels(tmp_path: Path, capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         main([*_RUN, "--min-accuracy", "0.9"])
     assert "--min-accuracy needs --golden" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--board", "nucleo"], "board 'nucleo' is unknown; give a board.json or one of: b_l475e_iot01a, "),
+        (["--board", "mps2_an386"], "board mps2_an386 names no chip to simulate; set `simulator` in its definition to"),
+        (["--board", "pico2_w"], "where pico2_w has no memory; is the image for this board?"),
+        (["--elf", "none.elf"], "none.elf: No such file or directory; build it first"),
+        (["--elf", _BOARD], "is no ELF file (Magic number does not match); pass the .elf of a torch_firmware target"),
+    ],
+)
+def test_what_cannot_be_simulated(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*_RUN, *options]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("boardsim: error: ") and says in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--samples", "--instructions"])
+def test_none_of_something(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*_RUN, option, "0"])
+    assert f"{option} 0: give how many" in capsys.readouterr().err
 
 
 def test_what_a_user_sees(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,8 +160,9 @@ class Machine:
 
         name = (board.simulator or {}).get("chip", "")
         if name not in CHIPS:
+            what = f"chip '{name}', which there is no simulator of" if name else "no chip to simulate"
             raise UserError(
-                f"board {board.name} has no simulator for chip '{name}'; set `simulator` in its definition to one of: "
+                f"board {board.name} names {what}; set `simulator` in its definition to one of: "
                 + ", ".join(sorted(CHIPS))
             )
         self.board = board

@@ -77,7 +77,7 @@ def _run_code(machine: Machine, *halfwords: int) -> Stop:
 
 def test_a_chip_without_a_model(board: Board, tmp_path: Path) -> None:
     unknown = read_board(write_board(tmp_path, simulator={"chip": "z80"}))
-    with pytest.raises(UserError, match="no simulator for chip 'z80'.*stm32wb55rg"):
+    with pytest.raises(UserError, match="names chip 'z80', which there is no simulator of; .*stm32wb55rg"):
         Machine(unknown)
 
 

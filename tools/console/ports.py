@@ -45,7 +45,7 @@ def find_port(board: Board, probe: str | None = None, ports: Iterable[PortInfo] 
         wanted = f" of a probe or board with serial number {probe}" if probe else " of a debug probe"
         raise UserError(
             f"no serial port{wanted} found (ports: {others}): connect {board.name}'s USB cable, or name the port with "
-            "--port"
+            "--port; --simulate needs no board"
         )
     if len(usable) > 1:
         names = ", ".join(f"{port.device} ({port.description}, {port.serial_number})" for port in usable)

@@ -35,4 +35,7 @@ def explain_missing_probe(devices: Path = Path("/sys/bus/usb/devices"), nodes: P
                 f"no permission to use the {name} at {node}: write the line '{rule}' to /etc/udev/rules.d/{file}, run "
                 "`sudo udevadm control --reload && sudo udevadm trigger`, and plug it in again"
             )
-    return "no debug probe found: connect the board's debug USB port (on a Nucleo, the one named USB ST-LINK)"
+    return (
+        "no debug probe found: connect the board's debug USB port (on a Nucleo, the one named USB ST-LINK), or use "
+        "--simulate, which needs none"
+    )
