@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,15 +86,6 @@ def read_golden(path: Path) -> Golden:
     Raises:
         UserError: the file is missing or something else.
     """
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-    except OSError as error:
-        raise UserError(
-            f"golden file {path}: {error.strerror or error}; pass the .golden.npz of a torch_program"
-        ) from error
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise UserError(f"golden file {path} is no .npz ({error}); pass the .golden.npz of a torch_program") from error
 
     def numbered(prefix: str) -> tuple[np.ndarray, ...]:
         return tuple(arrays[f"{prefix}_{i}"] for i in range(sum(name.startswith(f"{prefix}_") for name in arrays)))
@@ -107,17 +97,17 @@ def read_golden(path: Path) -> Golden:
         default = {i: range(arrays[f"{kind}_{i}"].ndim - 1) for i in range(count)}
         return tuple(tuple(int(axis) for axis in arrays.get(name, default[i])) for i, name in enumerate(names))
 
-    try:
+    with reading("golden file", path, "pass the .golden.npz of a torch_program"):
+        with np.load(path, allow_pickle=False) as data:
+            arrays = dict(data)
         inputs, outputs, eager = numbered("input"), numbered("output"), numbered("eager")
-    except KeyError as error:
-        raise UserError(f"golden file {path} has no array {error}; pass the .golden.npz of a torch_program") from error
+        dim_orders = orders("input", len(inputs)), orders("output", len(outputs))
+        samples = {array.shape[0] for array in (*inputs, *outputs)}
     if not outputs:
         raise UserError(f"golden file {path} has no array output_0; pass the .golden.npz of a torch_program")
-    if len({array.shape[0] for array in (*inputs, *outputs)}) != 1:
+    if len(samples) != 1:
         raise UserError(f"golden file {path}: its arrays differ in their number of samples")
-    return Golden(
-        inputs, outputs, arrays.get("labels"), eager, orders("input", len(inputs)), orders("output", len(outputs))
-    )
+    return Golden(inputs, outputs, arrays.get("labels"), eager, *dim_orders)
 
 
 def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -210,12 +210,21 @@ def test_golden_files_that_do_not_fit(tmp_path: Path) -> None:
     path = tmp_path / "golden.npz"
     for arrays, message in (
         ({"input_0": np.zeros((1, 1))}, "no array output_0"),
-        ({"output_1": np.zeros((1, 1))}, "no array 'output_0'"),
+        ({"output_1": np.zeros((1, 1))}, "no golden file .KeyError: 'output_0'"),
         ({"input_0": np.zeros((1, 1)), "output_0": np.zeros((2, 1))}, "number of samples"),
     ):
         np.savez(path, **arrays)
         with pytest.raises(UserError, match=message):
             read_golden(path)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 250])
+def test_a_truncated_golden_file_is_named(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "golden.npz"
+    np.savez(path, input_0=np.zeros((1, 1)), output_0=np.zeros((1, 1)))
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(UserError, match=r"golden\.npz is no golden file"):
+        read_golden(path)
 
 
 def test_samples_are_interleaved_and_split_again() -> None:

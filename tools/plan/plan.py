@@ -141,11 +141,11 @@ def make_plan(program: Path, core: str, method: str = "forward", prelinked: bool
     if core not in POINTER_SIZES:
         raise PlanError(f"core {core} is unknown; the cores are {', '.join(POINTER_SIZES)}")
     pointer = POINTER_SIZES[core]
-    plans = read(program).execution_plan or []
+    plans = read(program).execution_plan
     found = plans if len(plans) == 1 else [plan for plan in plans if plan.name == method]
     if not found:
         names = ", ".join(str(plan.name) for plan in plans)
-        raise PlanError(f"{program} has no method {method}; its methods are {names or 'none'}")
+        raise PlanError(f"{program} has no method {method}; its methods are {names}")
     plan = found[0]
     if plan.delegates:
         names = ", ".join(sorted({str(delegate.id) for delegate in plan.delegates}))

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import pytest
 
 from tools.plan import PlanError, make_plan
 from tools.program import read
+from tools.quiet.console import UserError
 
 FOLDER = Path(os.environ["PROGRAMS"])
 
@@ -49,6 +51,18 @@ def test_refused() -> None:
         make_plan(FOLDER / "delegate.pte", "host")
     with pytest.raises(PlanError, match="core z80 is unknown; the cores are"):
         make_plan(FOLDER / "increment.pte", "z80")
+
+
+@pytest.mark.parametrize("prelinked", [False, True])
+def test_a_program_with_a_flipped_byte_is_planned_or_refused(tmp_path: Path, prelinked: bool) -> None:
+    good = (FOLDER / "lists.pte").read_bytes()
+    path = tmp_path / "flipped.pte"
+    for i in range(0, len(good), 5):
+        data = bytearray(good)
+        data[i] ^= 0xFF
+        path.write_bytes(data)
+        with contextlib.suppress(UserError):
+            make_plan(path, "cortex-m4", prelinked=prelinked)
 
 
 def test_command_line(tmp_path: Path) -> None:

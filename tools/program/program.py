@@ -8,6 +8,7 @@ the file and, in newer programs, their size (8 bytes each); all little-endian.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,43 @@ def load(path: Path) -> ProgramFile:
         program = reader.table(ROOT_TYPE, reader.unpack("I", 0))
     except (struct.error, IndexError, KeyError, ValueError, UnicodeDecodeError) as error:
         raise ProgramError(f"{path} is corrupted or truncated ({error})") from None
+    if not program.execution_plan:
+        raise ProgramError(f"{path} has no method")
+    for plan in program.execution_plan:
+        for what, index, count in _references(plan):
+            if not 0 <= index < count:
+                raise ProgramError(f"{path} is corrupted: method {plan.name}: {what} {index} of {count}")
     return ProgramFile(path, program, data, flatbuffer_size, segment_base_offset)
+
+
+def _references(plan: Any) -> Iterator[tuple[str, int, int]]:
+    """What a method refers to by number: the kind of thing, the number, and how many such things there are."""
+    values, operators = plan.values or [], plan.operators or []
+    indices = [*(plan.inputs or []), *(plan.outputs or [])]
+    for value in values:
+        kind = type(value.val).__name__
+        if kind in ("IntList", "TensorList"):
+            indices += value.val.items or []
+        elif kind == "OptionalTensorList":
+            # -1 stands for None.
+            indices += [index for index in value.val.items or [] if index != -1]
+    for chain in plan.chains or []:
+        for instruction in chain.instructions or []:
+            call = instruction.instr_args
+            kind = type(call).__name__
+            if kind == "KernelCall":
+                yield "operator", call.op_index, len(operators)
+                indices += call.args or []
+            elif kind == "DelegateCall":
+                indices += call.args or []
+            elif kind == "MoveCall":
+                indices += [call.move_from, call.move_to]
+            elif kind == "JumpFalseCall":
+                indices.append(call.cond_value_index)
+            elif kind == "FreeCall":
+                indices.append(call.value_index)
+    for index in indices:
+        yield "value", index, len(values)
 
 
 def read(path: Path) -> Program:

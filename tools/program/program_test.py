@@ -80,6 +80,11 @@ def test_every_flipped_byte_is_read_or_refused(tmp_path: Path) -> None:
         data[i] ^= 0xFF
         path.write_bytes(data)
         try:
-            load(path)
+            program = load(path).program
         except ProgramError:
             continue
+        # Whoever reads it follows these without looking.
+        for plan in program.execution_plan:
+            calls = [i.instr_args for chain in plan.chains or [] for i in chain.instructions or []]
+            arguments = [index for call in calls if hasattr(call, "args") for index in call.args or []]
+            assert all(0 <= i < len(plan.values) for i in [*(plan.inputs or []), *(plan.outputs or []), *arguments])

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from .console import UserError
+
+# What json, numpy and zipfile raise for foreign and truncated files, and what taking apart foreign content does.
+_SOMETHING_ELSE = (ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile)
 
 
 @contextlib.contextmanager
@@ -19,14 +23,13 @@ def reading(what: str, path: Path, advice: str) -> Iterator[None]:
       advice: the next step, such as "pass the plan.json of a torch_firmware".
 
     Raises:
-      UserError: the body met a file that cannot be read (OSError), or one that is something else (ValueError,
-        KeyError, TypeError, AttributeError).
+      UserError: the body met a file that cannot be read (OSError), or one that is something else than `what`.
     """
     try:
         yield
     except OSError as error:
         raise UserError(f"{what} {path}: {error.strerror or error}; {advice}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _SOMETHING_ELSE as error:
         raise UserError(f"{path} is no {what} ({type(error).__name__}: {error}); {advice}") from error
 
 

@@ -22,7 +22,10 @@ def test_a_missing_file_is_named_with_cause_and_next_step(tmp_path: Path) -> Non
         read(tmp_path / "none.json")
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"3", b"{}", b'{"size": "x"}', b'{"size": null}'])
+_OTHERS = [b"", b"\xff\xfe", b"[]", b"3", b"{}", b'{"size": "x"}', b'{"size": null}', b"[" * 100_000]
+
+
+@pytest.mark.parametrize("content", _OTHERS)
 def test_something_else_is_named_with_the_next_step(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "other").write_bytes(content)
     with pytest.raises(UserError, match=r"/other is no plan \(.+\); pass another$"):

@@ -63,10 +63,9 @@ def full_text(report: dict) -> str:
     lines = [_title(report)]
     for memory, name in _MEMORIES.items():
         usage = report[memory]
+        used = max(usage["used"], 1)
         lines += ["", f"{name}: {usage['used']:,} of {usage['limit']:,} bytes"]
-        lines += [
-            f"  {part:<18}{size:>10,}  {100 * size / usage['used']:5.1f} %" for part, size in usage["parts"].items()
-        ]
+        lines += [f"  {part:<18}{size:>10,}  {100 * size / used:5.1f} %" for part, size in usage["parts"].items()]
     return "\n".join(lines) + "\n"
 
 

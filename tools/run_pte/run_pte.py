@@ -88,10 +88,7 @@ def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, .
         RunError: they do not fit the program.
         ProgramError: the file is no program.
     """
-    plans = read(program).execution_plan
-    if not plans:
-        raise ProgramError(f"{program} has no method")
-    plan = plans[0]
+    plan = read(program).execution_plan[0]
     wanted = plan.inputs or []
     if inputs and len(inputs) != len(wanted):
         raise RunError(
