@@ -10,6 +10,7 @@ namespace executor {
 namespace native {
 namespace math {
 
+/// The float with these bits (IEEE 754 binary32), and the bits of a float.
 ET_INLINE float as_float(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof(value));

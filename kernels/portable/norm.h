@@ -78,6 +78,7 @@ void mean_and_variance(
   variance = sum / size;
 }
 
+/// The reciprocal of the standard deviation.
 template <class C>
 C rstd_of(C variance, C eps) {
   return C(1) / math::sqrt(variance + eps);

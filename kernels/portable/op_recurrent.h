@@ -27,6 +27,7 @@ struct RecurrentArguments {
   const Tensor& gates;
 };
 
+/// The tensor of an optional argument, which outlives the pointer.
 inline const Tensor* tensor_or_null(const std::optional<Tensor>& tensor) {
   return tensor.has_value() ? &*tensor : nullptr;
 }

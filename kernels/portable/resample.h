@@ -82,6 +82,7 @@ struct Triangle {
   }
 };
 
+/// Resamples `planes` planes [height, width]: each output is the input that it is nearest to.
 template <class T>
 void upsample_nearest(
     const T* in,
@@ -99,6 +100,7 @@ void upsample_nearest(
   }
 }
 
+/// The same with each output between the four inputs around it.
 template <class T>
 void upsample_bilinear(
     const T* in,
@@ -126,6 +128,7 @@ void upsample_bilinear(
   }
 }
 
+/// The same with each output of all the inputs that two triangles weigh: see Triangle.
 template <class T>
 void upsample_antialiased(
     const T* in,

@@ -89,6 +89,11 @@ inline Q from_range(float value) {
   }
 }
 
+/**
+ * Quantizes neighbouring elements.
+ *
+ * @param[in] rounds_last Whether the zero point is added before rounding, as for tokens, or after.
+ */
 template <class T, class Q>
 void quantize_run(
     const T* from,
@@ -107,6 +112,7 @@ void quantize_run(
   }
 }
 
+/// What neighbouring quantized elements stand for, computed in ComputeType<T>.
 template <class Q, class T>
 void dequantize_run(const Q* from, T* to, size_t count, float scale, float zero_point) {
   using Compute = ComputeType<T>;

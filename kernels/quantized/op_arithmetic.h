@@ -94,6 +94,8 @@ struct MixedProduct {
       Shape& out_sizes);
 };
 
+/// input [rows, inner] times the dequantized int8 weight, summed in float32: mixed_mm and
+/// mixed_linear.
 template <class S>
 Tensor& mixed_product(
     KernelRuntimeContext& ctx,

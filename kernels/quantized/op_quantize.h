@@ -28,6 +28,13 @@ bool check_order(
     const Tensor& out,
     const Split& split);
 
+/**
+ * All quantize_* operators.
+ *
+ * @param[in] split How input divides into channels; parameters has a pair for each.
+ * @param[in] dtype What out must hold.
+ * @param[in] rounds_last See quantize_run().
+ */
 template <class S>
 Tensor& quantize(
     KernelRuntimeContext& ctx,
@@ -68,6 +75,13 @@ Tensor& quantize(
   return out;
 }
 
+/**
+ * All dequantize_* operators.
+ *
+ * @param[in] split As for quantize().
+ * @param[in] dtype What input must hold.
+ * @param[in] out_dtype What out must hold, if given.
+ */
 template <class S>
 Tensor& dequantize(
     KernelRuntimeContext& ctx,
@@ -252,6 +266,7 @@ struct FloatRange {
   float high = 0.0f;
 };
 
+/// The range of `count` neighbouring elements.
 template <class T>
 FloatRange range_of(const T* elements, size_t count) {
   FloatRange range;

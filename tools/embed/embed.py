@@ -101,6 +101,11 @@ def tensor_specs(program_path: Path) -> tuple[list[TensorSpec], list[TensorSpec]
                     f"program {program_path}: {kind} {place} is of type {type(value).__name__}, not a tensor; "
                     "firmware passes tensors only, so make it a tensor in the model"
                 )
+            if value.scalar_type.name not in ELEMENT_SIZES:
+                raise UserError(
+                    f"program {program_path}: {kind} {place} has the unsupported dtype {value.scalar_type.name}; "
+                    f"make it one of {', '.join(ELEMENT_SIZES)}"
+                )
             result.append(TensorSpec(value.scalar_type, tuple(value.sizes or ()), tuple(value.dim_order or ())))
         return result
 

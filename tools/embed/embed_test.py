@@ -135,6 +135,12 @@ def test_a_golden_file_with_too_many_arrays(files: Files, capsys: pytest.Capture
     assert "has 2 outputs, the program 1" in capsys.readouterr().err
 
 
+def test_an_input_of_a_dtype_that_the_runtime_lacks(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.values[0].val.scalar_type = ScalarType.QINT8
+    assert files.run() == 1
+    assert "input 0 has the unsupported dtype QINT8; make it one of BYTE, CHAR" in capsys.readouterr().err
+
+
 def test_an_input_that_is_no_tensor(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     files.values[0].val = SimpleNamespace()
     assert files.run() == 1
