@@ -1,5 +1,6 @@
 #include "kernels/prim/sym_ops.h"
 
+#include "kernels/math/double.h"
 #include "kernels/util/checks.h"
 #include "kernels/util/loop_nest.h"
 
@@ -79,6 +80,11 @@ double round_down(double value) {
   return whole > value ? whole - 1 : whole;
 }
 
+/// Whether a remainder is not 0 and has another sign than the divisor.
+bool differs_in_sign(double rest, double divisor) {
+  return rest != 0 && (rest < 0) != (divisor < 0);
+}
+
 } // namespace
 
 int64_t floor_divide(KernelRuntimeContext& ctx, int64_t a, int64_t b) {
@@ -99,11 +105,23 @@ int64_t modulo(KernelRuntimeContext& ctx, int64_t a, int64_t b) {
 }
 
 double floor_divide(KernelRuntimeContext& ctx, double a, double b) {
-  return check_divisor(ctx, b == 0) ? round_down(a / b) : 0;
+  if (!check_divisor(ctx, b == 0)) {
+    return 0;
+  }
+  // a / b may round up to the next whole number, as 1.0 / 0.1 does; this differs from one by
+  // rounding only.
+  const double rest = math::fmod(a, b);
+  const double quotient = (a - rest) / b - (differs_in_sign(rest, b) ? 1 : 0);
+  const double whole = round_down(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
 }
 
 double modulo(KernelRuntimeContext& ctx, double a, double b) {
-  return a - floor_divide(ctx, a, b) * b;
+  if (!check_divisor(ctx, b == 0)) {
+    return 0;
+  }
+  const double rest = math::fmod(a, b);
+  return differs_in_sign(rest, b) ? rest + b : rest;
 }
 
 } // namespace internal

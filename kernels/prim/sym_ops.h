@@ -60,6 +60,7 @@ void sym_binary(KernelRuntimeContext& ctx, Span<EValue*> stack) {
   }
 }
 
+/// Python's a // b and a % b; 0 after failing the context (InvalidArgument) if b is 0.
 int64_t floor_divide(KernelRuntimeContext& ctx, int64_t a, int64_t b);
 double floor_divide(KernelRuntimeContext& ctx, double a, double b);
 int64_t modulo(KernelRuntimeContext& ctx, int64_t a, int64_t b);
