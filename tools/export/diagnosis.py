@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from executorch.exir.operator.convert import to_out_variant
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.schema import Program
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -106,10 +106,10 @@ def check_out_variants(program: ExportedProgram, path: Path) -> None:
     """Raises UserError for operators without a variant that writes into given memory."""
     missing = []
     for node in program.graph.nodes:
-        if node.op != "call_function" or not hasattr(node.target, "_op"):
+        if not isinstance(node.target, EdgeOpOverload):
             continue
         try:
-            to_out_variant(node.target._op)
+            node.target.to_out_variant()
         except RuntimeError:
             missing.append(node)
     if missing:

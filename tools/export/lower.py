@@ -30,8 +30,18 @@ from tools.export.serialize import CONSTANT_ALIGNMENT, serialize
 
 # Operators that are kept whole. The kernel of linear reads the weight as the module stores it, [out, in]; decomposed, a
 # transposition of the weight and a matrix product would be left. The others are one pass over their elements instead
-# of two to six.
+# of two to six. The exceptions have portable kernels, but are not among the operators that all backends know.
 EDGE = EdgeCompileConfig(
+    _core_aten_ops_exception_list=[
+        torch.ops.aten._upsample_bilinear2d_aa.default,
+        torch.ops.aten.bitwise_left_shift.Tensor,
+        torch.ops.aten.bitwise_left_shift.Tensor_Scalar,
+        torch.ops.aten.bitwise_right_shift.Tensor,
+        torch.ops.aten.bitwise_right_shift.Tensor_Scalar,
+        torch.ops.aten.masked_select.default,
+        torch.ops.aten.repeat_interleave.Tensor,
+        torch.ops.aten.var_mean.correction,
+    ],
     preserve_ops=[
         torch.ops.aten.hardsigmoid.default,
         torch.ops.aten.hardswish.default,
@@ -41,8 +51,24 @@ EDGE = EdgeCompileConfig(
         torch.ops.aten.softplus.default,
         torch.ops.aten.threshold.default,
         torch.ops.aten.triu.default,
-    ]
+    ],
 )
+
+
+def _one_hot(indices: torch.Tensor, classes: int) -> torch.Tensor:
+    return (indices.unsqueeze(-1) == torch.arange(classes)).to(torch.int64)
+
+
+# Operators that ExecuTorch has no kernel interface for, by others.
+DECOMPOSITIONS = {
+    torch.ops.aten.__lshift__.Scalar: torch.bitwise_left_shift,
+    torch.ops.aten.__rshift__.Scalar: torch.bitwise_right_shift,
+    torch.ops.aten.exp2.default: lambda operand: torch.pow(2.0, operand),
+    torch.ops.aten.one_hot.default: _one_hot,
+    torch.ops.aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
+        operand, dim, correction=int(unbiased), keepdim=keepdim
+    ),
+}
 
 
 @dataclass
@@ -80,9 +106,10 @@ def _has_dynamic_shapes(program: ExportedProgram) -> bool:
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
     """ExecuTorch's edge dialect, with batch normalization folded, recurrent layers whole and constants propagated."""
-    edge = to_edge_transform_and_lower(
-        keep_recurrent_layers(fold_batch_norm(program)), compile_config=EDGE
-    ).exported_program()
+    program = keep_recurrent_layers(fold_batch_norm(program))
+    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
+        program = program.run_decompositions(DECOMPOSITIONS)
+    edge = to_edge_transform_and_lower(program, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     return _order_outputs(_drop_input_mutations(drop_pool_indices(propagate_constants(edge))))
 

@@ -23,6 +23,8 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from tools.export.batch_norm import fold_batch_norm
 from tools.export.cortex_m.flatten import flatten_in_memory_order
+from tools.export.cortex_m.quantizable import make_quantizable
+from tools.export.lower import DECOMPOSITIONS
 from tools.export.manifest import origin
 from tools.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
@@ -60,14 +62,14 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
 
 
 def fold(captured: ExportedProgram) -> ExportedProgram:
-    """Functional operators, with batch normalization folded into layers and constants propagated."""
-    program = fold_batch_norm(captured).run_decompositions({})
+    """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
+    program = fold_batch_norm(captured).run_decompositions(DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     for node in list(program.graph.nodes):
         if node.target == torch.ops.aten.clone.default and _keeps_layout(node):
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
-    return constant_prop_pass(flatten_in_memory_order(program))
+    return constant_prop_pass(flatten_in_memory_order(make_quantizable(program)))
 
 
 def _keeps_layout(clone: Node) -> bool:

@@ -1,0 +1,368 @@
+"""Rewrites layers into the forms that ExecuTorch's Cortex-M quantizer and the int8 kernels know.
+
+The quantizer knows two-dimensional convolutions and poolings, and the kernels read channels-last images. What computes
+the same in another form would stay in floating point, or be refused on the device:
+
+- one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
+  operators between them, so that a chain of layers changes its layout at its ends only;
+- padding by name (`same`, `valid`) becomes numbers, `relu6` becomes `hardtanh`;
+- a product with a constant matrix becomes a linear layer, the mean of an image's channels a pooling;
+- what a convolution or pooling reads in another layout is copied to channels-last before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+from torch.utils._pytree import tree_map
+
+_aten = torch.ops.aten
+
+# Elementwise operators of one tensor, with scalars: on an image of height 1 they are the same.
+_ELEMENTWISE = frozenset(
+    operator.default
+    for operator in (
+        _aten.relu, _aten.hardtanh, _aten.clamp, _aten.sigmoid, _aten.tanh, _aten.silu, _aten.hardswish,
+        _aten.hardsigmoid, _aten.leaky_relu, _aten.gelu, _aten.elu, _aten.mish, _aten.softplus,
+    )
+)  # fmt: skip
+
+# Of two tensors of one shape.
+_BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
+
+_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+
+# What reads channels-last images on the device.
+_IMAGE_OPERATORS = (
+    _aten.conv2d.default,
+    _aten.conv_transpose2d.input,
+    _aten.max_pool2d.default,
+    _aten.avg_pool2d.default,
+)
+
+
+def make_quantizable(program: ExportedProgram) -> ExportedProgram:
+    """Rewrites the program as the head of this file says, in place.
+
+    Args:
+      program: a functional program with batch normalization folded; constants are to be propagated afterwards.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target == _aten.relu6.default:
+            _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
+        elif node.target == _aten.pad.default and _arguments(node)[2] == "constant":
+            _replace(graph, node, _aten.constant_pad_nd.default, *node.args[:2], _arguments(node)[3] or 0.0)
+        elif node.target in (_aten.matmul.default, _aten.mm.default):
+            _make_linear(graph, node)
+    _Sequences(graph).rewrite()
+    for node in list(graph.nodes):
+        if node.target == _aten.conv2d.padding:
+            _number_padding(graph, node)
+        elif node.target == _aten.mean.dim:
+            _make_pooling(graph, node)
+    graph.eliminate_dead_code()
+    for node in list(graph.nodes):
+        if node.op == "call_function" and "val" in node.meta:
+            _lay_out(graph, node)
+    program.graph_module.recompile()
+    return program
+
+
+def is_constant(node: Node) -> bool:
+    """Whether a node is a parameter, buffer or constant, or computed from such."""
+    if node.op == "placeholder":
+        return node.name.startswith(("p_", "b_", "c_"))
+    return node.op == "call_function" and all(is_constant(operand) for operand in node.all_input_nodes)
+
+
+def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
+    """A call that says it comes from where `origin` came from, with its result's shape and layout.
+
+    Args:
+      args: nodes and constants.
+      options: constants that the operator takes by name.
+    """
+    node = graph.call_function(operator, args, options)
+    node.meta = {key: value for key, value in origin.meta.items() if key not in ("val", "tensor_meta")}
+    node.meta["val"] = operator(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]), **options)
+    return node
+
+
+def is_channels_last(node: Node) -> bool:
+    """Whether a node is an image that lies channels-last in memory."""
+    value = node.meta.get("val")
+    return (
+        isinstance(value, torch.Tensor)
+        and value.dim() == 4
+        and value.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any) -> Node:
+    with graph.inserting_before(node):
+        other = emit(graph, node, operator, *args)
+    node.replace_all_uses_with(other)
+    graph.erase_node(node)
+    return other
+
+
+def _make_linear(graph: Graph, product: Node) -> None:
+    """x @ w with a constant matrix: a linear layer whose weight is w transposed."""
+    operand, matrix = product.args
+    dims = [factor.meta["val"].dim() for factor in product.args]
+    if dims[0] < 2 or dims[1] != 2 or not is_constant(matrix) or is_constant(operand):
+        return
+    with graph.inserting_before(product):
+        weight = emit(graph, product, _aten.permute.default, matrix, [1, 0])
+    _replace(graph, product, _aten.linear.default, operand, weight)
+
+
+def _number_padding(graph: Graph, convolution: Node) -> None:
+    """conv2d with its padding in numbers; an odd `same` padding adds one more at the end, in an operator of its own."""
+    image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
+    image, padding = _padding(graph, convolution, image, weight.meta["val"].shape[2:], padding, dilation)
+    _replace(graph, convolution, _aten.conv2d.default, image, weight, bias, stride, padding, dilation, groups)
+
+
+def _make_pooling(graph: Graph, mean: Node) -> None:
+    """The mean of each channel of an image: a pooling whose window is the image."""
+    image, dims, keepdim, dtype = _arguments(mean)
+    value = image.meta["val"]
+    if value.dim() != 4 or dtype is not None or sorted(dim % 4 for dim in dims) != [2, 3]:
+        return
+    batch, channels, height, width = value.shape
+    pooled = _replace(graph, mean, _aten.avg_pool2d.default, image, [height, width])
+    if not keepdim:
+        with graph.inserting_after(pooled):
+            view = emit(graph, pooled, _aten.view.default, pooled, [batch, channels])
+        pooled.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
+
+
+def _padding(
+    graph: Graph, node: Node, image: Node, kernel: torch.Size, name: str, dilation: list[int]
+) -> tuple[Node, list[int]]:
+    """The image, padded if its two ends differ, and the padding in numbers of a convolution by name."""
+    # One dilation may stand for all dimensions.
+    dilation = [*dilation, *dilation][-len(kernel) :] if len(dilation) < len(kernel) else dilation
+    total = [d * (k - 1) if name == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
+    if not any(amount % 2 for amount in total):
+        return image, [amount // 2 for amount in total]
+    ends = [end for amount in reversed(total) for end in (amount // 2, amount - amount // 2)]
+    with graph.inserting_before(node):
+        return emit(graph, node, _aten.constant_pad_nd.default, image, ends, 0.0), [0] * len(kernel)
+
+
+def _arguments(node: Node) -> list[Any]:
+    """All arguments of a call, with the operator's defaults for those that it leaves out."""
+    left = node.target._schema.arguments[len(node.args) :]
+    return [*node.args, *(node.kwargs.get(argument.name, argument.default_value) for argument in left)]
+
+
+def _lay_out(graph: Graph, node: Node) -> None:
+    """Copies to channels-last what an image operator reads otherwise, or an elementwise one beside an image that is.
+
+    Notes how the result lies in the lowered program, where views are copies in the default order of dimensions.
+    """
+    operands = [argument for argument in node.args if isinstance(argument, Node)]
+    if node.target in _IMAGE_OPERATORS:
+        operands = operands[:1]
+    elif node.target not in _BINARY or not any(is_channels_last(operand) for operand in operands):
+        operands = []
+    for operand in operands:
+        if operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
+            with graph.inserting_before(node):
+                copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
+            node.replace_input_with(operand, copy)
+    arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
+    result = node.target(*arguments, **options)
+    if isinstance(node.target, OpOverload) and any(returned.alias_info for returned in node.target._schema.returns):
+        result = tree_map(torch.Tensor.contiguous, result)
+    node.meta["val"] = result
+
+
+class _Sequences:
+    """Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
+
+    A convolution begins a chain of images, which goes on through all operators that are the same on them. Where another
+    operator reads a sequence, the image is viewed as one.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        # Sequence -> the image in its place.
+        self._images: dict[Node, Node] = {}
+        # Those of them whose operators compute the image instead, in order.
+        self._rewritten: dict[Node, None] = {}
+
+    def rewrite(self) -> None:
+        """Rewrites the graph."""
+        for node in list(self._graph.nodes):
+            if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+                continue
+            with self._graph.inserting_before(node):
+                image = self._on_images(node)
+            if image is None:
+                continue
+            if image.meta["val"].dim() == 4:
+                self._images[node] = image
+                self._rewritten[node] = None
+            else:
+                node.replace_all_uses_with(image)
+        for sequence in self._rewritten:
+            for user in list(sequence.users):
+                if user not in self._rewritten:
+                    with self._graph.inserting_before(user):
+                        self._leave(sequence, self._images[sequence], user)
+
+    def _on_images(self, node: Node) -> Node | None:
+        """The operator on images; None for what stays as it is."""
+        make = {
+            _aten.conv1d.default: self._convolution,
+            _aten.conv1d.padding: self._convolution,
+            _aten.conv_transpose1d.default: self._transposed_convolution,
+            _aten.max_pool1d.default: self._max_pool,
+            _aten.avg_pool1d.default: self._average_pool,
+            _aten.adaptive_avg_pool1d.default: self._adaptive_average_pool,
+            _aten.mean.dim: self._mean,
+            _aten.cat.default: self._cat,
+            _aten.slice.Tensor: self._slice,
+            _aten.constant_pad_nd.default: self._elementwise,
+        }.get(node.target)
+        if make is None:
+            if node.target in _BINARY:
+                make = self._binary
+            elif node.target in _ELEMENTWISE:
+                make = self._elementwise
+            else:
+                return None
+        return make(node)
+
+    def _emit(self, node: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
+        return emit(self._graph, node, operator, *args, **options)
+
+    def _enter(self, node: Node, sequence: Node) -> Node:
+        """The image of a sequence that `node` reads."""
+        if sequence not in self._images:
+            self._images[sequence] = self._emit(node, _aten.unsqueeze.default, sequence, 2)
+        return self._images[sequence]
+
+    def _leave(self, sequence: Node, image: Node, user: Node) -> None:
+        """Lets `user` read the image in place of the sequence."""
+        batch, channels, steps = sequence.meta["val"].shape
+        if _is_transposition(user):
+            rows = self._emit(user, _aten.permute.default, image, [0, 2, 3, 1])
+            user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
+            return
+        copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
+        if user.target in _VIEWS:
+            user.update_arg(0, copy)
+        else:
+            user.replace_input_with(sequence, self._emit(user, _aten.view.default, copy, [batch, channels, steps]))
+
+    def _convolution(self, node: Node) -> Node | None:
+        sequence, weight, bias, stride, padding, dilation, groups = _arguments(node)
+        if sequence.meta["val"].dim() != 3:
+            return None
+        image = self._enter(node, sequence)
+        kernel = self._emit(node, _aten.unsqueeze.default, weight, 2)
+        if isinstance(padding, str):
+            shape = kernel.meta["val"].shape[2:]
+            image, (_, *padding) = _padding(self._graph, node, image, shape, padding, [1, *dilation])
+        return self._emit(
+            node, _aten.conv2d.default, image, kernel, bias, [1, *stride], [0, *padding], [1, *dilation], groups
+        )
+
+    def _transposed_convolution(self, node: Node) -> Node | None:
+        sequence, weight, bias, stride, padding, output_padding, groups, dilation = _arguments(node)
+        if sequence.meta["val"].dim() != 3:
+            return None
+        image = self._enter(node, sequence)
+        kernel = self._emit(node, _aten.unsqueeze.default, weight, 2)
+        windows = [1, *stride], [0, *padding], [0, *output_padding], groups, [1, *dilation]
+        return self._emit(node, _aten.conv_transpose2d.input, image, kernel, bias, *windows)
+
+    def _max_pool(self, node: Node) -> Node | None:
+        sequence, kernel, stride, padding, dilation, ceil_mode = _arguments(node)
+        if sequence not in self._images:
+            return None
+        windows = [1, *kernel], [1, *(stride or kernel)], [0, *padding], [1, *dilation]
+        return self._emit(node, _aten.max_pool2d.default, self._images[sequence], *windows, ceil_mode)
+
+    def _average_pool(self, node: Node) -> Node | None:
+        sequence, kernel, stride, padding, ceil_mode, count_include_pad = _arguments(node)
+        if sequence not in self._images:
+            return None
+        windows = [1, *kernel], [1, *(stride or kernel)], [0, *padding]
+        return self._emit(
+            node, _aten.avg_pool2d.default, self._images[sequence], *windows, ceil_mode, count_include_pad
+        )
+
+    def _adaptive_average_pool(self, node: Node) -> Node | None:
+        sequence, (steps,) = node.args
+        size = sequence.meta["val"].shape[-1]
+        if sequence not in self._images or size % steps:
+            return None
+        window = [1, size // steps]
+        return self._emit(node, _aten.avg_pool2d.default, self._images[sequence], window, window)
+
+    def _mean(self, node: Node) -> Node | None:
+        sequence, dims, keepdim, dtype = _arguments(node)
+        if sequence not in self._images or dims not in ([-1], [2]) or dtype is not None:
+            return None
+        return self._emit(node, _aten.mean.dim, self._images[sequence], [2, 3], keepdim)
+
+    def _cat(self, node: Node) -> Node | None:
+        sequences, dim = _arguments(node)
+        if not all(sequence in self._images for sequence in sequences):
+            return None
+        images = [self._images[sequence] for sequence in sequences]
+        return self._emit(node, _aten.cat.default, images, (0, 1, 3)[dim])
+
+    def _slice(self, node: Node) -> Node | None:
+        sequence, dim, start, end, step = _arguments(node)
+        if sequence not in self._images:
+            return None
+        image = self._images[sequence]
+        steps, left = sequence.meta["val"].shape[-1], node.meta["val"].shape[-1]
+        is_first = dim % 3 == 2 and not start and step == 1
+        if is_first and image.target == _aten.conv2d.default and len(sequence.users) == 1:
+            source, weight, bias, stride, padding, dilation, groups = _arguments(image)
+            if stride == [1, 1] and steps - left <= padding[1]:
+                # A causal convolution, which drops what it computed from the padding behind the sequence.
+                ends = [padding[1], padding[1] - (steps - left)]
+                padded = self._emit(image, _aten.constant_pad_nd.default, source, ends, 0.0)
+                windows = stride, [0, 0], dilation, groups
+                return self._emit(image, _aten.conv2d.default, padded, weight, bias, *windows)
+        return self._emit(node, _aten.slice.Tensor, image, (0, 1, 3)[dim], start, end, step)
+
+    def _elementwise(self, node: Node) -> Node | None:
+        sequence, *rest = node.args
+        # A padding of all three dimensions has six numbers, which an image's dimensions don't match.
+        if sequence not in self._images or (node.target == _aten.constant_pad_nd.default and len(rest[0]) != 2):
+            return None
+        return self._emit(node, node.target, self._images[sequence], *rest, **node.kwargs)
+
+    def _binary(self, node: Node) -> Node | None:
+        one, other = node.args
+        if one not in self._images and other not in self._images:
+            return None
+        if not isinstance(other, Node) or other.meta["val"].dim() == 0:
+            return self._emit(node, node.target, self._images[one], other, **node.kwargs)
+        if not isinstance(one, Node) or one.meta["val"].dim() != 3 or other.meta["val"].dim() != 3:
+            return None
+        return self._emit(node, node.target, self._enter(node, one), self._enter(node, other), **node.kwargs)
+
+
+def _is_transposition(node: Node) -> bool:
+    """Whether a node exchanges channels and steps of [batch, channels, steps], or the reverse."""
+    if node.target == _aten.permute.default:
+        return [dim % 3 for dim in node.args[1]] == [0, 2, 1] and len(node.args[1]) == 3
+    if node.target == _aten.transpose.int:
+        return node.meta["val"].dim() == 3 and {dim % 3 for dim in node.args[1:]} == {1, 2}
+    return False
