@@ -169,66 +169,42 @@ void sym_stride(KernelRuntimeContext& ctx, Span<EValue*> stack);
 void sym_numel(KernelRuntimeContext& ctx, Span<EValue*> stack);
 
 template <class S>
-void sym_add(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymAdd>(ctx, stack);
-}
+constexpr auto& sym_add = internal::sym_binary<S, internal::SymAdd>;
 
 template <class S>
-void sym_sub(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymSub>(ctx, stack);
-}
+constexpr auto& sym_sub = internal::sym_binary<S, internal::SymSub>;
 
 template <class S>
-void sym_mul(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymMul>(ctx, stack);
-}
+constexpr auto& sym_mul = internal::sym_binary<S, internal::SymMul>;
 
 /// Rounded toward negative infinity, as Python's //.
 template <class S>
-void sym_floordiv(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymFloordiv>(ctx, stack);
-}
+constexpr auto& sym_floordiv = internal::sym_binary<S, internal::SymFloordiv>;
 
 /// The remainder of sym_floordiv, as Python's %.
 template <class S>
-void sym_mod(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymMod>(ctx, stack);
-}
+constexpr auto& sym_mod = internal::sym_binary<S, internal::SymMod>;
 
 template <class S>
-void sym_max(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_extreme<S, internal::SymGe>(ctx, stack);
-}
+constexpr auto& sym_max = internal::sym_extreme<S, internal::SymGe>;
 
 template <class S>
-void sym_min(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_extreme<S, internal::SymLe>(ctx, stack);
-}
+constexpr auto& sym_min = internal::sym_extreme<S, internal::SymLe>;
 
 template <class S>
-void sym_eq(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymEq>(ctx, stack);
-}
+constexpr auto& sym_eq = internal::sym_binary<S, internal::SymEq>;
 
 template <class S>
-void sym_gt(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymGt>(ctx, stack);
-}
+constexpr auto& sym_gt = internal::sym_binary<S, internal::SymGt>;
 
 template <class S>
-void sym_lt(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymLt>(ctx, stack);
-}
+constexpr auto& sym_lt = internal::sym_binary<S, internal::SymLt>;
 
 template <class S>
-void sym_ge(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymGe>(ctx, stack);
-}
+constexpr auto& sym_ge = internal::sym_binary<S, internal::SymGe>;
 
 template <class S>
-void sym_le(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-  internal::sym_binary<S, internal::SymLe>(ctx, stack);
-}
+constexpr auto& sym_le = internal::sym_binary<S, internal::SymLe>;
 
 template <class S>
 void sym_neg(KernelRuntimeContext& ctx, Span<EValue*> stack) {
