@@ -93,11 +93,16 @@ def _counted(arguments: dict[str, Any]) -> Iterator[torch.Tensor]:
 _ARBITRARY = ("aten::empty", "aten::rand.", "aten::randn.", "dim_order_ops::_empty", "aten::native_dropout")
 
 
+# Memory formats by a tensor's dims.
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
     """A copy in the order of channels-last tensors if it is one, else in the default order."""
     tensor = tensor.detach()
-    if tensor.dim() == 4 and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last):
-        return tensor.clone(memory_format=torch.channels_last)
+    memory_format = CHANNELS_LAST.get(tensor.dim())
+    if memory_format and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=memory_format):
+        return tensor.clone(memory_format=memory_format)
     return tensor.clone(memory_format=torch.contiguous_format)
 
 

@@ -91,6 +91,22 @@ def portable_calls() -> Iterator[tuple[str, Arguments]]:
 
 
 def _norm_calls() -> Iterator[tuple[str, Arguments]]:
+    # Of 16 bits an input may have weights of float32.
+    half = _image().half()
+    for weight, bias in ((_numbers(3), _numbers(3)), (_numbers(3), None), (_numbers(3).half(), _numbers(3).half())):
+        parameters = {"input": half, "weight": weight, "bias": bias}
+        numbers = {"N": 2, "C": 3, "HxW": 20, "group": 3, "eps": 1e-5}
+        yield "aten::native_group_norm.out", {**parameters, **numbers}
+        affine = {name: None if value is None else value[:1].repeat(5) for name, value in list(parameters.items())[1:]}
+        yield "aten::native_layer_norm.out", {"input": half, **affine, "normalized_shape": [5], "eps": 1e-5}
+        options = {**parameters, "momentum": 0.1, "eps": 1e-5}
+        yield "aten::_native_batch_norm_legit.no_stats_out", {**options, "training": True}
+        running = {
+            "running_mean": _numbers(3).to(weight.dtype),
+            "running_var": (_numbers(3).abs() + 1).to(weight.dtype),
+        }
+        yield "aten::_native_batch_norm_legit_no_training.out", {**options, **running}
+        yield "aten::_native_batch_norm_legit.out", {**options, **running, "training": True}
     for affine in (True, False):
         yield (
             "aten::_native_batch_norm_legit_no_training.out",

@@ -20,41 +20,91 @@ from tools.quiet.console import UserError
 from tools.run_pte.cases import Case, CaseResult, run_cases
 from tools.run_pte.run_pte import read_runners
 
+# Stands for a dtype in a row of calls with tensors of this layout.
+CHANNELS_LAST = "channels-last"
+_NO_IMAGE = "takes no tensor of four dims"
+
 
 @dataclass(frozen=True)
 class Row:
-    """What was collected of one operator and dtype: indices of its calls, or why eager refuses it."""
+    """What was collected of one operator and dtype.
+
+    Attributes:
+      operator, group: conformance.operators.Operator.
+      dtype: PyTorch's name, or CHANNELS_LAST for the calls with such tensors.
+      calls: indices of the calls.
+      refused: why there are no calls.
+      refusable: why a kernel may refuse some of the calls by NotSupported, though eager takes them.
+    """
 
     operator: str
     group: str
     dtype: str
     calls: tuple[int, ...]
     refused: str
+    refusable: str = ""
 
 
 def collect(catalogs: Sequence[Path], out: Path) -> None:
     """Writes the calls of all operators, with their programs and rows."""
     # Imported here: running what was collected needs no table of samples.
+    import torch
+
     from conformance import symbols
+    from conformance.calls import Call, Names
     from conformance.check import make_case
-    from conformance.operators import DTYPES, dtype_text, listed_operators
+    from conformance.layouts import channels_last_calls
+    from conformance.operators import DTYPES, Operator, dtype_text, listed_operators
+    from conformance.samples import SEQUENCES
     from conformance.samples import collect as collect_samples
 
     operators = listed_operators(catalogs, symbols.NAMES)
     samples = collect_samples(operators)
+    names = Names(operator.name for operator in operators if operator.group != "symbols")
     calls, cases, rows = [], [], []
+
+    def add(operator: Operator, column: str, found: list[Call], reason: str) -> None:
+        indices = tuple(range(len(calls), len(calls) + len(found)))
+        calls.extend(found)
+        cases.extend(make_case(call) for call in found)
+        refusable = _refusable(operator.name, column)
+        rows.append(Row(operator.name, operator.group, column, indices, "" if found else reason, refusable))
+
     for operator in operators:
-        for dtype in DTYPES:
-            found = samples.calls.get((operator.name, dtype), [])
-            indices = tuple(range(len(calls), len(calls) + len(found)))
-            calls += found
-            cases += [make_case(call) for call in found]
-            reason = "" if found else samples.refused.get((operator.name, dtype), "no sample")
-            rows.append(Row(operator.name, operator.group, dtype_text(dtype), indices, reason))
+        by_dtype = {dtype: samples.calls.get((operator.name, dtype), []) for dtype in DTYPES}
+        for dtype, found in by_dtype.items():
+            add(operator, dtype_text(dtype), found, samples.refused.get((operator.name, dtype), "no sample"))
+        # One dtype shows the layout: float32 if it can be.
+        given = by_dtype[torch.float32] or next((found for found in by_dtype.values() if found), [])
+        has_images = operator.name in names and operator.name not in SEQUENCES
+        images = channels_last_calls(given, names.function(operator.name)) if has_images else []
+        add(operator, CHANNELS_LAST, images, _NO_IMAGE)
     with out.open("wb") as file:
         pickle.dump(rows, file)
         pickle.dump(cases, file)
         pickle.dump(calls, file)
+
+
+def _refusable(operator: str, column: str) -> str:
+    """Why a kernel here may refuse what eager takes; empty if it may not."""
+    from tools.export.dim_orders import CONTIGUOUS_ONLY
+
+    if column == CHANNELS_LAST:
+        if operator.partition(".")[0] in CONTIGUOUS_ONLY:
+            return "NotSupported; the export copies to the default order and back"
+        return _ORDERED.get(operator, "")
+    if column == "uint8" and operator in ("aten::_upsample_bilinear2d_aa.out", "aten::upsample_bilinear2d.vec_out"):
+        return "eager resamples in integers; here NotSupported: convert to float first"
+    return ""
+
+
+# What operators need in the default order, beyond those that the export copies for.
+_ORDERED = {
+    "aten::as_strided_copy.out": "reads memory as it lies: NotSupported unless contiguous",
+    "aten::index.Tensor_out": "NotSupported unless the indices are contiguous",
+    "aten::masked_scatter.out": "NotSupported unless the source is contiguous",
+    "quantized_decomposed::add.out": "NotSupported unless both operands have one order",
+}
 
 
 def run(calls_path: Path, board: str, out: Path) -> None:
@@ -82,17 +132,10 @@ _TITLES = {
 }
 
 
-# What eager takes and kernels here refuse, by a named error.
-_REFUSED = {
-    (operator, "uint8"): "eager resamples in integers; here NotSupported: convert to float first"
-    for operator in ("aten::_upsample_bilinear2d_aa.out", "aten::upsample_bilinear2d.vec_out")
-}
-
-
-def _is_refused(row: Row, results: Sequence[dict]) -> bool:
-    """Whether a combination is one of those that are refused by design, and all of its calls are."""
-    texts = [result["failures"][index] for result in results for index in row.calls]
-    return (row.operator, row.dtype) in _REFUSED and all(text.startswith("NotSupported") for text in texts)
+def _refused(row: Row, results: Sequence[dict]) -> set[int]:
+    """The calls of a row that the kernel refuses on every runner, and may."""
+    texts = {index: [result["failures"][index] for result in results] for index in row.calls if row.refusable}
+    return {index for index, found in texts.items() if all(text.startswith("NotSupported") for text in found)}
 
 
 def failures(rows: Sequence[Row], results: Sequence[dict]) -> list[str]:
@@ -101,8 +144,9 @@ def failures(rows: Sequence[Row], results: Sequence[dict]) -> list[str]:
     for row in rows:
         if row.refused == "no sample":
             lines.append(f"{row.operator} {row.dtype}: nothing shows it")
-        for result in [] if _is_refused(row, results) else results:
-            bad = [result["failures"][index] for index in row.calls if result["failures"][index]]
+        shown = [index for index in row.calls if index not in _refused(row, results)]
+        for result in results:
+            bad = [result["failures"][index] for index in shown if result["failures"][index]]
             if bad:
                 where = f"{row.operator} {row.dtype}, {result['runner']}"
                 lines.append(f"{where}: {len(bad)} of {len(row.calls)}: {bad[0]}")
@@ -111,16 +155,18 @@ def failures(rows: Sequence[Row], results: Sequence[dict]) -> list[str]:
 
 def make_table(rows: Sequence[Row], results: Sequence[dict]) -> str:
     """The tables as Markdown, one per group, with the reasons of what is refused below each."""
-    dtypes = list(dict.fromkeys(row.dtype for row in rows))
     lines: list[str] = []
     for group, title in _TITLES.items():
         members = [row for row in rows if row.group == group]
         if not members:
             continue
-        passed = sum(bool(row.calls) for row in members)
-        count = len(members) // len(dtypes)
+        if not any(row.calls for row in members if row.dtype == CHANNELS_LAST):
+            members = [row for row in members if row.dtype != CHANNELS_LAST]
+        columns = list(dict.fromkeys(row.dtype for row in members))
+        passed = sum(bool(row.calls) for row in members if row.dtype != CHANNELS_LAST)
+        count = len(members) // len(columns)
         lines += [f"## {title}", "", f"{count} operators, {passed} combinations with a dtype.", ""]
-        lines += ["| operator | " + " | ".join(dtypes) + " |", "|---|" + ":-:|" * len(dtypes)]
+        lines += ["| operator | " + " | ".join(columns) + " |", "|---|" + ":-:|" * len(columns)]
         reasons: dict[str, int] = {}
         for name in dict.fromkeys(row.operator for row in members):
             cells = [_cell(row, results, reasons) for row in members if row.operator == name]
@@ -133,18 +179,21 @@ def _cell(row: Row, results: Sequence[dict], reasons: dict[str, int]) -> str:
     if not row.calls:
         reason = _general(row.refused)
         return f"[{reasons.setdefault(reason, len(reasons) + 1)}]"
-    if _is_refused(row, results):
-        reason = _REFUSED[row.operator, row.dtype]
-        return f"[{reasons.setdefault(reason, len(reasons) + 1)}]"
-    bad = any(result["failures"][index] for result in results for index in row.calls)
-    return "FAILED" if bad else f"{len(row.calls)}"
+    refused = _refused(row, results)
+    shown = [index for index in row.calls if index not in refused]
+    if any(result["failures"][index] for result in results for index in shown):
+        return "FAILED"
+    cell = [f"{len(shown)}"] if shown else []
+    if refused:
+        cell.append(f"[{reasons.setdefault(row.refusable, len(reasons) + 1)}]")
+    return " ".join(cell)
 
 
 def _general(reason: str) -> str:
     """A reason without the names of dtype and function, which the row has."""
     reason = re.sub(r"""["'][\w<>]+["'] not implemented for ['"]\w+['"]""", "not implemented for this dtype", reason)
     reason = re.sub(r"\bgot:? (a tensor with dtype )?['\"]?\w+['\"]?", "got this one", reason)
-    return f"eager: {reason[:140]}" if not reason.startswith("defined for") else reason
+    return reason if reason.startswith(("defined for", _NO_IMAGE)) else f"eager: {reason[:140]}"
 
 
 def update(text: str, command: str, table: str) -> str:

@@ -63,10 +63,9 @@ def _entries(operators: Iterable[Operator]) -> list[OpInfo]:
     return sorted(kept, key=lambda entry: entry.name.rpartition(".")[2] not in bases)
 
 
-# Operators of one dtype, as the quantized ones have theirs.
-_FLOAT32 = ("torch_fusion::gru.out", "torch_fusion::lstm.out")
-# Operators whose outputs have the shape of the result from the start: the export keeps what is dynamic decomposed.
-_STATIC = _FLOAT32
+# Operators on sequences: of one dtype, as the quantized ones have theirs, and with outputs of the result's shape from
+# the start. The export keeps what is of another dtype or dynamic decomposed.
+SEQUENCES = ("torch_fusion::gru.out", "torch_fusion::lstm.out")
 
 
 def collect(operators: list[Operator]) -> Samples:
@@ -88,11 +87,11 @@ def collect(operators: list[Operator]) -> Samples:
         if operator.group == "symbols":
             _refuse_undefined(samples, operator.name)
             continue
-        if operator.group == "quantized" or operator.name in _FLOAT32:
+        if operator.group == "quantized" or operator.name in SEQUENCES:
             _refuse_undefined(samples, operator.name)
         else:
             _fill(samples, operator.name, names)
-        if operator.name not in _STATIC:
+        if operator.name not in SEQUENCES:
             _vary(samples, operator.name)
     return samples
 

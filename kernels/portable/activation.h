@@ -9,6 +9,7 @@
 #include "kernels/math/log.h"
 #include "kernels/math/round.h"
 #include "kernels/util/elementwise.h"
+#include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
 /** Elementwise operators of one tensor with parameters. */
@@ -205,11 +206,38 @@ softshrink_out(KernelRuntimeContext& ctx, const Tensor& self, const Scalar& lamb
   });
 }
 
+namespace internal {
+
+/// glu of tensors of any dim orders; `axis` is the dim of self that is halved.
+template <class T>
+void glu_strided(const Tensor& self, int32_t axis, Tensor& out) {
+  using C = ComputeType<T>;
+  int32_t from[kMaxDims];
+  int32_t to[kMaxDims];
+  strides_of(self, from);
+  strides_of(out, to);
+  const int32_t half = out.sizes()[static_cast<size_t>(axis)] * from[axis];
+  const int32_t* const strides[] = {from, to};
+  LoopNest nest;
+  nest.init(out.sizes().data(), strides, 2, out.sizes().size());
+  do {
+    const T* x = self.const_data_ptr<T>() + nest.offset(0);
+    T* y = out.mutable_data_ptr<T>() + nest.offset(1);
+    for (size_t i = 0; i < nest.size() && out.numel() > 0; ++i) {
+      *y = convert<T>(static_cast<C>(*x) * math::sigmoid(static_cast<C>(x[half])));
+      x += nest.stride(0);
+      y += nest.stride(1);
+    }
+  } while (nest.next());
+}
+
+} // namespace internal
+
 /// aten::glu.out: one half of a dim times the sigmoid of the other.
 template <class S>
 Tensor& glu_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, Tensor& out) {
   const int32_t index = normalize_dim(ctx, dim, self.dim());
-  if (index < 0 || !same_dtype_or_fail(ctx, self, out) || !check_contiguous<S>(ctx, self, out)) {
+  if (index < 0 || !same_dtype_or_fail(ctx, self, out)) {
     return out;
   }
   KERNEL_CHECK(
@@ -222,6 +250,14 @@ Tensor& glu_out(KernelRuntimeContext& ctx, const Tensor& self, int64_t dim, Tens
   out_sizes.sizes[index] /= 2;
   if (!shape_out<S>(ctx, out, out_sizes)) {
     return out;
+  }
+  if constexpr (S::has(Variant::DimOrder)) {
+    if (!is_contiguous(self) || !is_contiguous(out)) {
+      dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+        internal::glu_strided<typename decltype(tag)::type>(self, index, out);
+      });
+      return out;
+    }
   }
   const Split split = split_at(out_sizes, static_cast<size_t>(index));
   const size_t half = split.size * split.inner;

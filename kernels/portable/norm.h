@@ -17,6 +17,34 @@ namespace executor {
 namespace native {
 namespace norm {
 
+/// The elements of a weight, bias or statistic: of the input's dtype, or of Float if the input has
+/// a 16-bit one.
+template <class T>
+class Parameters {
+ public:
+  Parameters(const void* data, bool is_float) : data_(data), is_float_(is_float) {}
+
+  bool is_missing() const {
+    return data_ == nullptr;
+  }
+  /// The elements where they are of type T, as they are unless T has 16 bits.
+  const T* elements() const {
+    return static_cast<const T*>(data_);
+  }
+  ComputeType<T> operator[](size_t index) const {
+    if constexpr (is_reduced<T>) {
+      if (is_float_) {
+        return static_cast<const float*>(data_)[index];
+      }
+    }
+    return static_cast<ComputeType<T>>(elements()[index]);
+  }
+
+ private:
+  const void* data_;
+  bool is_float_;
+};
+
 /// The sum of neighbouring elements, or of the squares of their distances from `center`; eight at a
 /// time for floats.
 template <bool kIsSquared, class T>
@@ -115,20 +143,23 @@ void normalize(
 template <class T>
 void normalize_elements(
     const T* in,
-    const T* weight,
-    const T* bias,
+    const Parameters<T>& weight,
+    const Parameters<T>& bias,
     T* out,
     size_t count,
     ComputeType<T> mean,
     ComputeType<T> rstd) {
   using C = ComputeType<T>;
+  size_t at = 0;
   if constexpr (std::is_same_v<T, float>) {
-    if (weight != nullptr && bias != nullptr) {
+    if (!weight.is_missing() && !bias.is_missing()) {
+      const float* factors = weight.elements();
+      const float* shifts = bias.elements();
       for (; count >= 4; count -= 4) {
         float x0, x1, x2, x3, w0, w1, w2, w3, b0, b1, b2, b3;
         load4_inputs(in, x0, x1, x2, x3);
-        load4_weights(weight, w0, w1, w2, w3);
-        load4_biases(bias, b0, b1, b2, b3);
+        load4_weights(factors, w0, w1, w2, w3);
+        load4_biases(shifts, b0, b1, b2, b3);
         store4(
             out,
             (x0 - mean) * rstd * w0 + b0,
@@ -136,17 +167,18 @@ void normalize_elements(
             (x2 - mean) * rstd * w2 + b2,
             (x3 - mean) * rstd * w3 + b3);
       }
+      at = static_cast<size_t>(factors - weight.elements());
     }
   }
-  for (size_t i = 0; i < count; ++i) {
-    C value = (static_cast<C>(in[i]) - mean) * rstd;
-    if (weight != nullptr) {
-      value *= static_cast<C>(weight[i]);
+  for (; count > 0; --count, ++at) {
+    C value = (static_cast<C>(*in++) - mean) * rstd;
+    if (!weight.is_missing()) {
+      value *= weight[at];
     }
-    if (bias != nullptr) {
-      value += static_cast<C>(bias[i]);
+    if (!bias.is_missing()) {
+      value += bias[at];
     }
-    out[i] = convert<T>(value);
+    *out++ = convert<T>(value);
   }
 }
 

@@ -17,15 +17,21 @@ bool check_statistic(
       false,
       "A weight, bias or statistic does not have %zu elements",
       count);
+  if (is_reduced_dtype(self.scalar_type()) && statistic.scalar_type() == ScalarType::Float) {
+    return true;
+  }
   return same_dtype_or_fail(ctx, self, statistic);
 }
 
-bool check_parameter(
+bool check_parameters(
     KernelRuntimeContext& ctx,
     const Tensor& self,
-    const std::optional<Tensor>& parameter,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
     size_t count) {
-  return !parameter.has_value() || check_statistic(ctx, self, *parameter, count);
+  return (!weight.has_value() || check_statistic(ctx, self, *weight, count)) &&
+      (!bias.has_value() || check_statistic(ctx, self, *bias, count)) &&
+      (!weight.has_value() || !bias.has_value() || same_dtype_or_fail(ctx, *weight, *bias));
 }
 
 } // namespace internal

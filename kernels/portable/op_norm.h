@@ -10,7 +10,8 @@
 
 /**
  * Layer, group and batch normalization of contiguous tensors; statistics of the
- * 16-bit floats are computed in float. Weights have the input's dtype.
+ * 16-bit floats are computed in float. Weights, biases and statistics have the input's dtype, or
+ * with a 16-bit one Float, as in eager PyTorch. Batch normalization takes any dim order.
  */
 namespace torch {
 namespace executor {
@@ -20,29 +21,48 @@ namespace internal {
 
 using ThreeTensors = std::tuple<Tensor&, Tensor&, Tensor&>;
 
-/// The elements of a parameter that may be missing.
+/// The elements of a weight, bias or statistic.
 template <class T>
-const T* elements_of(const std::optional<Tensor>& parameter) {
-  return parameter.has_value() ? parameter->const_data_ptr<T>() : nullptr;
+norm::Parameters<T> parameters_of(const Tensor& tensor) {
+  return {tensor.const_data_ptr(), is_reduced<T> && tensor.scalar_type() == ScalarType::Float};
 }
 
-/// Fails the context (InvalidType or InvalidArgument) and returns false unless a
-/// parameter is missing, or has `self`'s dtype and `count` elements.
-bool check_parameter(
+/// The same of one that may be missing.
+template <class T>
+norm::Parameters<T> parameters_of(const std::optional<Tensor>& tensor) {
+  return tensor.has_value() ? parameters_of<T>(*tensor) : norm::Parameters<T>(nullptr, false);
+}
+
+/// Writes an element of a statistic.
+template <class T>
+void write_statistic(const Tensor& statistic, size_t index, ComputeType<T> value) {
+  if constexpr (is_reduced<T>) {
+    if (statistic.scalar_type() == ScalarType::Float) {
+      statistic.mutable_data_ptr<float>()[index] = value;
+      return;
+    }
+  }
+  statistic.mutable_data_ptr<T>()[index] = convert<T>(value);
+}
+
+/// Fails the context (InvalidType or InvalidArgument) and returns false unless weight and bias are
+/// missing, or have one dtype that goes with `self`'s, and `count` elements.
+bool check_parameters(
     KernelRuntimeContext& ctx,
     const Tensor& self,
-    const std::optional<Tensor>& parameter,
+    const std::optional<Tensor>& weight,
+    const std::optional<Tensor>& bias,
     size_t count);
 
-/// The same for one of the statistics, which are written.
+/// The same for a statistic.
 bool check_statistic(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     const Tensor& statistic,
     size_t count);
 
-/// Shapes out like input; fails the context and returns false unless both are contiguous and of one
-/// dtype, and weight and bias are parameters of `count` elements.
+/// Shapes out like input; fails the context and returns false unless both are of one dtype, and
+/// weight and bias are parameters of `count` elements.
 template <class S>
 bool start_norm(
     KernelRuntimeContext& ctx,
@@ -51,9 +71,8 @@ bool start_norm(
     const std::optional<Tensor>& bias,
     size_t count,
     Tensor& out) {
-  return check_contiguous<S>(ctx, input, out) && shape_like<S>(ctx, out, input) &&
-      same_dtype_or_fail(ctx, input, out) && check_parameter(ctx, input, weight, count) &&
-      check_parameter(ctx, input, bias, count);
+  return shape_like<S>(ctx, out, input) && same_dtype_or_fail(ctx, input, out) &&
+      check_parameters(ctx, input, weight, bias, count);
 }
 
 /// Shapes the statistics that are written, of `count` elements each; fails the context and returns
@@ -117,7 +136,8 @@ internal::ThreeTensors native_layer_norm_out(
   while (outer.dims < sizes.size()) {
     outer.append(1);
   }
-  if (!internal::start_norm<S>(ctx, input, weight, bias, size, out) ||
+  if (!check_contiguous<S>(ctx, input, out) ||
+      !internal::start_norm<S>(ctx, input, weight, bias, size, out) ||
       !internal::start_statistics<S>(ctx, input, outer, rows, mean, rstd)) {
     return result;
   }
@@ -126,16 +146,16 @@ internal::ThreeTensors native_layer_norm_out(
     using C = ComputeType<T>;
     const T* from = input.const_data_ptr<T>();
     T* to = out.mutable_data_ptr<T>();
-    const T* const factors = internal::elements_of<T>(weight);
-    const T* const shifts = internal::elements_of<T>(bias);
+    const auto factors = internal::parameters_of<T>(weight);
+    const auto shifts = internal::parameters_of<T>(bias);
     for (size_t row = 0; row < rows; ++row, from += size, to += size) {
       C average;
       C variance;
       norm::mean_and_variance(from, 1, 0, size, average, variance);
       const C scale = norm::rstd_of(variance, parameter_of<C>(eps));
       norm::normalize_elements(from, factors, shifts, to, size, average, scale);
-      mean.mutable_data_ptr<T>()[row] = convert<T>(average);
-      rstd.mutable_data_ptr<T>()[row] = convert<T>(scale);
+      internal::write_statistic<T>(mean, row, average);
+      internal::write_statistic<T>(rstd, row, scale);
     }
   });
   return result;
@@ -177,7 +197,8 @@ internal::ThreeTensors native_group_norm_out(
       result,
       "input does not have N * C * HxW elements");
   const SizesType outer[] = {static_cast<SizesType>(batch), static_cast<SizesType>(groups)};
-  if (!internal::start_norm<S>(ctx, input, weight, bias, static_cast<size_t>(channels), out) ||
+  if (!check_contiguous<S>(ctx, input, out) ||
+      !internal::start_norm<S>(ctx, input, weight, bias, static_cast<size_t>(channels), out) ||
       !internal::start_statistics<S>(ctx, input, ArrayRef<SizesType>(outer, 2), rows, mean, rstd)) {
     return result;
   }
@@ -186,8 +207,8 @@ internal::ThreeTensors native_group_norm_out(
     using C = ComputeType<T>;
     const T* from = input.const_data_ptr<T>();
     T* to = out.mutable_data_ptr<T>();
-    const T* const factors = internal::elements_of<T>(weight);
-    const T* const shifts = internal::elements_of<T>(bias);
+    const auto factors = internal::parameters_of<T>(weight);
+    const auto shifts = internal::parameters_of<T>(bias);
     for (size_t row = 0; row < rows; ++row) {
       C average;
       C variance;
@@ -200,11 +221,11 @@ internal::ThreeTensors native_group_norm_out(
             to,
             size,
             average,
-            factors == nullptr ? scale : scale * static_cast<C>(factors[channel]),
-            shifts == nullptr ? C(0) : static_cast<C>(shifts[channel]));
+            factors.is_missing() ? scale : scale * factors[channel],
+            shifts.is_missing() ? C(0) : shifts[channel]);
       }
-      mean.mutable_data_ptr<T>()[row] = convert<T>(average);
-      rstd.mutable_data_ptr<T>()[row] = convert<T>(scale);
+      internal::write_statistic<T>(mean, row, average);
+      internal::write_statistic<T>(rstd, row, scale);
     }
   });
   return result;
@@ -244,9 +265,10 @@ void batch_norm(
       InvalidArgument,
       ,
       "There are no running statistics to normalize by");
-  const Split split = split_at(sizes, 1);
+  const Split split = split_tensor<S>(input, 1);
   const size_t channels = split.size;
-  if (!start_norm<S>(ctx, input, weight, bias, channels, out) ||
+  if (!check_same_order<S>(ctx, input, out) ||
+      !start_norm<S>(ctx, input, weight, bias, channels, out) ||
       (running != nullptr &&
        !(check_statistic(ctx, input, running->mean, channels) &&
          check_statistic(ctx, input, running->variance, channels)))) {
@@ -267,8 +289,8 @@ void batch_norm(
   dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
-    const T* const factors = elements_of<T>(weight);
-    const T* const shifts = elements_of<T>(bias);
+    const auto factors = parameters_of<T>(weight);
+    const auto shifts = parameters_of<T>(bias);
     for (size_t channel = 0; channel < channels; ++channel) {
       const size_t step = channels * split.inner;
       const T* const from = input.const_data_ptr<T>() + channel * split.inner;
@@ -282,23 +304,23 @@ void batch_norm(
           const C kept = C(1) - keep;
           const C count = static_cast<C>(split.outer * split.inner);
           const auto update = [&](const Tensor& statistic, C value) {
-            T& element = statistic.mutable_data_ptr<T>()[channel];
-            element = convert<T>(value * keep + static_cast<C>(element) * kept);
+            const C old = parameters_of<T>(statistic)[channel];
+            write_statistic<T>(statistic, channel, value * keep + old * kept);
           };
           update(running->mean, mean);
           update(running->variance, variance * count / (count - C(1)));
         }
       } else {
-        mean = static_cast<C>(running->mean.const_data_ptr<T>()[channel]);
-        variance = static_cast<C>(running->variance.const_data_ptr<T>()[channel]);
+        mean = parameters_of<T>(running->mean)[channel];
+        variance = parameters_of<T>(running->variance)[channel];
       }
       const C rstd = norm::rstd_of(variance, parameter_of<C>(eps));
       if (by_batch) {
-        saved_mean.mutable_data_ptr<T>()[channel] = convert<T>(mean);
-        saved_rstd.mutable_data_ptr<T>()[channel] = convert<T>(rstd);
+        write_statistic<T>(saved_mean, channel, mean);
+        write_statistic<T>(saved_rstd, channel, rstd);
       }
-      const C scale = factors == nullptr ? rstd : rstd * static_cast<C>(factors[channel]);
-      const C shift = shifts == nullptr ? C(0) : static_cast<C>(shifts[channel]);
+      const C scale = factors.is_missing() ? rstd : rstd * factors[channel];
+      const C shift = shifts.is_missing() ? C(0) : shifts[channel];
       for (size_t image = 0; image < split.outer; ++image) {
         norm::normalize(from + image * step, to + image * step, split.inner, mean, scale, shift);
       }

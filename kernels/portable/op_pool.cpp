@@ -1,5 +1,7 @@
 #include "kernels/portable/op_pool.h"
 
+#include "kernels/util/view.h"
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -57,6 +59,23 @@ bool check_pool(
   }
   out_sizes.append(height.out);
   out_sizes.append(width.out);
+  return true;
+}
+
+bool planes_of(KernelRuntimeContext& ctx, const Tensor& image, StridedPlanes& planes) {
+  const View view(image);
+  const size_t dims = view.shape.dims;
+  const int32_t* const strides = view.strides + dims - 3;
+  planes.channels = view.shape.sizes[dims - 3];
+  planes.image_step = dims == 4 ? view.strides[0] : 0;
+  planes.plane_step = strides[0];
+  planes.pixel_step = strides[2];
+  KERNEL_CHECK(
+      ctx,
+      strides[1] == strides[2] * view.shape.sizes[dims - 1],
+      NotSupported,
+      false,
+      "The rows of an image do not follow one another");
   return true;
 }
 

@@ -31,6 +31,27 @@ bool check_pool(
     Shape& out_sizes,
     int32_t& planes);
 
+/// The planes of an image; fails the context (NotSupported) and returns false if its rows do not
+/// follow one another.
+bool planes_of(KernelRuntimeContext& ctx, const Tensor& image, StridedPlanes& planes);
+
+/// Calls `body` with where the planes of two images lie.
+template <class S, class Body>
+inline __attribute__((always_inline)) void
+visit_planes(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& out, const Body& body) {
+  if constexpr (S::has(Variant::DimOrder)) {
+    if (!is_contiguous(self) || !is_contiguous(out)) {
+      StridedPlanes from;
+      StridedPlanes to;
+      if (planes_of(ctx, self, from) && planes_of(ctx, out, to)) {
+        body(from, to);
+      }
+      return;
+    }
+  }
+  body(ContiguousPlanes(), ContiguousPlanes());
+}
+
 /// Maximum pooling of two dims; `indices` may be null.
 template <class S>
 void max_pool2d(
@@ -47,7 +68,7 @@ void max_pool2d(
   Window width;
   Shape out_sizes;
   int32_t planes = 0;
-  if (!same_dtype_or_fail(ctx, self, out) || !check_contiguous<S>(ctx, self, out) ||
+  if (!same_dtype_or_fail(ctx, self, out) ||
       !check_pool(
           ctx,
           self,
@@ -71,20 +92,38 @@ void max_pool2d(
         InvalidType,
         void(),
         "indices is not int64");
-    if (!check_contiguous<S>(ctx, *indices) || !shape_out<S>(ctx, *indices, out_sizes)) {
+    if (!shape_out<S>(ctx, *indices, out_sizes)) {
       return;
+    }
+    if constexpr (S::has(Variant::DimOrder)) {
+      KERNEL_CHECK(
+          ctx,
+          same_dim_order(out, *indices),
+          NotSupported,
+          void(),
+          "indices lies in another order than out");
     }
     to_indices = indices->mutable_data_ptr<int64_t>();
   }
   dispatch<StoredRealTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    max_pool(
-        self.const_data_ptr<T>(), out.mutable_data_ptr<T>(), to_indices, planes, height, width);
+    visit_planes<S>(
+        ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
+          max_pool(
+              self.const_data_ptr<T>(),
+              out.mutable_data_ptr<T>(),
+              to_indices,
+              planes,
+              from,
+              to,
+              height,
+              width);
+        });
   });
 }
 
 /**
- * torch_fusion::max_pool2d.out, contiguous: aten::max_pool2d_with_indices.out for programs that do
+ * torch_fusion::max_pool2d.out: aten::max_pool2d_with_indices.out for programs that do
  * not read the indices; tools/export/own_operators.py puts it in its place.
  */
 template <class S>
@@ -101,7 +140,7 @@ Tensor& max_pool2d_out(
   return out;
 }
 
-/// aten::max_pool2d_with_indices.out, contiguous.
+/// aten::max_pool2d_with_indices.out.
 template <class S>
 std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
     KernelRuntimeContext& ctx,
@@ -135,7 +174,7 @@ using AveragedTypes = DtypeList<
     ScalarType::BFloat16,
     ScalarType::Double>;
 
-/// aten::avg_pool2d.out, contiguous.
+/// aten::avg_pool2d.out.
 template <class S>
 Tensor& avg_pool2d_out(
     KernelRuntimeContext& ctx,
@@ -158,7 +197,7 @@ Tensor& avg_pool2d_out(
       InvalidArgument,
       out,
       "divisor_override is 0 or out of range");
-  if (!same_dtype_or_fail(ctx, self, out) || !check_contiguous<S>(ctx, self, out) ||
+  if (!same_dtype_or_fail(ctx, self, out) ||
       !check_pool(
           ctx,
           self,
@@ -176,14 +215,19 @@ Tensor& avg_pool2d_out(
   }
   dispatch<AveragedTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    avg_pool(
-        self.const_data_ptr<T>(),
-        out.mutable_data_ptr<T>(),
-        planes,
-        height,
-        width,
-        count_include_pad,
-        divisor_override.has_value() ? static_cast<int32_t>(divisor) : 0);
+    visit_planes<S>(
+        ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
+          avg_pool(
+              self.const_data_ptr<T>(),
+              out.mutable_data_ptr<T>(),
+              planes,
+              from,
+              to,
+              height,
+              width,
+              count_include_pad,
+              divisor_override.has_value() ? static_cast<int32_t>(divisor) : 0);
+        });
   });
   return out;
 }
@@ -197,7 +241,7 @@ bool check_adaptive_pool(
     Shape& out_sizes,
     int32_t& planes);
 
-/// aten::_adaptive_avg_pool2d.out, contiguous.
+/// aten::_adaptive_avg_pool2d.out.
 template <class S>
 Tensor& adaptive_avg_pool2d_out(
     KernelRuntimeContext& ctx,
@@ -206,22 +250,26 @@ Tensor& adaptive_avg_pool2d_out(
     Tensor& out) {
   Shape out_sizes;
   int32_t planes = 0;
-  if (!check_contiguous<S>(ctx, self, out) ||
-      !check_adaptive_pool(ctx, self, output_size, out, out_sizes, planes) ||
+  if (!check_adaptive_pool(ctx, self, output_size, out, out_sizes, planes) ||
       !shape_out<S>(ctx, out, out_sizes)) {
     return out;
   }
   const auto sizes = self.sizes();
   dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    adaptive_avg_pool(
-        self.const_data_ptr<T>(),
-        out.mutable_data_ptr<T>(),
-        planes,
-        sizes[sizes.size() - 2],
-        sizes[sizes.size() - 1],
-        out_sizes.sizes[sizes.size() - 2],
-        out_sizes.sizes[sizes.size() - 1]);
+    visit_planes<S>(
+        ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
+          adaptive_avg_pool(
+              self.const_data_ptr<T>(),
+              out.mutable_data_ptr<T>(),
+              planes,
+              from,
+              to,
+              sizes[sizes.size() - 2],
+              sizes[sizes.size() - 1],
+              out_sizes.sizes[sizes.size() - 2],
+              out_sizes.sizes[sizes.size() - 1]);
+        });
   });
   return out;
 }

@@ -58,7 +58,7 @@ std::tuple<Tensor&, Tensor&> native_dropout_out(
       ctx, chance >= 0.0f && chance <= 1.0f, InvalidArgument, result, "p is not in [0, 1]");
   KERNEL_CHECK(
       ctx, mask.scalar_type() == ScalarType::Bool, InvalidType, result, "The mask is not of bools");
-  if (!check_contiguous<S>(ctx, input, out, mask) || !same_dtype_or_fail(ctx, input, out) ||
+  if (!check_same_order<S>(ctx, input, out, mask) || !same_dtype_or_fail(ctx, input, out) ||
       !shape_like<S>(ctx, out, input) || !shape_like<S>(ctx, mask, input)) {
     return result;
   }

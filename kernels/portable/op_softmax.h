@@ -2,6 +2,7 @@
 
 #include "kernels/portable/softmax.h"
 #include "kernels/util/dtypes.h"
+#include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
 namespace torch {
@@ -9,6 +10,31 @@ namespace executor {
 namespace native {
 
 namespace internal {
+
+/// Softmax over dim `axis` of tensors of one shape and any dim orders, or its logarithm.
+template <bool kIsLog, class T>
+void softmax_strided(const Tensor& self, size_t axis, Tensor& out) {
+  int32_t from[kMaxDims];
+  int32_t to[kMaxDims];
+  strides_of(self, from);
+  strides_of(out, to);
+  Shape rows(self.sizes());
+  rows.sizes[axis] = 1;
+  const int32_t* const strides[] = {from, to};
+  LoopNest nest;
+  nest.init(rows.sizes, strides, 2, rows.dims);
+  do {
+    for (size_t i = 0; i < nest.size(); ++i) {
+      const int32_t at = static_cast<int32_t>(i);
+      softmax_row<kIsLog>(
+          self.const_data_ptr<T>() + nest.offset(0) + at * nest.stride(0),
+          from[axis],
+          out.mutable_data_ptr<T>() + nest.offset(1) + at * nest.stride(1),
+          to[axis],
+          static_cast<size_t>(self.sizes()[axis]));
+    }
+  } while (nest.next());
+}
 
 /// Softmax over a dim, or its logarithm; `half_to_float` is for the GPU.
 template <class S, bool kIsLog>
@@ -20,12 +46,21 @@ Tensor& softmax_out(
     Tensor& out) {
   KERNEL_CHECK(ctx, !half_to_float, NotSupported, out, "half_to_float is not supported");
   const int32_t index = normalize_dim(ctx, dim, self.dim());
-  if (index < 0 || !same_dtype_or_fail(ctx, self, out) || !check_contiguous<S>(ctx, self, out) ||
-      !shape_like<S>(ctx, out, self)) {
+  if (index < 0 || !same_dtype_or_fail(ctx, self, out) || !shape_like<S>(ctx, out, self)) {
     return out;
   }
   const auto sizes = self.sizes();
   const size_t axis = static_cast<size_t>(index);
+  if constexpr (S::has(Variant::DimOrder)) {
+    if (!is_contiguous(self) || !is_contiguous(out)) {
+      if (shape_out<S>(ctx, out, sizes) && self.numel() > 0) {
+        dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
+          softmax_strided<kIsLog, typename decltype(tag)::type>(self, axis, out);
+        });
+      }
+      return out;
+    }
+  }
   size_t inner = 1;
   for (size_t i = axis + 1; i < sizes.size(); ++i) {
     inner *= static_cast<size_t>(sizes[i]);

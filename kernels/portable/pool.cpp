@@ -135,7 +135,7 @@ void max_pool_2x2(
   }
 }
 
-void avg_pool(
+void avg_pool_contiguous(
     const float* in,
     float* out,
     int32_t planes,

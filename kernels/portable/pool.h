@@ -40,7 +40,37 @@ inline bool is_2x2(const Window& height, const Window& width) {
   return is_pair(height) && is_pair(width);
 }
 
-/// max_pool() of float32 where is_2x2(), without indices.
+/// Planes [height, width] that lie in memory one after the other.
+struct ContiguousPlanes {
+  /// Where plane `index` begins: at `next`, the end of the one before it.
+  template <class T>
+  static T* begin(T* next, T* /*first*/, int32_t /*index*/) {
+    return next;
+  }
+  /// Distance of neighbouring elements of a row.
+  static constexpr int32_t step() {
+    return 1;
+  }
+};
+
+/// The planes of images in another order, such as channels-last. Rows follow one another.
+struct StridedPlanes {
+  /// Planes of an image.
+  int32_t channels;
+  int32_t image_step;
+  int32_t plane_step;
+  int32_t pixel_step;
+
+  template <class T>
+  T* begin(T* /*next*/, T* first, int32_t index) const {
+    return first + index / channels * image_step + index % channels * plane_step;
+  }
+  int32_t step() const {
+    return pixel_step;
+  }
+};
+
+/// max_pool() of contiguous float32 where is_2x2(), without indices.
 void max_pool_2x2(
     const float* in,
     float* out,
@@ -49,39 +79,51 @@ void max_pool_2x2(
     const Window& width);
 
 /**
- * Maximum over windows of `planes` contiguous [height, width] planes; NaN wins.
+ * Maximum over windows of `planes` planes [height, width]; NaN wins.
  *
+ * @param[in] from, to Where the planes of `in`, and of `out` and `indices`, lie.
  * @param[out] indices Position of each maximum in its plane, the first among
  *     equals; null if nothing asks for it.
  */
-template <class T>
+template <class T, class Planes>
 void max_pool(
     const T* in,
     T* out,
     int64_t* indices,
     int32_t planes,
+    Planes from,
+    Planes to,
     const Window& height,
     const Window& width) {
   using Compute = ComputeType<T>;
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Planes, ContiguousPlanes>) {
     if (indices == nullptr && is_2x2(height, width)) {
       max_pool_2x2(in, out, planes, height, width);
       return;
     }
   }
-  for (; planes > 0; --planes, in += height.in * width.in) {
+  const int32_t step = from.step();
+  const T* source = in;
+  T* target = out;
+  int64_t* place = indices;
+  for (int32_t plane = 0; plane < planes; ++plane, source += height.in * width.in) {
+    source = from.begin(source, in, plane);
+    target = to.begin(target, out, plane);
+    if (indices != nullptr) {
+      place = to.begin(place, indices, plane);
+    }
     for (int32_t y = 0; y < height.out; ++y) {
       const WindowPart rows = window_part(height, y);
       for (int32_t x = 0; x < width.out; ++x) {
         const WindowPart columns = window_part(width, x);
-        int32_t best = rows.begin * width.in + columns.begin;
+        const T* best = source + (rows.begin * width.in + columns.begin) * step;
         // A dilated window may step over the whole input.
         Compute max = std::is_floating_point_v<Compute> ? -std::numeric_limits<Compute>::infinity()
                                                         : std::numeric_limits<Compute>::lowest();
         for (int32_t row = rows.begin; row < rows.end; row += height.dilation) {
-          const T* element = in + row * width.in + columns.begin;
-          const T* const last = in + row * width.in + columns.end;
-          for (; element < last; element += width.dilation) {
+          const T* element = source + (row * width.in + columns.begin) * step;
+          const T* const last = source + (row * width.in + columns.end) * step;
+          for (; element < last; element += width.dilation * step) {
             const Compute value = static_cast<Compute>(*element);
             bool greater = value > max;
             if constexpr (std::is_floating_point_v<Compute>) {
@@ -89,13 +131,15 @@ void max_pool(
             }
             if (greater) {
               max = value;
-              best = static_cast<int32_t>(element - in);
+              best = element;
             }
           }
         }
-        *out++ = static_cast<T>(max);
+        *target = static_cast<T>(max);
+        target += to.step();
         if (indices != nullptr) {
-          *indices++ = best;
+          *place = static_cast<int32_t>(best - source) / step;
+          place += to.step();
         }
       }
     }
@@ -129,14 +173,8 @@ inline int32_t window_count(
   return (rows.end - rows.begin) * (columns.end - columns.begin);
 }
 
-/**
- * Mean over windows of `planes` contiguous [height, width] planes.
- *
- * @param[in] count_padding Whether padding counts as elements; what ceil_mode
- *     adds beyond it never does.
- * @param[in] divisor What sums are divided by instead of the count; 0: the count.
- */
-void avg_pool(
+/// avg_pool() of contiguous float32.
+void avg_pool_contiguous(
     const float* in,
     float* out,
     int32_t planes,
@@ -145,19 +183,37 @@ void avg_pool(
     bool count_padding,
     int32_t divisor);
 
-/// As above for other types; the means of integers are rounded towards 0.
-template <class T>
+/**
+ * Mean over windows of `planes` planes [height, width]; the means of integers are rounded towards
+ * 0.
+ *
+ * @param[in] from, to Where the planes of `in` and `out` lie.
+ * @param[in] count_padding Whether padding counts as elements; what ceil_mode
+ *     adds beyond it never does.
+ * @param[in] divisor What sums are divided by instead of the count; 0: the count.
+ */
+template <class T, class Planes>
 void avg_pool(
     const T* in,
     T* out,
     int32_t planes,
+    Planes from,
+    Planes to,
     const Window& height,
     const Window& width,
     bool count_padding,
     int32_t divisor) {
   using Compute = ComputeType<T>;
   using Sum = ArithmeticType<Compute>;
-  for (; planes > 0; --planes, in += height.in * width.in) {
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<Planes, ContiguousPlanes>) {
+    avg_pool_contiguous(in, out, planes, height, width, count_padding, divisor);
+    return;
+  }
+  const T* source = in;
+  T* target = out;
+  for (int32_t plane = 0; plane < planes; ++plane, source += height.in * width.in) {
+    source = from.begin(source, in, plane);
+    target = to.begin(target, out, plane);
     for (int32_t y = 0; y < height.out; ++y) {
       const WindowPart rows = window_part(height, y);
       for (int32_t x = 0; x < width.out; ++x) {
@@ -165,11 +221,13 @@ void avg_pool(
         Sum sum = 0;
         for (int32_t row = rows.begin; row < rows.end; ++row) {
           for (int32_t column = columns.begin; column < columns.end; ++column) {
-            sum += static_cast<Sum>(static_cast<Compute>(in[row * width.in + column]));
+            sum += static_cast<Sum>(
+                static_cast<Compute>(source[(row * width.in + column) * from.step()]));
           }
         }
         const int32_t count = window_count(height, width, y, x, count_padding, divisor);
-        *out++ = static_cast<T>(static_cast<Compute>(sum) / static_cast<Compute>(count));
+        *target = static_cast<T>(static_cast<Compute>(sum) / static_cast<Compute>(count));
+        target += to.step();
       }
     }
   }
@@ -177,11 +235,13 @@ void avg_pool(
 
 /// Mean over windows that divide planes [in_height, in_width] evenly: output i covers the inputs
 /// from floor(i in / out) to ceil((i + 1) in / out).
-template <class T>
+template <class T, class Planes>
 void adaptive_avg_pool(
     const T* in,
     T* out,
     int32_t planes,
+    Planes from,
+    Planes to,
     int32_t in_height,
     int32_t in_width,
     int32_t out_height,
@@ -192,7 +252,11 @@ void adaptive_avg_pool(
         static_cast<int32_t>(int64_t{position} * in_size / out_size),
         static_cast<int32_t>((int64_t{position + 1} * in_size + out_size - 1) / out_size)};
   };
-  for (; planes > 0; --planes, in += in_height * in_width) {
+  const T* source = in;
+  T* target = out;
+  for (int32_t plane = 0; plane < planes; ++plane, source += in_height * in_width) {
+    source = from.begin(source, in, plane);
+    target = to.begin(target, out, plane);
     for (int32_t y = 0; y < out_height; ++y) {
       const WindowPart rows = part(in_height, out_height, y);
       for (int32_t x = 0; x < out_width; ++x) {
@@ -200,11 +264,12 @@ void adaptive_avg_pool(
         Compute sum = 0;
         for (int32_t row = rows.begin; row < rows.end; ++row) {
           for (int32_t column = columns.begin; column < columns.end; ++column) {
-            sum += static_cast<Compute>(in[row * in_width + column]);
+            sum += static_cast<Compute>(source[(row * in_width + column) * from.step()]);
           }
         }
         const int32_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
-        *out++ = static_cast<T>(sum / static_cast<Compute>(count));
+        *target = static_cast<T>(sum / static_cast<Compute>(count));
+        target += to.step();
       }
     }
   }

@@ -34,13 +34,9 @@ Tensor& quantized_add_out(
   QuantizedRange b_range;
   QuantizedRange range;
   KERNEL_CHECK(
-      ctx,
-      same_sizes(a.sizes(), b.sizes()) && same_dim_order(a, b),
-      InvalidArgument,
-      out,
-      "a and b differ in shape or order");
-  if (!same_dtype_or_fail(ctx, a, b) || !same_dtype_or_fail(ctx, a, out) ||
-      !shape_out<S>(ctx, out, a.sizes()) ||
+      ctx, same_sizes(a.sizes(), b.sizes()), InvalidArgument, out, "a and b differ in shape");
+  if (!check_same_order<S>(ctx, a, b, out) || !same_dtype_or_fail(ctx, a, b) ||
+      !same_dtype_or_fail(ctx, a, out) || !shape_out<S>(ctx, out, a.sizes()) ||
       !a_range.init(ctx, a_quant_min, a_quant_max, a.scalar_type(), a) ||
       !b_range.init(ctx, b_quant_min, b_quant_max, b.scalar_type(), b) ||
       !range.init(ctx, out_quant_min, out_quant_max, out.scalar_type(), out)) {

@@ -24,7 +24,14 @@ from kernels.test.cases_convolution import (
 from kernels.test.cases_creation import creation_cases, refused_creation_cases
 from kernels.test.cases_elementwise import activation_cases, binary_cases, choice_cases, unary_cases
 from kernels.test.cases_indexing import indexing_cases, refused_indexing_cases
-from kernels.test.cases_norms import distance_cases, norm_cases, refused_norm_cases, softmax_cases
+from kernels.test.cases_norms import (
+    channels_last_norm_cases,
+    distance_cases,
+    mixed_norm_cases,
+    norm_cases,
+    refused_norm_cases,
+    softmax_cases,
+)
 from kernels.test.cases_padding import padding_cases, refused_padding_cases
 from kernels.test.cases_quantized import quantized_cases, refused_quantized_cases
 from kernels.test.cases_recurrent import recurrent_cases, refused_recurrent_cases
@@ -101,6 +108,8 @@ def supported_cases() -> list[Case]:
         choice_cases(),
         softmax_cases(),
         norm_cases(),
+        mixed_norm_cases(),
+        channels_last_norm_cases(),
         distance_cases(),
         matmul_cases(),
         convolution_cases(400),

@@ -218,6 +218,22 @@ def pool_cases() -> Iterator[Case]:
                     divisor,
                     expected=expected,
                 )
+            layout = random.choice([channels_last, torch.Tensor.contiguous])
+            last = channels_last(values((2, 3, 9, 8), torch.float32, True))
+            arguments = (last, kernel, stride or None, padding, 1, ceil_mode)
+            out, indices = map(layout, functional.max_pool2d(*arguments, return_indices=True))
+            yield Case(
+                "aten::max_pool2d_with_indices.out",
+                [last, kernel, stride, (padding,), (1,), ceil_mode, out_like(out), out_like(indices)],
+                [out, indices],
+            )
+            average = layout(functional.avg_pool2d(last, kernel, stride or None, padding, ceil_mode))
+            options = (kernel, stride, (padding,), ceil_mode, True, None)
+            yield case("aten::avg_pool2d.out", last, *options, expected=average)
+    for size, layout in itertools.product([(1, 1), (3, 3), (4, 7)], [channels_last, torch.Tensor.contiguous]):
+        last = channels_last(values((2, 3, 9, 8), torch.float32))
+        expected = layout(functional.adaptive_avg_pool2d(last, size))
+        yield case("aten::_adaptive_avg_pool2d.out", last, size, expected=expected)
     # Windows of 2x2 next to each other have a loop of their own, which nothing of which indices are read uses.
     for shape, scale in itertools.product([(2, 8, 8), (1, 9, 7), (1, 2, 4)], [1.0, -1.0, 0.0]):
         x = values(shape, torch.float32, True) + 3 * scale
@@ -382,6 +398,14 @@ def refused_convolution_cases() -> Iterator[Case]:
         Out(torch.int64, (1, 3, 6, 6)),
     ]
     yield Case("aten::max_pool2d_with_indices.out", pool, error="InvalidArgument")
+    last = channels_last(torch.randn(1, 2, 4, 4))
+    pooled, indices = functional.max_pool2d(last, 2, return_indices=True)
+    # Indices in another order than the result, and images whose rows do not follow one another.
+    mixed = [last, (2, 2), (), (0,), (1,), False, out_like(pooled), out_like(indices.contiguous())]
+    yield Case("aten::max_pool2d_with_indices.out", mixed, error="NotSupported")
+    columns = torch.randn(1, 2, 4, 4).transpose(2, 3)
+    arguments = [columns, (2, 2), (), (0,), False, True, None, Out(torch.float32, (1, 2, 2, 2))]
+    yield Case("aten::avg_pool2d.out", arguments, error="NotSupported")
     scales = (float("nan"), 2.0)
     yield Case("aten::upsample_nearest2d.vec_out", [image, None, None, image_out], error="InvalidArgument")
     yield Case("aten::upsample_nearest2d.vec_out", [image, None, scales, image_out], error="InvalidArgument")

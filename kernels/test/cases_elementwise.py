@@ -109,6 +109,11 @@ def activation_cases() -> Iterator[Case]:
         for shape, dim in [((4,), 0), ((2, 6), -1), ((2, 4, 3), 1), ((0, 2), 1)]:
             x = values(shape, dtype)
             yield case("aten::glu.out", x, dim, expected=functional.glu(x, dim))
+    image = values((2, 2, 4, 6), torch.float32).contiguous(memory_format=torch.channels_last)
+    for dim in range(4):
+        expected = functional.glu(image.contiguous(), dim)
+        yield case("aten::glu.out", image, dim, expected=expected)
+        yield case("aten::glu.out", image, dim, expected=expected.contiguous(memory_format=torch.channels_last))
     yield from parameter_cases(
         "aten::logit.out",
         EVERY,

@@ -178,6 +178,12 @@ def _topk(dtype: torch.dtype) -> Iterator[Case]:
             top = torch.topk(x, 5, 0, largest)
             outs = [out_like(top.values), out_like(top.indices)]
             yield Case("aten::topk.values", [x, 5, 0, largest, True, *outs], [top.values, top.indices])
+    # Equal elements stay in their order: the export sorts with topk, stable or not.
+    x = (torch.rand(17) * 4).floor().to(dtype)
+    for largest in (True, False):
+        ordered, indices = torch.sort(x, dim=0, descending=largest, stable=True)
+        arguments = [x, 17, 0, largest, True, out_like(ordered), out_like(indices)]
+        yield Case("aten::topk.values", arguments, [ordered, indices])
 
 
 def _dynamic_shapes() -> Iterator[Case]:

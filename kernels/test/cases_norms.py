@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kernels.test.case_file import Case, Out
-from kernels.test.case_values import FLOATINGS, case, out_like, values
+from kernels.test.case_values import FLOATINGS, case, channels_last, out_like, values
 
 
 def several(operator: str, *arguments: Any, expected: tuple[Tensor, ...]) -> Case:
@@ -97,7 +97,7 @@ def batch_norm_cases(dtype: torch.dtype) -> Iterator[Case]:
                 [expected[0], None, None],
             )
             if dtype in (torch.float16, torch.bfloat16):
-                continue  # Eager saves float32 there.
+                continue  # Eager saves float32 there: mixed_norm_cases().
             own = torch.ops.aten._native_batch_norm_legit.no_stats(x, *parameters, True, 0.1, 1e-5)
             yield several("aten::_native_batch_norm_legit.no_stats_out", x, *parameters, True, 0.1, 1e-5, expected=own)
             running = (mean.clone(), variance.clone())
@@ -113,6 +113,49 @@ def batch_norm_cases(dtype: torch.dtype) -> Iterator[Case]:
                 1e-5,
                 expected=trained,
             )
+
+
+def mixed_norm_cases() -> Iterator[Case]:
+    """16-bit inputs with weights and statistics of float32; the export writes statistics of the input's dtype."""
+    for dtype in (torch.float16, torch.bfloat16):
+        x = values((2, 6, 3, 3), dtype) + 2
+        weight, bias, mean = (values((6,), torch.float32) for _ in range(3))
+        variance = values((6,), torch.float32).abs() + 1
+        normalized = torch.native_group_norm(x, weight, bias, 2, 6, 9, 3, 1e-3)
+        numbers = (2, 6, 9, 3, 1e-3)
+        yield several("aten::native_group_norm.out", x, weight, bias, *numbers, expected=normalized)
+        outs = [out_like(normalized[0]), *(Out(dtype, (2, 3)) for _ in range(2))]
+        narrow = [normalized[0], *(statistic.to(dtype) for statistic in normalized[1:])]
+        yield Case("aten::native_group_norm.out", [x, weight, bias, *numbers, *outs], narrow)
+        options = (mean, variance, True, 0.1, 1e-5)
+        trained = torch.ops.aten._native_batch_norm_legit(x, weight, bias, mean.clone(), variance.clone(), *options[2:])
+        yield several("aten::_native_batch_norm_legit.out", x, weight, bias, *options, expected=trained)
+        row = values((4, 33), dtype)
+        weight, bias = values((33,), torch.float32), values((33,), torch.float32)
+        for parameters in [(weight, bias), (weight, None), (None, bias)]:
+            expected = torch.native_layer_norm(row, (33,), *parameters, 1e-5)
+            yield several("aten::native_layer_norm.out", row, (33,), *parameters, 1e-5, expected=expected)
+
+
+def channels_last_norm_cases() -> Iterator[Case]:
+    """Images whose channels lie next to each other in memory."""
+    for dtype in FLOATINGS:
+        x = channels_last(values((2, 3, 4, 5), dtype))
+        for dim, log in itertools.product(range(4), (False, True)):
+            function = torch.log_softmax if log else torch.softmax
+            expected = function(x.double(), dim).to(dtype)
+            operator = "aten::_log_softmax.out" if log else "aten::_softmax.out"
+            for order in (channels_last, Tensor.contiguous):
+                yield case(operator, x, dim, False, expected=order(expected))
+                yield case(operator, x.contiguous(), dim, False, expected=order(expected))
+        weight, bias, mean = (values((3,), dtype) for _ in range(3))
+        variance = values((3,), dtype).abs() + 1
+        arguments = [x, weight, bias, mean, variance, 0.1, 1e-5]
+        expected = torch.ops.aten._native_batch_norm_legit_no_training(*arguments)[0]
+        empty = [Out(dtype, (0,)), Out(dtype, (0,))]
+        name = "aten::_native_batch_norm_legit_no_training.out"
+        yield Case(name, [*arguments, out_like(channels_last(expected)), *empty], [expected, None, None])
+        yield Case(name, [*arguments, out_like(expected.contiguous()), *empty], error="NotSupported")
 
 
 def distance_cases() -> Iterator[Case]:
@@ -141,6 +184,10 @@ def refused_norm_cases() -> Iterator[Case]:
     yield Case(layer, [x, (), None, None, 1e-5, *outs], error="InvalidArgument")
     yield Case(layer, [x, (4,), torch.randn(3), None, 1e-5, *outs], error="InvalidArgument")
     yield Case(layer, [x, (4,), torch.randn(4).double(), None, 1e-5, *outs], error="InvalidType")
+    halves = [x.half(), (4,), torch.ones(4), torch.ones(4).half(), 1e-5, Out(torch.float16, (2, 4)), *outs[1:]]
+    yield Case(layer, halves, error="InvalidType")
+    doubles = [x.half(), (4,), torch.ones(4).double(), None, 1e-5, Out(torch.float16, (2, 4)), *outs[1:]]
+    yield Case(layer, doubles, error="InvalidType")
     small = [outs[0], Out(torch.float32, (1, 1)), outs[2]]
     yield Case(layer, [x, (4,), None, None, 1e-5, *small], error="InvalidArgument")
     group = "aten::native_group_norm.out"

@@ -116,6 +116,16 @@ void unsupported_dtype(KernelRuntimeContext& ctx, ScalarType dtype) {
   ctx.fail(Error::NotSupported);
 }
 
+bool same_order_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b) {
+  KERNEL_CHECK(
+      ctx,
+      same_dim_order(a, b) || (is_contiguous(a) && is_contiguous(b)),
+      NotSupported,
+      false,
+      "The operator takes tensors of one dim order only");
+  return true;
+}
+
 bool contiguous_or_fail(KernelRuntimeContext& ctx, const Tensor& tensor) {
   KERNEL_CHECK(
       ctx,

@@ -117,6 +117,21 @@ bool check_contiguous(KernelRuntimeContext& ctx, const Tensors&... tensors) {
   }
 }
 
+/// Fails the context (NotSupported) and returns false if the elements of two tensors of a call lie
+/// in different orders and the kernel takes them in the order of memory.
+bool same_order_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b);
+
+/// The same for several tensors and `first`; costs nothing in an image whose program has contiguous
+/// tensors only.
+template <class S, class... Tensors>
+bool check_same_order(KernelRuntimeContext& ctx, const Tensor& first, const Tensors&... others) {
+  if constexpr (S::has(Variant::DimOrder)) {
+    return (same_order_or_fail(ctx, first, others) && ...);
+  } else {
+    return true;
+  }
+}
+
 /// Fails the context (InvalidType) and returns false if the dtypes differ.
 bool same_dtype_or_fail(KernelRuntimeContext& ctx, const Tensor& a, const Tensor& b);
 

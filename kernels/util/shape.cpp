@@ -19,6 +19,18 @@ Split split_at(ArrayRef<SizesType> sizes, size_t dim) {
   return split;
 }
 
+Split split_in_memory(const Tensor& tensor, size_t dim) {
+  Shape sizes;
+  size_t place = 0;
+  for (const auto from : tensor.dim_order()) {
+    if (from == dim) {
+      place = sizes.dims;
+    }
+    sizes.append(tensor.sizes()[from]);
+  }
+  return split_at(sizes, place);
+}
+
 bool infer_view(
     KernelRuntimeContext& ctx,
     const Tensor& self,

@@ -19,6 +19,19 @@ struct Split {
 /// Splits a shape at a dim; a zero-dim shape is [1, 1, 1].
 Split split_at(ArrayRef<SizesType> sizes, size_t dim);
 
+/// Splits a tensor at a dim as its elements lie in memory.
+Split split_in_memory(const Tensor& tensor, size_t dim);
+
+/// Splits a tensor of any dim order at a dim; of contiguous ones in an image that has no others.
+template <class S>
+Split split_tensor(const Tensor& tensor, size_t dim) {
+  if constexpr (S::has(Variant::DimOrder)) {
+    return split_in_memory(tensor, dim);
+  } else {
+    return split_at(tensor.sizes(), dim);
+  }
+}
+
 /// A shape under construction.
 struct Shape {
   SizesType sizes[kMaxDims];

@@ -15,7 +15,6 @@ from executorch.exir import (
     memory,
     to_edge_transform_and_lower,
 )
-from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch.exir.schema import Program
 from torch.export import ExportedProgram
@@ -24,6 +23,8 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.export.batch_norm import fold_batch_norm
+from tools.export.decompositions import decompose
+from tools.export.dim_orders import copy_to_order, default_order, order_for_kernels
 from tools.export.own_operators import drop_pool_indices, keep_recurrent_layers
 from tools.export.scalar_types import itemsize
 from tools.export.serialize import CONSTANT_ALIGNMENT, serialize
@@ -53,22 +54,6 @@ EDGE = EdgeCompileConfig(
         torch.ops.aten.triu.default,
     ],
 )
-
-
-def _one_hot(indices: torch.Tensor, classes: int) -> torch.Tensor:
-    return (indices.unsqueeze(-1) == torch.arange(classes)).to(torch.int64)
-
-
-# Operators that ExecuTorch has no kernel interface for, by others.
-DECOMPOSITIONS = {
-    torch.ops.aten.__lshift__.Scalar: torch.bitwise_left_shift,
-    torch.ops.aten.__rshift__.Scalar: torch.bitwise_right_shift,
-    torch.ops.aten.exp2.default: lambda operand: torch.pow(2.0, operand),
-    torch.ops.aten.one_hot.default: _one_hot,
-    torch.ops.aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
-        operand, dim, correction=int(unbiased), keepdim=keepdim
-    ),
-}
 
 
 @dataclass
@@ -106,12 +91,11 @@ def _has_dynamic_shapes(program: ExportedProgram) -> bool:
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
     """ExecuTorch's edge dialect, with batch normalization folded, recurrent layers whole and constants propagated."""
-    program = keep_recurrent_layers(fold_batch_norm(program))
-    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
-        program = program.run_decompositions(DECOMPOSITIONS)
-    edge = to_edge_transform_and_lower(program, compile_config=EDGE).exported_program()
+    whole = decompose(keep_recurrent_layers(fold_batch_norm(program)))
+    edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
-    return _order_outputs(_drop_input_mutations(drop_pool_indices(propagate_constants(edge))))
+    edge = order_for_kernels(drop_pool_indices(propagate_constants(edge)))
+    return _order_outputs(_drop_input_mutations(edge))
 
 
 def propagate_constants(program: ExportedProgram) -> ExportedProgram:
@@ -145,13 +129,11 @@ def _order_outputs(program: ExportedProgram) -> ExportedProgram:
     results = list(output.args[0])
     for index, (node, spec) in enumerate(zip(results, program.graph_signature.output_specs, strict=True)):
         value = node.meta["val"]
-        order = list(range(value.dim()))
+        order = default_order(value)
         if spec.kind != OutputKind.USER_OUTPUT or list(value.dim_order()) == order:
             continue
-        operator = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
         with program.graph.inserting_before(output):
-            results[index] = program.graph.call_function(operator, (node,), {"dim_order": order})
-        results[index].meta = {**node.meta, "val": value.contiguous()}
+            results[index] = copy_to_order(program, node, order, node.meta)
         spec.arg.name = results[index].name
     output.args = (tuple(results),)
     program.graph_module.recompile()

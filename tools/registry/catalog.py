@@ -73,17 +73,21 @@ def read_catalog(folder: Path = KERNELS) -> dict[str, Kernel]:
     return kernels
 
 
+def _dtypes(given: str | list[str]) -> tuple[str, ...]:
+    """The dtypes of a list, or of a set by its name."""
+    return DTYPE_SETS[given] if isinstance(given, str) else tuple(given)
+
+
 def _kernel(entry: dict[str, Any]) -> Kernel:
-    dtypes = entry.get("dtypes", "any")
     return Kernel(
         operator=entry["op"],
         function=entry["kernel"],
         header=entry["header"],
-        dtypes=DTYPE_SETS[dtypes] if isinstance(dtypes, str) else tuple(dtypes),
+        dtypes=_dtypes(entry.get("dtypes", "any")),
         variants=tuple(entry.get("variants", ())),
         is_boxed=bool(entry.get("boxed", False)),
         is_template=not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry,
-        fixed_dtypes={index: tuple(types) for index, types in entry.get("fixed_dtypes", {}).items()},
+        fixed_dtypes={index: _dtypes(types) for index, types in entry.get("fixed_dtypes", {}).items()},
         factors=tuple(entry.get("factors", ())),
         operands=tuple(entry.get("operands", ())),
         index_outputs=tuple(entry.get("index_outputs", ())),

@@ -16,6 +16,8 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from tools.export.cortex_m.pack import prepare
+from tools.export.decompositions import decompose
+from tools.export.dim_orders import order_for_kernels
 from tools.export.lower import propagate_constants
 from tools.export.manifest import MACS, Parameters, origin
 from tools.export.own_operators import keep_recurrent_layers
@@ -61,8 +63,8 @@ def target_of(core: str) -> CortexMTargetConfig:
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
     _separate_activations(program)
-    edge = to_edge(keep_recurrent_layers(program), compile_config=config()).exported_program()
-    lowered = propagate_constants(CortexMPassManager(edge, target_config=target).transform())
+    edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
+    lowered = order_for_kernels(propagate_constants(CortexMPassManager(edge, target_config=target).transform()))
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
     _count_work(lowered)

@@ -98,9 +98,7 @@ def is_channels_last(node: Node) -> bool:
     """Whether a node is an image that lies channels-last in memory."""
     value = node.meta.get("val")
     return (
-        isinstance(value, torch.Tensor)
-        and value.dim() == 4
-        and value.is_contiguous(memory_format=torch.channels_last)
+        isinstance(value, torch.Tensor) and value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
     )
 
 

@@ -24,7 +24,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from tools.export.batch_norm import fold_batch_norm
 from tools.export.cortex_m.flatten import flatten_in_memory_order
 from tools.export.cortex_m.quantizable import make_quantizable
-from tools.export.lower import DECOMPOSITIONS
+from tools.export.decompositions import DECOMPOSITIONS
 from tools.export.manifest import origin
 from tools.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError

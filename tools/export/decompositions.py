@@ -1,0 +1,300 @@
+"""Operators that ExecuTorch has no kernel interface for, by those that have one.
+
+Windows of one dimension follow those of the others: pooling of three dimensions is one of two and one more. What is
+sorted comes from topk, which keeps equal elements in their order, and of which NaN is the largest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+_aten = torch.ops.aten
+_functional = torch.nn.functional
+
+
+def decompose(program: ExportedProgram) -> ExportedProgram:
+    """Decomposes the operators of this module; a program without any stays as it is."""
+    called = {node.target for node in program.graph.nodes if node.op == "call_function"}
+    table = dict(DECOMPOSITIONS)
+    if any(_is_mixed_norm(node) for node in program.graph.nodes):
+        table[_aten.layer_norm.default] = _layer_norm
+    defaults = torch.export.default_decompositions()
+    table |= {target: defaults[target] for target in _COMPOSITES}
+    return program.run_decompositions(table) if called & table.keys() else program
+
+
+def _is_static(x: Tensor) -> bool:
+    return all(isinstance(size, int) for size in x.shape)
+
+
+def _is_mixed_norm(node: Node) -> bool:
+    """Whether a node normalizes by weights of another dtype, which ExecuTorch's edge dialect does not take."""
+    if node.target != _aten.layer_norm.default:
+        return False
+    return len({tensor.meta["val"].dtype for tensor in node.all_input_nodes}) > 1
+
+
+def _layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    if all(parameter is None or parameter.dtype == x.dtype for parameter in (weight, bias)):
+        return NotImplemented
+    # Eager computes with 16-bit floats in float32 as well, and rounds once.
+    return _functional.layer_norm(x.float(), normalized_shape, weight, bias, eps).to(x.dtype)
+
+
+def _triple(values: Sequence[int], default: Sequence[int] = ()) -> list[int]:
+    """A parameter of three dimensions; one value holds for all, and none is the default."""
+    values = list(values) or list(default)
+    return values * 3 if len(values) == 1 else values
+
+
+def _planes(x: Tensor) -> Tensor:
+    """An image [(N,) C, depth, height, width] as [planes, depth, height, width]."""
+    return x.reshape(-1, *x.shape[-3:])
+
+
+def _max_pool3d_with_indices(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    if not _is_static(x):
+        return NotImplemented
+    kernel = _triple(kernel)
+    stride, padding, dilation = _triple(stride, kernel), _triple(padding), _triple(dilation)
+    depth, height, width = x.shape[-3:]
+    rows = (kernel[1:], stride[1:], padding[1:], dilation[1:], ceil_mode)
+    flat, flat_indices = _aten.max_pool2d_with_indices(_planes(x), *rows)
+    plane = math.prod(flat.shape[-2:])
+    deep = (kernel[0], 1), (stride[0], 1), (padding[0], 0), (dilation[0], 1)
+    out, indices = _aten.max_pool2d_with_indices(flat.reshape(-1, depth, plane), *deep, ceil_mode)
+    # A position among the planes that are pooled already, which know where theirs come from.
+    among = indices.reshape(indices.shape[0], -1)
+    inside = flat_indices.reshape(-1, depth * plane).gather(1, among)
+    positions = among // plane * (height * width) + inside
+    shape = (*x.shape[:-3], out.shape[-2], *flat.shape[-2:])
+    return out.reshape(shape), positions.reshape(shape)
+
+
+def _max_pool3d(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    found = _max_pool3d_with_indices(x, *args, **kwargs)
+    return found if found is NotImplemented else found[0]
+
+
+def _avg_pool3d(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    if not _is_static(x) or not x.is_floating_point():
+        return NotImplemented
+    kernel = _triple(kernel)
+    stride, padding = _triple(stride, kernel), _triple(padding)
+    # Sums, if they are to be divided by something else than their elements.
+    first = None if divisor_override is None else 1
+    options = (ceil_mode, count_include_pad)
+    flat = _functional.avg_pool2d(_planes(x), kernel[1:], stride[1:], padding[1:], *options, first)
+    deep = (kernel[0], 1), (stride[0], 1), (padding[0], 0)
+    planes = flat.reshape(-1, x.shape[-3], math.prod(flat.shape[-2:]))
+    out = _functional.avg_pool2d(planes, *deep, *options, divisor_override)
+    return out.reshape(*x.shape[:-3], out.shape[-2], *flat.shape[-2:])
+
+
+def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    depth, height, width = output_size
+    if depth == height == width == 1:
+        return x.mean((-3, -2, -1), True)
+    flat = _functional.adaptive_avg_pool2d(_planes(x), (height, width))
+    out = _functional.adaptive_avg_pool2d(flat.reshape(-1, x.shape[-3], height * width), (depth, height * width))
+    return out.reshape(*x.shape[:-3], depth, height, width)
+
+
+def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Maxima over windows that divide dimensions evenly: of inputs floor(i in / out) to ceil((i + 1) in / out)."""
+    if not _is_static(x) or 0 in output_size:
+        return NotImplemented
+    rank = len(output_size)
+    sizes = x.shape[-rank:]
+    if not any(size % count for size, count in zip(sizes, output_size, strict=True)):
+        kernel = [size // count for size, count in zip(sizes, output_size, strict=True)]
+        pool = _aten.max_pool2d_with_indices if rank == 2 else _max_pool3d_with_indices
+        return pool(x, kernel, kernel)
+    values, positions = x, None
+    for axis in reversed(range(rank)):
+        dim = x.dim() - rank + axis
+        size, count = sizes[axis], output_size[axis]
+        windows = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        parts = [values.narrow(dim, begin, end - begin) for begin, end in windows]
+        # Where nothing reads positions, nothing of them remains.
+        found = [part.argmax(dim, True) + begin for part, (begin, _) in zip(parts, windows, strict=True)]
+        at = torch.cat(found, dim)
+        values = torch.cat([part.amax(dim, True) for part in parts], dim)
+        inner = math.prod(sizes[axis + 1 :])
+        positions = at if positions is None else at * inner + positions.gather(dim, at)
+    return values, positions
+
+
+def _sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dtype == torch.bool:
+        return NotImplemented
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    return torch.topk(x, x.shape[dim], dim, largest=descending, sorted=True)
+
+
+def _stable_sort(x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    return _sort(x, dim, descending)
+
+
+def _argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    found = _sort(x, dim, descending)
+    return found if found is NotImplemented else found[1]
+
+
+def _stable_argsort(x: Tensor, *, stable: bool, dim: int = -1, descending: bool = False) -> Tensor:
+    return _argsort(x, dim, descending)
+
+
+def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dim() == 0:
+        return NotImplemented
+    found = torch.topk(x, k, dim, largest=False, sorted=True)
+    values, positions = (part.narrow(dim, k - 1, 1) for part in found)
+    return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
+
+
+def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dim() == 0:
+        return NotImplemented
+    # The lower one of two; NaN, if there is one, comes first.
+    rank = x.shape[dim] // 2 + 1
+    found = torch.topk(x, rank, dim, largest=True, sorted=True)
+    values, positions = (part.narrow(dim, rank - 1, 1) for part in found)
+    if x.is_floating_point():
+        is_nan = found[0].narrow(dim, 0, 1).isnan()
+        values = torch.where(is_nan, found[0].narrow(dim, 0, 1), values)
+        positions = torch.where(is_nan, found[1].narrow(dim, 0, 1), positions)
+    return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
+
+
+def _median_of_all(x: Tensor) -> Tensor:
+    found = _median(x.reshape(-1), 0)
+    return found if found is NotImplemented else found[0]
+
+
+def _nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dim() == 0:
+        return NotImplemented
+    found = torch.topk(x, x.shape[dim], dim, largest=False, sorted=True)
+    count = x.isnan().logical_not().sum(dim, True)
+    rank = (count - 1).clamp(min=0) // 2
+    values, positions = (part.gather(dim, rank) for part in found)
+    return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
+
+
+def _nanmedian_of_all(x: Tensor) -> Tensor:
+    found = _nanmedian(x.reshape(-1), 0)
+    return found if found is NotImplemented else found[0]
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if not _is_static(indices) or not _is_static(offsets):
+        return NotImplemented
+    starts = offsets[:-1] if include_last_offset else offsets
+    bags = torch.arange(starts.shape[0]).unsqueeze(1)
+    places = torch.arange(indices.shape[0])
+    # [bags, indices]: whether an index is of a bag.
+    belongs = ((places.unsqueeze(1) >= starts).sum(1) - 1) == bags
+    if padding_idx is not None and padding_idx >= 0:
+        belongs = belongs & (indices != padding_idx)
+    rows = weight[indices]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    members = belongs.to(weight.dtype)
+    if mode == 2:
+        lowest = torch.where(belongs.unsqueeze(2), rows, -math.inf).amax(1)
+        out = torch.where(belongs.any(1, True), lowest, 0.0)
+    else:
+        out = members @ rows
+        if mode == 1:
+            out = out / members.sum(1, True).clamp(min=1)
+    unused = offsets.new_empty(0)
+    return out, unused, unused, unused
+
+
+# What PyTorch itself decomposes to operators of the table.
+_COMPOSITES = (
+    _aten.adaptive_max_pool1d.default,
+    _aten.msort.default,
+    _aten.nanquantile.default,
+    _aten.nanquantile.scalar,
+    _aten.quantile.default,
+    _aten.quantile.scalar,
+)
+
+
+def _one_hot(indices: Tensor, classes: int) -> Tensor:
+    return (indices.unsqueeze(-1) == torch.arange(classes)).to(torch.int64)
+
+
+# Per operator what computes the same; what one of these does not do it leaves as it is (NotImplemented).
+DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
+    _aten.__lshift__.Scalar: torch.bitwise_left_shift,
+    _aten.__rshift__.Scalar: torch.bitwise_right_shift,
+    _aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
+    _aten._embedding_bag.default: _embedding_bag,
+    _aten._embedding_bag_forward_only.default: _embedding_bag,
+    _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
+    _aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+    _aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+    _aten.argsort.default: _argsort,
+    _aten.argsort.stable: _stable_argsort,
+    _aten.avg_pool3d.default: _avg_pool3d,
+    _aten.embedding_bag.padding_idx: _embedding_bag,
+    _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
+    _aten.kthvalue.default: _kthvalue,
+    _aten.max_pool3d.default: _max_pool3d,
+    _aten.max_pool3d_with_indices.default: _max_pool3d_with_indices,
+    _aten.median.default: _median_of_all,
+    _aten.median.dim: _median,
+    _aten.nanmedian.default: _nanmedian_of_all,
+    _aten.nanmedian.dim: _nanmedian,
+    _aten.one_hot.default: _one_hot,
+    _aten.sort.default: _sort,
+    _aten.sort.stable: _stable_sort,
+    _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
+        operand, dim, correction=int(unbiased), keepdim=keepdim
+    ),
+}

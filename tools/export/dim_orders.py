@@ -1,0 +1,107 @@
+"""Tensors in the order of dimensions that kernels take.
+
+Kernels work on tensors of any order where it costs little; the others take the default order only.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+# Operators on images whose kernels refuse other orders; in kernels/*/operators.yaml without the variant dim_order.
+CONTIGUOUS_ONLY = frozenset(
+    {
+        "aten::_cdist_forward",
+        "aten::_upsample_bilinear2d_aa",
+        "aten::convolution_backward",
+        "aten::embedding",
+        "aten::grid_sampler_2d",
+        "aten::linear",
+        "aten::max_pool2d_with_indices_backward",
+        "aten::native_group_norm",
+        "aten::native_layer_norm",
+        "aten::tril",
+        "aten::triu",
+        "aten::upsample_bilinear2d",
+        "aten::upsample_nearest2d",
+        "quantized_decomposed::choose_qparams_per_token_asymmetric",
+        "quantized_decomposed::dequantize_per_token",
+        "quantized_decomposed::mixed_linear",
+        "quantized_decomposed::quantize_per_token",
+    }
+)
+
+
+def default_order(tensor: torch.Tensor) -> list[int]:
+    """The order of dimensions of contiguous tensors."""
+    return list(range(tensor.dim()))
+
+
+def has_default_order(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements lie as in a contiguous one; dimensions of size 1 have no order."""
+    order = [dim for dim in tensor.dim_order() if tensor.shape[dim] != 1]
+    return order == sorted(order)
+
+
+def copy_to_order(program: ExportedProgram, source: Node, order: list[int], meta: dict[str, Any]) -> Node:
+    """Adds a copy of a tensor in another order at the place where the graph inserts.
+
+    Args:
+      meta: of the operator that the copy belongs to: where in the model it is from.
+    """
+    target = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
+    copy = program.graph.call_function(target, (source,), {"dim_order": order})
+    value = source.meta["val"]
+    copy.meta = {
+        **meta,
+        "val": value.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))]),
+    }
+    return copy
+
+
+def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
+    """Copies images to the default order before operators that take no other, and their results back, in place."""
+    graph = program.graph
+    copies: dict[Node, Node] = {}
+    for node in list(graph.nodes):
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or getattr(schema, "name", None) not in CONTIGUOUS_ONLY:
+            continue
+        for source in list(node.all_input_nodes):
+            value = source.meta.get("val")
+            if not isinstance(value, torch.Tensor) or has_default_order(value):
+                continue
+            if source not in copies:
+                with graph.inserting_before(node):
+                    copies[source] = copy_to_order(program, source, default_order(value), node.meta)
+            node.replace_input_with(source, copies[source])
+        if isinstance(node.meta["val"], torch.Tensor):
+            _order_result(program, node)
+        else:
+            node.meta["val"] = tuple(value if value is None else value.contiguous() for value in node.meta["val"])
+            for user in node.users:
+                if user.target is operator.getitem:
+                    _order_result(program, user)
+    program.graph_module.recompile()
+    return program
+
+
+def _order_result(program: ExportedProgram, node: Node) -> None:
+    """Gives a result the default order, and what reads it a copy in the order that it had."""
+    value = node.meta["val"]
+    if has_default_order(value):
+        return
+    users = list(node.users)
+    node.meta["val"] = value.contiguous()
+    with program.graph.inserting_after(node):
+        copy = copy_to_order(program, node, [int(dim) for dim in value.dim_order()], node.meta)
+    for user in users:
+        user.replace_input_with(node, copy)
+    for spec in program.graph_signature.output_specs:
+        if spec.arg.name == node.name:
+            spec.arg.name = copy.name
