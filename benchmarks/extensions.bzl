@@ -1,0 +1,30 @@
+"""The repository @operators: the names of all kernels, for rules that make something of each."""
+
+_BUILD = """package(default_visibility = ["//visibility:public"])
+"""
+
+def _operator_list_impl(rctx):
+    names = []
+    for catalog in rctx.attr.catalogs:
+        for line in rctx.read(catalog).split("\n"):
+            if line.startswith("- op: "):
+                names.append(line.removeprefix("- op: ").strip())
+    rctx.file("BUILD.bazel", _BUILD)
+    rctx.file("operators.bzl", '"""Made of kernels/*/operators.yaml."""\n\nOPERATORS = %s\n' % repr(sorted(names)))
+
+_operator_list = repository_rule(
+    implementation = _operator_list_impl,
+    doc = "A file operators.bzl with the list OPERATORS.",
+    attrs = {"catalogs": attr.label_list(mandatory = True, doc = "operators.yaml files.")},
+)
+
+def _operators_impl(_mctx):
+    _operator_list(
+        name = "operators",
+        catalogs = [
+            "//kernels/%s:operators.yaml" % folder
+            for folder in ["cortex_m", "portable", "prim", "quantized"]
+        ],
+    )
+
+operators = module_extension(implementation = _operators_impl)

@@ -1,0 +1,149 @@
+"""The `operator_images` rule: an image per operator, to see what each takes."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//conformance:op_db.bzl", "OpDbInfo")
+load("//rules:providers.bzl", "BoardInfo", "TorchProgramInfo")
+load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
+load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
+load("//rules/private:transitions.bzl", "firmware_transition")
+
+OperatorImagesInfo = provider(
+    doc = "Images of one operator each.",
+    fields = {
+        "images": "dict: operator -> File, the ELF file without symbols; the operator \"\" is an image without kernels.",
+        "selections": "File: JSON, operator -> what was selected of it; null if no call of it is known.",
+    },
+)
+
+def _host_transition_impl(settings, _attr):
+    return {
+        "//command_line_option:platforms": [str(settings["//command_line_option:host_platform"])],
+        "//firmware:console": "on",
+    }
+
+# Back to the configuration that calls are collected in: they are the same for all boards.
+_host_transition = transition(
+    implementation = _host_transition_impl,
+    inputs = ["//command_line_option:host_platform"],
+    outputs = ["//command_line_option:platforms", "//firmware:console"],
+)
+
+# The image without kernels.
+_NONE = ""
+
+def _folder(operator):
+    return operator.replace("::", "-") or "none"
+
+def _operator_images_impl(ctx):
+    name = ctx.label.name
+    board = ctx.attr.board[BoardInfo]
+    program = ctx.attr.model[TorchProgramInfo]
+    cc = configure_cc(ctx)
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._runtime, ctx.attr.board]]
+
+    # What all images have: the application with one program. Its kernels are others, so it only shows sizes.
+    registry = generate_registry(ctx, [program], name, prelinked = True)
+    data, _ = embed_program(ctx, program, name, example = False, registry = registry)
+    alias = ctx.actions.declare_file(name + "/model_program.h")
+    ctx.actions.write(alias, """#pragma once
+
+#include "{program}_pte.h"
+
+namespace model_program = {program}_pte;
+
+namespace torch_fusion {{
+inline constexpr bool kProfiling = false;
+}} // namespace torch_fusion
+""".format(program = program.name))
+    _, application = compile_sources(
+        ctx,
+        cc,
+        name = name,
+        srcs = ctx.files.srcs + [data.source],
+        hdrs = [data.header, alias],
+        include_directories = [alias.dirname],
+        deps = deps,
+        additional_inputs = [data.program],
+    )
+
+    # A transition makes a list of an attribute.
+    calls = ctx.attr.calls[0][OpDbInfo].calls
+    operators = [_NONE] + ctx.attr.operators
+    sources = {
+        operator: ctx.actions.declare_file("%s/%s/registry.cpp" % (name, _folder(operator)))
+        for operator in operators
+    }
+    selections = ctx.actions.declare_file(name + ".selections.json")
+    arguments = ctx.actions.args()
+    arguments.use_param_file("@%s", use_always = True)
+    arguments.set_param_file_format("multiline")
+    arguments.add("choose")
+    arguments.add("--calls", calls)
+    arguments.add("--selections", selections)
+    for operator, source in sources.items():
+        arguments.add("--registry=%s=%s" % (operator, source.path))
+    ctx.actions.run(
+        executable = ctx.executable._tool,
+        arguments = [arguments],
+        inputs = [calls],
+        outputs = sources.values() + [selections],
+        mnemonic = "ChooseCalls",
+        progress_message = "Choosing a call of each operator for %{label}",
+    )
+
+    images = {}
+    for operator, source in sources.items():
+        _, objects = compile_sources(
+            ctx,
+            cc,
+            name = "%s/%s" % (name, _folder(operator)),
+            srcs = [source],
+            hdrs = [],
+            include_directories = [],
+            deps = deps,
+        )
+        images[operator] = cc_common.link(
+            name = "%s/%s.elf" % (name, _folder(operator)),
+            actions = ctx.actions,
+            feature_configuration = cc.features,
+            cc_toolchain = cc.toolchain,
+            compilation_outputs = cc_common.merge_compilation_outputs(compilation_outputs = [application, objects]),
+            linking_contexts = [dep.linking_context for dep in deps],
+            user_link_flags = ["-nostartfiles", "-T", board.linker_script.path, "-Wl,--strip-all"],
+            additional_inputs = [board.linker_script],
+            output_type = "executable",
+        ).executable
+    return [
+        DefaultInfo(files = depset(images.values() + [selections])),
+        OperatorImagesInfo(images = images, selections = selections),
+    ]
+
+operator_images = rule(
+    implementation = _operator_images_impl,
+    doc = """Links an image for a board with each operator: with what the simplest of its calls needs, a call of float32
+before others. The images have the runtime of programs that are linked at build time, and no console.""",
+    attrs = PLAN_ATTRS | REGISTRY_ATTRS | {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
+        "calls": attr.label(
+            mandatory = True,
+            cfg = _host_transition,
+            providers = [OpDbInfo],
+            doc = "Calls of the operators.",
+        ),
+        "console": attr.string(default = "off", values = ["off"], doc = "Whether the images print."),
+        "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
+        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The program that all images hold."),
+        "operators": attr.string_list(mandatory = True, doc = "Names in programs, such as `aten::add.out`."),
+        "srcs": attr.label_list(default = ["//firmware:application.cpp"], allow_files = [".cpp"], doc = "The application."),
+        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
+        "_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo]),
+        "_tool": attr.label(default = "//tools/benchmark:operator_flash", executable = True, cfg = "exec"),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    cfg = firmware_transition,
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+    provides = [OperatorImagesInfo],
+)

@@ -1,0 +1,199 @@
+"""What each operator adds to an image: to one that has everything else, but no kernels.
+
+The operators are those of kernels/*/operators.yaml, each with what the simplest of its calls in //conformance:op_db
+needs: of float32 before other dtypes, and without broadcasting, mixed dtypes and the like before with them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
+from tools.quiet.console import UserError
+
+# Bytes that an operator may add: issue and goal of kernels/.
+LIMIT = 1_500
+# Operators that may take more, and why; by their names without namespace and overload.
+_KINDS = {
+    "convolution": r"convolution(_backward)?",
+    "pooling": r".*pool.*",
+    "resampling": r"_?upsample_.*|grid_sampler_2d",
+    "sorting": r"topk",
+    "libm": (
+        r"a?(sin|cos|tan)h?|atan2|exp|expm1|log|log10|log1p|log2|pow|erf|sigmoid|logit|gelu|elu|_softmax|_log_softmax|"
+        r"softplus|silu|mish|glu|lstm|gru|_cdist_forward|_pdist_forward|randn"
+    ),
+}
+# Dtypes of the calls to look at, first to last.
+_DTYPES = ("float32", "int64", "int8", "uint8", "bool", "int32")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An operator with the bytes it adds, what was selected of it, and the kind of exception it is, if it is one."""
+
+    operator: str
+    bytes: int
+    selection: str
+    kind: str
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is over its limit."""
+        return not self.kind and self.bytes > LIMIT
+
+
+def choose(calls: Path, registries: dict[str, Path], selections: Path) -> None:
+    """Writes a registry per operator, with the simplest of its calls, and what each selects.
+
+    Args:
+      calls: of //conformance:op_db_calls.
+      registries: where the registries go; that of "" is empty, and so are those of operators without a call.
+    """
+    # Imported here: measuring needs neither calls nor kernels.
+    from conformance.op_db import CHANNELS_LAST, Row
+    from tools.program import read
+    from tools.registry.calls import operator_uses
+    from tools.registry.catalog import read_catalog
+    from tools.registry.registry import Selected, registry_source, select
+    from tools.registry.variants import Variant
+    from tools.run_pte.cases import Case
+
+    def effort(entry: Selected) -> tuple[int, int]:
+        return int(entry.variants or 0).bit_count(), len(entry.dtypes or ())
+
+    def words(entry: Selected) -> list[str]:
+        return sorted(entry.dtypes or ()) + [str(variant.name) for variant in Variant if variant in entry.variants]
+
+    with calls.open("rb") as file:
+        rows: list[Row] = pickle.load(file)
+        cases: list[Case] = pickle.load(file)
+    catalog = read_catalog()
+    chosen: dict[str, str | None] = {}
+    for operator, path in registries.items():
+        own = [row for row in rows if row.operator == operator and row.calls and row.dtype != CHANNELS_LAST]
+        own.sort(key=lambda row: _DTYPES.index(row.dtype) if row.dtype in _DTYPES else len(_DTYPES))
+        found: list[Selected] = []
+        for index in [index for row in own[:1] for index in row.calls]:
+            with tempfile.NamedTemporaryFile(suffix=".pte") as program:
+                program.write(cases[index].program)
+                program.flush()
+                found += select([operator_uses(read(Path(program.name)))], catalog, {})
+        simplest = [min(found, key=effort)] if found else []
+        path.write_text(registry_source(simplest, None), encoding="utf-8")
+        if operator:
+            chosen[operator] = " ".join(words(simplest[0])).lower() if simplest else None
+    selections.write_text(json.dumps(chosen, indent=1), encoding="utf-8")
+
+
+def flash_of(path: Path) -> int:
+    """Bytes of an image's sections that lie in flash.
+
+    Raises:
+      UserError: the file is missing or no ELF file.
+    """
+    try:
+        with path.open("rb") as file:
+            return sum(
+                section["sh_size"]
+                for section in ELFFile(file).iter_sections()
+                if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_type"] != "SHT_NOBITS"
+            )
+    except (OSError, ELFError) as error:
+        raise UserError(f"image {path}: {error}; build it with `bazel build //benchmarks:operator_images`") from error
+
+
+def kind_of(operator: str) -> str:
+    """The kind of operators that may take more than the limit; empty for others."""
+    base = operator.partition("::")[2].partition(".")[0]
+    return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, base)), "")
+
+
+def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
+    """What each operator adds, largest first, and those of which no call is known."""
+    paths: dict[str, str] = json.loads(images.read_text(encoding="utf-8"))
+    chosen: dict[str, str | None] = json.loads(selections.read_text(encoding="utf-8"))
+    sizes = {operator: flash_of(images.parent / path) for operator, path in paths.items()}
+    none = sizes.pop("")
+    measured = [
+        Measured(operator, sizes[operator] - none, selection, kind_of(operator))
+        for operator, selection in chosen.items()
+        if selection is not None
+    ]
+    measured.sort(key=lambda entry: (-entry.bytes, entry.operator))
+    return measured, [operator for operator, selection in chosen.items() if selection is None]
+
+
+def lines_of(measured: Sequence[Measured], missing: Sequence[str]) -> Iterator[str]:
+    """The table, and what it says."""
+    width = max((len(entry.operator) for entry in measured), default=8)
+    yield f"{'operator':{width}}  bytes  limit        selected"
+    for entry in measured:
+        limit = entry.kind or (f"{LIMIT} BROKEN" if entry.is_over else f"{LIMIT}")
+        yield f"{entry.operator:{width}}  {entry.bytes:5}  {limit:11}  {entry.selection}"
+    over = [entry.operator for entry in measured if entry.is_over]
+    yield f"{len(measured)} operators, {len(over)} over {LIMIT} bytes{': ' if over else ''}{', '.join(over)}"
+    if missing:
+        yield f"{len(missing)} without a call to measure: {', '.join(missing)}"
+
+
+def report(images: Path, selections: Path, json_path: Path | None) -> int:
+    """Prints the table; returns 1 if a limit is broken."""
+    measured, missing = measure(images, selections)
+    print("\n".join(lines_of(measured, missing)))
+    if json_path:
+        rows = [{"operator": entry.operator, "bytes": entry.bytes, "kind": entry.kind} for entry in measured]
+        json_path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return int(any(entry.is_over for entry in measured))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parses the command line and runs a command; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="operator_flash",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        fromfile_prefix_chars="@",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    part = commands.add_parser("choose", help="writes a registry per operator")
+    part.add_argument("--calls", type=Path, required=True, help="calls of //conformance:op_db_calls")
+    part.add_argument("--selections", type=Path, required=True, help="where to write what was selected (.json)")
+    part.add_argument("--registry", action="append", default=[], metavar="OPERATOR=PATH", help="repeatable")
+    part = commands.add_parser(
+        "report",
+        help="prints what each operator adds",
+        description=f"{__doc__}\nFails if one adds more than {LIMIT} bytes and is no {', no '.join(_KINDS)} operator.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    part.add_argument("--images", type=Path, required=True, help="operator -> image (.json), given by the build")
+    part.add_argument(
+        "--selections", type=Path, required=True, help="operator -> selection (.json), given by the build"
+    )
+    part.add_argument("--json", type=Path, help="also write the rows to a file")
+    options = parser.parse_args(argv)
+    try:
+        if options.command == "choose":
+            registries = dict(text.partition("=")[::2] for text in options.registry)
+            paths = {operator: Path(path) for operator, path in registries.items()}
+            choose(options.calls, paths, options.selections)
+            return 0
+        return report(options.images, options.selections, options.json)
+    except UserError as error:
+        print(f"operator_flash: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
