@@ -39,8 +39,10 @@ class TensorUse:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the dims lie in memory in their own order."""
-        return self.dim_order == tuple(range(len(self.sizes)))
+        """Whether the dims lie in memory in their own order; one of size 1 has none."""
+        single = {dim for dim, size in enumerate(self.sizes) if size == 1}
+        order = [dim for dim in self.dim_order if dim not in single]
+        return order == sorted(order)
 
 
 @dataclass(frozen=True)

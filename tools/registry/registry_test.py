@@ -127,6 +127,9 @@ def test_only_the_dtypes_and_variants_in_use_are_selected() -> None:
     assert selection(add(bound, bound, bound)) == ({"Float"}, {"DYNAMIC_SHAPE"})
     last = tensor(FLOAT, 1, 2, 3, 4, order=[0, 2, 3, 1])
     assert selection(add(last, last, last)) == ({"Float"}, {"DIM_ORDER"})
+    # With one channel both orders are one.
+    grey = tensor(FLOAT, 1, 1, 3, 4, order=[0, 2, 3, 1])
+    assert selection(add(grey, grey, grey)) == ({"Float"}, set())
 
 
 def test_halves_are_computed_with_in_float() -> None:
