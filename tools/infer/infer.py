@@ -119,12 +119,14 @@ def describe(device: Device) -> str:
 
 def run_input(client: Client, path: Path, output: Path | None) -> None:
     """One sample: prints the outputs, or writes them as .npy or .npz."""
-    arrays = numbered(load_arrays(path), "input")
+    named = load_arrays(path)
+    arrays = numbered(named, "input")
     specs = client.device.inputs
     if output and output.suffix == ".npy" and len(client.device.outputs) != 1:
         raise UserError(f"--output {output}: {client.device.name} has several outputs; use a file name with .npz")
     if len(arrays) != len(specs):
-        raise UserError(f"{path} has {len(arrays)} arrays input_0, ...; {client.device.name} takes {len(specs)} inputs")
+        wanted = ", ".join(f"input_{i}" for i in range(len(specs)))
+        raise UserError(f"{path} has {', '.join(named) or 'nothing'}; {client.device.name} takes {wanted}")
     inputs = [fit(array, spec, f"{path}: input {i}") for i, (array, spec) in enumerate(zip(arrays, specs, strict=True))]
     result = client.infer(inputs)
     for i, array in enumerate(result.outputs):
@@ -145,6 +147,8 @@ def run_dataset(client: Client, path: Path, limit: int | None) -> None:
     device = client.device
     arrays, inputs, count = load_samples(path, device)
     expected, labels = numbered(arrays, "output"), arrays.get("labels")
+    if not expected and labels is None:
+        raise UserError(f"{path} has no labels and no output_0 to compare with; it has {', '.join(arrays)}")
     if any(array.shape[:1] != (count,) for array in [*expected, *([] if labels is None else [labels])]):
         raise UserError(f"{path}: its arrays differ in their number of samples")
     for i, (array, spec) in enumerate(zip(expected, device.outputs, strict=False)):

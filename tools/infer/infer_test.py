@@ -215,7 +215,14 @@ def test_the_command_on_a_data_set(golden: dict[str, np.ndarray], capsys: pytest
         ({"input_0": np.zeros((2, 1, 1, 8, 8), np.float32), "labels": np.zeros(2)}, "labels must be integers"),
         ({"input_0": np.zeros((2, 7), np.float32), "labels": np.zeros(2, np.int64)}, "sample 0 has shape [7]"),
         ({"input_0": np.zeros((0, 1, 1, 8, 8), np.float32)}, "has no samples"),
-        ({"input_0": np.full((2, 1, 1, 8, 8), "a")}, "sample 0 is <U1; the program takes float32"),
+        (
+            {"input_0": np.zeros((1, 8, 8)), "label": np.zeros(1)},
+            "no labels and no output_0 to compare with; it has in",
+        ),
+        (
+            {"input_0": np.full((2, 8, 8), "a"), "labels": np.zeros(2, int)},
+            "sample 0 is <U1; the program takes float32",
+        ),
         ({"input_0": np.zeros((2, 1, 1, 8, 8)), "labels": np.array([0, 10])}, "labels 0 to 10; digits has 10 classes"),
         ({"input_0": np.zeros((2, 1, 1, 8, 8)), "labels": np.array([-1, 1])}, "labels -1 to 1; digits has 10 classes"),
         ({"input_0": np.zeros((2, 1, 1, 8, 8)), "output_0": np.zeros((2, 3))}, "output_0 has samples of shape [3]"),
@@ -263,6 +270,12 @@ def test_a_file_that_is_no_array(tmp_path: Path, capsys: pytest.CaptureFixture, 
     error = capsys.readouterr().err
     assert "x.npy is no file of arrays (.npy, .npz)" in error
     assert error.endswith("; write it with numpy.save or numpy.savez\n")
+
+
+def test_arrays_by_another_name(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((8, 8)))
+    assert main([*_RUN, "--input", str(tmp_path / "x.npz")]) == 1
+    assert "x.npz has x; digits takes input_0" in capsys.readouterr().err
 
 
 def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

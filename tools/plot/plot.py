@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # Curves that a plot shows at most, and points between two updates of the terminal.
 _CURVES, _UPDATE = 10, 8
+# Characters and lines below which nothing but the axes is left.
+_LEAST_WIDTH, _LEAST_HEIGHT = 20, 8
 _REFERENCES = {"sine": ("sin(x)", np.sin)}
 
 
@@ -62,7 +64,7 @@ class Curves:
 
 
 def text_plot(curves: Curves, width: int, height: int) -> str:
-    """The plot in characters, with ANSI colours."""
+    """The plot in characters, with ANSI colours. Points that are infinite or no number are left out, and counted."""
     import plotext
 
     figure = plotext.figure.clear()
@@ -70,11 +72,19 @@ def text_plot(curves: Curves, width: int, height: int) -> str:
     drawn = list(curves.lines())
     if curves.reference:
         drawn.insert(0, (curves.reference[0], curves.reference[1][: len(curves.x)].tolist()))
-    for name, values in drawn:
-        figure.draw(figure.signal(curves.x, values).lines().label(name))
+    finite = [
+        (name, [(x, y) for x, y in zip(curves.x, values, strict=True) if math.isfinite(y)]) for name, values in drawn
+    ]
+    finite = [(name, points) for name, points in finite if points]
+    left_out = len(drawn) * len(curves.x) - sum(len(points) for _, points in finite)
+    note = f"\n{left_out} values are infinite or no number" if left_out else ""
+    if not finite:
+        return f"{curves.title}{note}"
+    for name, points in finite:
+        figure.draw(figure.signal(*map(list, zip(*points, strict=True))).lines().label(name))
     # In the upper right corner, by the curves' own units.
-    figure.legend(x=max(curves.x), y=max(max(values) for _, values in drawn), ha="right", relative=True)
-    return str(figure.build())
+    figure.legend(x=max(curves.x), y=max(y for _, points in finite for _, y in points), ha="right", relative=True)
+    return f"{figure.build()}{note}"
 
 
 def _figure(curves: Curves) -> Figure:
@@ -187,6 +197,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if arguments.points < 2:
         parser.error("--points must be at least 2")
+    if not math.isfinite(arguments.start) or not math.isfinite(arguments.stop):
+        parser.error(f"--start {arguments.start} --stop {arguments.stop}: give finite numbers")
+    if arguments.width < _LEAST_WIDTH or arguments.height < _LEAST_HEIGHT:
+        parser.error(f"--width must be at least {_LEAST_WIDTH}, --height at least {_LEAST_HEIGHT}")
     return arguments
 
 

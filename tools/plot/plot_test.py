@@ -141,6 +141,30 @@ def test_each_element_of_an_output_is_a_curve(tmp_path: Path) -> None:
     assert (tmp_path / "b.png").read_bytes() == (tmp_path / "c.png").read_bytes()
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_cannot_be_drawn(bad: float, tmp_path: Path) -> None:
+    curves = Curves("title", "sample", [0.0, 1.0, 2.0], [np.array([value]) for value in (0.1, bad, 0.3)])
+    text = text_plot(curves, 60, 15)
+    assert "prediction" in text and text.endswith("\n1 values are infinite or no number")
+    curves.outputs = [np.array([bad])] * 3
+    assert text_plot(curves, 60, 15) == "title\n3 values are infinite or no number"
+    save_plot(curves, tmp_path / "a.png")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--points", "1"], "--points must be at least 2"),
+        (["--start", "nan"], "--start nan --stop 6.28"),
+        (["--width", "0"], "--width must be at least 20, --height at least 8"),
+    ],
+)
+def test_options_that_cannot_be(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*_RUN, *options])
+    assert says in capsys.readouterr().err
+
+
 def test_a_format_that_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"use a file name that ends in \.png"):
         save_plot(_curves(), tmp_path / "plot.xyz")
