@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -188,8 +188,22 @@ class Usage:
     parts: dict[str, int]
 
 
+def _without_overlap(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces, each up to where the next one of its output section begins.
+
+    Of strings that the linker merges, the map has the sizes before that.
+    """
+    ordered = sorted(pieces, key=lambda piece: (piece.output, piece.address))
+    for piece, following in itertools.zip_longest(ordered, ordered[1:]):
+        end = piece.address + piece.size
+        if following is not None and following.output == piece.output:
+            end = min(end, following.address)
+        if end > piece.address:
+            yield dataclasses.replace(piece, size=end - piece.address)
+
+
 def _usage(used: int, parts: Counter[str]) -> Usage:
-    # A string that two objects share counts to the first; what such merging and alignment leave over is nobody's.
+    # What alignment leaves over is nobody's.
     parts["alignment"] = max(0, used - parts.total())
     return Usage(used, {name: size for name, size in parts.most_common() if size})
 
@@ -241,7 +255,7 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
     ram_end = max((allocated[name]["sh_addr"] + allocated[name]["sh_size"] for name in in_ram), default=ram.origin)
 
     flash_parts: Counter[str] = Counter()
-    for piece in pieces:
+    for piece in _without_overlap(pieces):
         # .data takes flash too: its initial values.
         if piece.output in allocated and (piece.output not in in_ram or piece.output == ".data"):
             for part in sources.split(piece):
