@@ -23,7 +23,7 @@ def _operators_impl(_mctx):
         name = "operators",
         catalogs = [
             "//kernels/%s:operators.yaml" % folder
-            for folder in ["cortex_m", "portable", "prim", "quantized"]
+            for folder in ["portable", "prim", "quantized"]
         ],
     )
 

@@ -1,7 +1,8 @@
 """What each operator adds to an image: to one that has everything else, but no kernels.
 
 The operators are those of kernels/*/operators.yaml, each with what the simplest of its calls in //conformance:op_db
-needs: of float32 before other dtypes, and without broadcasting, mixed dtypes and the like before with them.
+needs: of float32 before other dtypes, and without broadcasting, mixed dtypes and the like before with them. What it
+adds of its own is without functions of the runtime and of the compiler's and C libraries, which others share.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from elftools.elf.elffile import ELFFile
 
 from tools.quiet.console import UserError
 
-# Bytes that an operator may add: issue and goal of kernels/.
+# Bytes of its own that an operator may add.
 LIMIT = 1_500
 # Operators that may take more, and why; by their names without namespace and overload.
 _KINDS = {
@@ -35,16 +36,26 @@ _KINDS = {
         r"softplus|silu|mish|glu|lstm|gru|_cdist_forward|_pdist_forward|randn"
     ),
 }
+# Symbols of the C library, of the compiler's (division of 64 bits, ...) and of the runtime: all but kernels.
+_FOREIGN = re.compile(r"(?!_Z)|_ZNK?10executorch")
 # Dtypes of the calls to look at, first to last.
 _DTYPES = ("float32", "int64", "int8", "uint8", "bool", "int32")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An operator with the bytes it adds, what was selected of it, and the kind of exception it is, if it is one."""
+    """An operator in flash.
+
+    Attributes:
+      bytes: what it adds of its own.
+      total: with what it takes of the runtime and of libraries that the image has not for others.
+      selection: dtypes and variants.
+      kind: the kind of exception that it is, if it is one.
+    """
 
     operator: str
     bytes: int
+    total: int
     selection: str
     kind: str
 
@@ -97,19 +108,36 @@ def choose(calls: Path, registries: dict[str, Path], selections: Path) -> None:
     selections.write_text(json.dumps(chosen, indent=1), encoding="utf-8")
 
 
-def flash_of(path: Path) -> int:
-    """Bytes of an image's sections that lie in flash.
+@dataclass(frozen=True)
+class Image:
+    """Bytes of an image's sections that lie in flash, and of the symbols in them that are no kernel's."""
+
+    flash: int
+    foreign: dict[str, int]
+
+
+def read_image(path: Path) -> Image:
+    """What an image takes.
 
     Raises:
       UserError: the file is missing or no ELF file.
     """
     try:
         with path.open("rb") as file:
-            return sum(
+            elf = ELFFile(file)
+            flash = sum(
                 section["sh_size"]
-                for section in ELFFile(file).iter_sections()
+                for section in elf.iter_sections()
                 if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_type"] != "SHT_NOBITS"
             )
+            table = elf.get_section_by_name(".symtab")
+            symbols = table.iter_symbols() if table else ()
+            # Of several names of one function one counts.
+            by_address = {
+                symbol["st_value"]: symbol for symbol in symbols if symbol["st_info"]["type"] == "STT_FUNC"
+            }.values()
+            foreign = {symbol.name: symbol["st_size"] for symbol in by_address if _FOREIGN.match(symbol.name)}
+            return Image(flash, foreign)
     except (OSError, ELFError) as error:
         raise UserError(f"image {path}: {error}; build it with `bazel build //benchmarks:operator_images`") from error
 
@@ -124,13 +152,15 @@ def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
     """What each operator adds, largest first, and those of which no call is known."""
     paths: dict[str, str] = json.loads(images.read_text(encoding="utf-8"))
     chosen: dict[str, str | None] = json.loads(selections.read_text(encoding="utf-8"))
-    sizes = {operator: flash_of(images.parent / path) for operator, path in paths.items()}
-    none = sizes.pop("")
-    measured = [
-        Measured(operator, sizes[operator] - none, selection, kind_of(operator))
-        for operator, selection in chosen.items()
-        if selection is not None
-    ]
+    found = {operator: read_image(images.parent / path) for operator, path in paths.items()}
+    none = found.pop("")
+    measured = []
+    for operator, selection in chosen.items():
+        if selection is not None:
+            image = found[operator]
+            total = image.flash - none.flash
+            foreign = sum(size for name, size in image.foreign.items() if name not in none.foreign)
+            measured.append(Measured(operator, total - foreign, total, selection, kind_of(operator)))
     measured.sort(key=lambda entry: (-entry.bytes, entry.operator))
     return measured, [operator for operator, selection in chosen.items() if selection is None]
 
@@ -138,10 +168,10 @@ def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
 def lines_of(measured: Sequence[Measured], missing: Sequence[str]) -> Iterator[str]:
     """The table, and what it says."""
     width = max((len(entry.operator) for entry in measured), default=8)
-    yield f"{'operator':{width}}  bytes  limit        selected"
+    yield f"{'operator':{width}}    own  total  limit        selected"
     for entry in measured:
         limit = entry.kind or (f"{LIMIT} BROKEN" if entry.is_over else f"{LIMIT}")
-        yield f"{entry.operator:{width}}  {entry.bytes:5}  {limit:11}  {entry.selection}"
+        yield f"{entry.operator:{width}}  {entry.bytes:5}  {entry.total:5}  {limit:11}  {entry.selection}"
     over = [entry.operator for entry in measured if entry.is_over]
     yield f"{len(measured)} operators, {len(over)} over {LIMIT} bytes{': ' if over else ''}{', '.join(over)}"
     if missing:
@@ -153,7 +183,10 @@ def report(images: Path, selections: Path, json_path: Path | None) -> int:
     measured, missing = measure(images, selections)
     print("\n".join(lines_of(measured, missing)))
     if json_path:
-        rows = [{"operator": entry.operator, "bytes": entry.bytes, "kind": entry.kind} for entry in measured]
+        rows = [
+            {"operator": entry.operator, "own": entry.bytes, "total": entry.total, "kind": entry.kind}
+            for entry in measured
+        ]
         json_path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return int(any(entry.is_over for entry in measured))
 
