@@ -18,7 +18,7 @@ def board_support(name, srcs = ["board.c"], semihosting = False, deps = [], **kw
         name = name,
         srcs = srcs,
         copts = COPTS,
-        target_compatible_with = ["@platforms//os:none"],
+        target_compatible_with = [Label("@platforms//os:none")],
         deps = [
             Label("//firmware:board_api"),
             Label("//firmware/cortex_m:semihosting") if semihosting else Label("//firmware/cortex_m:hardware"),

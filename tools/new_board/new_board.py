@@ -99,6 +99,11 @@ int board_console_read(void) {{
 """
 
 
+def _prefix(arguments: argparse.Namespace) -> str:
+    """The repository of Torch Fusion's labels."""
+    return "@torch_fusion" if arguments.external else ""
+
+
 def files(arguments: argparse.Namespace) -> dict[str, str]:
     """The files of a board's folder: name -> contents.
 
@@ -121,7 +126,7 @@ def files(arguments: argparse.Namespace) -> dict[str, str]:
     values = vars(arguments) | {
         "core": _CORES[arguments.core],
         "description": arguments.description.replace('"', "'") or f"{arguments.name}, {arguments.core}",
-        "prefix": "@torch_fusion" if arguments.external else "",
+        "prefix": _prefix(arguments),
     }
     programmer = _PROGRAMMER.format(**values) if arguments.pyocd_target else ""
     return {
@@ -169,5 +174,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     package = (arguments.output or folder.relative_to(root)).as_posix()
     print(f"wrote {folder}: complete board.c (TODO), then")
-    print(f'  torch_firmware(name = "image", board = "//{package}:{arguments.name}", model = "//models/sine")')
+    model = f"{_prefix(arguments)}//models/sine"
+    print(f'  torch_firmware(name = "image", board = "//{package}:{arguments.name}", model = "{model}")')
     return 0

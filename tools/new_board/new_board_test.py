@@ -33,6 +33,15 @@ def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
     assert Path(os.environ["IMAGE"].split()[0]).stat().st_size > 0
 
 
+def test_a_board_of_another_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    assert main(["--name", "b", *_ARGUMENTS, "--external", "--output", "boards/b"]) == 0
+    assert 'load("@torch_fusion//rules:board.bzl", "board")' in (tmp_path / "boards/b/BUILD.bazel").read_text()
+    assert 'board = "//boards/b:b", model = "@torch_fusion//models/sine"' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("core", ["cortex_m4", "Cortex-M4"])
 def test_a_core_as_others_spell_it(core: str, tmp_path: Path) -> None:
     assert main(["--name", "b", *_ARGUMENTS, "--core", core, "--output", str(tmp_path)]) == 0
