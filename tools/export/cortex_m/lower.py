@@ -9,6 +9,7 @@ import tools.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor, is_param_node
 from executorch.exir import EdgeCompileConfig, memory, to_edge
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch.export import ExportedProgram
@@ -25,6 +26,13 @@ from tools.export.plan_passes import LEAD
 from tools.quiet.console import UserError
 
 _DECOMPOSED = torch.ops.quantized_decomposed
+_BIASED = (
+    torch.ops.aten.conv2d.default,
+    torch.ops.aten.conv2d.padding,
+    torch.ops.aten.conv_transpose2d.input,
+    torch.ops.aten.linear.default,
+)
+_DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
 
@@ -62,6 +70,7 @@ def target_of(core: str) -> CortexMTargetConfig:
 
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
+    _quantize_biases(program)
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
     lowered = order_for_kernels(propagate_constants(CortexMPassManager(edge, target_config=target).transform()))
@@ -70,6 +79,42 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _count_work(lowered)
     _let_quantization_overlap(lowered)
     return _drop_unused_constants(lowered)
+
+
+def _quantize_biases(program: ExportedProgram) -> None:
+    """Quantizes biases that a model's author left in floating point, in place: int32 in the scale of the products.
+
+    Quantization-aware training with batch normalization does, whose folding makes biases after all else is quantized.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in _BIASED:
+            continue
+        operand, weight, bias = [*node.args, None][:3]
+        if operand.target != _DECOMPOSED.dequantize_per_tensor.default or not isinstance(bias, Node):
+            continue
+        if weight.target not in _DEQUANTIZED_WEIGHT or not is_param_node(program, bias):
+            continue
+        is_per_channel = weight.target == _DECOMPOSED.dequantize_per_channel.default
+        scales = get_param_tensor(program, weight.args[1]) if is_per_channel else torch.tensor(weight.args[1])
+        value = get_param_tensor(program, bias)
+        steps = (scales.double() * operand.args[1]).expand(value.shape)
+        limits = torch.iinfo(torch.int32)
+        integers = (value.detach().double() / steps).round().clamp(limits.min, limits.max).to(torch.int32)
+        constants = {"bias": integers, "bias_scales": steps.float(), "bias_zero_points": torch.zeros_like(integers)}
+        with graph.inserting_before(bias):
+            placeholders = [
+                create_constant_placeholder(
+                    program, graph, f"{node.name}_{name}", InputKind.BUFFER, data.contiguous(), persistent_buffer=True
+                )
+                for name, data in constants.items()
+            ]
+        with graph.inserting_before(node):
+            arguments = (*placeholders, 0, limits.min, limits.max, torch.int32)
+            dequantized = graph.call_function(_DECOMPOSED.dequantize_per_channel.default, arguments)
+        dequantized.meta = {"val": bias.meta["val"]}
+        node.replace_input_with(bias, dequantized)
+    program.graph_module.recompile()
 
 
 def _separate_activations(program: ExportedProgram) -> None:

@@ -1,0 +1,31 @@
+"""A checkpoint of quantization-aware training: what an emulated core returns is what it returns in PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from conformance.check import encode_input
+from conformance.cortex_m.qat_model import evaluation_set
+from tools.export.export import Options
+from tools.export.testing import export_file
+from tools.run_pte.cases import Case, run_cases
+from tools.run_pte.run_pte import read_runners
+
+
+def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch() -> None:
+    samples, labels = evaluation_set()
+    runner = read_runners(Path.cwd()).boards["mps2_an386"]
+    result = export_file(Path("conformance/cortex_m/qat_model.py"), options=Options("cortex-m4", "cortex_m"))
+    assert any("is quantized already" in said for said in result.said)
+    assert not any("floating point" in said for said in result.said)
+    runs = run_cases(runner, [Case(result.program, (encode_input(image),)) for (image,) in samples])
+    assert {run.error for run in runs} == {"Ok"}
+    outputs = np.stack([run.outputs[0].array for run in runs])
+    assert np.array_equal(outputs, result.golden["output_0"])
+    # A layer may round in another place than the module with its quantize and dequantize operators.
+    steps = np.abs(outputs - result.golden["eager_0"]) / result.manifest["outputs"][0]["scale"]
+    assert steps.max() < 2.5
+    assert steps.mean() < 0.5
+    assert (outputs.reshape(100, 4).argmax(axis=1) == labels.numpy()).mean() > 0.95
