@@ -1,5 +1,9 @@
 #include "kernels/cortex_m/convolution.h"
 
+#include <cstring>
+
+#include "kernels/cortex_m/dot.h"
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -7,42 +11,202 @@ namespace cortex_m {
 
 namespace {
 
-/// Calls `sum(row, column, channel)` for every element of the images, and stores what it makes of
-/// the sums.
-template <class Sum>
-void for_outputs(
+/// What an output position reads along one dim: kernel elements `tap`, `tap + tap_step` and so on,
+/// with the inputs at `position`, `position + step` and so on.
+struct Reads {
+  int32_t tap = 0;
+  int32_t tap_step = 1;
+  int32_t position = 0;
+  int32_t step = 0;
+  int32_t count = 0;
+};
+
+Reads reads_of_convolution(const Window& window, int32_t out_position) {
+  const Taps taps(window, out_position);
+  Reads reads;
+  if (taps.begin >= taps.end) {
+    return reads;
+  }
+  reads.tap = taps.begin;
+  reads.position = taps.origin + taps.begin * window.dilation;
+  reads.step = window.dilation;
+  reads.count = taps.end - taps.begin;
+  return reads;
+}
+
+/// Kernel element `i` reads the input at (out_position + padding - i * dilation) / stride, if there
+/// is no remainder.
+Reads reads_of_transpose(const Window& window, int32_t out_position) {
+  Reads reads;
+  int32_t at = out_position + window.padding;
+  while (reads.tap < window.kernel && at >= 0 &&
+         (at % window.stride != 0 || at / window.stride >= window.out)) {
+    at -= window.dilation;
+    ++reads.tap;
+  }
+  if (reads.tap >= window.kernel || at < 0) {
+    return reads;
+  }
+  int32_t distance = window.dilation;
+  while (distance % window.stride != 0 && reads.tap + reads.tap_step < window.kernel) {
+    distance += window.dilation;
+    ++reads.tap_step;
+  }
+  reads.position = at / window.stride;
+  reads.step = -(distance / window.stride);
+  reads.count = (window.kernel - 1 - reads.tap) / reads.tap_step + 1;
+  const int32_t fitting = at / distance + 1;
+  reads.count = reads.count < fitting ? reads.count : fitting;
+  return reads;
+}
+
+/// Weights of `inner` input channels lie together.
+struct Kernel {
+  const int8_t* weight;
+  int32_t inner;
+  /// From an output channel to the next one, and from a kernel element.
+  int32_t channel_step;
+  int32_t tap_step;
+};
+
+/// What an output is summed from: rows and columns of the kernel, with steps between their
+/// inputs and between their weights, and `inner` inputs each that lie `channel_step` apart.
+struct Area {
+  int32_t rows;
+  int32_t columns;
+  int32_t row_step;
+  int32_t column_step;
+  int32_t row_weights;
+  int32_t column_weights;
+  int32_t inner;
+  int32_t channel_step;
+  int32_t offset;
+};
+
+/// A function of its own: within a larger one the compiler would keep most of it on the stack.
+__attribute__((noinline)) int32_t
+sum_of(const Area& area, const int8_t* in, const int8_t* weights, int32_t sum) {
+  const int32_t inner = area.inner;
+  const int32_t channel_step = area.channel_step;
+  const int32_t offset = area.offset;
+  // Few products are not worth the preparation of fast ones.
+  const bool is_fast = channel_step == 1 && inner >= 4;
+  for (int32_t i = area.rows; i > 0; --i) {
+    const int8_t* x = in;
+    const int8_t* w = weights;
+    for (int32_t j = area.columns; j > 0; --j) {
+      if (is_fast) {
+        sum = wrapping_add(sum, dot<false>(x, offset, w, 0, inner));
+      } else {
+        const int8_t* value = x;
+        for (int32_t k = 0; k < inner; ++k) {
+          sum = wrapping_add(sum, (*value + offset) * w[k]);
+          value += channel_step;
+        }
+      }
+      x += area.column_step;
+      w += area.column_weights;
+    }
+    in += area.row_step;
+    weights += area.row_weights;
+  }
+  return sum;
+}
+
+/// Inputs under a window that are put together, so that one row of products makes a sum.
+constexpr int32_t kGathered = 256;
+/// Outputs that the inputs are put together for, at least.
+constexpr int32_t kSharing = 4;
+
+/// Copies the inputs of an area to their places in a kernel whose rows have `row_taps` elements.
+void gather(const Area& area, const int8_t* in, int32_t row_taps, int8_t* to) {
+  const int32_t inner = area.inner;
+  for (int32_t i = area.rows; i > 0; --i) {
+    const int8_t* x = in;
+    int8_t* element = to;
+    for (int32_t j = area.columns; j > 0; --j) {
+      for (int32_t k = 0; k < inner; ++k) {
+        element[k] = x[k];
+      }
+      element += inner;
+      x += area.column_step;
+    }
+    to += row_taps * inner;
+    in += area.row_step;
+  }
+}
+
+void convolve(
     const ConvolutionParameters& parameters,
+    Reads (*find_reads)(const Window&, int32_t),
     const Image& in_shape,
     const int8_t* in,
+    int32_t groups,
+    const Kernel& kernel,
     const Image& out_shape,
-    int8_t* out,
-    Sum&& sum) {
+    int8_t* out) {
+  const int32_t group_channels = out_shape.channels / groups;
+  const int32_t in_group_step = kernel.inner * in_shape.channel_step;
+  const int32_t row_taps = parameters.width.kernel;
+  const int32_t kernel_size = parameters.height.kernel * row_taps * kernel.inner;
+  const auto zero = static_cast<int8_t>(-parameters.input_offset);
+  const bool is_gathered = find_reads == reads_of_convolution && in_shape.channel_step == 1 &&
+      kernel.tap_step == kernel.inner && kernel_size <= kGathered && group_channels >= kSharing &&
+      zero == -parameters.input_offset;
+  int8_t gathered[kGathered];
   for (int32_t n = 0; n < out_shape.batch; ++n) {
-    const int8_t* const image = in + n * in_shape.batch_step;
     for (int32_t y = 0; y < out_shape.height; ++y) {
+      const Reads rows = find_reads(parameters.height, y);
       for (int32_t x = 0; x < out_shape.width; ++x) {
-        int8_t* const pixel =
+        const Reads columns = find_reads(parameters.width, x);
+        const int8_t* group = in + n * in_shape.batch_step + rows.position * in_shape.row_step +
+            columns.position * in_shape.column_step;
+        const int32_t first = (rows.tap * row_taps + columns.tap) * kernel.tap_step;
+        const int8_t* weight = kernel.weight + (is_gathered ? 0 : first);
+        int8_t* pixel =
             out + n * out_shape.batch_step + y * out_shape.row_step + x * out_shape.column_step;
+        const Area area = {
+            rows.count,
+            columns.count,
+            rows.step * in_shape.row_step,
+            columns.step * in_shape.column_step,
+            rows.tap_step * row_taps * kernel.tap_step,
+            columns.tap_step * kernel.tap_step,
+            kernel.inner,
+            in_shape.channel_step,
+            parameters.input_offset};
+        const Area row = {1, 1, 0, 0, 0, 0, kernel_size, 1, parameters.input_offset};
+        if (is_gathered) {
+          std::memset(gathered, zero, static_cast<size_t>(kernel_size));
+        }
+        int32_t left_in_group = 0;
         for (int32_t o = 0; o < out_shape.channels; ++o) {
+          if (left_in_group == 0) {
+            left_in_group = group_channels;
+            if (is_gathered) {
+              gather(area, group, row_taps, gathered + first);
+            }
+          }
           const int32_t start = parameters.bias == nullptr ? 0 : parameters.bias[o];
-          const int32_t total = wrapping_add(start, sum(image, y, x, o));
+          const int32_t sum = is_gathered ? sum_of(row, gathered, weight, start)
+                                          : sum_of(area, group, weight, start);
           const Factor factor = {parameters.multipliers[o], parameters.shifts[o]};
-          pixel[o * out_shape.channel_step] = parameters.range.clamp(
-              wrapping_add(requantize(total, factor), parameters.output_offset));
+          *pixel = parameters.range.clamp(
+              wrapping_add(requantize(sum, factor), parameters.output_offset));
+          pixel += out_shape.channel_step;
+          weight += kernel.channel_step;
+          if (--left_in_group == 0) {
+            group += in_group_step;
+          }
         }
       }
     }
   }
 }
 
-/// The sum of `count` products with inputs that lie `step` apart.
-int32_t dot(const int8_t* in, int32_t step, int32_t offset, const int8_t* weight, int32_t count) {
-  int32_t sum = 0;
-  for (int32_t i = 0; i < count; ++i) {
-    sum = wrapping_add(sum, (*in + offset) * weight[i]);
-    in += step;
-  }
-  return sum;
+/// A kernel [out, height, width, inner].
+Kernel kernel_of(const ConvolutionParameters& parameters, const int8_t* weight, int32_t inner) {
+  return {weight, inner, parameters.height.kernel * parameters.width.kernel * inner, inner};
 }
 
 } // namespace
@@ -55,36 +219,8 @@ void convolution(
     const int8_t* weight,
     const Image& out_shape,
     int8_t* out) {
-  const Window& height = parameters.height;
-  const Window& width = parameters.width;
-  const int32_t in_channels = in_shape.channels / groups;
-  const int32_t out_channels = out_shape.channels / groups;
-  for_outputs(
-      parameters,
-      in_shape,
-      in,
-      out_shape,
-      out,
-      [&](const int8_t* image, int32_t y, int32_t x, int32_t o) {
-        const Taps rows(height, y);
-        const Taps columns(width, x);
-        const int8_t* const group = image + o / out_channels * in_channels * in_shape.channel_step;
-        const int8_t* const kernel = weight + o * height.kernel * width.kernel * in_channels;
-        int32_t sum = 0;
-        for (int32_t i = rows.begin; i < rows.end; ++i) {
-          for (int32_t j = columns.begin; j < columns.end; ++j) {
-            sum = wrapping_add(
-                sum,
-                dot(group + (rows.origin + i * height.dilation) * in_shape.row_step +
-                        (columns.origin + j * width.dilation) * in_shape.column_step,
-                    in_shape.channel_step,
-                    parameters.input_offset,
-                    kernel + (i * width.kernel + j) * in_channels,
-                    in_channels));
-          }
-        }
-        return sum;
-      });
+  const Kernel kernel = kernel_of(parameters, weight, in_shape.channels / groups);
+  convolve(parameters, reads_of_convolution, in_shape, in, groups, kernel, out_shape, out);
 }
 
 void depthwise_convolution(
@@ -94,33 +230,9 @@ void depthwise_convolution(
     const int8_t* weight,
     const Image& out_shape,
     int8_t* out) {
-  const Window& height = parameters.height;
-  const Window& width = parameters.width;
-  const int32_t multiplier = out_shape.channels / in_shape.channels;
-  for_outputs(
-      parameters,
-      in_shape,
-      in,
-      out_shape,
-      out,
-      [&](const int8_t* image, int32_t y, int32_t x, int32_t o) {
-        const Taps rows(height, y);
-        const Taps columns(width, x);
-        const int8_t* const plane = image + o / multiplier * in_shape.channel_step;
-        int32_t sum = 0;
-        for (int32_t i = rows.begin; i < rows.end; ++i) {
-          for (int32_t j = columns.begin; j < columns.end; ++j) {
-            const int32_t value = plane
-                [(rows.origin + i * height.dilation) * in_shape.row_step +
-                 (columns.origin + j * width.dilation) * in_shape.column_step];
-            sum = wrapping_add(
-                sum,
-                (value + parameters.input_offset) *
-                    weight[(i * width.kernel + j) * out_shape.channels + o]);
-          }
-        }
-        return sum;
-      });
+  const Kernel kernel = {weight, 1, 1, out_shape.channels};
+  convolve(
+      parameters, reads_of_convolution, in_shape, in, in_shape.channels, kernel, out_shape, out);
 }
 
 void transpose_convolution(
@@ -130,41 +242,8 @@ void transpose_convolution(
     const int8_t* weight,
     const Image& out_shape,
     int8_t* out) {
-  const Window& height = parameters.height;
-  const Window& width = parameters.width;
-  for_outputs(
-      parameters,
-      in_shape,
-      in,
-      out_shape,
-      out,
-      [&](const int8_t* image, int32_t y, int32_t x, int32_t o) {
-        const int8_t* const kernel = weight + o * height.kernel * width.kernel * in_shape.channels;
-        int32_t sum = 0;
-        for (int32_t i = 0; i < height.kernel; ++i) {
-          // The input row whose products with kernel row i go to output row y, times the stride.
-          const int32_t row = y + height.padding - i * height.dilation;
-          if (row < 0 || row % height.stride != 0 || row / height.stride >= in_shape.height) {
-            continue;
-          }
-          for (int32_t j = 0; j < width.kernel; ++j) {
-            const int32_t column = x + width.padding - j * width.dilation;
-            if (column < 0 || column % width.stride != 0 ||
-                column / width.stride >= in_shape.width) {
-              continue;
-            }
-            sum = wrapping_add(
-                sum,
-                dot(image + row / height.stride * in_shape.row_step +
-                        column / width.stride * in_shape.column_step,
-                    in_shape.channel_step,
-                    parameters.input_offset,
-                    kernel + (i * width.kernel + j) * in_shape.channels,
-                    in_shape.channels));
-          }
-        }
-        return sum;
-      });
+  const Kernel kernel = kernel_of(parameters, weight, in_shape.channels);
+  convolve(parameters, reads_of_transpose, in_shape, in, 1, kernel, out_shape, out);
 }
 
 } // namespace cortex_m

@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/op_linear.h"
 
+#include "kernels/cortex_m/dot.h"
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -17,11 +19,9 @@ void matmul(
   for (int32_t i = 0; i < rows; ++i) {
     const int8_t* weight = right;
     for (int32_t j = 0; j < columns; ++j) {
-      int32_t sum = start == nullptr ? 0 : start[j];
-      for (int32_t k = 0; k < inner; ++k) {
-        sum = wrapping_add(
-            sum, (left[k] + parameters.left_offset) * (weight[k] + parameters.right_offset));
-      }
+      const int32_t sum = wrapping_add(
+          start == nullptr ? 0 : start[j],
+          dot<true>(left, parameters.left_offset, weight, parameters.right_offset, inner));
       weight += inner;
       *out++ = parameters.range.clamp(
           wrapping_add(requantize(sum, parameters.factor), parameters.output_offset));

@@ -141,6 +141,72 @@ bool transpose_sizes(
   return true;
 }
 
+void run_convolution(
+    KernelRuntimeContext& ctx,
+    const ConvolutionArguments& arguments,
+    const PreparedConvolution& prepared,
+    int8_t* out) {
+  const int32_t inner = arguments.weight.sizes()[3];
+  const int32_t channels = prepared.in_shape.channels;
+  const int32_t groups = inner == 0 ? 0 : channels / inner;
+  KERNEL_CHECK(
+      ctx,
+      groups > 0 && channels == groups * inner && prepared.out_shape.channels % groups == 0,
+      InvalidArgument,
+      ,
+      "weight is not [out, height, width, in / groups]");
+  convolution(
+      prepared.parameters,
+      prepared.in_shape,
+      arguments.input.const_data_ptr<int8_t>(),
+      groups,
+      arguments.weight.const_data_ptr<int8_t>(),
+      prepared.out_shape,
+      out);
+}
+
+void run_depthwise(
+    KernelRuntimeContext& ctx,
+    const ConvolutionArguments& arguments,
+    const PreparedConvolution& prepared,
+    int8_t* out) {
+  const int32_t channels = prepared.in_shape.channels;
+  KERNEL_CHECK(
+      ctx,
+      channels > 0 && arguments.depth_multiplier == prepared.out_shape.channels / channels &&
+          prepared.out_shape.channels % channels == 0,
+      InvalidArgument,
+      ,
+      "weight is not [1, height, width, in * depth_multiplier]");
+  depthwise_convolution(
+      prepared.parameters,
+      prepared.in_shape,
+      arguments.input.const_data_ptr<int8_t>(),
+      arguments.weight.const_data_ptr<int8_t>(),
+      prepared.out_shape,
+      out);
+}
+
+void run_transpose(
+    KernelRuntimeContext& ctx,
+    const ConvolutionArguments& arguments,
+    const PreparedConvolution& prepared,
+    int8_t* out) {
+  KERNEL_CHECK(
+      ctx,
+      prepared.in_shape.channels == arguments.weight.sizes()[3],
+      InvalidArgument,
+      ,
+      "weight is not [out, height, width, in]");
+  transpose_convolution(
+      prepared.parameters,
+      prepared.in_shape,
+      arguments.input.const_data_ptr<int8_t>(),
+      arguments.weight.const_data_ptr<int8_t>(),
+      prepared.out_shape,
+      out);
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

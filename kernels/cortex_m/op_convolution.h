@@ -30,6 +30,8 @@ struct ConvolutionArguments {
   const Tensor& shifts;
   int64_t activation_min;
   int64_t activation_max;
+  /// Of a depthwise convolution.
+  int64_t depth_multiplier = 1;
 
   int32_t out_channels() const {
     return weight.sizes()[layout == WeightLayout::OHWI ? 0 : 3];
@@ -67,20 +69,31 @@ struct PreparedConvolution {
   Image out_shape;
 };
 
-/// Checks the arguments of a convolution, gives `out` the shape that `set_sizes` finds, and
-/// describes it all.
+/// Checks what a kind of convolution asks of its channels, and computes it.
+using RunConvolution = void(
+    KernelRuntimeContext& ctx,
+    const ConvolutionArguments& arguments,
+    const PreparedConvolution& prepared,
+    int8_t* out);
+RunConvolution run_convolution, run_depthwise, run_transpose;
+
+/// Checks the arguments of a convolution, gives `out` its shape, and computes it.
 template <class S>
-bool prepare_convolution(
+Tensor& convolution_out(
     KernelRuntimeContext& ctx,
     const ConvolutionArguments& arguments,
     decltype(convolution_sizes)* set_sizes,
-    const Tensor& out,
-    PreparedConvolution& prepared) {
+    RunConvolution* run,
+    Tensor& out) {
+  PreparedConvolution prepared;
   Shape sizes;
-  return check_parameters(ctx, arguments, out, prepared.parameters) &&
+  if (check_parameters(ctx, arguments, out, prepared.parameters) &&
       set_sizes(ctx, arguments, prepared.parameters, sizes) && shape_out<S>(ctx, out, sizes) &&
       describe_image(ctx, arguments.input, prepared.in_shape) &&
-      describe_image(ctx, out, prepared.out_shape);
+      describe_image(ctx, out, prepared.out_shape)) {
+    run(ctx, arguments, prepared, out.mutable_data_ptr<int8_t>());
+  }
+  return out;
 }
 
 /// cortex_m::quantized_conv2d.out, any dim order; weight [O, H, W, C / groups]; needs no scratch.
@@ -101,43 +114,25 @@ Tensor& quantized_conv2d_out(
     int64_t activation_max,
     const Tensor& /*scratch*/,
     Tensor& out) {
-  const ConvolutionArguments arguments = {
-      input,
-      weight,
-      WeightLayout::OHWI,
-      bias,
-      stride,
-      padding,
-      {},
-      dilation,
-      input_offset,
-      output_offset,
-      requantize_multipliers,
-      requantize_shifts,
-      activation_min,
-      activation_max};
-  PreparedConvolution prepared;
-  if (prepare_convolution<S>(ctx, arguments, convolution_sizes, out, prepared)) {
-    const Image& in_shape = prepared.in_shape;
-    const Image& out_shape = prepared.out_shape;
-    const int32_t group = weight.sizes()[3];
-    const int32_t groups = group == 0 ? 0 : in_shape.channels / group;
-    KERNEL_CHECK(
-        ctx,
-        groups > 0 && in_shape.channels == groups * group && out_shape.channels % groups == 0,
-        InvalidArgument,
-        out,
-        "weight is not [out, height, width, in / groups]");
-    convolution(
-        prepared.parameters,
-        in_shape,
-        input.const_data_ptr<int8_t>(),
-        groups,
-        weight.const_data_ptr<int8_t>(),
-        out_shape,
-        out.mutable_data_ptr<int8_t>());
-  }
-  return out;
+  return convolution_out<S>(
+      ctx,
+      {input,
+       weight,
+       WeightLayout::OHWI,
+       bias,
+       stride,
+       padding,
+       {},
+       dilation,
+       input_offset,
+       output_offset,
+       requantize_multipliers,
+       requantize_shifts,
+       activation_min,
+       activation_max},
+      convolution_sizes,
+      run_convolution,
+      out);
 }
 
 /// cortex_m::quantized_depthwise_conv2d.out, any dim order; weight [1, H, W, O]; needs no scratch.
@@ -159,41 +154,26 @@ Tensor& quantized_depthwise_conv2d_out(
     int64_t activation_max,
     const Tensor& /*scratch*/,
     Tensor& out) {
-  const ConvolutionArguments arguments = {
-      input,
-      weight,
-      WeightLayout::IHWO,
-      bias,
-      stride,
-      padding,
-      {},
-      dilation,
-      input_offset,
-      output_offset,
-      requantize_multipliers,
-      requantize_shifts,
-      activation_min,
-      activation_max};
-  PreparedConvolution prepared;
-  if (prepare_convolution<S>(ctx, arguments, convolution_sizes, out, prepared)) {
-    const Image& in_shape = prepared.in_shape;
-    const Image& out_shape = prepared.out_shape;
-    KERNEL_CHECK(
-        ctx,
-        in_shape.channels > 0 && depth_multiplier == out_shape.channels / in_shape.channels &&
-            out_shape.channels % in_shape.channels == 0,
-        InvalidArgument,
-        out,
-        "weight is not [1, height, width, in * depth_multiplier]");
-    depthwise_convolution(
-        prepared.parameters,
-        in_shape,
-        input.const_data_ptr<int8_t>(),
-        weight.const_data_ptr<int8_t>(),
-        out_shape,
-        out.mutable_data_ptr<int8_t>());
-  }
-  return out;
+  return convolution_out<S>(
+      ctx,
+      {input,
+       weight,
+       WeightLayout::IHWO,
+       bias,
+       stride,
+       padding,
+       {},
+       dilation,
+       input_offset,
+       output_offset,
+       requantize_multipliers,
+       requantize_shifts,
+       activation_min,
+       activation_max,
+       depth_multiplier},
+      convolution_sizes,
+      run_depthwise,
+      out);
 }
 
 /// cortex_m::quantized_transpose_conv2d.out, any dim order; weight [O, H, W, C]; needs no scratch.
@@ -216,40 +196,25 @@ Tensor& quantized_transpose_conv2d_out(
     const Tensor& /*scratch*/,
     const Tensor& /*output_scratch*/,
     Tensor& out) {
-  const ConvolutionArguments arguments = {
-      input,
-      weight,
-      WeightLayout::OHWI,
-      bias,
-      stride,
-      padding,
-      output_padding,
-      dilation,
-      input_offset,
-      output_offset,
-      requantize_multipliers,
-      requantize_shifts,
-      activation_min,
-      activation_max};
-  PreparedConvolution prepared;
-  if (prepare_convolution<S>(ctx, arguments, transpose_sizes, out, prepared)) {
-    const Image& in_shape = prepared.in_shape;
-    const Image& out_shape = prepared.out_shape;
-    KERNEL_CHECK(
-        ctx,
-        in_shape.channels == weight.sizes()[3],
-        InvalidArgument,
-        out,
-        "weight is not [out, height, width, in]");
-    transpose_convolution(
-        prepared.parameters,
-        in_shape,
-        input.const_data_ptr<int8_t>(),
-        weight.const_data_ptr<int8_t>(),
-        out_shape,
-        out.mutable_data_ptr<int8_t>());
-  }
-  return out;
+  return convolution_out<S>(
+      ctx,
+      {input,
+       weight,
+       WeightLayout::OHWI,
+       bias,
+       stride,
+       padding,
+       output_padding,
+       dilation,
+       input_offset,
+       output_offset,
+       requantize_multipliers,
+       requantize_shifts,
+       activation_min,
+       activation_max},
+      transpose_sizes,
+      run_transpose,
+      out);
 }
 
 } // namespace cortex_m

@@ -207,6 +207,9 @@ void expand_window(
   }
 }
 
+/// Operands of assembly that adds to four sums.
+#define FOUR_SUMS [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3)
+
 /**
  * Adds the products of four lanes with the weights of a pair of channels to `sums`: the first
  * channel's four sums, then the second's.
@@ -240,10 +243,7 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
   uint32_t a, b, v, w;
 #define LANES_ASM(text, ...)                  \
   __asm__ volatile(text                       \
-                   : [s0] "+r"(s0),           \
-                     [s1] "+r"(s1),           \
-                     [s2] "+r"(s2),           \
-                     [s3] "+r"(s3),           \
+                   : FOUR_SUMS,               \
                      [s4] "+r"(s4),           \
                      [s5] "+r"(s5),           \
                      [s6] "+r"(s6),           \
@@ -425,10 +425,7 @@ ET_INLINE void dot_vector(
     __asm__ volatile("1:\n" FOUR_INPUTS FOUR_INPUTS
                      "cmp %[x], %[end]\n"
                      "bne 1b\n"
-                     : [s0] "+r"(s0),
-                       [s1] "+r"(s1),
-                       [s2] "+r"(s2),
-                       [s3] "+r"(s3),
+                     : FOUR_SUMS,
                        [x] "+r"(x),
                        [first] "+r"(first),
                        [second] "+r"(second),
@@ -626,18 +623,11 @@ ET_INLINE void multiply_three(
   "smlatt %[s2], %[b], %[w], %[s2]\n" \
   "smlabb %[s1], %[a], %[v], %[s1]\n" \
   "smlatt %[s3], %[a], %[v], %[s3]\n"
-  __asm__ volatile(FOUR_PRODUCTS("") FOUR_PRODUCTS(", %[step]") FOUR_PRODUCTS(", %[step], lsl #1")
-                   : [s0] "+r"(s0),
-                     [s1] "+r"(s1),
-                     [s2] "+r"(s2),
-                     [s3] "+r"(s3),
-                     [weights] "+r"(weights),
-                     [a] "=&r"(a),
-                     [b] "=&r"(b),
-                     [v] "=&r"(v),
-                     [w] "=&r"(w)
-                   : [x] "r"(x), [step] "r"(step)
-                   : "memory");
+  __asm__ volatile(
+      FOUR_PRODUCTS("") FOUR_PRODUCTS(", %[step]") FOUR_PRODUCTS(", %[step], lsl #1")
+      : FOUR_SUMS, [weights] "+r"(weights), [a] "=&r"(a), [b] "=&r"(b), [v] "=&r"(v), [w] "=&r"(w)
+      : [x] "r"(x), [step] "r"(step)
+      : "memory");
 #undef FOUR_PRODUCTS
 #else
   for (int32_t i = 0; i < 3; ++i) {
@@ -742,6 +732,8 @@ void depthwise_pixel(
     }
   }
 }
+
+#undef FOUR_SUMS
 
 #endif // !__ARM_FEATURE_MVE
 

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "kernels/cortex_m/dsp.h"
+#include "kernels/cortex_m/requantize.h"
+
+#ifdef __ARM_FEATURE_MVE
+#include <arm_mve.h>
+#endif
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// The sum of `(x[i] + x_offset) * (w[i] + w_offset)` modulo 2^32, for offsets of 9 bits; that of
+/// `w` is zero unless `kBothOffsets`.
+template <bool kBothOffsets>
+int32_t dot(const int8_t* x, int32_t x_offset, const int8_t* w, int32_t w_offset, int32_t count) {
+  int32_t sum = 0;
+#if defined(__ARM_FEATURE_MVE)
+  sum = kBothOffsets ? wrapping_mul(count, x_offset * w_offset) : 0;
+  int32_t x_sum = 0;
+  int32_t w_sum = 0;
+  for (; count > 0; count -= 16) {
+    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count));
+    const int8x16_t a = vldrbq_z_s8(x, active);
+    const int8x16_t b = vldrbq_z_s8(w, active);
+    sum = vmladavaq_s8(sum, a, b);
+    x_sum = kBothOffsets ? vaddvaq_s8(x_sum, a) : 0;
+    w_sum = vaddvaq_s8(w_sum, b);
+    x += 16;
+    w += 16;
+  }
+  return wrapping_add(sum, wrapping_add(x_offset * w_sum, w_offset * x_sum));
+#else
+#ifdef __ARM_FEATURE_DSP
+  const auto x_offsets = static_cast<int16x2_t>((x_offset & 0xffff) * 0x10001);
+  [[maybe_unused]] const auto w_offsets = static_cast<int16x2_t>((w_offset & 0xffff) * 0x10001);
+  for (; count >= 4; count -= 4) {
+    const uint32_t a = load_word(x);
+    const uint32_t b = load_word(w);
+    int16x2_t even = even_bytes(b);
+    int16x2_t odd = odd_bytes(b);
+    if constexpr (kBothOffsets) {
+      even = __sadd16(even, w_offsets);
+      odd = __sadd16(odd, w_offsets);
+    }
+    sum = dot2(__sadd16(even_bytes(a), x_offsets), even, sum);
+    sum = dot2(__sadd16(odd_bytes(a), x_offsets), odd, sum);
+    x += 4;
+    w += 4;
+  }
+#endif
+  for (; count > 0; --count) {
+    sum = wrapping_add(sum, (*x++ + x_offset) * (*w++ + w_offset));
+  }
+  return sum;
+#endif
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch
