@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,6 +73,8 @@ def text(report: dict[str, Any]) -> str:
 
 def picture(report: dict[str, Any], path: Path) -> None:
     """Draws a bar per layer, as long as its signal-to-noise ratio, into a PNG; the same report gives the same bytes."""
+    # It warns that it caches in another place than the home folder, to which an action cannot write.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # Imported here: it costs a second, and only the picture needs it.
     import matplotlib
 
