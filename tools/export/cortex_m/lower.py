@@ -17,6 +17,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from tools.export.cortex_m.pack import prepare
+from tools.export.cortex_m.tables import tabulate
 from tools.export.decompositions import decompose
 from tools.export.dim_orders import order_for_kernels
 from tools.export.lower import propagate_constants
@@ -48,6 +49,9 @@ def config() -> EdgeCompileConfig:
             torch.ops.aten.hardswish.default,
             torch.ops.aten.hardswish_.default,
             torch.ops.aten.silu.default,
+            # Functions that can be tables.
+            torch.ops.aten.mish.default,
+            torch.ops.aten.softplus.default,
         ],
         # The edge dialect's verifier knows neither max_pool2d nor the cortex_m operators.
         _check_ir_validity=False,
@@ -74,6 +78,7 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
     lowered = order_for_kernels(propagate_constants(CortexMPassManager(edge, target_config=target).transform()))
+    tabulate(lowered)
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
     _count_work(lowered)
