@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from executorch.exir.tensor import scalar_type_enum
 
 from conformance.calls import Call, in_float32
 from conformance.program import dim_order, make_program
-from tools.run_pte.cases import Case, CaseResult, Runner, run_cases
+from tools.run_pte.cases import Case, CaseResult
 from tools.run_pte.values import Value, encode
 
 # rtol and atol. Sums may be taken in another order than PyTorch's, and functions are some ulp from the exact value.
@@ -127,9 +125,3 @@ def _are_positions(call: Call, value: Value) -> bool:
     count = call.arguments["self"].shape[dim]
     is_valid = bool(((positions >= 0) & (positions < count)).all()) and bool((ordered.diff(dim=dim) > 0).all())
     return is_valid and torch.equal(call.arguments["self"].gather(dim, positions), call.expected[0])
-
-
-def run_calls(runner: Runner, calls: Sequence[Call], timeout: float = 600) -> list[str]:
-    """Per call why it fails, empty if it doesn't."""
-    results = run_cases(runner, [make_case(call) for call in calls], timeout)
-    return [verdict(call, result) for call, result in zip(calls, results, strict=True)]

@@ -251,7 +251,7 @@ def check_seed(seed: int, runner: Runner) -> str:
     expected = graph(*inputs)
     try:
         program = export(graph, inputs)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+    except Exception as error:  # whatever it is, it is the finding
         return f"export: {type(error).__name__}: {str(error)[:300]}"
     (result,) = run_cases(runner, [Case(program, tuple(encode_input(value) for value in inputs))])
     if result.error != "Ok":

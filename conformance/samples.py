@@ -123,7 +123,7 @@ def _collect_entry(
         try:
             with recorder, torch.no_grad():
                 entry(sample.input, *sample.args, **sample.kwargs)
-        except Exception:  # noqa: BLE001 - a sample that eager itself refuses shows nothing
+        except Exception:  # a sample that eager itself refuses shows nothing
             fruitless += 1
         found = False
         for name, arguments in recorder.calls:
@@ -152,7 +152,7 @@ def _inputs(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
     np.random.seed(seed)
     try:
         yield from itertools.islice(entry.sample_inputs("cpu", dtype, requires_grad=False), _MAX_SAMPLES)
-    except Exception:  # noqa: BLE001 - some entries have no samples of a dtype
+    except Exception:  # some entries have no samples of a dtype
         return
 
 

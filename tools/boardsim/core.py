@@ -416,11 +416,6 @@ class SystemControl:
         else:
             self.lines.discard(number)
 
-    def pulse(self, interrupt: int) -> None:
-        """A peripheral asks for an interrupt once."""
-        self.pending.add(16 + interrupt)
-        self.machine.check_interrupts()
-
     def _priority(self, number: int) -> int:
         if number == HARD_FAULT:
             return -1

@@ -189,7 +189,6 @@ class UsbHost:
     refused: bool = False
     ready: bool = False
     _to_send: bytearray = field(default_factory=bytearray)
-    _toggles: dict[tuple[int, bool], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._controller: UsbController = self.machine.chip.usb

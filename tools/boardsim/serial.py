@@ -83,9 +83,3 @@ class Terminal:
         self.output.append(byte)
         if self.on_output is not None:
             self.on_output(bytes([byte]))
-
-    def receive_bytes(self, data: bytes) -> None:
-        """Bytes over a link without a baud rate, such as USB."""
-        self.output += data
-        if self.on_output is not None:
-            self.on_output(data)
