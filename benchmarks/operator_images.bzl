@@ -12,7 +12,7 @@ load("//rules/private:transitions.bzl", "firmware_transition")
 OperatorImagesInfo = provider(
     doc = "Images of one operator each.",
     fields = {
-        "images": "dict: operator -> File, the ELF file without debug information; the operator \"\" is an image without kernels.",
+        "images": "dict: operator -> File, the ELF file; the operator \"\" is an image without kernels.",
         "selections": "File: JSON, operator -> what was selected of it; null if no call of it is known.",
     },
 )
@@ -111,7 +111,7 @@ inline constexpr bool kProfiling = false;
             cc_toolchain = cc.toolchain,
             compilation_outputs = cc_common.merge_compilation_outputs(compilation_outputs = [application, objects]),
             linking_contexts = [dep.linking_context for dep in deps],
-            user_link_flags = ["-nostartfiles", "-T", board.linker_script.path, "-Wl,--strip-debug"],
+            user_link_flags = ["-nostartfiles", "-T", board.linker_script.path],
             additional_inputs = [board.linker_script],
             output_type = "executable",
         ).executable

@@ -2,7 +2,7 @@
 
 The operators are those of kernels/*/operators.yaml, each with what the simplest of its calls in //conformance:op_db
 needs: of float32 before other dtypes, and without broadcasting, mixed dtypes and the like before with them. What it
-adds of its own is without functions of the runtime and of the compiler's and C libraries, which others share.
+adds of its own is without code of the runtime, inlined or not, and without functions of the compiler's and C libraries.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from tqdm import tqdm
 
 from tools.quiet.console import UserError
+from tools.report.image import Piece, SourceFiles, owner
 
 # Bytes of its own that an operator may add.
 LIMIT = 1_500
@@ -110,10 +112,17 @@ def choose(calls: Path, registries: dict[str, Path], selections: Path) -> None:
 
 @dataclass(frozen=True)
 class Image:
-    """Bytes of an image's sections that lie in flash, and of the symbols in them that are no kernel's."""
+    """Bytes of an image in flash.
+
+    Attributes:
+      flash: of all sections.
+      foreign: of each function that is no kernel's.
+      inlined: of the runtime's code in the other functions.
+    """
 
     flash: int
     foreign: dict[str, int]
+    inlined: int
 
 
 def read_image(path: Path) -> Image:
@@ -137,7 +146,16 @@ def read_image(path: Path) -> Image:
                 symbol["st_value"]: symbol for symbol in symbols if symbol["st_info"]["type"] == "STT_FUNC"
             }.values()
             foreign = {symbol.name: symbol["st_size"] for symbol in by_address if _FOREIGN.match(symbol.name)}
-            return Image(flash, foreign)
+            sources = SourceFiles.read(elf)
+            inlined = 0
+            for symbol in by_address:
+                # The lowest bit says that it is Thumb code.
+                start = symbol["st_value"] & ~1
+                if symbol.name not in foreign:
+                    for source, begin, end in sources.ranges(start, start + symbol["st_size"]):
+                        size = end - begin
+                        inlined += size if owner(Piece(symbol.name, "", size, source)) == "runtime" else 0
+            return Image(flash, foreign, inlined)
     except (OSError, ELFError) as error:
         raise UserError(f"image {path}: {error}; build it with `bazel build //benchmarks:operator_images`") from error
 
@@ -152,7 +170,10 @@ def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
     """What each operator adds, largest first, and those of which no call is known."""
     paths: dict[str, str] = json.loads(images.read_text(encoding="utf-8"))
     chosen: dict[str, str | None] = json.loads(selections.read_text(encoding="utf-8"))
-    found = {operator: read_image(images.parent / path) for operator, path in paths.items()}
+    found = {
+        operator: read_image(images.parent / path)
+        for operator, path in tqdm(paths.items(), "Reading images", disable=None)
+    }
     none = found.pop("")
     measured = []
     for operator, selection in chosen.items():
@@ -160,7 +181,8 @@ def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
             image = found[operator]
             total = image.flash - none.flash
             foreign = sum(size for name, size in image.foreign.items() if name not in none.foreign)
-            measured.append(Measured(operator, total - foreign, total, selection, kind_of(operator)))
+            own = total - foreign - (image.inlined - none.inlined)
+            measured.append(Measured(operator, own, total, selection, kind_of(operator)))
     measured.sort(key=lambda entry: (-entry.bytes, entry.operator))
     return measured, [operator for operator, selection in chosen.items() if selection is None]
 

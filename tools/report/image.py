@@ -147,16 +147,22 @@ class SourceFiles:
         if not _LTO_OBJECT.search(piece.source):
             yield piece
             return
-        end = piece.address + piece.size
-        first = bisect.bisect_left(self._addresses, piece.address)
-        last = bisect.bisect_left(self._addresses, end)
-        if not piece.name.startswith(".text") or first == last:
+        ranges = list(self.ranges(piece.address, piece.address + piece.size))
+        if not piece.name.startswith(".text") or not ranges:
             yield dataclasses.replace(piece, source=f"{_data_folder(piece.name)}/{piece.source}")
             return
-        # What stands before the first line belongs to it.
-        starts = [piece.address, *self._addresses[first + 1 : last], end]
-        for file, (start, stop) in zip(self._files[first:last], itertools.pairwise(starts), strict=True):
+        for file, start, stop in ranges:
             yield dataclasses.replace(piece, source=file, address=start, size=stop - start)
+
+    def ranges(self, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+        """The files of the code in [start, end), each with where its code begins and ends; none without lines."""
+        first = bisect.bisect_left(self._addresses, start)
+        last = bisect.bisect_left(self._addresses, end)
+        if first < last:
+            # What stands before the first line belongs to it.
+            starts = [start, *self._addresses[first + 1 : last], end]
+            for file, (begin, stop) in zip(self._files[first:last], itertools.pairwise(starts), strict=True):
+                yield file, begin, stop
 
 
 def _line_places(program: LineProgram) -> Iterator[tuple[int, str]]:
