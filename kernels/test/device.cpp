@@ -117,9 +117,11 @@ void check_max_pool() {
   // Of both signs; a part of the inputs is not negative.
   const int32_t start = draw(0, 400);
   clear_out();
-  torch::executor::native::max_pool(in + start, out, nullptr, planes, axes[0], axes[1]);
-  torch::executor::native::max_pool<int32_t>(
-      in_numbers + start, expected, nullptr, planes, axes[0], axes[1]);
+  const torch::executor::native::ContiguousPlanes order;
+  torch::executor::native::max_pool(
+      in + start, out, nullptr, planes, order, order, axes[0], axes[1]);
+  torch::executor::native::max_pool(
+      in_numbers + start, expected, nullptr, planes, order, order, axes[0], axes[1]);
   expect_out(planes * axes[0].out * axes[1].out, "max_pool");
 }
 
