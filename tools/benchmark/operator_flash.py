@@ -2,13 +2,16 @@
 
 The operators are those of kernels/*/operators.yaml, each with what the simplest of its calls in //conformance:op_db
 needs: of float32 before other dtypes, and without broadcasting, mixed dtypes and the like before with them. What it
-adds of its own is without code of the runtime, inlined or not, and without functions of the compiler's and C libraries.
+adds of its own is without what any operator may share with others: code of the runtime, inlined or not, the reading of
+arguments, conversion of numbers, and functions of the compiler's and C libraries. The total has all of it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import pickle
 import re
 import sys
@@ -40,6 +43,9 @@ _KINDS = {
 }
 # Symbols of the C library, of the compiler's (division of 64 bits, ...) and of the runtime: all but kernels.
 _FOREIGN = re.compile(r"(?!_Z)|_ZNK?10executorch")
+# Sources in kernels/ that stand beside the runtime's and the compiler's: how arguments are read, and numbers in double
+# precision, which these cores compute in software.
+_SHARED = ("/kernels/boxed.cpp", "/kernels/soft_double.cpp")
 # Dtypes of the calls to look at, first to last.
 _DTYPES = ("float32", "int64", "int8", "uint8", "bool", "int32")
 
@@ -117,12 +123,12 @@ class Image:
     Attributes:
       flash: of all sections.
       foreign: of each function that is no kernel's.
-      inlined: of the runtime's code in the other functions.
+      shared: of code in the other functions that is the runtime's, or _SHARED.
     """
 
     flash: int
     foreign: dict[str, int]
-    inlined: int
+    shared: int
 
 
 def read_image(path: Path) -> Image:
@@ -141,23 +147,30 @@ def read_image(path: Path) -> Image:
             )
             table = elf.get_section_by_name(".symtab")
             symbols = table.iter_symbols() if table else ()
-            # Of several names of one function one counts.
-            by_address = {
-                symbol["st_value"]: symbol for symbol in symbols if symbol["st_info"]["type"] == "STT_FUNC"
-            }.values()
-            foreign = {symbol.name: symbol["st_size"] for symbol in by_address if _FOREIGN.match(symbol.name)}
+            # The lowest bit of an address says that it is Thumb code. Of several names of one function one counts, and
+            # functions written in assembly may reach into each other.
+            functions = {
+                symbol["st_value"] & ~1: symbol for symbol in symbols if symbol["st_info"]["type"] == "STT_FUNC"
+            }
+            starts = sorted(functions)
+            foreign: dict[str, int] = {}
+            shared = 0
             sources = SourceFiles.read(elf)
-            inlined = 0
-            for symbol in by_address:
-                # The lowest bit says that it is Thumb code.
-                start = symbol["st_value"] & ~1
-                if symbol.name not in foreign:
-                    for source, begin, end in sources.ranges(start, start + symbol["st_size"]):
-                        size = end - begin
-                        inlined += size if owner(Piece(symbol.name, "", size, source)) == "runtime" else 0
-            return Image(flash, foreign, inlined)
+            for start, following in itertools.zip_longest(starts, starts[1:]):
+                symbol = functions[start]
+                end = min(start + symbol["st_size"], following or math.inf)
+                if _FOREIGN.match(symbol.name):
+                    foreign[symbol.name] = end - start
+                    continue
+                for source, begin, stop in sources.ranges(start, end):
+                    shared += stop - begin if _is_shared(source) else 0
+            return Image(flash, foreign, shared)
     except (OSError, ELFError) as error:
         raise UserError(f"image {path}: {error}; build it with `bazel build //benchmarks:operator_images`") from error
+
+
+def _is_shared(source: str) -> bool:
+    return f"/{source}".endswith(_SHARED) or owner(Piece("", "", 0, source)) == "runtime"
 
 
 def kind_of(operator: str) -> str:
@@ -181,7 +194,7 @@ def measure(images: Path, selections: Path) -> tuple[list[Measured], list[str]]:
             image = found[operator]
             total = image.flash - none.flash
             foreign = sum(size for name, size in image.foreign.items() if name not in none.foreign)
-            own = total - foreign - (image.inlined - none.inlined)
+            own = total - foreign - (image.shared - none.shared)
             measured.append(Measured(operator, own, total, selection, kind_of(operator)))
     measured.sort(key=lambda entry: (-entry.bytes, entry.operator))
     return measured, [operator for operator, selection in chosen.items() if selection is None]
