@@ -91,9 +91,14 @@ class Head:
         return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
 
     @property
+    def group(self) -> int:
+        """Channels that the depthwise kernel computes at a time."""
+        return _GROUP if self.arrangement == MVE else 4
+
+    @property
     def table_channels(self) -> int:
         """Channels that tables have room for."""
-        return _up(self.channels, _GROUP if self.is_depthwise and self.arrangement == MVE else 2)
+        return _up(self.channels, self.group if self.is_depthwise and self.arrangement == MVE else 2)
 
     @property
     def factors(self) -> int:
@@ -209,8 +214,8 @@ def _padded(values: Tensor, length: int) -> Tensor:
 def _arranged(weight: Tensor, head: Head) -> Tensor:
     if head.is_depthwise:
         # [group of channels, kernel element, channel]
-        group = _GROUP if head.arrangement == MVE else 4
-        return _padded(weight.reshape(head.channels, -1), _up(head.channels, group)).reshape(-1, group, head.inner).mT
+        rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, head.group))
+        return rows.reshape(-1, head.group, head.inner).mT
     if head.arrangement == MVE:
         # The kernels load sixteen weights at once.
         return _padded(weight.flatten(), weight.numel() + _up(head.inner, 16) - head.inner)
@@ -226,8 +231,7 @@ def _restored(data: bytes, head: Head) -> Tensor:
     flat = torch.frombuffer(bytearray(data[head.tables[2] :]), dtype=torch.int8)
     height, width = head.kernel
     if head.is_depthwise:
-        group = _GROUP if head.arrangement == MVE else 4
-        rows = flat.reshape(-1, head.inner, group).mT.reshape(-1, head.inner)
+        rows = flat.reshape(-1, head.inner, head.group).mT.reshape(-1, head.inner)
     elif head.arrangement == MVE:
         rows = flat[: head.channels * head.inner].reshape(head.channels, head.inner)
     else:
@@ -474,18 +478,21 @@ _OPERATORS = {
 }
 
 
+def add_constant(program: ExportedProgram, name: str, value: Tensor) -> Node:
+    """Gives the program a constant, before its inputs."""
+    first_input = next(node for node in program.graph.nodes if node.op == "placeholder")
+    with program.graph.inserting_before(first_input):
+        return create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, value)
+
+
 def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:
     """Puts a packed layer in the place of a node."""
-    graph = program.graph
     packed = pack(layer, arrangement)
     head = Head.unpack(packed.numpy().tobytes())
     geometry = geometry_of(head)
     if geometry is None:
         return
-    first_input = next(other for other in graph.nodes if other.op == "placeholder")
-    with graph.inserting_before(first_input):
-        name = f"{node.name}_packed"
-        constant = create_constant_placeholder(program, graph, name, InputKind.PARAMETER, packed)
+    constant = add_constant(program, f"{node.name}_packed", packed)
     image = node.args[0]
     arguments = [image, constant, geometry]
     if layer.kind != LINEAR:

@@ -197,6 +197,20 @@ class _Sequences:
         self._images: dict[Node, Node] = {}
         # Those of them whose operators compute the image instead, in order.
         self._rewritten: dict[Node, None] = {}
+        self._makers: dict[Any, Callable[[Node], Node | None]] = {
+            **dict.fromkeys(_BINARY, self._binary),
+            **dict.fromkeys(_ELEMENTWISE, self._elementwise),
+            _aten.conv1d.default: self._convolution,
+            _aten.conv1d.padding: self._convolution,
+            _aten.conv_transpose1d.default: self._transposed_convolution,
+            _aten.max_pool1d.default: self._max_pool,
+            _aten.avg_pool1d.default: self._average_pool,
+            _aten.adaptive_avg_pool1d.default: self._adaptive_average_pool,
+            _aten.mean.dim: self._mean,
+            _aten.cat.default: self._cat,
+            _aten.slice.Tensor: self._slice,
+            _aten.constant_pad_nd.default: self._elementwise,
+        }
 
     def rewrite(self) -> None:
         """Rewrites the graph."""
@@ -220,26 +234,8 @@ class _Sequences:
 
     def _on_images(self, node: Node) -> Node | None:
         """The operator on images; None for what stays as it is."""
-        make = {
-            _aten.conv1d.default: self._convolution,
-            _aten.conv1d.padding: self._convolution,
-            _aten.conv_transpose1d.default: self._transposed_convolution,
-            _aten.max_pool1d.default: self._max_pool,
-            _aten.avg_pool1d.default: self._average_pool,
-            _aten.adaptive_avg_pool1d.default: self._adaptive_average_pool,
-            _aten.mean.dim: self._mean,
-            _aten.cat.default: self._cat,
-            _aten.slice.Tensor: self._slice,
-            _aten.constant_pad_nd.default: self._elementwise,
-        }.get(node.target)
-        if make is None:
-            if node.target in _BINARY:
-                make = self._binary
-            elif node.target in _ELEMENTWISE:
-                make = self._elementwise
-            else:
-                return None
-        return make(node)
+        make = self._makers.get(node.target)
+        return None if make is None else make(node)
 
     def _emit(self, node: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
         return emit(self._graph, node, operator, *args, **options)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import tools.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
-from executorch.backends.transforms.utils import create_constant_placeholder
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 from torch.fx import Node
+
+from tools.export.cortex_m.pack import add_constant
 
 _edge = exir_ops.edge
 _QUANTIZE = _edge.cortex_m.quantize_per_tensor.default
@@ -48,11 +48,7 @@ def tabulate(program: ExportedProgram) -> None:
         table = _table([source, *functions, node])
         if table is None:
             continue
-        first_input = next(other for other in graph.nodes if other.op == "placeholder")
-        with graph.inserting_before(first_input):
-            constant = create_constant_placeholder(
-                program, graph, f"{functions[-1].name}_table", InputKind.PARAMETER, table
-            )
+        constant = add_constant(program, f"{functions[-1].name}_table", table)
         # Named for the function that the user wrote, and not for the quantization.
         node.meta = {**functions[-1].meta, "val": node.meta["val"]}
         node.target = _edge.cortex_m.quantized_activation.default
