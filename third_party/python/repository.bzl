@@ -29,6 +29,14 @@ _DEBIAN_PACKAGES = [
 # Where Debian's pip expects them.
 _HOST_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
+# The interpreter while it makes the repositories: they hold the same bytes on every machine.
+_PYTHON_ENVIRONMENT = {
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONSAFEPATH": "1",
+}
+
 _PYTHON_BUILD = """\
 load("@rules_python//python:py_runtime.bzl", "py_runtime")
 load("@rules_python//python:py_runtime_pair.bzl", "py_runtime_pair")
@@ -55,6 +63,19 @@ py_runtime_pair(
 def _check(rctx, what, result):
     if result.return_code:
         fail("{}: {} failed.\n{}{}".format(rctx.name, what, result.stdout, result.stderr))
+
+def _compile(rctx, python, directory, exclude):
+    """Compiles a directory's modules to byte code, except those whose path matches `exclude`.
+
+    The code is valid whatever the files' times are: remote workers and caches don't keep them. What the compiler itself
+    imports must not be written: that code names times, and compileall keeps it.
+    """
+    return rctx.execute(
+        [python, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode=unchecked-hash", "-x", exclude, directory],
+        environment = _PYTHON_ENVIRONMENT,
+        timeout = 3600,
+        quiet = True,
+    )
 
 def _python3_11_impl(rctx):
     if debian_available(rctx, rctx.attr.suite):
@@ -83,17 +104,7 @@ def _python3_11_impl(rctx):
             output = "python",
         )
 
-    # Byte code that is valid whatever the files' times are: remote workers and caches don't keep them.
-    _check(rctx, "compileall", rctx.execute([
-        "python/bin/python3.11",
-        "-m",
-        "compileall",
-        "-q",
-        "--invalidation-mode=unchecked-hash",
-        "-x",
-        "/(test|lib2to3)/",
-        "python/lib/python3.11",
-    ], environment = {"PYTHONHASHSEED": "0"}))
+    _check(rctx, "compileall", _compile(rctx, "python/bin/python3.11", "python/lib/python3.11", "/(test|lib2to3)/"))
     rctx.file("BUILD.bazel", _PYTHON_BUILD)
 
 python3_11 = repository_rule(
@@ -122,7 +133,7 @@ py_library(
 
 def _pip_command(rctx, python):
     """Returns the command line that starts pip and its environment, for an installation in the directory `python`."""
-    environment = {"PYTHONHASHSEED": "0", "PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1"}
+    environment = dict(_PYTHON_ENVIRONMENT)
     wheels = python.get_child("share", "python-wheels")
     if wheels.exists:
         # Debian packs pip as a wheel, which can run as it is.
@@ -135,7 +146,7 @@ def _pypi_impl(rctx):
     python = rctx.path(rctx.attr.python).dirname.get_child("python")
     lock = rctx.path(rctx.attr.lock)
     pip, environment = _pip_command(rctx, python)
-    install = pip + ["install", "--quiet", "--no-deps", "--no-input", "--no-compile", "--no-warn-script-location", "--disable-pip-version-check", "--require-hashes"]
+    install = pip + ["install", "--quiet", "--no-deps", "--no-input", "--no-compile", "--no-warn-script-location", "--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
 
     rctx.report_progress("installing PyTorch, ExecuTorch and the other packages of the lock")
     result = rctx.execute(
@@ -161,14 +172,12 @@ PIP_EXTRA_INDEX_URL to PyTorch's wheels for the CPU. The head of that file says 
     rctx.delete("programs.txt")
     rctx.file("BUILD.bazel", _PYPI_BUILD)
 
-    # Byte code of everything, valid whatever the files' times are (see above); both processors' work at once.
+    # The packages' programs begin with the interpreter's path here, which other directories must not hold, nor hashes of it.
+    _check(rctx, "sed", rctx.execute(["sh", "-c", "sed -i '/^\\.\\.\\/\\.\\.\\/bin\\//d' site-packages/*.dist-info/RECORD"]))
+
+    # Some packages have files that are no Python of this version, so the status says nothing.
     rctx.report_progress("compiling the packages")
-    rctx.execute(
-        [pip[0], "-m", "compileall", "-q", "-j", "0", "--invalidation-mode=unchecked-hash", "-x", "/(tests?|testing/_internal)/", "site-packages"],
-        environment = {"PYTHONHASHSEED": "0"},
-        timeout = 3600,
-        quiet = True,
-    )
+    _compile(rctx, pip[0], "site-packages", "/(tests?|testing/_internal)/")
 
 pypi = repository_rule(
     doc = "The Python packages of a lock, as one directory `site-packages`.",

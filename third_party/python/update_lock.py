@@ -85,10 +85,11 @@ def format_lock(names: list[str], installed: dict[str, dict[str, Any]], previous
 
 
 def resolve(requirements: Path) -> dict[str, dict[str, Any]]:
-    """Lets pip resolve the requirements; returns the entries of its installation report by canonical name."""
+    """Lets pip resolve the requirements, from wheels only; returns the entries of its installation report by canonical name."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
         pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-input", "--quiet"]
+        pip.append("--only-binary=:all:")
         status = subprocess.run([*pip, "--report", str(report), "--requirement", str(requirements)], check=False)
         if status.returncode != 0:
             raise LockError("pip could not resolve requirements.in; its message is above.")
