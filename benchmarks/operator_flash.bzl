@@ -22,7 +22,7 @@ operator_flash = rule(
 `-- --help` says more.""",
     attrs = {
         "images": attr.label(mandatory = True, providers = [OperatorImagesInfo], doc = "The operator_images."),
-        "_tool": attr.label(default = "//tools/benchmark:operator_flash", executable = True, cfg = "exec"),
+        "_tool": attr.label(default = "//benchmarks/measure:operator_flash", executable = True, cfg = "exec"),
     },
     executable = True,
 )

@@ -139,7 +139,7 @@ before others. The images have the runtime of programs that are linked at build 
         "srcs": attr.label_list(default = ["//firmware:application.cpp"], allow_files = [".cpp"], doc = "The application."),
         "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
         "_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo]),
-        "_tool": attr.label(default = "//tools/benchmark:operator_flash", executable = True, cfg = "exec"),
+        "_tool": attr.label(default = "//benchmarks/measure:operator_flash", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     cfg = firmware_transition,

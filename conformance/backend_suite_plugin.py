@@ -27,8 +27,8 @@ from torch.utils._pytree import tree_flatten
 
 from conformance.check import DTYPES_BY_NAME, encode_input
 from conformance.operators import listed_operators
-from tools.run_pte.cases import Case, Runner, run_cases
-from tools.run_pte.values import encode
+from tools.verify.run_pte.cases import Case, Runner, run_cases
+from tools.verify.run_pte.values import encode
 
 _RUNNER = Runner(Path(os.environ["SUITE_RUNNER"]).absolute(), None, Path("qemu-system-arm"))
 

@@ -11,7 +11,7 @@ from executorch.exir.schema import Double, ExecutionPlan, Int, Null, ScalarType,
 from conformance.calls import Call
 from conformance.check import encode_input
 from conformance.program import make_plan, to_bytes
-from tools.run_pte.cases import Case
+from tools.verify.run_pte.cases import Case
 
 _INTEGERS = (-1, 0, 1, 2, 7, -9, 255, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, -(2**63))
 _NUMBERS = (0.0, -1.0, 0.5, 1e-300, 1e300, float("nan"), float("inf"), -float("inf"))

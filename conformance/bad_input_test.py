@@ -7,10 +7,10 @@ import pickle
 from pathlib import Path
 
 from conformance.bad_input import corrupted
-from tools.run_pte.cases import run_cases
-from tools.run_pte.run_pte import read_runners
+from tools.verify.run_pte.cases import run_cases
+from tools.verify.run_pte.run_pte import read_runners
 
-RUNNER = read_runners(Path(os.environ["RUNNERS"]).absolute().parents[2]).boards["host"]
+RUNNER = read_runners().boards["host"]
 # How a case ends that the runtime does not end itself.
 CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
 

@@ -7,8 +7,8 @@ from executorch.exir.tensor import scalar_type_enum
 
 from conformance.calls import Call, in_float32
 from conformance.program import dim_order, make_program
-from tools.run_pte.cases import Case, CaseResult
-from tools.run_pte.values import Value, encode
+from tools.verify.run_pte.cases import Case, CaseResult
+from tools.verify.run_pte.values import Value, encode
 
 # rtol and atol. Sums may be taken in another order than PyTorch's, and functions are some ulp from the exact value.
 _TOLERANCES = {

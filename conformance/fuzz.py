@@ -7,22 +7,20 @@ bazel run //conformance:fuzz -- --seed S        one graph
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from conformance.check import difference, encode_input
-from tools.export.lower import capture, emit, to_edge
-from tools.export.plan_passes import optimize_plan
-from tools.export.serialize import serialize
-from tools.run_pte.cases import Case, Runner, run_cases
-from tools.run_pte.run_pte import read_runners
+from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.plan_passes import optimize_plan
+from tools.pipeline.export.serialize import serialize
+from tools.verify.run_pte.cases import Case, Runner, run_cases
+from tools.verify.run_pte.run_pte import read_runners
 
 _STEPS = 14
 _MAX_ELEMENTS = 600
@@ -239,7 +237,7 @@ def make_graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]]:
 
 
 def export(graph: Graph, inputs: tuple[Tensor, ...]) -> bytes:
-    """The program of a graph, by the steps of tools/export."""
+    """The program of a graph, by the steps of tools/pipeline/export."""
     emitted = emit(to_edge(capture(graph, inputs)))
     optimize_plan(emitted.program.execution_plan[0])
     return serialize(emitted.program, [buffer.storage for buffer in emitted.program.constant_buffer])
@@ -276,7 +274,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="run this graph alone")
     parser.add_argument("--board", default="host", help="host or an emulated board")
     arguments = parser.parse_args(argv)
-    runner = read_runners(Path(os.environ["RUNFILES_DIR"]) / "_main").boards[arguments.board]
+    runner = read_runners().boards[arguments.board]
     end = time.monotonic() + 60 * arguments.minutes
     seeds = [arguments.seed] if arguments.seed is not None else None
     seed, failed, count = int(time.time()), 0, 0

@@ -46,7 +46,7 @@ op_db_results = rule(
     doc = "Runs the calls and writes which fail, and why.",
     attrs = {
         "calls": attr.label(mandatory = True, providers = [OpDbInfo], doc = "The calls."),
-        "runner": attr.string(mandatory = True, doc = "A board of //tools/run_pte:runners, or `host`."),
+        "runner": attr.string(mandatory = True, doc = "A board of //tools/verify/run_pte:runners, or `host`."),
         "tool": attr.label(mandatory = True, executable = True, cfg = "target", doc = "conformance/__main__.py with the runners."),
     },
 )

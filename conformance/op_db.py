@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.quiet.console import UserError
-from tools.run_pte.cases import Case, CaseResult, run_cases
-from tools.run_pte.run_pte import read_runners
+from tools.verify.run_pte.cases import Case, CaseResult, run_cases
+from tools.verify.run_pte.run_pte import read_runners
 
 # Stands for a dtype in a row of calls with tensors of this layout.
 CHANNELS_LAST = "channels-last"
@@ -87,7 +87,7 @@ def collect(catalogs: Sequence[Path], out: Path) -> None:
 
 def _refusable(operator: str, column: str) -> str:
     """Why a kernel here may refuse what eager takes; empty if it may not."""
-    from tools.export.dim_orders import CONTIGUOUS_ONLY
+    from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
 
     if column == CHANNELS_LAST:
         if operator.partition(".")[0] in CONTIGUOUS_ONLY:
@@ -115,7 +115,7 @@ def run(calls_path: Path, board: str, out: Path) -> None:
         pickle.load(file)
         cases: list[Case] = pickle.load(file)
         calls = pickle.load(file)
-    runner = read_runners(Path(os.environ["RUNFILES_DIR"]) / "_main").boards[board]
+    runner = read_runners().boards[board]
     results: list[CaseResult] = run_cases(runner, cases, timeout=1200)
     verdicts = [verdict(call, result) for call, result in zip(calls, results, strict=True)]
     texts = [f"{text} [{call.source}]" if text else "" for call, text in zip(calls, verdicts, strict=True)]

@@ -16,7 +16,7 @@ from executorch.exir.passes import _quant_patterns_and_replacements as _quantize
 from executorch.exir.passes import executorch_prim_ops_registry as _prim_ops  # noqa: F401  isort: skip
 import executorch.kernels.quantized  # noqa: F401
 
-import tools.export.own_operators  # noqa: F401
+import tools.pipeline.export.own_operators  # noqa: F401
 
 DTYPES = (
     torch.bool,

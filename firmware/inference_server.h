@@ -7,7 +7,7 @@
 
 namespace torch_fusion {
 
-/// The device's side of tools/infer: a host writes inputs, has the method executed and reads
+/// The device's side of tools/commands/infer: a host writes inputs, has the method executed and reads
 /// outputs, in frames (firmware/frame.h) on the console. The host asks and the device answers, one
 /// at a time, so that an answer is the acknowledgement. Whoever gets none asks again with the same
 /// sequence number; the device then answers again, but executes no second time. All numbers are

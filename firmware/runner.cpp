@@ -1,4 +1,4 @@
-/// Runs any programs with every kernel, one after the other: the image of //tools/run_pte and of
+/// Runs any programs with every kernel, one after the other: the image of //tools/verify/run_pte and of
 /// //conformance. The arenas are as large as the machine allows, because nothing is planned for the
 /// programs.
 ///

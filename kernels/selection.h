@@ -12,8 +12,8 @@ using executorch::aten::ScalarType;
 
 /**
  * What a kernel has to cope with beyond contiguous tensors of one dtype, equal
- * and static shapes, and default scalar arguments. tools/registry derives the
- * bits from a program's call sites; tools/registry/variants.py has the same
+ * and static shapes, and default scalar arguments. tools/pipeline/registry derives the
+ * bits from a program's call sites; tools/pipeline/registry/variants.py has the same
  * names and values, and says when each is set.
  */
 enum class Variant : uint32_t {

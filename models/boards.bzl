@@ -6,7 +6,7 @@ EMULATED_BOARDS = [
     "//firmware/boards/mps2_an505",
 ]
 
-# Real boards, simulated by //tools/boardsim: the images that get flashed.
+# Real boards, simulated by //boardsim: the images that get flashed.
 SIMULATED_BOARDS = [
     "//firmware/boards/nucleo_wb55rg",
     "//firmware/boards/pico2_w",

@@ -113,10 +113,10 @@ image may use; any other region is kept free and only documented. Numbers: 0x200
         "emulator_arguments": attr.string_list(
             doc = "Further arguments for QEMU; `{entry}` stands for the address of the image's first instruction.",
         ),
-        "simulator": attr.string_dict(doc = "//tools/boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
+        "simulator": attr.string_dict(doc = "//boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
         "uf2_family": attr.string(doc = "Family ID of the chip's UF2 boot loader, such as 0xe48bff59; empty without one."),
         "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),
-        "_linker_script": attr.label(default = "//tools/linker_script", executable = True, cfg = "exec"),
+        "_linker_script": attr.label(default = "//tools/pipeline/linker_script", executable = True, cfg = "exec"),
     },
     provides = [BoardInfo, CcInfo],
 )

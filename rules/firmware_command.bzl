@@ -24,7 +24,7 @@ firmware_command = rule(
 `--` comes behind.""",
     attrs = QEMU_ATTRS | {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware."),
-        "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "What is started, such as //tools/infer."),
+        "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "What is started, such as //tools/commands/infer."),
         "uses": attr.string_list(doc = "Of `qemu`, `algorithm` (if the board has one) and `addr2line`: options of these names, with the files."),
         "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
     },

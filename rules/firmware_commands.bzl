@@ -6,11 +6,11 @@ load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 
 # Target suffix -> tool, and what it uses.
 _COMMANDS = {
-    "gdb": (Label("//tools/gdb"), ["algorithm"]),
-    "infer": (Label("//tools/infer"), ["qemu"]),
-    "monitor": (Label("//tools/monitor"), ["addr2line", "qemu"]),
-    "plot": (Label("//tools/plot"), ["qemu"]),
-    "simulate": (Label("//tools/boardsim:simulate"), []),
+    "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
+    "infer": (Label("//tools/commands/infer"), ["qemu"]),
+    "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
+    "plot": (Label("//tools/commands/plot"), ["qemu"]),
+    "simulate": (Label("//boardsim:simulate"), []),
 }
 
 def torch_firmware(name, tags = [], visibility = None, **kwargs):

@@ -4,7 +4,7 @@ load(":providers.bzl", "FirmwareInfo")
 load("//rules/private:launcher.bzl", "create_launcher")
 
 def flash_arguments(firmware):
-    """Arguments of //tools/flash for a FirmwareInfo, as create_launcher takes them."""
+    """Arguments of //tools/commands/flash for a FirmwareInfo, as create_launcher takes them."""
     arguments = ["--elf", firmware.elf, "--hex", firmware.hex, "--board", firmware.board.description]
     if firmware.board.flash_algorithm:
         arguments += ["--algorithm", firmware.board.flash_algorithm]
@@ -21,7 +21,7 @@ firmware_flash = rule(
 `--follow`, `--probe ID`, `--tool openocd`, `--simulate`; `--help` lists them.""",
     attrs = {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware to program."),
-        "_flash": attr.label(default = "//tools/flash", executable = True, cfg = "exec"),
+        "_flash": attr.label(default = "//tools/commands/flash", executable = True, cfg = "exec"),
     },
     executable = True,
 )

@@ -21,7 +21,7 @@ instructions, multiply-accumulates and the module that the operator comes from. 
             providers = [FirmwareInfo],
             doc = "Images with the usual application, of which `--board` chooses one; they are built with //firmware:profiling=on.",
         ),
-        "_profile": attr.label(default = "//tools/profile", executable = True, cfg = "exec"),
+        "_profile": attr.label(default = "//tools/commands/profile", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     executable = True,

@@ -6,7 +6,7 @@ load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments")
 load("//rules/private:launcher.bzl", "create_launcher")
 
 def _simulator_arguments(ctx):
-    """Arguments of //tools/boardsim for `ctx.attr.firmware`, as create_launcher takes them."""
+    """Arguments of //boardsim for `ctx.attr.firmware`, as create_launcher takes them."""
     firmware = ctx.attr.firmware[FirmwareInfo]
     return [
         "--elf",
@@ -41,11 +41,11 @@ def _firmware_test_impl(ctx):
 _firmware_test = rule(
     implementation = _firmware_test_impl,
     doc = """Runs one image and compares its outputs with the eager module's: in QEMU on all golden inputs, or, on a board
-that //tools/boardsim simulates, the very image that gets flashed on some of them; accuracies are then those of the samples.""",
+that //boardsim simulates, the very image that gets flashed on some of them; accuracies are then those of the samples.""",
     attrs = EMULATOR_ATTRS | {
         "atol": attr.string(default = "1e-5", doc = "Absolute tolerance of an output element."),
         "rtol": attr.string(default = "1e-5", doc = "Relative tolerance of an output element."),
-        "_simulate": attr.label(default = "//tools/boardsim:simulate", executable = True, cfg = "exec"),
+        "_simulate": attr.label(default = "//boardsim:simulate", executable = True, cfg = "exec"),
         "min_accuracy": attr.string(doc = "Least share of evaluation samples classified right, 0 to 1; needs a model with evaluation_set()."),
         "max_accuracy_drop": attr.string(doc = "How far the accuracy of a quantized program may be below that of the module in floating point, 0 to 1."),
     },

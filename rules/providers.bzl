@@ -10,7 +10,7 @@ BoardInfo = provider(
         "emulated": "bool: whether QEMU emulates the board, so that tests can run on it.",
         "uf2_family": "str: family ID of the chip's UF2 boot loader, empty without one.",
         "flash_origin": "str: address of the first byte of an image.",
-        "simulated": "bool: whether //tools/boardsim simulates the board, so that tests can run on it.",
+        "simulated": "bool: whether //boardsim simulates the board, so that tests can run on it.",
         "flash_algorithm": "File: code with which pyOCD programs the board's flash, None where pyOCD has its own.",
     },
 )

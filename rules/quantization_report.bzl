@@ -41,7 +41,7 @@ signal-to-noise ratio of each layer against floating point, and the accuracy on 
     attrs = {
         "program": attr.label(mandatory = True, cfg = _core_transition, providers = [TorchProgramInfo], doc = "A torch_program with backend = \"cortex_m\"."),
         "core": attr.string(default = "cortex_m4", values = sorted(CORES), doc = "The core that the program is lowered for."),
-        "_quantization_report": attr.label(default = "//tools/quantization_report", executable = True, cfg = "exec"),
+        "_quantization_report": attr.label(default = "//tools/pipeline/quantization_report", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
 )

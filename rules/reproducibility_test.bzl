@@ -48,7 +48,7 @@ reproducibility_test = rule(
 data, memory plan and image byte by byte.""",
     attrs = {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], cfg = _two_builds, doc = "The torch_firmware."),
-        "_compare": attr.label(default = "//tools/reproducibility", executable = True, cfg = "exec"),
+        "_compare": attr.label(default = "//tools/verify/reproducibility", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     test = True,

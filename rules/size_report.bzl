@@ -25,6 +25,6 @@ size_report = rule(
     doc = "Puts the size reports of images side by side, in text and JSON, and prints the table.",
     attrs = {
         "firmware": attr.label_list(mandatory = True, allow_empty = False, providers = [FirmwareInfo], doc = "The torch_firmware targets."),
-        "_report": attr.label(default = "//tools/report", executable = True, cfg = "exec"),
+        "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),
     },
 )

@@ -160,7 +160,7 @@ much. Everything below it is built for the board's platform.""",
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
-        "_uf2": attr.label(default = "//tools/uf2", executable = True, cfg = "exec"),
+        "_uf2": attr.label(default = "//tools/pipeline/uf2", executable = True, cfg = "exec"),
         "prelink": attr.bool(
             default = True,
             doc = """Whether the program is linked at build time: less flash and RAM, and hardly any load time. Otherwise the
@@ -169,7 +169,7 @@ image holds the .pte and the runtime that loads it, and could load any other one
         "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
         "_prelinked_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo]),
         "_runtime": attr.label(default = "//runtime", providers = [CcInfo]),
-        "_report": attr.label(default = "//tools/report", executable = True, cfg = "exec"),
+        "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     cfg = firmware_transition,

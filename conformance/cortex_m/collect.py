@@ -27,7 +27,7 @@ if importlib.util.find_spec("pandas") is None:
     sys.modules["pandas"].DataFrame = object
     sys.modules["pandas"].__spec__ = ModuleSpec("pandas", None)
 
-import tools.export.cortex_m.dialect  # noqa: E402, F401  # isort: skip
+import tools.pipeline.export.cortex_m.dialect  # noqa: E402, F401  # isort: skip
 import numpy as np
 import pytest
 import torch

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from conformance.cortex_m.cases import Case, Skipped
-from tools.run_pte.cases import Case as RunnerCase
-from tools.run_pte.cases import CaseResult, run_cases
-from tools.run_pte.run_pte import encode_inputs, read_runners
+from tools.verify.run_pte.cases import Case as RunnerCase
+from tools.verify.run_pte.cases import CaseResult, run_cases
+from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
 # Board -> target that its programs are lowered for.
 _BOARDS = {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m4", "mps3_an547": "cortex-m55"}
@@ -49,7 +49,7 @@ def test_every_test_gives_a_program() -> None:
 def test_outputs_on_the_emulated_core(board: str, tmp_path: Path) -> None:
     cases, _, _ = collected()
     target = _BOARDS[board]
-    runner = read_runners(Path.cwd()).boards[board]
+    runner = read_runners().boards[board]
     programs = []
     for case in cases:
         path = tmp_path / "program.pte"

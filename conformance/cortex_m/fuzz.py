@@ -11,7 +11,6 @@ layers read again: the memory plan lets results take the place of operands that 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import time
@@ -23,13 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from conformance.check import encode_input
-from tools.export.cortex_m import lower, quantize
-from tools.export.lower import capture, emit
-from tools.export.manifest import Parameters
-from tools.export.plan_passes import optimize_plan
-from tools.export.serialize import serialize
-from tools.run_pte.cases import Case, CaseResult, Runner, run_cases
-from tools.run_pte.run_pte import read_runners
+from tools.pipeline.export.cortex_m import lower, quantize
+from tools.pipeline.export.lower import capture, emit
+from tools.pipeline.export.manifest import Parameters
+from tools.pipeline.export.plan_passes import optimize_plan
+from tools.pipeline.export.serialize import serialize
+from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
+from tools.verify.run_pte.run_pte import read_runners
 
 # Boards on which the programs for a target run. Those for Cortex-M4 are M33's, too, and this machine takes all.
 BOARDS = {"cortex-m4": ("mps2_an386", "mps2_an505", "host"), "cortex-m55": ("mps3_an547", "host")}
@@ -251,7 +250,7 @@ class Exported:
 
 
 def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> dict[str, Exported]:
-    """The programs of a model by target, with the steps of tools/export."""
+    """The programs of a model by target, with the steps of tools/pipeline/export."""
     torch.set_num_threads(1)
     path = Path("fuzz.py")
     samples = [quantize.channels_last((tensor,)) for tensor in inputs]
@@ -345,7 +344,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="run this model alone")
     parser.add_argument("--batch", type=int, default=8, help="models per start of an emulator")
     arguments = parser.parse_args(argv)
-    runners = read_runners(Path(os.environ["RUNFILES_DIR"]) / "_main").boards
+    runners = read_runners().boards
     end = time.monotonic() + 60 * arguments.minutes
     first = int(time.time()) if arguments.seed is None else arguments.seed
     failed = count = 0

@@ -1,13 +1,12 @@
 """Random quantized models with fixed seeds on emulated cores and this machine; :fuzz goes on for longer."""
 
-from pathlib import Path
 
 from conformance.cortex_m.fuzz import BOARDS, check_seeds, describe
-from tools.run_pte.run_pte import read_runners
+from tools.verify.run_pte.run_pte import read_runners
 
 
 def test_random_models() -> None:
-    runners = read_runners(Path.cwd()).boards
+    runners = read_runners().boards
     assert runners.keys() >= {board for boards in BOARDS.values() for board in boards} - {"host"}
     problems = check_seeds(range(20), runners)
     assert not problems, "\n".join(f"seed {seed}: {text}\n{describe(seed)}" for seed, text in problems.items())

@@ -8,15 +8,15 @@ import numpy as np
 
 from conformance.check import encode_input
 from conformance.cortex_m.qat_model import evaluation_set
-from tools.export.export import Options
-from tools.export.testing import export_file
-from tools.run_pte.cases import Case, run_cases
-from tools.run_pte.run_pte import read_runners
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import export_file
+from tools.verify.run_pte.cases import Case, run_cases
+from tools.verify.run_pte.run_pte import read_runners
 
 
 def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch() -> None:
     samples, labels = evaluation_set()
-    runner = read_runners(Path.cwd()).boards["mps2_an386"]
+    runner = read_runners().boards["mps2_an386"]
     result = export_file(Path("conformance/cortex_m/qat_model.py"), options=Options("cortex-m4", "cortex_m"))
     assert any("is quantized already" in said for said in result.said)
     assert not any("floating point" in said for said in result.said)

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from conformance.check import encode_input
-from tools.export.export import Options
-from tools.export.testing import SilentConsole, export_file
-from tools.run_pte.cases import Case, run_cases
-from tools.run_pte.run_pte import read_runners
-from tools.train.train import train
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import SilentConsole, export_file
+from tools.pipeline.train.train import train
+from tools.verify.run_pte.cases import Case, run_cases
+from tools.verify.run_pte.run_pte import read_runners
 
 _MODEL = Path("models/sine/sine.py")
 _BOARDS = {"cortex-m4": ["mps2_an386", "mps2_an505"], "cortex-m55": ["mps3_an547"]}
@@ -23,7 +23,7 @@ def test_sine_in_int8_is_close_to_sine(tmp_path: Path) -> None:
     weights = tmp_path / "sine.weights"
     weights.write_bytes(train(_MODEL, SilentConsole()))
     angles = torch.linspace(0, 2 * math.pi, 101)
-    runners = read_runners(Path.cwd()).boards
+    runners = read_runners().boards
     for core, boards in _BOARDS.items():
         program = export_file(_MODEL, weights, Options(core, "cortex_m")).program
         cases = [Case(program, (encode_input(angle.reshape(1, 1)),)) for angle in angles]

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from conformance.check import encode_input
-from tools.export.export import Options
-from tools.export.testing import export_source, model_source
-from tools.run_pte.cases import Case, run_cases
-from tools.run_pte.run_pte import read_runners
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import export_source, model_source
+from tools.verify.run_pte.cases import Case, run_cases
+from tools.verify.run_pte.run_pte import read_runners
 
 _LAYERS = {
     "convolution": ("nn.Conv2d(4, 4, 3)", "torch.randn(1, 4, 5, 5)"),
@@ -27,6 +27,6 @@ def test_is_refused_when_it_is_loaded(layer: str, core: str, board: str, tmp_pat
     source = model_source("return self.layer(x)", f"({example},)", f"self.layer = {init}")
     program = export_source(tmp_path, source, options=Options(core, "cortex_m")).program
     shape = (1, 4) if layer == "linear" else (1, 4, 5, 5)
-    (result,) = run_cases(read_runners(Path.cwd()).boards[board], [Case(program, (encode_input(torch.zeros(shape)),))])
+    (result,) = run_cases(read_runners().boards[board], [Case(program, (encode_input(torch.zeros(shape)),))])
     assert (result.error, result.step) == ("DelegateInvalidCompatibility", "load")
     assert any("packed for another core" in line for line in result.messages)

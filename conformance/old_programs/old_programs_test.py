@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tools.run_pte.cases import Case, run_cases
-from tools.run_pte.run_pte import read_runners
-from tools.run_pte.values import encode
+from tools.verify.run_pte.cases import Case, run_cases
+from tools.verify.run_pte.run_pte import read_runners
+from tools.verify.run_pte.values import encode
 
 FOLDER = Path(__file__).absolute().parent
-RUNNERS = read_runners(Path(os.environ["RUNNERS"]).absolute().parents[2]).boards
+RUNNERS = read_runners().boards
 RELEASES = ["0.2.1", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "1.0.0", "1.0.1", "1.1.0", "1.2.0", "1.4.0"]
 MODELS = {"add", "scale", "softmax", "mlp", "cnn", "dynamic"}
 FLOAT = 6

@@ -1,8 +1,8 @@
 import os
 from pathlib import Path
 
-from tools.board.board import read_board
-from tools.board.table import update
+from tools.artifacts.board.board import read_board
+from tools.artifacts.board.table import update
 
 
 def test_the_table_is_that_of_the_definitions() -> None:

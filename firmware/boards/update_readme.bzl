@@ -11,7 +11,7 @@ update_readme = rule(
     attrs = {
         "boards": attr.label(mandatory = True, doc = "The boards' definitions."),
         "document": attr.string(mandatory = True, doc = "Path of the document from the workspace's root."),
-        "_table": attr.label(default = "//tools/board:table", executable = True, cfg = "exec"),
+        "_table": attr.label(default = "//tools/artifacts/board:table", executable = True, cfg = "exec"),
     },
     executable = True,
 )

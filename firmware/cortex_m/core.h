@@ -65,7 +65,7 @@ static inline void cortex_m_wait_for_interrupt(uint64_t interrupts) {
   __asm volatile("cpsie i" ::: "memory");
 }
 
-/// Addresses that the linker script (tools/linker_script) defines.
+/// Addresses that the linker script (tools/pipeline/linker_script) defines.
 extern uint32_t __stack_start[], __stack_end[];
 extern uint32_t __data_start[], __data_end[], __data_load[];
 extern uint32_t __bss_start[], __bss_end[];

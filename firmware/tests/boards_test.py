@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.board.board import read_board
-from tools.boardsim.boardsim import Image, Simulation
-from tools.boardsim.machine import Machine, Stop
+from boardsim.boardsim import Image, Simulation
+from boardsim.machine import Machine, Stop
+from tools.artifacts.board.board import read_board
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}

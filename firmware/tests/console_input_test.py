@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.board.board import read_board
-from tools.emulate.run import command_line
+from tools.artifacts.board.board import read_board
+from tools.verify.emulate.run import command_line
 
 SECONDS = 60
 

@@ -1,5 +1,5 @@
 /// firmware/frame.c: known values, every size of payload, and streams of rubbish under the
-/// sanitizers. tools/infer tests it against another implementation.
+/// sanitizers. tools/commands/infer tests it against another implementation.
 
 #include <csetjmp>
 #include <cstdint>

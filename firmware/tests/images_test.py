@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.board.board import Board, read_board
-from tools.emulate.run import EmulationError, emulate
+from tools.artifacts.board.board import Board, read_board
+from tools.verify.emulate.run import EmulationError, emulate
 
 QEMU = Path(os.environ["QEMU"])
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.board.board import read_board
-from tools.boardsim.machine import Machine, Stop
-from tools.boardsim.rp2350_usb import UsbHost
+from boardsim.machine import Machine, Stop
+from boardsim.rp2350_usb import UsbHost
+from tools.artifacts.board.board import read_board
 
 BOARD = read_board(Path(os.environ["BOARD"]))
 (IMAGE,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf")]

@@ -24,7 +24,7 @@ enum class Arrangement : uint8_t {
 enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
 
 /**
- * The head of a packed constant, which tools/export/cortex_m/pack.py writes; its `Head` has the
+ * The head of a packed constant, which tools/pipeline/export/cortex_m/pack.py writes; its `Head` has the
  * same members. All of a layer but its images: after the head come, for `channels` output channels
  * rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32, with the input's
  * zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded up to

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import tools.export.cortex_m.dialect  # noqa: F401  # isort: skip
+import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
 from executorch.backends.cortex_m.passes.passes_utils import (
     is_channels_last,
@@ -17,7 +17,7 @@ from executorch.backends.cortex_m.passes.passes_utils import (
 from torch import Tensor
 
 from kernels.test.case_file import Case, Out, dim_order
-from tools.export.cortex_m import pack
+from tools.pipeline.export.cortex_m import pack
 
 _operators = torch.ops.cortex_m
 Factor = tuple[int, int]

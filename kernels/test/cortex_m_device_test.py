@@ -10,9 +10,9 @@ import pytest
 
 from kernels.test.case_file import Case, exact_difference, read_results, write_cases
 from kernels.test.cortex_m_cases import cortex_m_cases, cortex_m_refused_cases
-from tools.board.board import read_board
-from tools.emulate.run import command_line, finish
-from tools.export.cortex_m import pack
+from tools.artifacts.board.board import read_board
+from tools.pipeline.export.cortex_m import pack
+from tools.verify.emulate.run import command_line, finish
 
 FILES = [Path(name).absolute() for name in os.environ["IMAGES"].split()]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.board.board import read_board
-from tools.emulate.run import emulate
+from tools.artifacts.board.board import read_board
+from tools.verify.emulate.run import emulate
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +11,11 @@ from executorch.exir import EdgeCompileConfig, to_edge
 from torch import Tensor
 from torch.export import Dim, export
 
-from tools.run_pte.cases import Case, CaseResult, run_cases
-from tools.run_pte.run_pte import read_runners
-from tools.run_pte.values import encode
+from tools.verify.run_pte.cases import Case, CaseResult, run_cases
+from tools.verify.run_pte.run_pte import read_runners
+from tools.verify.run_pte.values import encode
 
-RUNNERS = read_runners(Path(os.environ["RUNNERS"]).absolute().parents[2]).boards
+RUNNERS = read_runners().boards
 # ExecuTorch's ScalarType.
 CODES = {torch.int64: 4, torch.float32: 6}
 

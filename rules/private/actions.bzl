@@ -9,12 +9,12 @@ CORE_ATTRS = {
 }
 
 PLAN_ATTRS = CORE_ATTRS | {
-    "_plan": attr.label(default = "//tools/plan", executable = True, cfg = "exec"),
-    "_embed": attr.label(default = "//tools/embed", executable = True, cfg = "exec"),
+    "_plan": attr.label(default = "//tools/pipeline/plan", executable = True, cfg = "exec"),
+    "_embed": attr.label(default = "//tools/pipeline/embed", executable = True, cfg = "exec"),
 }
 
 REGISTRY_ATTRS = {
-    "_registry": attr.label(default = "//tools/registry", executable = True, cfg = "exec"),
+    "_registry": attr.label(default = "//tools/pipeline/registry", executable = True, cfg = "exec"),
 }
 
 def target_core(ctx):

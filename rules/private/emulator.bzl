@@ -8,7 +8,7 @@ QEMU_ATTRS = {
 
 EMULATOR_ATTRS = QEMU_ATTRS | {
     "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware to run."),
-    "_emulate": attr.label(default = "//tools/emulate", executable = True, cfg = "exec"),
+    "_emulate": attr.label(default = "//tools/verify/emulate", executable = True, cfg = "exec"),
 }
 
 def _check_emulated(ctx, target):
@@ -49,7 +49,7 @@ def write_index(ctx, images):
     return index, files
 
 def emulator_arguments(ctx):
-    """Arguments of //tools/emulate for `ctx.attr.firmware`, as create_launcher takes them."""
+    """Arguments of //tools/verify/emulate for `ctx.attr.firmware`, as create_launcher takes them."""
     _check_emulated(ctx, ctx.attr.firmware)
     firmware = ctx.attr.firmware[FirmwareInfo]
     return [

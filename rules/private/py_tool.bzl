@@ -10,10 +10,10 @@ has no Python. Hash seed and locale are fixed, so what a tool writes does not va
     py_library(
         name = "lib",
         srcs = glob(["*.py"], exclude = ["*_test.py"]),
-        deps = ["//tools/program:lib", "@pypi//:site"],
+        deps = ["//tools/artifacts/program:lib", "@pypi//:site"],
     )
 
-    # Runs `python -m tools.export`: module __main__ of the package.
+    # Runs `python -m tools.pipeline.export`: module __main__ of the package.
     py_tool(
         name = "export",
         deps = [":lib"],
@@ -28,7 +28,7 @@ has no Python. Hash seed and locale are fixed, so what a tool writes does not va
         deps = [":lib"],
     )
 
-In an action: `attr.label(default = "//tools/export", executable = True, cfg = "exec")` and `ctx.actions.run(executable =
+In an action: `attr.label(default = "//tools/pipeline/export", executable = True, cfg = "exec")` and `ctx.actions.run(executable =
 ctx.executable._export, ...)`.
 """
 

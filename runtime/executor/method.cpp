@@ -65,7 +65,7 @@ struct Chain {
   uint32_t backward_jumps;
 };
 
-// tools/plan knows this size.
+// tools/pipeline/plan knows this size.
 static_assert(sizeof(Chain) == 8 * sizeof(void*));
 
 namespace {

@@ -8,7 +8,7 @@ namespace internal {
 
 /**
  * What of the runtime only some programs need. Method and Program call these functions through
- * kOptionalParts, so that an image holds those that its programs use: tools/registry writes the
+ * kOptionalParts, so that an image holds those that its programs use: tools/pipeline/registry writes the
  * table beside that of the kernels. A program that needs a part which is left out gives
  * Error::NotSupported.
  */

@@ -10,7 +10,7 @@
  * @file
  * Reader and verifier of FlatBuffers (FlatBuffers documentation, "FlatBuffer Internals"), for
  * tables whose accessors
- * //tools/schema generates from a schema.
+ * //tools/abi/schema generates from a schema.
  *
  * The runtime reads programs with this instead of the FlatBuffers library for safety and for flash.
  * The library's accessors trust their data, so its verifier has to run before them, which is one

@@ -57,7 +57,7 @@ from executorch.exir.schema import (
 from torch import nn
 from torch.export import Dim, export
 
-from tools.plan import PlanError, make_plan
+from tools.pipeline.plan import PlanError, make_plan
 
 
 def fill(shape: tuple[int, ...]) -> torch.Tensor:

@@ -35,7 +35,7 @@ def test_no_action_depends_on_this_machine(actions: list[Action]) -> None:
         ("external/arm/usr/include", []),
         ("-ffile-prefix-map=/proc/self/cwd=.", []),
         ("a/b", []),
-        ("//tools/export", []),
+        ("//tools/pipeline/export", []),
         ("exec /bin/sh -c '/usr/bin/cat x'", ["/usr/bin/cat"]),
     ],
 )

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.board.board import Board, read_board
-from tools.boardsim.boardsim import Image, Run, Simulation
-from tools.boardsim.machine import Stop
+from boardsim.boardsim import Image, Run, Simulation
+from boardsim.machine import Stop
+from tools.artifacts.board.board import Board, read_board
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
 ELFS = {path.stem: path for path in FILES if path.suffix == ".elf"}

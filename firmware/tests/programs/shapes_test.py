@@ -8,14 +8,13 @@ import pytest
 import torch
 from executorch.exir.scalar_type import ScalarType
 
-from tools.model_file.model_file import ModelFile
-from tools.run_pte.cases import Case, run_cases
-from tools.run_pte.run_pte import read_runners
-from tools.run_pte.values import encode
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.verify.run_pte.cases import Case, run_cases
+from tools.verify.run_pte.run_pte import read_runners
+from tools.verify.run_pte.values import encode
 
 _PROGRAM = next(Path(path) for path in os.environ["PROGRAM"].split() if path.endswith(".pte"))
 # Of the runfiles.
-_ROOT = Path(os.environ["RUNNERS"]).absolute().parents[2]
 _STEPS = (2, 5, 16)
 
 
@@ -26,7 +25,7 @@ def _case(x: torch.Tensor) -> Case:
 @pytest.mark.parametrize("board", ["host", "mps2_an386"])
 def test_results_have_the_inputs_size(board: str) -> None:
     inputs = [torch.randn(1, 3, steps) for steps in _STEPS]
-    runner = read_runners(_ROOT).boards[board]
+    runner = read_runners().boards[board]
     model = ModelFile(Path(os.environ["MODEL"])).model()
     for x, result in zip(inputs, run_cases(runner, [_case(x) for x in inputs]), strict=True):
         assert result.error == "Ok", result.text()
@@ -35,5 +34,5 @@ def test_results_have_the_inputs_size(board: str) -> None:
 
 
 def test_more_than_the_bound_is_refused() -> None:
-    (result,) = run_cases(read_runners(_ROOT).boards["host"], [_case(torch.randn(1, 3, 17))])
+    (result,) = run_cases(read_runners().boards["host"], [_case(torch.randn(1, 3, 17))])
     assert (result.error, result.step) == ("InvalidArgument", "input"), result.text()

@@ -1,0 +1,5 @@
+import sys
+
+from benchmarks.measure.benchmark import main
+
+sys.exit(main())

@@ -1,0 +1,119 @@
+"""Measures images: flash from the ELF, arenas, stack and instructions from a run in the board's emulator.
+
+flash counts every byte that is programmed, weights included, in an image without console. arena is all the memory that
+runtime and kernels allocate, stack the deepest use. load (Program::load, load_method) and inference (Method::execute)
+are instructions, counted by QEMU with -icount.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from tools.artifacts.board.board import read_board
+from tools.pipeline.report.report import read_report
+from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading, writing
+from tools.verify.emulate.emulate import read_golden, run_golden
+
+_COLUMNS = ("flash", "arena", "stack", "load", "inference")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One image: bytes of flash, arena and stack, instructions of load and inference."""
+
+    model: str
+    variant: str
+    board: str
+    flash: int
+    arena: int
+    stack: int
+    load: int
+    inference: int
+
+
+def read_index(path: Path) -> list[dict[str, str]]:
+    """Reads the list of images that firmware_benchmark writes; its paths are relative to it.
+
+    Raises:
+        UserError: the file is missing or something else.
+    """
+    with reading("index of images", path, "run a firmware_benchmark target"):
+        return [dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def measure(entry: dict[str, str], root: Path, qemu: Path, timeout: float) -> Row:
+    """Runs one image of the index in folder `root` on the first sample of its golden inputs."""
+    golden = read_golden(root / entry["golden"]).first()
+    result, _ = run_golden(root / entry["elf"], read_board(root / entry["description"]), qemu, golden, timeout)
+    report = result.report
+    return Row(
+        model=entry["model"],
+        variant=entry["variant"],
+        board=entry["board"],
+        flash=read_report(root / entry["report"])["flash"]["used"],
+        arena=report.method_used + report.planned_used + report.temp_used,
+        stack=report.stack_used,
+        load=result.load,
+        inference=result.execute,
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table, as the README shows it."""
+    lines = [
+        "| model | variant | board | flash | arena | stack | load | inference |",
+        "|---|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        values = " | ".join(f"{getattr(row, column):,}" for column in _COLUMNS)
+        lines.append(f"| {row.model} | {row.variant} | {row.board} | {values} |")
+    return "\n".join(lines)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--model", action="append", help="only this model; repeat for more")
+    parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
+    parser.add_argument(
+        "--timeout", type=float, default=240, help="seconds until a run counts as hung (default: %(default)s)"
+    )
+    return parser.parse_args(argv)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    entries = read_index(arguments.index)
+    if arguments.model:
+        known = sorted({entry["model"] for entry in entries})
+        unknown = sorted(set(arguments.model) - set(known))
+        if unknown:
+            raise UserError(f"no model {', '.join(unknown)} among the images; there are {', '.join(known)}")
+        entries = [entry for entry in entries if entry["model"] in arguments.model]
+    rows = [
+        measure(entry, arguments.index.parent, arguments.qemu, arguments.timeout)
+        for entry in tqdm(entries, unit="image", disable=not sys.stderr.isatty())
+    ]
+    print(table(rows))
+    if arguments.json:
+        with writing(arguments.json):
+            arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    try:
+        return _run(_parse(argv))
+    except UserError as error:
+        print(f"benchmark: error: {error}", file=sys.stderr)
+        return 1

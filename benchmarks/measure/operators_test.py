@@ -1,0 +1,59 @@
+"""What images of one operator may take: the goals of the operators' flash and speed, on a Cortex-M4."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from benchmarks.measure.benchmark import main, read_index
+
+INDEX = Path(os.environ["INDEX"])
+ENTRIES = {entry["variant"]: entry for entry in read_index(INDEX) if entry["model"] == "operator"}
+ELEMENTS = 1024
+# Of the whole image of `add`.
+FLASH = 5_000
+# Of an operator's own code, for one dtype without broadcasting.
+KERNEL_BYTES = 1_500
+# Instructions per element of all that an inference takes.
+INSTRUCTIONS = {"add": 5, "mul": 5, "relu": 5, "sigmoid": 45, "softmax": 45, "layer_norm": 12}
+
+
+def image(operator: str, part: str) -> Path:
+    """A file of an operator's image."""
+    return INDEX.parent / ENTRIES[operator][part]
+
+
+def flash(operator: str) -> dict[str, Any]:
+    """The report of an image's flash."""
+    return json.loads(image(operator, "report").read_text())["flash"]
+
+
+def test_add_of_equal_shapes_is_small_with_all_around_it() -> None:
+    assert flash("add")["used"] <= FLASH
+
+
+@pytest.mark.parametrize("operator", ENTRIES)
+def test_an_operator_is_small(operator: str) -> None:
+    assert flash(operator)["parts"]["kernels"] <= KERNEL_BYTES
+
+
+@pytest.mark.parametrize("operator", ENTRIES)
+def test_floats_need_no_double_precision_in_software(operator: str) -> None:
+    with image(operator, "elf").open("rb") as file:
+        symbols = {symbol.name for symbol in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
+    assert "cortex_m_reset" in symbols
+    assert not [name for name in symbols if name.startswith("__aeabi_d") or name in ("__aeabi_f2d", "__aeabi_l2d")]
+
+
+def test_inner_loops_are_fast(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.json"
+    arguments = ["--index", str(INDEX), "--qemu", os.environ["QEMU"], "--model", "operator", "--json", str(rows)]
+    assert main(arguments) == 0
+    measured = {row["variant"]: row["inference"] / ELEMENTS for row in json.loads(rows.read_text())}
+    slow = {name: measured[name] for name, limit in INSTRUCTIONS.items() if measured[name] > limit}
+    assert not slow

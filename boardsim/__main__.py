@@ -1,0 +1,5 @@
+import sys
+
+from boardsim.boardsim import main
+
+sys.exit(main())

@@ -1,0 +1,117 @@
+"""Alignment, which the engine does not check.
+
+Armv7-M Architecture Reference Manual (DDI 0403E), A3.2.1, "Alignment behavior", and for Armv8-M DDI 0553B: LDM, STM,
+LDRD, STRD, LDREX, STREX, VLDR, VSTR, VLDM and VSTM fault unless their address is aligned, whatever CCR.UNALIGN_TRP
+says; a plain LDR or STR does not. Looking at an instruction takes a hundred times as long as executing it, so all are
+looked at in the beginning, and then some of every so many. (The engine's hooks on accesses to memory are of no use:
+with them, 2.1.4 takes other branches than without.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import unicorn
+
+if TYPE_CHECKING:
+    from boardsim.machine import Machine
+
+# Instructions of a machine's life that are looked at: the first ones, and from then on so many of every so many.
+_FIRST = 200_000
+_SOME, _EVERY = 5_000, 500_000
+# What the engine's exceptions call an access that is aborted.
+_DATA_ABORT = 4
+
+
+def base_register(first: int, second: int) -> tuple[int, int] | None:
+    """The register with the address that an instruction needs aligned, and the bits of it that must be zero.
+
+    Encodings: DDI 0403E A5.2.6, A5.3.5 to A5.3.6 and A6.5. What is pushed and popped is not among them: the stack
+    pointer is always aligned.
+
+    Args:
+        first, second: the instruction's half-words; the second is of no matter where there is one.
+    """
+    if first & 0xF000 == 0xC000:
+        # LDM and STM of 16 bits.
+        return first >> 8 & 7, 3
+    if first & 0xFFE0 == 0xE8C0:
+        # TBB, TBH; exclusive, and of Armv8-M also ordered, accesses, with their size in bits 5:4 and 3 in bits 7:6.
+        size = second >> 4 & 3 if second >> 6 & 3 else 0
+        return (first & 0xF, (1 << size) - 1) if size else None
+    if first & 0xFE00 == 0xE800 or first & 0xFE00 == 0xEC00 and second & 0x0E00 == 0x0A00 and first & 0xFFE0 != 0xEC40:
+        # Multiple, dual and exclusive; of the FPU, but not the moves of two core registers.
+        return first & 0xF, 3
+    return None
+
+
+def follows_it(halfwords: list[int]) -> bool:
+    """Whether one of the four half-words before an instruction may be the IT that decides if it is executed."""
+    return any(halfword & 0xFF00 == 0xBF00 and halfword & 0xF for halfword in halfwords)
+
+
+class AlignmentCheck:
+    """Makes instructions in flash or ROM fault that need an aligned address and have another.
+
+    Args:
+        machine: the machine; its memories must be there.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._hooks: list[int] = []
+        # Address -> what base_register() says, None also where nothing is to be checked.
+        self._known: dict[int, tuple[int, int] | None] = {}
+
+    def forget(self) -> None:
+        """Code has changed."""
+        self._known.clear()
+
+    def update(self) -> int:
+        """Begins or ends looking. Returns the number of instructions until this is to be called again."""
+        count = self._machine.instructions
+        if count < _FIRST:
+            on, ahead = True, _FIRST - count
+        else:
+            phase = count % _EVERY
+            on = phase < _SOME
+            ahead = (_SOME if on else _EVERY) - phase
+        if on and not self._hooks:
+            self._hooks = [
+                self._machine.engine.hook_add(unicorn.UC_HOOK_CODE, self._look, begin=base, end=base + memory.size - 1)
+                for memory in self._machine.memories
+                if not memory.writable
+                for base in (memory.base, *memory.aliases)
+            ]
+            self._machine.retranslate()
+        elif not on and self._hooks:
+            for hook in self._hooks:
+                self._machine.engine.hook_del(hook)
+            self._hooks.clear()
+            self._machine.retranslate()
+        return ahead
+
+    def _look(self, _engine: object, address: int, size: int, _data: object) -> None:
+        try:
+            needed = self._known[address]
+        except KeyError:
+            needed = self._known[address] = self._decode(address, size)
+        if needed is None:
+            return
+        register, mask = needed
+        if register != 15 and self._machine.get(f"r{register}" if register < 13 else "sp") & mask:
+            self._machine.engine_exception(_DATA_ABORT)
+
+    def _decode(self, address: int, size: int) -> tuple[int, int] | None:
+        place = self._machine.memory_at(address, size)
+        if place is None:
+            return None
+        memory, offset = place
+        start = max(0, offset - 8)
+        raw = bytes(memory.data[start : offset + size]) + bytes(2)
+        halfwords = [int.from_bytes(raw[i : i + 2], "little") for i in range(0, len(raw), 2)]
+        before = (offset - start) // 2
+        # Whether an instruction in an IT block is executed is not known before it is.
+        if follows_it(halfwords[:before]):
+            return None
+        return base_register(halfwords[before], halfwords[before + 1])

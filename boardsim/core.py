@@ -1,0 +1,678 @@
+"""The Cortex-M system control space: exceptions, interrupt controller, SysTick, debug and cycle counter.
+
+Registers and behaviour: Armv7-M Architecture Reference Manual (DDI 0403E), chapters B1.5 (exceptions), B3.2 to B3.4
+(system control, SysTick, NVIC), C1 (debug); for Cortex-M33 Armv8-M (DDI 0553B). Modelled as far as this project's
+firmware and a debugger use it: one stack (MSP), no MPU, no security states. Priorities decide what may preempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import unicorn
+
+from boardsim.peripheral import Peripheral
+
+if TYPE_CHECKING:
+    from boardsim.machine import Machine
+
+HARD_FAULT, MEM_MANAGE, BUS_FAULT, USAGE_FAULT, SV_CALL, PEND_SV, SYS_TICK = 3, 4, 5, 6, 11, 14, 15
+
+#: Bits of CFSR by name (DDI 0403E B3.2.15; STKOF: DDI 0553B).
+_CFSR = {
+    "IBUSERR": 8,
+    "PRECISERR": 9,
+    "IMPRECISERR": 10,
+    "STKERR": 12,
+    "UNDEFINSTR": 16,
+    "INVSTATE": 17,
+    "INVPC": 18,
+    "NOCP": 19,
+    "STKOF": 20,
+    "UNALIGNED": 24,
+    "DIVBYZERO": 25,
+}
+_BFARVALID = 1 << 15
+
+_MEANING = {
+    "IBUSERR": "instruction fetch from {pc:#010x}, where nothing answers",
+    "PRECISERR": "access to {address:#010x}, where nothing answers",
+    "IMPRECISERR": "a write before it ended in an error of the bus",
+    "UNDEFINSTR": "undefined instruction",
+    "INVSTATE": "branch to an address without the Thumb bit",
+    "INVPC": "invalid return from an exception",
+    "NOCP": "FPU instruction while the FPU is off (CPACR)",
+    "STKOF": "stack overflow",
+    "UNALIGNED": "unaligned access by an instruction that needs alignment",
+    "DIVBYZERO": "division by zero",
+    "DEBUGEVT": "breakpoint instruction without a debugger",
+}
+
+_CPUID = {"cortex-m4": 0x410FC241, "cortex-m33": 0x411FD210}
+_LOWEST = 256
+
+
+class _Scs(Peripheral):
+    """System control space."""
+
+    NAMES = {
+        0x004: "ICTR",
+        0x010: "SYST_CSR",
+        0x014: "SYST_RVR",
+        0x018: "SYST_CVR",
+        0x01C: "SYST_CALIB",
+        **{0x100 + 4 * i: f"NVIC_ISER{i}" for i in range(8)},
+        **{0x180 + 4 * i: f"NVIC_ICER{i}" for i in range(8)},
+        **{0x200 + 4 * i: f"NVIC_ISPR{i}" for i in range(8)},
+        **{0x280 + 4 * i: f"NVIC_ICPR{i}" for i in range(8)},
+        **{0x300 + 4 * i: f"NVIC_IABR{i}" for i in range(8)},
+        **{0x400 + 4 * i: f"NVIC_IPR{i}" for i in range(60)},
+        0xD00: "CPUID",
+        0xD04: "ICSR",
+        0xD08: "VTOR",
+        0xD0C: "AIRCR",
+        0xD10: "SCR",
+        0xD14: "CCR",
+        0xD18: "SHPR1",
+        0xD1C: "SHPR2",
+        0xD20: "SHPR3",
+        0xD24: "SHCSR",
+        0xD28: "CFSR",
+        0xD2C: "HFSR",
+        0xD30: "DFSR",
+        0xD34: "MMFAR",
+        0xD38: "BFAR",
+        0xD88: "CPACR",
+        0xD8C: "NSACR",
+        0xD44: "ID_PFR1",
+        0xD90: "MPU_TYPE",
+        0xDF0: "DHCSR",
+        0xDF4: "DCRSR",
+        0xDF8: "DCRDR",
+        0xDFC: "DEMCR",
+        0xE08: "DSCSR",
+        0xF34: "FPCCR",
+        0xF38: "FPCAR",
+        0xF3C: "FPDSCR",
+        0xF40: "MVFR0",
+        0xF44: "MVFR1",
+    }
+    # MVFR0 and MVFR1 of a single precision FPU: DDI 0403E B4.7. FPCCR: automatic and lazy state preservation.
+    RESET = {0xD14: 0x200, 0xF34: 0xC0000000, 0xF40: 0x10110021, 0xF44: 0x11000011}
+    # Of an Armv8-M core with the security extension, in its secure state: ID_PFR1, DSCSR.CDS (DDI 0553B).
+    _SECURE = {0xD44: 0x210, 0xE08: 1 << 16}
+    # A reset of the system leaves what the debugger set: DDI 0403E C1.6.
+    _DEBUG = (0xDF0, 0xDF8, 0xDFC)
+
+    def __init__(self, machine: Machine, system: SystemControl) -> None:
+        self.system = system
+        super().__init__(machine, "SCB", 0xE000E000, 0x1000)
+
+    def reset(self) -> None:
+        kept = {offset: self.values[offset] for offset in self._DEBUG if offset in self.values}
+        super().reset()
+        if self.machine.board.core == "cortex-m33":
+            self.values |= self._SECURE
+        self.values |= kept
+        self.system.reset()
+
+    def peek(self, offset: int) -> int:
+        return 0 if offset in (0xD28, 0xD2C, 0xD30) else super().peek(offset)
+
+    def read(self, offset: int) -> int:
+        system = self.system
+        if offset in (0x010, 0x018):
+            return system.systick.read(offset)
+        group, index = offset & ~0x7F, (offset & 0x7F) // 4
+        if group in (0x100, 0x180):
+            return system.bits(system.enabled, index)
+        if group in (0x200, 0x280):
+            return system.bits(system.pending, index)
+        if group == 0x300:
+            return system.bits(set(system.active), index)
+        if offset == 0xD00:
+            return _CPUID[self.machine.board.core]
+        if offset == 0xD04:
+            pending = max((n for n in system.pending if n in system.enabled or n < 16), default=0)
+            return (system.active[-1] if system.active else 0) | pending << 12
+        if offset == 0xD0C:
+            return 0xFA050000
+        if offset == 0xDF0:
+            return system.debug_status()
+        return super().read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        system = self.system
+        if offset in (0x010, 0x014, 0x018):
+            super().write(offset, value)
+            system.systick.write(offset, value)
+            return
+        group, index = offset & ~0x7F, (offset & 0x7F) // 4
+        if 0x100 <= offset < 0x300:
+            numbers = {16 + 32 * index + bit for bit in range(32) if value >> bit & 1}
+            if group == 0x100:
+                system.enabled |= numbers
+            elif group == 0x180:
+                system.enabled -= numbers
+            elif group == 0x200:
+                system.pending |= numbers
+            elif group == 0x280:
+                # A line that is still high makes its interrupt pending again: DDI 0403E B3.4.1.
+                system.pending -= numbers - system.lines
+            self.machine.check_interrupts()
+        elif offset == 0xD04:
+            for bit, number, add in (
+                (28, PEND_SV, True),
+                (27, PEND_SV, False),
+                (26, SYS_TICK, True),
+                (25, SYS_TICK, False),
+            ):
+                if value >> bit & 1:
+                    (system.pending.add if add else system.pending.discard)(number)
+            self.machine.check_interrupts()
+        elif offset == 0xD08:
+            system.set_vector_table(value)
+            self.values[offset] = value & ~0x7F
+        elif offset == 0xD0C:
+            if value >> 16 == 0x05FA and value & 5:
+                system.request_reset(core_only=self.machine.chip.SYSRESETREQ_IS_CORE_ONLY)
+        elif offset in (0xD28, 0xD2C, 0xD30):
+            # Write one to clear.
+            self.values[offset] = self.values.get(offset, 0) & ~value
+        elif offset == 0xD88:
+            super().write(offset, value)
+            system.fpu_switched(value >> 20 & 0xF == 0xF)
+        elif offset == 0xDF0:
+            system.write_dhcsr(value)
+        elif offset == 0xDF4:
+            system.transfer_register(value)
+        elif offset not in (0x004, 0x01C, 0xD00, 0xD44, 0xD90, 0xE08, 0xF40, 0xF44):
+            super().write(offset, value)
+
+
+class _Dwt(Peripheral):
+    """Data watchpoint and trace unit: the cycle counter (DDI 0403E C1.8)."""
+
+    NAMES = {0x000: "CTRL", 0x004: "CYCCNT"}
+    # Four comparators, as in the Cortex-M4 and M33; they do nothing here.
+    RESET = {0x000: 0x40000000}
+
+    def __init__(self, machine: Machine, system: SystemControl) -> None:
+        self._start = 0
+        self._system = system
+        super().__init__(machine, "DWT", 0xE0001000, 0x1000)
+
+    def _runs(self) -> bool:
+        return bool(self.values[0] & 1) and bool(self._system.scs.values.get(0xDFC, 0) >> 24 & 1)
+
+    def read(self, offset: int) -> int:
+        if offset == 4 and self._runs():
+            return self.values.get(4, 0) + self.machine.cycles - self._start & 0xFFFFFFFF
+        return super().read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        count = self.read(4)
+        if offset == 0:
+            value = value & 0x0FFFFFFF | self.RESET[0]
+        super().write(offset, value)
+        if offset != 4:
+            self.values[4] = count
+        self._start = self.machine.cycles
+
+
+class _Fpb(Peripheral):
+    """Flash patch and breakpoint unit, used for breakpoints: DDI 0403E C1.11, for Armv8-M DDI 0553B (FPBv2)."""
+
+    NAMES = {0x000: "CTRL", **{8 + 4 * i: f"COMP{i}" for i in range(8)}}
+    _COMPARATORS = 6
+
+    def __init__(self, machine: Machine) -> None:
+        self._version2 = machine.board.core != "cortex-m4"
+        super().__init__(machine, "FP", 0xE0002000, 0x1000)
+
+    def reset(self) -> None:
+        # A system reset leaves the debugger's breakpoints.
+        if not self.values:
+            super().reset()
+
+    def read(self, offset: int) -> int:
+        if offset == 0:
+            return self.values.get(0, 0) & 1 | self._COMPARATORS << 4 | (0x10000000 if self._version2 else 0)
+        return super().read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == 0 and not value & 2:
+            return
+        before = self._addresses()
+        super().write(offset, value)
+        after = self._addresses()
+        for address in before - after:
+            self.machine.remove_breakpoint(address)
+        for address in after - before:
+            self.machine.add_breakpoint(address)
+
+    def _addresses(self) -> set[int]:
+        if not self.values.get(0, 0) & 1:
+            return set()
+        addresses = set()
+        for index in range(self._COMPARATORS):
+            value = self.values.get(8 + 4 * index, 0)
+            if not value & 1:
+                continue
+            if self._version2:
+                addresses.add(value & ~1)
+            else:
+                # REPLACE: 1 is the lower half-word, 2 the upper, 3 both.
+                where = value >> 30
+                addresses |= {(value & 0x1FFFFFFC) + 2 * half for half in (0, 1) if where >> half & 1}
+        return addresses
+
+
+class _SysTick:
+    """The system timer: DDI 0403E B3.3."""
+
+    def __init__(self, machine: Machine, system: SystemControl) -> None:
+        self._machine = machine
+        self._system = system
+        self.reset()
+
+    def reset(self) -> None:
+        self._generation = 0
+        self._control = 0
+        self._reload = 0
+        # Core cycles at which the counter was at the reload value.
+        self._start = 0
+        self._flag_from = 0
+
+    def _period(self) -> int:
+        """Core cycles per round."""
+        return (self._reload + 1) * (1 if self._control & 4 else 8)
+
+    def read(self, offset: int) -> int:
+        if not self._control & 1 or not self._reload:
+            return self._control if offset == 0x10 else 0
+        elapsed = self._machine.cycles - self._start
+        if offset == 0x18:
+            return self._reload - elapsed % self._period() // (self._period() // (self._reload + 1))
+        rounds = elapsed // self._period()
+        flag = rounds > self._flag_from
+        self._flag_from = rounds
+        return self._control | flag << 16
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == 0x10:
+            started = value & 1 and not self._control & 1
+            self._control = value & 7
+            if not started:
+                return
+        elif offset == 0x14:
+            self._reload = value & 0xFFFFFF
+            return
+        self._start = self._machine.cycles
+        self._flag_from = 0
+        self._generation += 1
+        self._schedule(self._generation)
+
+    def _schedule(self, generation: int) -> None:
+        if self._control & 3 == 3 and self._reload:
+            cycles = self._period() - (self._machine.cycles - self._start) % self._period()
+            self._machine.after(cycles * 1e9 / self._machine.clock_hz, lambda: self._expired(generation))
+
+    def _expired(self, generation: int) -> None:
+        if generation == self._generation and self._control & 3 == 3:
+            self._system.pending.add(SYS_TICK)
+            self._machine.check_interrupts()
+            self._schedule(generation)
+
+
+class SystemControl:
+    """Exceptions and what belongs to them.
+
+    Attributes:
+        enabled, pending: exception numbers; interrupt n of the chip is 16 + n.
+        active: exception numbers, the innermost last.
+        lines: interrupts whose level is high.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.enabled: set[int] = set()
+        self.pending: set[int] = set()
+        self.active: list[int] = []
+        self.lines: set[int] = set()
+        self.reset_requested = False
+        self._core_only = False
+        self._debugger = False
+        self._was_reset = True
+        self.systick = _SysTick(machine, self)
+        self._fpu_guard: int | None = None
+        self.scs = _Scs(machine, self)
+        self._dwt = _Dwt(machine, self)
+        self._fpb = _Fpb(machine)
+
+    @property
+    def blocks(self) -> tuple[Peripheral, ...]:
+        """The peripherals to map."""
+        return (self.scs, self._dwt, self._fpb)
+
+    def reset(self) -> None:
+        """Of the system control space; registers are reset by then."""
+        self.enabled.clear()
+        self.pending.clear()
+        self.active.clear()
+        self.lines.clear()
+        self.systick.reset()
+        self.reset_requested = False
+        self._was_reset = True
+        self.fpu_switched(False)
+
+    def power_on(self) -> None:
+        """What a debugger set is lost when power is."""
+        self.scs.values.clear()
+        for offset in list(self._fpb.values):
+            if offset:
+                self._fpb.write(offset, 0)
+
+    # FPU.
+
+    def fpu_switched(self, on: bool) -> None:
+        """CPACR: the engine's FPU is always on, so its instructions are looked for while it should be off."""
+        if on and self._fpu_guard is not None:
+            self.machine.engine.hook_del(self._fpu_guard)
+            self._fpu_guard = None
+            self.machine.retranslate()
+        elif not on and self._fpu_guard is None:
+            self._fpu_guard = self.machine.engine.hook_add(unicorn.UC_HOOK_CODE, self._check_fpu)
+            self.machine.retranslate()
+
+    def _check_fpu(self, _engine: object, address: int, size: int, _data: object) -> None:
+        # DDI 0403E A5.3, "32-bit Thumb instruction encoding": coprocessor instructions are 111x 11xx, their number in
+        # bits 11:8.
+        if size != 4 or self._fpu_guard is None:
+            return
+        place = self.machine.memory_at(address, 4)
+        if place is None:
+            return
+        memory, offset = place
+        if memory.data[offset + 1] & 0xEC == 0xEC and memory.data[offset + 3] & 0x0E == 0x0A:
+            self.machine.engine_exception(17)
+
+    # Exceptions.
+
+    def bits(self, numbers: set[int], index: int) -> int:
+        """A word of the NVIC's bit arrays."""
+        return sum(1 << number - 16 - 32 * index for number in numbers if 16 + 32 * index <= number < 48 + 32 * index)
+
+    def set_line(self, interrupt: int, level: bool) -> None:
+        """A peripheral raises or lowers its interrupt line."""
+        number = 16 + interrupt
+        if level:
+            self.lines.add(number)
+            if number not in self.active:
+                self.pending.add(number)
+            self.machine.check_interrupts()
+        else:
+            self.lines.discard(number)
+
+    def _priority(self, number: int) -> int:
+        if number == HARD_FAULT:
+            return -1
+        if number == 2:
+            return -2
+        base = 0xD18 + (number & ~3) - 4 if number < 16 else 0x400 + (number - 16 & ~3)
+        return self.scs.values.get(base, 0) >> 8 * (number & 3) & 0xFF
+
+    def _execution_priority(self) -> int:
+        priority = min((self._priority(number) for number in self.active), default=_LOWEST)
+        basepri = self.machine.get("basepri")
+        if basepri:
+            priority = min(priority, basepri)
+        if self.machine.get("primask") & 1:
+            priority = min(priority, 0)
+        if self.machine.get("faultmask") & 1:
+            priority = min(priority, -1)
+        return priority
+
+    def _ready(self) -> list[int]:
+        return [number for number in self.pending if number < 16 or number in self.enabled]
+
+    def wakes(self) -> bool:
+        """Whether something ends WFI: a pending interrupt that would preempt if PRIMASK were clear (DDI 0403E
+        B1.5.19).
+        """
+        active = min((self._priority(number) for number in self.active), default=_LOWEST)
+        return any(self._priority(number) < active for number in self._ready()) or self.reset_requested
+
+    def take_pending(self) -> None:
+        """Does what is due between two instructions: a reset, or entry to the most urgent pending exception."""
+        if self.reset_requested:
+            self.machine.reset(halt=self._halts_after_reset(), core_only=self._core_only)
+            return
+        ready = self._ready()
+        if not ready:
+            return
+        number = min(ready, key=lambda n: (self._priority(n), n))
+        if self._priority(number) < self._execution_priority():
+            self.pending.discard(number)
+            self._enter(number, self.machine.get("pc") & ~1)
+
+    def supervisor_call(self, pc: int) -> None:
+        """SVC; `pc` is that of the next instruction."""
+        if self._priority(SV_CALL) < self._execution_priority():
+            self._enter(SV_CALL, pc)
+        else:
+            self._escalate(pc, "SVC while its exception is masked")
+
+    def fault(self, kind: str, pc: int, address: int | None = None) -> None:
+        """Takes a fault.
+
+        Args:
+            kind: name of its bit in CFSR, or DEBUGEVT.
+            pc: the instruction that caused it.
+            address: what was accessed.
+        """
+        meaning = _MEANING[kind].format(pc=pc, address=address or 0)
+        self.machine.note(f"fault at pc {pc:#010x}: {meaning}")
+        values = self.scs.values
+        if kind == "DEBUGEVT":
+            values[0xD2C] = values.get(0xD2C, 0) | 1 << 31
+            self._hard_fault(pc, meaning)
+            return
+        bit = _CFSR[kind]
+        values[0xD28] = values.get(0xD28, 0) | 1 << bit
+        if address is not None:
+            values[0xD28] |= _BFARVALID
+            values[0xD38] = address
+        number, enable = (BUS_FAULT, 17) if bit < 16 else (USAGE_FAULT, 18)
+        if values.get(0xD24, 0) >> enable & 1 and self._priority(number) < self._execution_priority():
+            self._enter(number, pc)
+        else:
+            self._escalate(pc, meaning)
+
+    def _escalate(self, pc: int, meaning: str) -> None:
+        self.scs.values[0xD2C] = self.scs.values.get(0xD2C, 0) | 1 << 30
+        self._hard_fault(pc, meaning)
+
+    def _hard_fault(self, pc: int, meaning: str) -> None:
+        if self._execution_priority() <= -1:
+            self.machine.lock_up(f"in the fault handler at pc {pc:#010x}: {meaning}")
+        else:
+            self._enter(HARD_FAULT, pc)
+
+    def set_vector_table(self, address: int) -> None:
+        """VTOR was written."""
+        alignment = self.machine.chip.VECTOR_TABLE_ALIGNMENT
+        if address % alignment:
+            self.machine.note(
+                f"VTOR was set to {address:#010x}, which is no multiple of {alignment}: "
+                "the vectors are not where the core looks"
+            )
+
+    def _word(self, address: int) -> int | None:
+        place = self.machine.memory_at(address, 4)
+        if place is None:
+            return None
+        memory, offset = place
+        return int.from_bytes(bytes(memory.data[offset : offset + 4]), "little")
+
+    def _enter(self, number: int, return_address: int) -> None:
+        """Exception entry: DDI 0403E B1.5.6."""
+        machine = self.machine
+        xpsr = machine.get("xpsr")
+        floating = bool(machine.get("control") & 4)
+        size = 0x68 if floating else 0x20
+        stack = machine.get("sp")
+        padded = stack & 4
+        frame = (stack - size) & ~7
+        words = [machine.get(name) for name in ("r0", "r1", "r2", "r3", "r12", "lr")]
+        words += [return_address, xpsr & ~(1 << 9) | bool(padded) << 9]
+        if floating:
+            words += [machine.get(f"s{i}") for i in range(16)] + [machine.get("fpscr"), 0]
+        place = machine.memory_at(frame, size)
+        if place is None or not place[0].writable:
+            # A derived BusFault; as the handlers share HardFault's priority here, entry goes on without the frame.
+            self.scs.values[0xD28] = self.scs.values.get(0xD28, 0) | 1 << _CFSR["STKERR"]
+            machine.note(f"the stack pointer {stack:#010x} leaves no room in RAM for an exception frame")
+        else:
+            memory, offset = place
+            memory.data[offset : offset + size] = b"".join(word.to_bytes(4, "little") for word in words)
+        machine.set("sp", frame)
+        return_code = (0xFFFFFFF1 if self.active else 0xFFFFFFF9) & ~(0x10 if floating else 0)
+        machine.set("lr", return_code)
+        table = self.scs.values.get(0xD08, machine.chip.VECTOR_TABLE)
+        vector = self._word(table + 4 * number)
+        self.active.append(number)
+        if vector is None:
+            machine.lock_up(f"exception {number}: no vector table at {table:#010x} (VTOR)")
+            return
+        if not vector & 1:
+            machine.lock_up(
+                f"exception {number}: its vector at {table + 4 * number:#010x}, {vector:#010x}, lacks the Thumb bit"
+            )
+            return
+        machine.set("control", machine.get("control") & ~6)
+        # Flags stay, the If-Then state does not.
+        machine.set("xpsr", xpsr & 0xF80F0000 | 1 << 24 | number)
+        machine.set("pc", vector)
+
+    def exception_return(self, pc: int) -> bool:
+        """Return from an exception by loading 0xFFFFFFxx into the pc (DDI 0403E B1.5.8). Returns False if none is
+        active.
+        """
+        if not self.active:
+            return False
+        machine = self.machine
+        floating = not pc & 0x10
+        size = 0x68 if floating else 0x20
+        frame = machine.get("sp")
+        place = machine.memory_at(frame, size)
+        if place is None:
+            machine.lock_up(f"return from exception {self.active[-1]}: no frame at {frame:#010x}")
+            return True
+        memory, offset = place
+        raw = bytes(memory.data[offset : offset + size])
+        words = [int.from_bytes(raw[i : i + 4], "little") for i in range(0, size, 4)]
+        number = self.active.pop()
+        if number in self.lines:
+            self.pending.add(number)
+        for name, word in zip(("r0", "r1", "r2", "r3", "r12", "lr"), words, strict=False):
+            machine.set(name, word)
+        if floating:
+            for i in range(16):
+                machine.set(f"s{i}", words[8 + i])
+            machine.set("fpscr", words[24])
+        machine.set("sp", frame + size + (4 if words[7] >> 9 & 1 else 0))
+        machine.set("xpsr", words[7] & ~(1 << 9 | 0x1FF) | (self.active[-1] if self.active else 0) | 1 << 24)
+        machine.set("control", machine.get("control") & ~4 | floating << 2)
+        machine.set("pc", words[6])
+        return True
+
+    # Debug.
+
+    @contextlib.contextmanager
+    def by_debugger(self) -> Iterator[None]:
+        """Register writes inside are the debugger's."""
+        self._debugger = True
+        try:
+            yield
+        finally:
+            self._debugger = False
+
+    @property
+    def debug_enabled(self) -> bool:
+        """DHCSR.C_DEBUGEN."""
+        return bool(self.scs.values.get(0xDF0, 0) & 1)
+
+    def _halts_after_reset(self) -> bool:
+        # DEMCR.VC_CORERESET.
+        return self.debug_enabled and bool(self.scs.values.get(0xDFC, 0) & 1)
+
+    def request_reset(self, *, core_only: bool = False) -> None:
+        """AIRCR.SYSRESETREQ, by the core after the current instruction, by a debugger at once; or a watchdog.
+
+        Args:
+            core_only: whether the peripherals go on as they are.
+        """
+        if self._debugger:
+            self.machine.reset(halt=self._halts_after_reset(), core_only=core_only)
+        else:
+            self.reset_requested = True
+            self._core_only = core_only
+            self.machine.check_interrupts()
+
+    def debug_status(self) -> int:
+        """DHCSR as read: C_ bits, S_REGRDY, S_HALT, S_SLEEP, S_LOCKUP, S_RESET_ST (cleared by reading)."""
+        machine = self.machine
+        status = self.scs.values.get(0xDF0, 0) & 0xF | 1 << 16 | 1 << 24
+        # Halting ends a lockup: DDI 0403E C1.6.2, S_LOCKUP.
+        status |= machine.halted << 17 | (machine.locked_up and not machine.halted) << 19 | self._was_reset << 25
+        self._was_reset = False
+        return status
+
+    def write_dhcsr(self, value: int) -> None:
+        """Halt, step and run: DDI 0403E C1.6.2. Only a debugger can set C_DEBUGEN."""
+        if value >> 16 != 0xA05F or not self._debugger:
+            return
+        machine = self.machine
+        self.scs.values[0xDF0] = value & 0xF
+        if not value & 1:
+            if machine.halted:
+                machine.resume()
+        elif value & 2:
+            if not machine.halted:
+                machine.halt()
+                self.scs.values[0xD30] = self.scs.values.get(0xD30, 0) | 1
+        elif machine.halted:
+            if value & 4:
+                machine.step()
+                self.scs.values[0xDF0] |= 2
+                self.scs.values[0xD30] = self.scs.values.get(0xD30, 0) | 1
+            else:
+                machine.resume()
+
+    def transfer_register(self, value: int) -> None:
+        """DCRSR: moves a core register to DCRDR or back (DDI 0403E C1.6.3)."""
+        machine = self.machine
+        select, write = value & 0x7F, bool(value >> 16 & 1)
+        if select == 20:
+            names = ("primask", "basepri", "faultmask", "control")
+            if write:
+                for i, name in enumerate(names):
+                    machine.set(name, self.scs.values.get(0xDF8, 0) >> 8 * i & 0xFF)
+            else:
+                self.scs.values[0xDF8] = sum((machine.get(name) & 0xFF) << 8 * i for i, name in enumerate(names))
+            return
+        fixed = {13: "sp", 14: "lr", 15: "pc", 16: "xpsr", 17: "msp", 18: "psp", 33: "fpscr"}
+        name = f"r{select}" if select < 13 else f"s{select - 64}" if 64 <= select < 96 else fixed.get(select)
+        if name is None:
+            return
+        if name == "msp":
+            # The engine banks the current stack pointer in r13.
+            name = "sp"
+        if write:
+            machine.set(name, self.scs.values.get(0xDF8, 0))
+        else:
+            value = machine.get(name)
+            self.scs.values[0xDF8] = value & ~1 if name == "pc" else value

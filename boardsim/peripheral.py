@@ -1,0 +1,96 @@
+"""What every simulated peripheral is: named 32-bit registers on a bus, which may lack its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from boardsim.machine import Machine
+
+
+def torn(offset: int, data: bytes) -> bytes:
+    """What is left of a piece of flash at an offset that was being erased or programmed when power went: some bits."""
+    return bytes(byte & (0x5A ^ (i * 37 & 0xFF)) for i, byte in enumerate(data, offset))
+
+
+class Peripheral:
+    """A block of registers.
+
+    A subclass names its registers and overrides read() and write() for those that are more than memory. Offsets that
+    have no name read as zero and ignore writes.
+
+    Args:
+        machine: the machine that it is part of.
+        name: its name in the reference manual, such as `USART1`.
+        base: address of its first register.
+        size: bytes of address space it decodes.
+    """
+
+    #: Offset of each register -> its name in the reference manual.
+    NAMES: Mapping[int, str] = {}
+    #: Reset values that are not zero, by offset.
+    RESET: Mapping[int, int] = {}
+    #: Whether a write of a byte or half-word reaches the other bytes of the register, too, as on Arm's APB of the
+    #: RP2350.
+    NARROW_WRITES_REPLICATE = False
+
+    def __init__(self, machine: Machine, name: str, base: int, size: int = 0x400) -> None:
+        self.machine = machine
+        self.name = name
+        self.base = base
+        self.size = size
+        self.values: dict[int, int] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Takes every register to its value after a reset."""
+        self.values = dict(self.RESET)
+
+    def clocked(self) -> bool:
+        """Whether the peripheral's clock is on; without it registers read as zero and ignore writes."""
+        return True
+
+    def read(self, offset: int) -> int:
+        """The word at an offset, as the core reads it, side effects included."""
+        return self.values.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """Writes the word at an offset."""
+        if offset in self.NAMES:
+            self.values[offset] = value
+
+    def peek(self, offset: int) -> int:
+        """The word at an offset without the side effects of reading; for merging narrow writes."""
+        return self.values.get(offset, 0)
+
+    def register_name(self, offset: int) -> str:
+        """A register's name, such as `USART1_BRR`, or `USART1+0x44` for one without."""
+        name = self.NAMES.get(offset & ~3)
+        return f"{self.name}_{name}" if name else f"{self.name}+{offset & ~3:#x}"
+
+    def bus_read(self, offset: int, size: int) -> int:
+        """A read of `size` bytes (1, 2 or 4) by the core or a debugger."""
+        if not self.clocked():
+            self.machine.note(
+                f"{self.register_name(offset)} was read while the clock of {self.name} is off: it reads as 0"
+            )
+            return 0
+        word = self.read(offset & ~3)
+        return word >> 8 * (offset & 3) & ((1 << 8 * size) - 1)
+
+    def bus_write(self, offset: int, size: int, value: int) -> None:
+        """A write of `size` bytes (1, 2 or 4) by the core or a debugger."""
+        if not self.clocked():
+            self.machine.note(
+                f"{self.register_name(offset)} was written while the clock of {self.name} is off: nothing happened"
+            )
+            return
+        if size < 4:
+            mask = (1 << 8 * size) - 1
+            if self.NARROW_WRITES_REPLICATE:
+                value = (value & mask) * (0x01010101 if size == 1 else 0x00010001)
+            else:
+                shift = 8 * (offset & 3)
+                value = self.peek(offset & ~3) & ~(mask << shift) | (value & mask) << shift
+        self.write(offset & ~3, value & 0xFFFFFFFF)

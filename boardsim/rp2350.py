@@ -1,0 +1,668 @@
+"""RP2350: its datasheet, by chapter: "Resets", "Clocks", "Crystal Oscillator (XOSC)", "Phase-Locked Loop (PLL)",
+"GPIO", "UART", "Bootrom". One Cortex-M33 runs, in secure state; the other waits in the boot ROM.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from boardsim.machine import Machine, Memory
+from boardsim.peripheral import Peripheral
+from boardsim.rp2350_bootrom import BootRom, NorFlash, Qmi
+
+# "Ring Oscillator (ROSC)": about 11 MHz after a reset.
+_ROSC_HZ = 11_000_000
+_LPOSC_HZ = 32_768
+_PLL_LOCK = 50e3
+_FASTEST = 150_000_000
+_FIFO = 32
+
+_BLOCK_START, _BLOCK_END = 0xFFFFDED3, 0xAB123579
+_ITEM_IMAGE_TYPE, _ITEM_LAST = 0x42, 0xFF
+_SEARCHED = 4096
+
+
+class RpPeripheral(Peripheral):
+    """A peripheral with the chip's "Atomic Register Access": aliases that toggle, set and clear bits.
+
+    Args:
+        bit: its bit in RESETS; None if it has none.
+    """
+
+    NARROW_WRITES_REPLICATE = True
+
+    def __init__(self, machine: Machine, name: str, base: int, resets: Resets | None, bit: int | None = None) -> None:
+        self._resets = resets
+        self._bit = bit
+        super().__init__(machine, name, base, 0x4000)
+
+    def clocked(self) -> bool:
+        return self._resets is None or self._bit is None or self._resets.released(self._bit)
+
+    def register_name(self, offset: int) -> str:
+        alias = ("", "^", "|", "&~")[offset >> 12 & 3]
+        return super().register_name(offset & 0xFFF) + alias
+
+    def bus_read(self, offset: int, size: int) -> int:
+        return super().bus_read(offset & 0xFFF, size)
+
+    def write(self, offset: int, value: int) -> None:
+        """A write through one of the aliases; store() gets the new value of the register."""
+        register = offset & 0xFFF
+        alias = offset >> 12 & 3
+        if alias:
+            old = self.peek(register)
+            value = (old ^ value, old | value, old & ~value)[alias - 1]
+        self.store(register, value)
+
+    def store(self, offset: int, value: int) -> None:
+        """Sets a register."""
+        super().write(offset, value)
+
+
+class Resets(RpPeripheral):
+    """Holds peripherals in reset."""
+
+    NAMES = {0x0: "RESET", 0x4: "WDSEL", 0x8: "RESET_DONE"}
+    # "Resets", "List of Registers": all but what the boot ROM needs; it releases IO_QSPI (7) and PADS_QSPI (10) for
+    # flash.
+    RESET = {0x0: 0x1FFFFFFF & ~(1 << 7 | 1 << 10)}
+
+    def __init__(self, machine: Machine) -> None:
+        self.on_reset: dict[int, Callable[[], None]] = {}
+        super().__init__(machine, "RESETS", 0x40020000, None)
+
+    def released(self, bit: int) -> bool:
+        """Whether a peripheral is out of reset."""
+        return not self.values.get(0, 0) >> bit & 1
+
+    def read(self, offset: int) -> int:
+        return ~self.values.get(0, 0) & 0x1FFFFFFF if offset == 8 else super().read(offset)
+
+    def store(self, offset: int, value: int) -> None:
+        before = self.values.get(0, 0)
+        if offset == 0:
+            value &= 0x1FFFFFFF
+            for bit, reset in self.on_reset.items():
+                if value >> bit & 1 and not before >> bit & 1:
+                    reset()
+        if offset != 8:
+            super().store(offset, value)
+
+
+class Xosc(RpPeripheral):
+    """The crystal oscillator."""
+
+    NAMES = {0x00: "CTRL", 0x04: "STATUS", 0x08: "DORMANT", 0x0C: "STARTUP", 0x10: "COUNT"}
+    RESET = {0x0C: 0xC4}
+
+    def __init__(self, machine: Machine, hz: int) -> None:
+        self.hz = hz
+        super().__init__(machine, "XOSC", 0x40048000, None)
+
+    def reset(self) -> None:
+        super().reset()
+        self.stable = False
+        self._enabled = False
+
+    def read(self, offset: int) -> int:
+        if offset == 4:
+            return self.stable << 31 | self._enabled << 12
+        return super().read(offset)
+
+    def store(self, offset: int, value: int) -> None:
+        super().store(offset, value)
+        if offset != 0:
+            return
+        # "XOSC": the magic words of ENABLE; FREQ_RANGE must be 1_15MHZ.
+        enable = value >> 12 & 0xFFF
+        if enable == 0xFAB and not self._enabled:
+            if value & 0xFFF != 0xAA0:
+                self.machine.note("XOSC_CTRL.FREQ_RANGE is not 1 to 15 MHz (0xaa0): the oscillator does not start")
+                return
+            self._enabled = True
+            self.machine.after(self.values[0x0C] * 256 * 1e9 / self.hz, self._start)
+        elif enable == 0xD1E:
+            self._enabled = self.stable = False
+
+    def _start(self) -> None:
+        self.stable = self._enabled
+
+
+class Pll(RpPeripheral):
+    """A phase-locked loop."""
+
+    NAMES = {0x0: "CS", 0x4: "PWR", 0x8: "FBDIV_INT", 0xC: "PRIM"}
+    RESET = {0x0: 1, 0x4: 0x2D, 0xC: 0x00077000}
+
+    def __init__(self, machine: Machine, name: str, base: int, resets: Resets, bit: int, xosc: Xosc) -> None:
+        self._xosc = xosc
+        self._locked = False
+        self._generation = 0
+        super().__init__(machine, name, base, resets, bit)
+        resets.on_reset[bit] = self.reset
+        self.changed: Callable[[], None] = lambda: None
+
+    def reset(self) -> None:
+        super().reset()
+        self._locked = False
+        self._generation += 1
+
+    @property
+    def hz(self) -> float:
+        """The output's frequency; 0 while it is off or not locked."""
+        # PD, POSTDIVPD.
+        if not self._locked or self.values[4] & 0x9 or not self.clocked():
+            return 0.0
+        prim = self.values[0xC]
+        divider = (prim >> 16 & 7) * (prim >> 12 & 7)
+        return self._vco() / divider if divider else 0.0
+
+    def _vco(self) -> float:
+        return self._xosc.hz / max(1, self.values[0] & 0x3F) * self.values.get(8, 0)
+
+    def read(self, offset: int) -> int:
+        if offset == 0:
+            return self.values[0] & 0x7FFFFFFF | self._locked << 31
+        return super().read(offset)
+
+    def store(self, offset: int, value: int) -> None:
+        was_on = not self.values[4] & 0x21
+        super().store(offset, value)
+        on = not self.values[4] & 0x21
+        if not on or was_on and offset in (0, 8):
+            # Off, or other dividers: it has to lock anew.
+            self._locked = False
+            self._generation += 1
+        if on and not self._locked and (not was_on or offset in (0, 8)):
+            self._start()
+        self.changed()
+
+    def _start(self) -> None:
+        vco = self._vco()
+        why = None
+        if not self._xosc.stable:
+            why = "the crystal oscillator was not stable"
+        elif not 16 <= self.values.get(8, 0) <= 320:
+            why = f"FBDIV_INT is {self.values.get(8, 0)}, not 16 to 320"
+        elif not 750e6 <= vco <= 1600e6:
+            why = f"its oscillator at {vco / 1e6:g} MHz is outside 750 to 1600 MHz"
+        if why:
+            self.machine.note(f"{self.name} was turned on, but {why}: it never locks (RP2350 datasheet, PLL)")
+            return
+        self._generation += 1
+        generation = self._generation
+        self.machine.after(_PLL_LOCK, lambda: self._lock(generation))
+
+    def _lock(self, generation: int) -> None:
+        if generation == self._generation:
+            self._locked = True
+            self.changed()
+
+
+class Clocks(RpPeripheral):
+    """The clock generators."""
+
+    NAMES = {
+        0x30: "CLK_REF_CTRL",
+        0x34: "CLK_REF_DIV",
+        0x38: "CLK_REF_SELECTED",
+        0x3C: "CLK_SYS_CTRL",
+        0x40: "CLK_SYS_DIV",
+        0x44: "CLK_SYS_SELECTED",
+        0x48: "CLK_PERI_CTRL",
+        0x4C: "CLK_PERI_DIV",
+        0x50: "CLK_PERI_SELECTED",
+        0x54: "CLK_HSTX_CTRL",
+        0x58: "CLK_HSTX_DIV",
+        0x5C: "CLK_HSTX_SELECTED",
+        0x60: "CLK_USB_CTRL",
+        0x64: "CLK_USB_DIV",
+        0x68: "CLK_USB_SELECTED",
+        0x84: "CLK_SYS_RESUS_CTRL",
+    }
+    # clk_sys runs from the ring oscillator, by its auxiliary source.
+    RESET = {0x3C: 0x41, **dict.fromkeys((0x34, 0x40, 0x4C, 0x58, 0x64), 0x10000)}
+
+    def __init__(self, machine: Machine, xosc: Xosc, pll_sys: Pll, pll_usb: Pll) -> None:
+        self._xosc = xosc
+        self._pll_sys = pll_sys
+        self._pll_usb = pll_usb
+        super().__init__(machine, "CLOCKS", 0x40010000, None)
+        pll_sys.changed = pll_usb.changed = self._changed
+
+    def _xosc_hz(self) -> float:
+        return float(self._xosc.hz) if self._xosc.stable else 0.0
+
+    def _divided(self, hz: float, divider: int) -> float:
+        value = self.values[divider]
+        # 16 bits of integer (0 is 65536) and 16 of fraction.
+        return hz / ((value >> 16 or 65536) + (value & 0xFFFF) / 65536)
+
+    @property
+    def ref_hz(self) -> float:
+        """clk_ref."""
+        control = self.values.get(0x30, 0)
+        source = (_ROSC_HZ, self._pll_usb.hz if not control >> 5 & 3 else 0.0, self._xosc_hz(), _LPOSC_HZ)[control & 3]
+        return self._divided(source, 0x34)
+
+    @property
+    def sys_hz(self) -> float:
+        """clk_sys, the cores'."""
+        control = self.values.get(0x3C, 0)
+        if not control & 1:
+            return self._divided(self.ref_hz, 0x40)
+        sources = (self._pll_sys.hz, self._pll_usb.hz, _ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
+        return self._divided(sources[control >> 5 & 7], 0x40)
+
+    @property
+    def peri_hz(self) -> float:
+        """clk_peri, the UARTs'; 0 while it is off."""
+        control = self.values.get(0x48, 0)
+        if not control >> 11 & 1:
+            return 0.0
+        sources = (self.sys_hz, self._pll_sys.hz, self._pll_usb.hz, _ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0)
+        return self._divided(sources[control >> 5 & 7], 0x4C)
+
+    @property
+    def usb_hz(self) -> float:
+        """clk_usb; 0 while it is off."""
+        control = self.values.get(0x60, 0)
+        if not control >> 11 & 1:
+            return 0.0
+        sources = (self._pll_usb.hz, self._pll_sys.hz, _ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
+        return self._divided(sources[control >> 5 & 7], 0x64)
+
+    def read(self, offset: int) -> int:
+        if offset == 0x38:
+            return 1 << (self.values.get(0x30, 0) & 3)
+        if offset == 0x44:
+            return 1 << (self.values.get(0x3C, 0) & 1)
+        if offset in (0x50, 0x5C, 0x68):
+            return 1
+        if offset in (0x48, 0x60):
+            value = super().read(offset)
+            # ENABLED.
+            return value | (value >> 11 & 1) << 28
+        return super().read(offset)
+
+    def store(self, offset: int, value: int) -> None:
+        before = self.values.get(offset, 0)
+        super().store(offset, value)
+        if offset == 0x3C and before & value & 1 and (before ^ value) >> 5 & 7:
+            self.machine.note(
+                "CLK_SYS_CTRL.AUXSRC was changed while clk_sys runs from it: glitches "
+                '(RP2350 datasheet, Clocks, "Multiplexers")'
+            )
+        self._changed()
+
+    def _changed(self) -> None:
+        hz = int(self.sys_hz)
+        if hz == 0:
+            self.machine.lock_up("clk_sys was switched to a source that does not run")
+            return
+        if hz > _FASTEST:
+            self.machine.lock_up(f"the core runs at {hz / 1e6:g} MHz; at most {_FASTEST // 1_000_000}")
+        if hz != self.machine.clock_hz:
+            self.machine.set_clock(hz)
+
+
+class IoBank(RpPeripheral):
+    """The function of each pin: "GPIO", "IO - User Bank"."""
+
+    NAMES = {8 * pin + 4 * word: f"GPIO{pin}_{('STATUS', 'CTRL')[word]}" for pin in range(48) for word in (0, 1)}
+    RESET = {8 * pin + 4: 0x1F for pin in range(48)}
+
+    def __init__(self, machine: Machine, resets: Resets, pads: Pads) -> None:
+        self._pads = pads
+        super().__init__(machine, "IO_BANK0", 0x40028000, resets, 6)
+
+    def routed(self, pin: int, function: int, *, output: bool) -> bool:
+        """Whether a pin is connected to a function, pad included."""
+        return self.clocked() and self.values[8 * pin + 4] & 0x1F == function and self._pads.passes(pin, output=output)
+
+
+class Pads(RpPeripheral):
+    """Pad control: isolation, direction, pulls."""
+
+    NAMES = {0: "VOLTAGE_SELECT", **{4 + 4 * pin: f"GPIO{pin}" for pin in range(48)}}
+    # ISO, 4 mA, pull-down, Schmitt trigger.
+    RESET = {4 + 4 * pin: 0x116 for pin in range(48)}
+
+    def __init__(self, machine: Machine, resets: Resets) -> None:
+        super().__init__(machine, "PADS_BANK0", 0x40038000, resets, 9)
+
+    def passes(self, pin: int, *, output: bool) -> bool:
+        """Whether a pad drives (not ISO, not OD) or lets its level in (not ISO, IE)."""
+        value = self.values[4 + 4 * pin]
+        return self.clocked() and not value >> 8 & 1 and bool(not value >> 7 & 1 if output else value >> 6 & 1)
+
+
+class Uart(RpPeripheral):
+    """A UART (Arm's PL011), 8 data bits, polled."""
+
+    NAMES = {
+        0x00: "DR",
+        0x04: "RSR",
+        0x18: "FR",
+        0x24: "IBRD",
+        0x28: "FBRD",
+        0x2C: "LCR_H",
+        0x30: "CR",
+        0x34: "IFLS",
+        0x38: "IMSC",
+        0x3C: "RIS",
+        0x40: "MIS",
+        0x44: "ICR",
+        0x48: "DMACR",
+    }
+    RESET = {0x30: 0x300, 0x34: 0x12}
+
+    def __init__(
+        self,
+        machine: Machine,
+        name: str,
+        base: int,
+        *,
+        resets: Resets,
+        bit: int,
+        clocks: Clocks,
+        io: IoBank,
+        interrupt: int,
+    ) -> None:
+        self._interrupt = interrupt
+        self._clocks = clocks
+        self._io = io
+        super().__init__(machine, name, base, resets, bit)
+        resets.on_reset[bit] = self.reset
+
+    #: Resets so far: a byte on its way in either direction is lost in one.
+    _resets_so_far = 0
+
+    def reset(self) -> None:
+        super().reset()
+        self._resets_so_far += 1
+        self._out: deque[int] = deque()
+        self._in: deque[int] = deque()
+        self._sending = False
+        self._arriving = False
+        self._listening = False
+        # The receive timeout: there was no byte for as long as 32 bits take, and not all have been read.
+        self._quiet = False
+        self._received = 0
+        # IBRD and FBRD take effect with the next write to LCR_H: "UART", "Baud Rate Generation".
+        self._divisor = 0
+
+    def _after(self, nanoseconds: float, action: Callable[[], None]) -> None:
+        """Calls `action` when that much time has passed, unless there is a reset before."""
+        resets = self._resets_so_far
+        self.machine.after(nanoseconds, lambda: action() if resets == self._resets_so_far else None)
+
+    @property
+    def _is_console(self) -> bool:
+        return self.machine.board.console.get("uart") == self.name
+
+    def _depth(self) -> int:
+        return _FIFO if self.values.get(0x2C, 0) >> 4 & 1 else 1
+
+    @property
+    def baud(self) -> float:
+        """clk_peri / (16 * (IBRD + FBRD / 64)); 0 if that cannot be."""
+        return self._clocks.peri_hz * 4 / self._divisor if self._divisor else 0.0
+
+    def read(self, offset: int) -> int:
+        if offset == 0x00:
+            byte = self._in.popleft() if self._in else 0
+            self._quiet = self._quiet and bool(self._in)
+            self._update_interrupt()
+            return byte
+        if offset in (0x3C, 0x40):
+            return self._raw_interrupts() & (self.values.get(0x38, 0) if offset == 0x40 else 0x7FF)
+        if offset == 0x18:
+            busy = self._sending or bool(self._out)
+            return (
+                (not self._out) << 7
+                | (len(self._in) >= self._depth()) << 6
+                | (len(self._out) >= self._depth()) << 5
+                | (not self._in) << 4
+                | busy << 3
+            )
+        return super().read(offset)
+
+    def store(self, offset: int, value: int) -> None:
+        if offset == 0x00:
+            self._send(value & 0xFF)
+            return
+        super().store(offset, value)
+        if offset == 0x44:
+            self._quiet = self._quiet and not value >> 6 & 1
+        self._update_interrupt()
+        if offset == 0x2C:
+            self._divisor = (self.values.get(0x24, 0) & 0xFFFF) * 64 + (self.values.get(0x28, 0) & 0x3F)
+        control = self.values[0x30]
+        # UARTEN, RXE.
+        on = control & 1 == 1 and bool(control >> 9 & 1) and self._is_console
+        if on and not self._listening:
+            self._listening = True
+            self.machine.console.connect(self._arrive)
+        self._listening = on
+
+    def _raw_interrupts(self) -> int:
+        """RIS: of the receiver, RX (4) by the level of the FIFO and the timeout RT (6)."""
+        # "UART", "Interrupts" and IFLS: 1/8, 1/4, 1/2, 3/4 or 7/8 of the FIFO; a byte without it.
+        eighths = (1, 2, 4, 6, 7, 7, 7, 7)[self.values.get(0x34, 0) >> 3 & 7]
+        level = max(1, self._depth() * eighths // 8)
+        return (len(self._in) >= level) << 4 | self._quiet << 6
+
+    def _update_interrupt(self) -> None:
+        self.machine.system.set_line(self._interrupt, bool(self._raw_interrupts() & self.values.get(0x38, 0)))
+
+    def _got_quiet(self, received: int) -> None:
+        self._quiet = received == self._received and bool(self._in)
+        self._update_interrupt()
+
+    def _send(self, byte: int) -> None:
+        if self.values[0x30] & 0x101 != 0x101:
+            self.machine.note(
+                f"{self.name}_DR was written while the transmitter is off (UARTEN, TXE): the byte is lost"
+            )
+            return
+        if len(self._out) >= self._depth():
+            self.machine.note(f"{self.name}_DR was written while it was full (TXFF): a byte is lost")
+            return
+        self._out.append(byte)
+        if not self._sending:
+            self._shift()
+
+    def _shift(self) -> None:
+        baud = self.baud
+        if not baud:
+            self.machine.note(
+                f"{self.name} has no baud rate (IBRD, FBRD, LCR_H) or no clock (CLK_PERI): nothing is sent"
+            )
+            return
+        self._sending = True
+        byte = self._out.popleft()
+        self._after(10e9 / baud, lambda: self._sent(byte, baud))
+
+    def _sent(self, byte: int, baud: float) -> None:
+        self._sending = False
+        if self._is_console:
+            if self.values[0x2C] >> 5 & 3 != 3:
+                self.machine.note(f"{self.name}_LCR_H does not have 8 bits (WLEN): garbage arrives")
+                byte ^= 0x80
+            if any(self._io.routed(pin, 2, output=True) for pin in (0, 12, 16, 28)):
+                self.machine.console.receive(byte, baud)
+            else:
+                self.machine.note(f"{self.name} sends, but no pin is switched to its TX: nothing arrives")
+        if self._out:
+            self._shift()
+
+    def _arrive(self) -> None:
+        if self._arriving or not self._listening:
+            return
+        byte = self.machine.console.next_byte()
+        if byte is not None:
+            self._arriving = True
+            self._after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
+
+    def _arrived(self, byte: int) -> None:
+        self._arriving = False
+        if self._listening:
+            if not any(self._io.routed(pin, 2, output=False) for pin in (1, 13, 17, 29)):
+                self.machine.note(f"no pin is switched to the RX of {self.name}: what is typed does not arrive")
+            elif len(self._in) >= self._depth():
+                self.machine.note(f"{self.name} received more than its FIFO holds: a byte is lost")
+            else:
+                self._in.append(byte ^ 0x80 if self.machine.console.off(self.baud) else byte)
+                self._received += 1
+                received = self._received
+                self._after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
+                self._update_interrupt()
+        self._arrive()
+
+
+class _Sio(Peripheral):
+    """Single-cycle IO: which core this is."""
+
+    NAMES = {0x000: "CPUID", 0x004: "GPIO_IN"}
+
+
+class Rp2350:
+    """The chip with its flash.
+
+    Args:
+        machine: the machine to build it into.
+        options: `xosc_hz`: the crystal, 12 MHz if not given; `flash_size`: bytes of flash, 4 MB if not given.
+    """
+
+    RESET_CLOCK_HZ = _ROSC_HZ
+    #: 52 interrupts and 16 exceptions, rounded up to a power of two words.
+    VECTOR_TABLE_ALIGNMENT = 512
+    #: "Watchdog", REASON: SYSRESETREQ is a warm reset of the core.
+    SYSRESETREQ_IS_CORE_ONLY = True
+    #: The boot ROM sets VTOR to the image's vector table.
+    VECTOR_TABLE = 0x10000000
+
+    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
+        self._machine = machine
+        # "Address Map".
+        rom = machine.add_memory("boot ROM", 0, 0x8000, writable=False)
+        self.flash_memory = machine.add_memory(
+            "flash", 0x10000000, int(options.get("flash_size", str(4 << 20))), writable=False
+        )
+        machine.add_memory("SRAM", 0x20000000, 520 * 1024)
+        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
+        self.flash = NorFlash(machine, self.flash_memory)
+        self.boot_rom = BootRom(machine, rom, self.flash, self.flash_memory.size)
+        machine.add_peripheral(Qmi(machine, self.flash))
+
+        self.resets = Resets(machine)
+        self.xosc = Xosc(machine, int(options.get("xosc_hz", "12000000")))
+        self.pll_sys = Pll(machine, "PLL_SYS", 0x40050000, self.resets, 14, self.xosc)
+        self.pll_usb = Pll(machine, "PLL_USB", 0x40058000, self.resets, 15, self.xosc)
+        self.clocks = Clocks(machine, self.xosc, self.pll_sys, self.pll_usb)
+        self.pads = Pads(machine, self.resets)
+        self.io = IoBank(machine, self.resets, self.pads)
+        uart0 = Uart(
+            machine,
+            "UART0",
+            0x40070000,
+            resets=self.resets,
+            bit=26,
+            clocks=self.clocks,
+            io=self.io,
+            interrupt=33,
+        )
+        # The clocks come last in a reset: what they are made of is reset by then.
+        for peripheral in (self.resets, self.xosc, self.pll_sys, self.pll_usb, self.pads, self.io, uart0, self.clocks):
+            machine.add_peripheral(peripheral)
+        from boardsim.rp2350_usb import UsbController
+        from boardsim.rp2350_watchdog import PowerOnStateMachine, Ticks, Watchdog
+
+        dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
+        self.usb = UsbController(machine, self.resets, self.clocks, dpram)
+        machine.add_peripheral(self.usb)
+        ticks, psm = Ticks(machine, self.clocks), PowerOnStateMachine(machine)
+        for peripheral in (ticks, psm, Watchdog(machine, ticks, psm)):
+            machine.add_peripheral(peripheral)
+        machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
+
+    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
+        """A store to flash or ROM does nothing: flash is programmed by the boot ROM's functions."""
+        self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
+
+    def power_lost(self) -> None:
+        """Power is gone."""
+        self.flash.power_lost()
+
+    def coprocessor(self, first: int, second: int) -> bool:
+        """Executes an instruction of the redundancy coprocessor, by its half-words; False if it is none."""
+        return self.boot_rom.coprocessor(first, second)
+
+    def boot(self) -> tuple[int, int] | None:
+        """What the boot ROM does: finds the image block, checks it, enters the image by its vector table."""
+        self.boot_rom.reset()
+        problem = self._check_image()
+        if problem:
+            self._machine.note(
+                f"the boot ROM finds no image that it can start: {problem}; the chip stays in BOOTSEL mode "
+                '(RP2350 datasheet, Bootrom, "Image Definitions")'
+            )
+            return None
+        stack, entry = self._words(0, 2)
+        return stack, entry
+
+    def _words(self, offset: int, count: int) -> list[int]:
+        raw = bytes(self.flash_memory.data[offset : offset + 4 * count])
+        return [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]
+
+    def _check_image(self) -> str | None:
+        words = self._words(0, _SEARCHED // 4)
+        if _BLOCK_START not in words:
+            return "no image block begins in the first 4 KB of flash (marker 0xffffded3)"
+        problem = None
+        for index in (i for i, word in enumerate(words) if word == _BLOCK_START):
+            problem = self._check_block(words, index)
+            if problem is None:
+                return None
+        return problem
+
+    def _check_block(self, words: list[int], start: int) -> str | None:
+        """What is wrong with the block that begins at a word; None if it describes an image for this core."""
+        where = f"the block at {4 * start:#x}"
+        index = start + 1
+        image_type = None
+        while index < len(words):
+            item = words[index]
+            kind = item & 0xFF
+            if kind == _ITEM_LAST:
+                if item >> 8 & 0xFFFF != index - start - 1:
+                    return (
+                        f"the last item of {where} says {item >> 8 & 0xFFFF} words where there are {index - start - 1}"
+                    )
+                break
+            # Bit 7 of the type: the size has two bytes.
+            size = item >> 8 & (0xFFFF if kind & 0x80 else 0xFF)
+            if not size:
+                return f"{where} has an item without a size"
+            if kind == _ITEM_IMAGE_TYPE:
+                image_type = item >> 16
+            index += size
+        if index + 2 >= len(words) or words[index + 2] != _BLOCK_END:
+            return f"{where} does not end with its marker 0xab123579"
+        link = words[index + 1]
+        if link and not 0 <= 4 * start + (link ^ 0x80000000) - 0x80000000 < self.flash_memory.size:
+            return f"{where} links to a block outside of flash"
+        if image_type is None:
+            return f"{where} has no image type"
+        if image_type & 0xF != 1:
+            return f"{where} is not of an executable image"
+        if image_type >> 8 & 7 != 0:
+            return f"{where} is of an image for the RISC-V cores"
+        if image_type >> 12 & 7 != 1:
+            return f"{where} is of an image for another chip"
+        if image_type >> 4 & 3 != 2:
+            return f"{where} is not of a secure image"
+        return None

@@ -1,0 +1,253 @@
+"""The RP2350's boot ROM as far as flash is programmed through it, and the flash chip behind the QMI.
+
+RP2350 datasheet: "Bootrom", "Bootrom Contents" and "API Functions" for the table of functions and what each does; "QSPI
+Memory Interface (QMI)" for DIRECT_CSR; "Redundancy Coprocessor (RCP)". The flash chip of the Pico 2 W is a W25Q32: its
+data sheet for sizes and times. The ROM is this module's own: of each function only what it does to the flash, and the
+time that takes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import unicorn
+
+from boardsim.machine import Machine, Memory
+from boardsim.peripheral import Peripheral, torn
+
+_SECTOR, _PAGE = 4096, 256
+# W25Q32, "AC Electrical Characteristics", typical: sector erase, 64 KB block erase, page program.
+_ERASE_SECTOR, _ERASE_BLOCK, _PROGRAM = 45e6, 150e6, 0.4e6
+# "Bootrom Contents": the magic number, and where the 16-bit pointer to the lookup function is.
+_MAGIC, _LOOKUP_POINTER = 0x10, 0x16
+_LOOKUP, _FUNCTIONS = 0x100, 0x110
+_QMI, _DIRECT_CSR, _BUSY = 0x400D0000, 0x0, 1 << 1
+# What rom_table_lookup() is asked for: an Arm function for the secure state.
+_RT_FLAG_FUNC_ARM_SEC = 0x0004
+
+
+class NorFlash:
+    """A serial NOR flash: erased by sectors, programmed by pages, where bits can only be cleared.
+
+    Args:
+        machine: the machine that it is part of.
+        memory: its contents.
+    """
+
+    def __init__(self, machine: Machine, memory: Memory) -> None:
+        self._machine = machine
+        self._memory = memory
+        # Offset, bytes, nanoseconds and effect of each operation to come; the first is going on.
+        self._steps: deque[tuple[int, int, float, Callable[[], None]]] = deque()
+        self._generation = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation is going on."""
+        return bool(self._steps)
+
+    def reset(self) -> None:
+        """The chip beside it was reset: an operation that has begun still ends, and no other begins."""
+        self._generation += 1
+        if self._steps:
+            self._steps[0][3]()
+            self._steps.clear()
+
+    def power_lost(self) -> None:
+        """What is being erased or programmed is left neither old nor new."""
+        self._memory.data[:] = self.after_power_loss()
+        self._steps.clear()
+
+    def after_power_loss(self) -> bytes:
+        """What flash would hold if power went now."""
+        data = bytearray(self._memory.data)
+        if self._steps:
+            start, size, _, _ = self._steps[0]
+            data[start : start + size] = torn(start, bytes(data[start : start + size]))
+        return bytes(data)
+
+    def erase(self, offset: int, size: int, block: int) -> None:
+        """Erases whole sectors, and whole blocks of `block` bytes at once where the range has them."""
+        end = offset + size
+        while offset < end:
+            whole = block > _SECTOR and offset % block == 0 and end - offset >= block
+            length, time = (block, _ERASE_BLOCK) if whole else (_SECTOR, _ERASE_SECTOR)
+            self._add(offset, length, time, partial(self._blank, offset, length))
+            offset += length
+
+    def program(self, offset: int, data: bytes) -> None:
+        """Programs whole pages."""
+        for at in range(0, len(data), _PAGE):
+            page = data[at : at + _PAGE]
+            self._add(offset + at, _PAGE, _PROGRAM, partial(self._clear_bits, offset + at, page))
+
+    def _add(self, offset: int, size: int, time: float, action: Callable[[], None]) -> None:
+        self._steps.append((offset, size, time, action))
+        if len(self._steps) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        generation = self._generation
+        self._machine.after(self._steps[0][2], lambda: self._done(generation))
+
+    def _done(self, generation: int) -> None:
+        if generation != self._generation or not self._steps:
+            return
+        self._steps.popleft()[3]()
+        self._machine.code_changed()
+        if self._steps:
+            self._begin()
+
+    def _blank(self, offset: int, size: int) -> None:
+        self._memory.data[offset : offset + size] = b"\xff" * size
+
+    def _clear_bits(self, offset: int, data: bytes) -> None:
+        for i, byte in enumerate(data):
+            self._memory.data[offset + i] &= byte
+
+
+class Qmi(Peripheral):
+    """The interface to the flash, as far as the ROM's functions wait for it."""
+
+    NAMES = {_DIRECT_CSR: "DIRECT_CSR"}
+
+    def __init__(self, machine: Machine, flash: NorFlash) -> None:
+        self._flash = flash
+        super().__init__(machine, "QMI", _QMI, 0x4000)
+
+    def reset(self) -> None:
+        super().reset()
+        self._flash.reset()
+
+    def read(self, offset: int) -> int:
+        return super().read(offset) | (_BUSY if offset == _DIRECT_CSR and self._flash.busy else 0)
+
+
+class BootRom:
+    """The ROM's table of functions, and those that program flash.
+
+    Each function is a hook on its first instruction, then code that waits while the QMI is busy, and returns.
+
+    Args:
+        machine: the machine that it is part of.
+        rom: the ROM's memory.
+        flash: the flash chip.
+        size: bytes of flash.
+    """
+
+    def __init__(self, machine: Machine, rom: Memory, flash: NorFlash, size: int) -> None:
+        self._machine = machine
+        self._flash = flash
+        self._size = size
+        functions = {
+            "IF": self._connect,
+            "EX": self._exit_xip,
+            "RE": self._erase,
+            "RP": self._program,
+            "FC": self._nothing,
+            "CX": self._enter_xip,
+        }
+        rom.data[_MAGIC : _MAGIC + 3] = b"Mu\x02"
+        rom.data[_LOOKUP_POINTER : _LOOKUP_POINTER + 2] = struct.pack("<H", _LOOKUP | 1)
+        self._addresses: dict[int, int] = {}
+        self._place(rom, _LOOKUP, self._lookup)
+        for index, (code, function) in enumerate(functions.items()):
+            address = _FUNCTIONS + 16 * index
+            self._addresses[int.from_bytes(code.encode("ascii"), "little")] = address | 1
+            self._place(rom, address, function)
+        self.reset()
+
+    def reset(self) -> None:
+        """After a reset, flash is in XIP mode, and the redundancy coprocessor has no salt."""
+        self._connected = False
+        self._serial = False
+        self._salted = False
+
+    def _place(self, rom: Memory, address: int, function: Callable[[], None]) -> None:
+        # nop; ldr r3, =QMI_DIRECT_CSR; 1: ldr r2, [r3]; lsls r2, r2, #30; bmi 1b; bx lr.
+        code = struct.pack("<6HI", 0xBF00, 0x4B02, 0x681A, 0x0792, 0xD4FC, 0x4770, _QMI + _DIRECT_CSR)
+        rom.data[address : address + len(code)] = code
+        self._machine.engine.hook_add(unicorn.UC_HOOK_CODE, lambda *_: function(), begin=address, end=address)
+
+    # The functions: arguments in r0 to r3.
+
+    def _lookup(self) -> None:
+        """rom_table_lookup(code, mask): an address, or 0."""
+        code, mask = self._machine.get("r0"), self._machine.get("r1")
+        found = self._addresses.get(code, 0) if mask & _RT_FLAG_FUNC_ARM_SEC else 0
+        self._machine.set("r0", found)
+
+    def _nothing(self) -> None:
+        """flash_flush_cache(): the cache is not modelled."""
+
+    def _connect(self) -> None:
+        """connect_internal_flash()."""
+        self._connected = True
+
+    def _exit_xip(self) -> None:
+        """flash_exit_xip(): takes the flash out of a continuous read mode; it stays readable, by slow reads."""
+        if self._ready("flash_exit_xip"):
+            self._serial = True
+
+    def _enter_xip(self) -> None:
+        """flash_enter_cmd_xip()."""
+        self._serial = False
+
+    def _ready(self, name: str) -> bool:
+        if not self._salted:
+            # The ROM checks its stack frames with it.
+            self._machine.lock_up(f"{name}() of the boot ROM was called while the redundancy coprocessor has no salt")
+            return False
+        if not self._connected:
+            self._machine.note(f"{name}() of the boot ROM was called before connect_internal_flash(): nothing happened")
+            return False
+        return True
+
+    def _range(self, name: str, unit: int) -> tuple[int, int] | None:
+        """Offset and size, if the flash can be worked on; else why not is noted."""
+        offset, size = self._machine.get("r0"), self._machine.get("r1" if name == "flash_range_erase" else "r2")
+        if not self._ready(name):
+            return None
+        if not self._serial:
+            self._machine.note(f"{name}() of the boot ROM was called before flash_exit_xip(): nothing happened")
+        elif offset % unit or size % unit or offset + size > self._size:
+            self._machine.note(
+                f"{name}() of the boot ROM was called for {size} bytes at offset {offset:#x}; it takes multiples of "
+                f"{unit} within the flash: nothing happened"
+            )
+        else:
+            return offset, size
+        return None
+
+    def _erase(self) -> None:
+        """flash_range_erase(offset, size, block_size, block_command)."""
+        place = self._range("flash_range_erase", _SECTOR)
+        if place:
+            self._flash.erase(*place, self._machine.get("r2"))
+
+    def _program(self) -> None:
+        """flash_range_program(offset, data, size)."""
+        place = self._range("flash_range_program", _PAGE)
+        if place:
+            offset, size = place
+            self._flash.program(offset, self._machine.read(self._machine.get("r1"), size))
+
+    def coprocessor(self, first: int, second: int) -> bool:
+        """An instruction of coprocessor 7, which the engine has not. Returns whether it is one that the chip has.
+
+        Args:
+            first, second: its half-words.
+        """
+        if first == 0xEE30 and second == 0xF710:
+            # rcp_canary_status: N is set once there is a salt.
+            machine = self._machine
+            machine.set("xpsr", machine.get("xpsr") & 0x0FFFFFFF | self._salted << 31)
+        elif first & 0xFFF0 == 0xEC40 and second & 0x0FFE == 0x0780:
+            # rcp_salt_core0 and rcp_salt_core1.
+            self._salted = True
+        else:
+            return False
+        return True

@@ -1,0 +1,103 @@
+"""The RP2350's watchdog, with its tick generator and the power-on state machine, which chooses what it resets.
+
+Datasheet: "Watchdog", "Tick Generators", "Power-On State Machine".
+"""
+
+from __future__ import annotations
+
+from boardsim.machine import Machine
+from boardsim.rp2350 import Clocks, RpPeripheral
+
+_GENERATORS = ("PROC0", "PROC1", "TIMER0", "TIMER1", "WATCHDOG", "RISCV")
+_BLOCKS = 0x01FFFFFF
+_PROC0 = 1 << 23
+_ENABLE = 1 << 30
+
+
+class Ticks(RpPeripheral):
+    """Dividers of clk_ref."""
+
+    NAMES = {
+        12 * index + 4 * word: f"{name}_{register}"
+        for index, name in enumerate(_GENERATORS)
+        for word, register in enumerate(("CTRL", "CYCLES", "COUNT"))
+    }
+
+    def __init__(self, machine: Machine, clocks: Clocks) -> None:
+        self._clocks = clocks
+        super().__init__(machine, "TICKS", 0x40108000, None)
+
+    @property
+    def watchdog_hz(self) -> float:
+        """The watchdog's ticks per second; 0 while they are off."""
+        cycles = self.values.get(0x34, 0) & 0x1FF
+        return self._clocks.ref_hz / cycles if self.values.get(0x30, 0) & 1 and cycles else 0.0
+
+    def read(self, offset: int) -> int:
+        value = super().read(offset)
+        # RUNNING.
+        return value | (value & 1) << 1 if offset % 12 == 0 else value
+
+
+class PowerOnStateMachine(RpPeripheral):
+    """What is reset by the watchdog; forcing blocks on and off does nothing here."""
+
+    NAMES = {0x0: "FRCE_ON", 0x4: "FRCE_OFF", 0x8: "WDSEL", 0xC: "DONE"}
+    RESET = {0xC: _BLOCKS}
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, "PSM", 0x40018000, None)
+
+    @property
+    def watchdog_resets_the_core(self) -> bool:
+        """Whether the watchdog resets core 0, or all that it depends on."""
+        return bool(self.values.get(0x8, 0) & _PROC0)
+
+
+class Watchdog(RpPeripheral):
+    """Counts ticks down from LOAD, if it is enabled, and resets what WDSEL of the PSM says."""
+
+    NAMES = {0x0: "CTRL", 0x4: "LOAD", 0x8: "REASON", **{0xC + 4 * i: f"SCRATCH{i}" for i in range(8)}}
+    # Paused while a debugger is on the bus or halts a core.
+    RESET = {0x0: 0x07000000}
+
+    def __init__(self, machine: Machine, ticks: Ticks, psm: PowerOnStateMachine) -> None:
+        self._ticks = ticks
+        self._psm = psm
+        super().__init__(machine, "WATCHDOG", 0x400D8000, None)
+
+    def reset(self) -> None:
+        super().reset()
+        self._generation = 0
+
+    def read(self, offset: int) -> int:
+        # LOAD can only be written.
+        return 0 if offset == 4 else super().read(offset)
+
+    def store(self, offset: int, value: int) -> None:
+        was_on = self.values[0] & _ENABLE
+        super().store(offset, value)
+        if offset == 4 or offset == 0 and (value ^ was_on) & _ENABLE:
+            self._count()
+        if offset == 0 and value >> 31:
+            self._expired(self._generation)
+
+    def _count(self) -> None:
+        self._generation += 1
+        if not self.values[0] & _ENABLE:
+            return
+        hz = self._ticks.watchdog_hz
+        if not hz:
+            self.machine.note("the watchdog was enabled without ticks (TICKS_WATCHDOG_CTRL): it never ends")
+            return
+        generation = self._generation
+        self.machine.after((self.values.get(4, 0) & 0xFFFFFF) * 1e9 / hz, lambda: self._expired(generation))
+
+    def _expired(self, generation: int) -> None:
+        if generation != self._generation:
+            return
+        if self._psm.watchdog_resets_the_core:
+            self.machine.note("the watchdog was not fed in time: it resets the chip")
+            self.machine.system.request_reset()
+        else:
+            self.machine.note("the watchdog was not fed in time, but resets nothing (PSM_WDSEL)")

@@ -1,0 +1,85 @@
+"""The far end of a serial line: a terminal with its own idea of the baud rate."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from boardsim.machine import Machine
+
+# Both ends may be off by a total of about 4 % until a receiver samples the wrong bit (half a bit in ten); what one end
+# may be off so that any other can still be read is half of that.
+TOLERANCE = 0.02
+
+
+def garbled(byte: int) -> int:
+    """What arrives instead of a byte that was sent at a wrong rate: the last data bit, sampled first to be wrong, is
+    inverted.
+    """
+    return byte ^ 0x80
+
+
+class Terminal:
+    """A terminal that is connected to the board's console, 8 data bits, no parity.
+
+    Args:
+        machine: the machine that it is connected to.
+        baud: its baud rate.
+
+    Attributes:
+        output: every byte received since the machine was made.
+        on_output: called with the bytes as they arrive; None if nobody listens.
+    """
+
+    def __init__(self, machine: Machine, baud: int) -> None:
+        self._machine = machine
+        self.baud = baud
+        self.output = bytearray()
+        self.on_output: Callable[[bytes], None] | None = None
+        self._input: deque[int] = deque()
+        self._wake: Callable[[], None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Types: the bytes reach the board one after the other at the baud rate, as far as its receiver takes them."""
+        self._input.extend(data)
+        if self._wake is not None and self._input:
+            self._wake()
+
+    @property
+    def text(self) -> str:
+        """What was received, as text with plain line ends."""
+        return self.output.decode("utf-8", errors="replace").replace("\r\n", "\n")
+
+    def reset(self) -> None:
+        """The board was reset: what was typed and not yet sent stays to be sent."""
+        self._wake = None
+
+    # What the board's end of the line calls.
+
+    def connect(self, wake: Callable[[], None]) -> None:
+        """A receiver listens from now on: `wake` is called when there is something to take with next_byte()."""
+        self._wake = wake
+        if self._input:
+            wake()
+
+    def next_byte(self) -> int | None:
+        """The next byte on its way to the board; None if nothing was typed."""
+        return self._input.popleft() if self._input else None
+
+    def off(self, baud: float) -> bool:
+        """Whether a baud rate is too far from the terminal's to be understood."""
+        return abs(baud / self.baud - 1) > TOLERANCE
+
+    def receive(self, byte: int, baud: float) -> None:
+        """A byte that the board sent at a baud rate."""
+        if self.off(baud):
+            self._machine.note(
+                f"the console sends at {baud:,.0f} baud, {100 * (baud / self.baud - 1):+.1f} % off the terminal's "
+                f"{self.baud:,}: garbage arrives"
+            )
+            byte = garbled(byte)
+        self.output.append(byte)
+        if self.on_output is not None:
+            self.on_output(bytes([byte]))

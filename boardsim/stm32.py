@@ -1,0 +1,1074 @@
+"""Peripherals that STM32WB55 and STM32L475 have in common, and what differs in parameters.
+
+Behaviour: RM0434 (STM32WB55) and RM0351 (STM32L47x), by chapter: "Reset and clock control (RCC)", "Power control
+(PWR)", "Embedded flash memory (FLASH)", "General-purpose I/Os (GPIO)", "Universal synchronous/asynchronous receiver
+transmitter (USART/UART)" and "Low-power universal asynchronous receiver transmitter (LPUART)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from boardsim.machine import Machine, Memory
+from boardsim.peripheral import Peripheral, torn
+
+_MSI_HZ = (
+    *(100_000, 200_000, 400_000, 800_000, 1_000_000, 2_000_000),
+    *(4_000_000, 8_000_000, 16_000_000, 24_000_000, 32_000_000, 48_000_000),
+)
+_HSI_HZ = 16_000_000
+_LSE_HZ = 32_768
+# Start-up times in nanoseconds, of the order that the data sheets give as typical.
+_MSI_START, _HSI_START, _HSE_START, _PLL_LOCK, _REGULATOR = 3e3, 2e3, 500e3, 15e3, 20e3
+_PAGE_ERASE, _MASS_ERASE, _PROGRAM, _PROGRAM_FAST = 22.0e6, 22.1e6, 82e3, 60e3
+
+MSI, HSI, HSE, PLL = range(4)
+_SOURCES = ("MSI", "HSI16", "HSE", "PLL")
+_ON = {MSI: 0, HSI: 8, HSE: 16, PLL: 24}
+_READY = {MSI: 1, HSI: 10, HSE: 17, PLL: 25}
+
+
+@dataclass(frozen=True)
+class Family:
+    """What differs between the chips."""
+
+    #: HPRE and its like -> divider, for codes below 8; 8 to 15 are the usual powers of two.
+    ahb_dividers: Mapping[int, int]
+    #: Bit of PLLREN, and output divider by the value of PLLR.
+    pll_r_enable: int
+    pll_r_divider: Callable[[int], int]
+    #: Lowest and highest frequency of the PLL's input and of its oscillator.
+    pll_input: tuple[float, float]
+    pll_vco: tuple[float, float]
+    #: Highest flash clock in MHz by wait states, for voltage range 1 and 2.
+    wait_states: Mapping[int, tuple[int, ...]]
+    #: Highest system clock in MHz in voltage range 1 and 2.
+    fastest: Mapping[int, int]
+    #: Whether flash and the radio core have dividers of their own (EXTCFGR).
+    extended: bool
+    #: Bytes of a flash page and of a row of fast programming; banks.
+    page: int
+    row: int
+    banks: int
+    #: Whether the core may erase all of the flash at once; if not, it gets a bus error.
+    mass_erase: bool
+    #: Reset values of RCC_CR, RCC_CFGR and RCC_PLLCFGR.
+    cr: int
+    cfgr: int
+    pllcfgr: int
+    #: Manual, for messages.
+    manual: str
+    #: Kernel clock selection: name of the serial port -> lowest bit of its field in CCIPR.
+    serial_select: Mapping[str, int] = field(default_factory=dict)
+
+
+def _ahb(family: Family, code: int) -> int:
+    return {8: 2, 9: 4, 10: 8, 11: 16, 12: 64, 13: 128, 14: 256, 15: 512}.get(code) or family.ahb_dividers.get(code, 1)
+
+
+class Rcc(Peripheral):
+    """Reset and clock control. `hse_hz` is 0 on a board without a crystal."""
+
+    NAMES = {
+        0x00: "CR",
+        0x04: "ICSCR",
+        0x08: "CFGR",
+        0x0C: "PLLCFGR",
+        0x10: "PLLSAI1CFGR",
+        0x14: "PLLSAI2CFGR",
+        0x18: "CIER",
+        0x1C: "CIFR",
+        0x20: "CICR",
+        0x28: "AHB1RSTR",
+        0x2C: "AHB2RSTR",
+        0x30: "AHB3RSTR",
+        0x38: "APB1RSTR1",
+        0x3C: "APB1RSTR2",
+        0x40: "APB2RSTR",
+        0x48: "AHB1ENR",
+        0x4C: "AHB2ENR",
+        0x50: "AHB3ENR",
+        0x58: "APB1ENR1",
+        0x5C: "APB1ENR2",
+        0x60: "APB2ENR",
+        0x68: "AHB1SMENR",
+        0x6C: "AHB2SMENR",
+        0x70: "AHB3SMENR",
+        0x78: "APB1SMENR1",
+        0x7C: "APB1SMENR2",
+        0x80: "APB2SMENR",
+        0x88: "CCIPR",
+        0x90: "BDCR",
+        0x94: "CSR",
+        0x98: "CRRCR",
+        0x9C: "HSECR",
+        0x108: "EXTCFGR",
+    }
+
+    def __init__(self, machine: Machine, base: int, family: Family, hse_hz: int) -> None:
+        self._family = family
+        self._hse_hz = hse_hz
+        self._generation = 0
+        self.flash: Flash | None = None
+        self.power: Power | None = None
+        super().__init__(machine, "RCC", base)
+
+    def reset(self) -> None:
+        super().reset()
+        self._generation += 1
+        # PINRSTF and BORRSTF.
+        self.values |= {
+            0x00: self._family.cr | 1 << _READY[MSI],
+            0x08: self._family.cfgr,
+            0x0C: self._family.pllcfgr,
+            0x94: 0x0C000000,
+            0x108: 0x00030000 if self._family.extended else 0,
+        }
+        self._pll_hz = 0.0
+
+    # Frequencies.
+
+    def _is_ready(self, source: int) -> bool:
+        return bool(self.values.get(0, 0) >> _READY[source] & 1)
+
+    def _hz(self, source: int) -> float:
+        if source == MSI:
+            return _MSI_HZ[min(self.values[0] >> 4 & 15, len(_MSI_HZ) - 1)]
+        if source == HSE:
+            return self._hse_hz / (2 if self._family.extended and self.values[0] >> 20 & 1 else 1)
+        return _HSI_HZ if source == HSI else self._pll_hz
+
+    @property
+    def system_hz(self) -> float:
+        """SYSCLK."""
+        return self._hz(self.values[8] >> 2 & 3)
+
+    @property
+    def core_hz(self) -> float:
+        """HCLK1, the core's."""
+        return self.system_hz / _ahb(self._family, self.values[8] >> 4 & 15)
+
+    @property
+    def flash_hz(self) -> float:
+        """HCLK4, the clock of flash and SRAM2; where there is none, HCLK."""
+        if not self._family.extended:
+            return self.core_hz
+        return self.system_hz / _ahb(self._family, self.values.get(0x108, 0) & 15)
+
+    def _bus_hz(self, bus: int) -> float:
+        code = self.values[8] >> (8 if bus == 1 else 11) & 7
+        return self.core_hz / (1 if code < 4 else 1 << code - 3)
+
+    def serial_hz(self, name: str, bus: int) -> float:
+        """The kernel clock of a serial port."""
+        select = self.values.get(0x88, 0) >> self._family.serial_select[name] & 3
+        return (self._bus_hz(bus), self.system_hz, float(_HSI_HZ), float(_LSE_HZ))[select]
+
+    def enabled(self, register: int, bit: int) -> bool:
+        """Whether a peripheral's bit in one of the ENR registers is set."""
+        return bool(self.values.get(register, 0) >> bit & 1)
+
+    # Registers.
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == 0x00:
+            self._write_cr(value)
+        elif offset == 0x08:
+            status = self.values[8] & 0xC | self._family.cfgr & 0x70000
+            self.values[8] = value & ~0x7000C | status
+            self._switch()
+        elif offset == 0x0C:
+            if self.values[0] >> _ON[PLL] & 1 and (value ^ self.values.get(0x0C, 0)) & 0x7F73:
+                self.machine.note(
+                    "RCC_PLLCFGR was written while the PLL is on: the new values are not taken "
+                    f'({self._family.manual}, "PLL configuration register")'
+                )
+                return
+            self.values[0x0C] = value
+        elif offset == 0x94 and value >> 23 & 1:
+            # RMVF clears the reset flags.
+            self.values[0x94] = value & 0x007FFFFF & ~(1 << 23)
+        elif offset == 0x108 and self._family.extended:
+            # SHDHPREF and C2HPREF: the new divider is applied.
+            self.values[0x108] = value & 0xFF | 0x30000
+            self._changed()
+        else:
+            super().write(offset, value)
+
+    def _write_cr(self, value: int) -> None:
+        before = self.values[0]
+        ready = sum(1 << bit for bit in _READY.values())
+        value = value & ~ready | before & ready
+        used = self.values[8] >> 2 & 3
+        source = (self.values.get(0x0C, 0) & 3) - 1
+        for clock, bit in _ON.items():
+            turned_off = before >> bit & 1 and not value >> bit & 1
+            if turned_off and (clock == used or used == PLL and clock == source):
+                self.machine.note(f"{_SOURCES[clock]} was turned off while the system clock needs it: it stays on")
+                value |= 1 << bit
+        self.values[0] = value
+        for clock, bit in _ON.items():
+            if value >> bit & 1 and not before >> bit & 1:
+                self._start(clock)
+            elif not value >> bit & 1:
+                self.values[0] &= ~(1 << _READY[clock])
+                if clock == PLL:
+                    self._generation += 1
+        self._changed()
+
+    def _start(self, clock: int) -> None:
+        if clock == PLL:
+            self._start_pll()
+        elif clock == HSE and not self._hse_hz:
+            self.machine.note("HSE was turned on, but the board has no crystal: it never gets ready")
+        else:
+            time = {MSI: _MSI_START, HSI: _HSI_START, HSE: _HSE_START}[clock]
+            self.machine.after(time, lambda: self._got_ready(clock, None))
+
+    def _start_pll(self) -> None:
+        config = self.values.get(0x0C, 0)
+        source = (config & 3) - 1
+        why = None
+        if source < 0:
+            why = "it has no source (PLLSRC)"
+        elif not self._is_ready(source):
+            why = f"its source {_SOURCES[source]} was not ready"
+        else:
+            pre = self._hz(source) / ((config >> 4 & 7) + 1)
+            vco = pre * (config >> 8 & 0x7F)
+            low, high = self._family.pll_input
+            slowest, fastest = self._family.pll_vco
+            if not low <= pre <= high:
+                why = f"its input of {pre / 1e6:g} MHz is outside {low / 1e6:g} to {high / 1e6:g} MHz (PLLM)"
+            elif not slowest <= vco <= fastest:
+                why = (
+                    f"its oscillator at {vco / 1e6:g} MHz is outside {slowest / 1e6:g} to {fastest / 1e6:g} MHz (PLLN)"
+                )
+        if why:
+            self.machine.note(f'the PLL was turned on, but {why}: it never locks ({self._family.manual}, RCC, "PLLs")')
+            return
+        self._generation += 1
+        generation = self._generation
+        self._pll_hz = vco / self._family.pll_r_divider(config)
+        if not config >> self._family.pll_r_enable & 1:
+            self._pll_hz = 0.0
+        self.machine.after(_PLL_LOCK, lambda: self._got_ready(PLL, generation))
+
+    def _got_ready(self, clock: int, generation: int | None) -> None:
+        if self.values[0] >> _ON[clock] & 1 and generation in (None, self._generation):
+            self.values[0] |= 1 << _READY[clock]
+            self._switch()
+
+    def _switch(self) -> None:
+        """The system clock follows SW once the wanted clock is ready."""
+        wanted = self.values[8] & 3
+        if wanted == self.values[8] >> 2 & 3:
+            self._changed()
+            return
+        if not self._is_ready(wanted):
+            self.machine.note(
+                f"SYSCLK was switched to {_SOURCES[wanted]} before that was ready: the switch waits for it"
+            )
+            return
+        if wanted == PLL and not self._pll_hz:
+            self.machine.lock_up("SYSCLK was switched to the PLL's output R, which is off (PLLREN)")
+            return
+        self.values[8] = self.values[8] & ~0xC | wanted << 2
+        self._changed()
+
+    def _changed(self) -> None:
+        """Clocks or dividers changed."""
+        self.machine.set_clock(int(self.core_hz))
+        self.check()
+
+    def check(self) -> None:
+        """Whether flash, regulator and radio core stand the clocks as they are."""
+        if self.power is None or self.flash is None:
+            return
+        family = self._family
+        voltage = self.power.range
+        system = self.system_hz / 1e6
+        if system > family.fastest[voltage]:
+            self.machine.lock_up(
+                f"the core runs at {system:g} MHz in voltage range {voltage}, "
+                f"which allows {family.fastest[voltage]} MHz "
+                f'({family.manual}, PWR, "Dynamic voltage scaling management")'
+            )
+        limits = family.wait_states[voltage]
+        states = self.flash.latency
+        allowed = limits[min(states, len(limits) - 1)]
+        if self.flash_hz / 1e6 > allowed:
+            self.machine.lock_up(
+                f"flash is read at {self.flash_hz / 1e6:g} MHz with {states} wait states, "
+                f"which allow {allowed} MHz in voltage "
+                f'range {voltage} ({family.manual}, FLASH, "Read access latency")'
+            )
+        if family.extended:
+            radio = self.system_hz / _ahb(family, self.values.get(0x108, 0) >> 4 & 15) / 1e6
+            if radio > 32:
+                self.machine.note(
+                    f'HCLK2, the radio core\'s clock, is {radio:g} MHz; at most 32 (RM0434, RCC, "Clocks")'
+                )
+
+
+class Power(Peripheral):
+    """Power control: the voltage range."""
+
+    NAMES = {
+        0x00: "CR1",
+        0x04: "CR2",
+        0x08: "CR3",
+        0x0C: "CR4",
+        0x10: "SR1",
+        0x14: "SR2",
+        0x18: "SCR",
+        0x1C: "CR5",
+        **{0x20 + 4 * i: f"P{'UD'[i % 2]}CR{'ABCDEFGH'[i // 2]}" for i in range(16)},
+        0x80: "C2CR1",
+        0x84: "C2CR3",
+        0x88: "EXTSCR",
+    }
+    RESET = {0x00: 0x200, 0x08: 0x8000}
+
+    def __init__(self, machine: Machine, base: int, rcc: Rcc, clock: tuple[int, int] | None = None) -> None:
+        self._rcc = rcc
+        self._clock = clock
+        super().__init__(machine, "PWR", base)
+
+    def clocked(self) -> bool:
+        return self._clock is None or self._rcc.enabled(*self._clock)
+
+    @property
+    def range(self) -> int:
+        """The voltage range that the regulator has: 1 or 2."""
+        # VOSF: while it rises from range 2 to 1, it is as good as 2.
+        return 1 if self.values[0] >> 9 & 3 == 1 and not self.values.get(0x14, 0) >> 10 & 1 else 2
+
+    def write(self, offset: int, value: int) -> None:
+        if offset in (0x10, 0x14):
+            return
+        before = self.values.get(0, 0) >> 9 & 3
+        super().write(offset, value)
+        if offset == 0 and value >> 9 & 3 != before:
+            if value >> 9 & 3 == 1:
+                self.values[0x14] = self.values.get(0x14, 0) | 1 << 10
+                self.machine.after(_REGULATOR, self._settled)
+            self._rcc.check()
+
+    def _settled(self) -> None:
+        self.values[0x14] = self.values.get(0x14, 0) & ~(1 << 10)
+
+
+# FLASH_SR.
+_EOP, _OPERR, _PROGERR, _WRPERR, _PGAERR, _SIZERR, _PGSERR, _MISERR, _FASTERR = (
+    1 << bit for bit in (0, 1, 3, 4, 5, 6, 7, 8, 9)
+)
+_OPTVERR, _BSY, _CFGBSY = 1 << 15, 1 << 16, 1 << 18
+# FLASH_CR.
+_PG, _PER, _MER1, _MER2, _STRT, _FSTPG = (1 << bit for bit in (0, 1, 2, 15, 16, 18))
+_OPTLOCK, _LOCK = 1 << 30, 1 << 31
+
+
+class Flash(Peripheral):
+    """The flash controller: keys, double-word and row programming, page and mass erase, busy and error bits.
+
+    An erased double word is programmed once; another write to it sets PROGERR and leaves it. Operations take their
+    time, in which BSY is set; what is being erased or programmed when the power goes has no defined contents.
+    """
+
+    NAMES = {
+        0x00: "ACR",
+        0x04: "PDKEYR",
+        0x08: "KEYR",
+        0x0C: "OPTKEYR",
+        0x10: "SR",
+        0x14: "CR",
+        0x18: "ECCR",
+        0x20: "OPTR",
+        0x24: "PCROP1ASR",
+        0x28: "PCROP1AER",
+        0x2C: "WRP1AR",
+        0x30: "WRP1BR",
+        0x34: "PCROP1BSR",
+        0x38: "PCROP1BER",
+        0x3C: "IPCCBR",
+        0x5C: "C2ACR",
+        0x60: "C2SR",
+        0x64: "C2CR",
+        0x80: "SFR",
+        0x84: "SRRVR",
+    }
+
+    def __init__(
+        self, machine: Machine, base: int, memory: Memory, rcc: Rcc, family: Family, options: Mapping[int, int]
+    ) -> None:
+        self._memory = memory
+        self._rcc = rcc
+        self._family = family
+        self._options = options
+        self._half: tuple[int, int] | None = None
+        self._row: list[tuple[int, bytes]] = []
+        self._torn: list[tuple[int, int]] = []
+        self._generation = 0
+        super().__init__(machine, "FLASH", base)
+
+    def reset(self) -> None:
+        super().reset()
+        # OPTVERR of an STM32WB55: errata ES0394, "Flash OPTVERR flag is always set after system reset".
+        self.values |= {0x00: 0x600, 0x10: _OPTVERR * self._family.extended, 0x14: 0xC0000000, **self._options}
+        self._key = 0
+        self._option_key = 0
+        self._locked_for_good = False
+        self._half = None
+        self._row.clear()
+        self._tear()
+
+    @property
+    def latency(self) -> int:
+        """Wait states."""
+        return self.values[0] & 7
+
+    @property
+    def secure_start(self) -> int:
+        """Bytes of flash before the radio core's (SFR.SFSA, RM0434); all of it where there is none."""
+        pages = self.values.get(0x80, 0x100) & 0x1FF if self._family.extended else 0x100
+        return self._memory.size if pages & 0x100 else pages * 4096
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.values.get(0x10, 0) & _BSY)
+
+    def _tear(self) -> None:
+        """Power or a reset ends an operation before its time: what it worked on is neither old nor new."""
+        self._generation += 1
+        for start, size in self._torn:
+            self._memory.data[start : start + size] = torn(start, bytes(self._memory.data[start : start + size]))
+        self._torn = []
+
+    def after_power_loss(self) -> bytes:
+        """What flash would hold if power went now."""
+        data = bytearray(self._memory.data)
+        for start, size in self._torn:
+            data[start : start + size] = torn(start, bytes(data[start : start + size]))
+        return bytes(data)
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == 0x00:
+            self.values[0] = value & ~0x1800 | self.values[0] & 0x1800
+            self._rcc.check()
+        elif offset == 0x08:
+            self._unlock(value)
+        elif offset == 0x0C:
+            self._unlock_options(value)
+        elif offset == 0x10:
+            self.values[0x10] = self.values.get(0x10, 0) & ~(value & 0xC3FB)
+        elif offset == 0x14:
+            self._write_cr(value)
+        elif offset in (0x20, 0x2C, 0x30) and self.values[0x14] & _OPTLOCK:
+            self.machine.note(
+                f"{self.register_name(offset)} was written while the option bytes are locked: nothing happened"
+            )
+        elif offset not in (0x80, 0x84):
+            super().write(offset, value)
+
+    def _unlock(self, value: int) -> None:
+        # "FLASH program memory unlock": a wrong key locks until the next reset.
+        if self._locked_for_good:
+            return
+        if self._key == 0 and value == 0x45670123:
+            self._key = 1
+        elif self._key == 1 and value == 0xCDEF89AB:
+            self._key = 0
+            self.values[0x14] &= ~_LOCK
+        else:
+            self._locked_for_good = True
+            self.machine.note("a wrong key was written to FLASH_KEYR: FLASH_CR stays locked until the next reset")
+
+    def _unlock_options(self, value: int) -> None:
+        if self.values[0x14] & _LOCK:
+            return
+        if self._option_key == 0 and value == 0x08192A3B:
+            self._option_key = 1
+        elif self._option_key == 1 and value == 0x4C5D6E7F:
+            self._option_key = 0
+            self.values[0x14] &= ~_OPTLOCK
+        else:
+            self._locked_for_good = True
+
+    def _error(self, bits: int) -> None:
+        self.values[0x10] = self.values.get(0x10, 0) | bits | _OPERR * bool(self.values[0x14] >> 25 & 1)
+
+    def _write_cr(self, value: int) -> None:
+        if self.values[0x14] & _LOCK:
+            self.machine.note("FLASH_CR was written while it is locked: nothing happened")
+            return
+        if self.busy:
+            self.machine.note("FLASH_CR was written during an operation (BSY): nothing happened")
+            return
+        start = value & _STRT
+        # LOCK and OPTLOCK can only be set.
+        self.values[0x14] = value & ~_STRT | self.values[0x14] & _OPTLOCK & value
+        if not value & _FSTPG and self._row:
+            # "Fast programming": a row that is not complete is not programmed.
+            self._row.clear()
+            self._error(_FASTERR)
+        if not value & (_PG | _FSTPG):
+            self._half = None
+        if start:
+            self._erase(value)
+
+    def _erase(self, value: int) -> None:
+        size = self._memory.size
+        page = self._family.page
+        if value & (_PG | _FSTPG) or not value & (_PER | _MER1 | _MER2):
+            self._error(_PGSERR)
+            return
+        if not value & _PER and not self._family.mass_erase:
+            self.machine.note(
+                f"a mass erase was begun, which {self._family.manual} does not let this core do "
+                '(FLASH, "Flash main memory erase sequences"): it is ignored, with a bus error'
+            )
+            self.machine.bus_error(self.base + 0x14)
+            return
+        if value & _PER:
+            number = value >> 3 & 0xFF
+            bank = value >> 11 & 1 if self._family.banks == 2 else 0
+            ranges = [(bank * size // 2 + number * page, page)]
+            time = _PAGE_ERASE
+        else:
+            half = size // self._family.banks
+            ranges = [(0, half)] * bool(value & _MER1) + [(half, half)] * bool(
+                value & _MER2 and self._family.banks == 2
+            )
+            time = _MASS_ERASE
+        secure = self.secure_start
+        if value & _PER and ranges[0][0] >= secure:
+            self._error(_WRPERR)
+            self.machine.note("a page of the radio core's secure flash was to be erased (SFSA)")
+            return
+        writable = [(start, min(length, secure - start)) for start, length in ranges if start < secure]
+        self._begin(writable, time, lambda: self._blank(writable))
+
+    def _blank(self, ranges: list[tuple[int, int]]) -> None:
+        for start, size in ranges:
+            self._memory.data[start : start + size] = b"\xff" * size
+
+    def _begin(self, ranges: list[tuple[int, int]], nanoseconds: float, action: Callable[[], None]) -> None:
+        """An operation on ranges (offset, bytes) that is done after a time."""
+        self.values[0x10] = self.values.get(0x10, 0) | _BSY
+        self._torn = ranges
+        self._generation += 1
+        generation = self._generation
+
+        def done() -> None:
+            if generation != self._generation:
+                return
+            self._torn = []
+            action()
+            self.values[0x10] &= ~_BSY
+            # EOP only with EOPIE: "FLASH status register".
+            if self.values[0x14] >> 24 & 1:
+                self.values[0x10] |= _EOP
+            self.machine.code_changed()
+
+        self.machine.after(nanoseconds, done)
+
+    def written(self, offset: int, size: int, value: int) -> None:
+        """A store to flash."""
+        control = self.values[0x14]
+        errors = self.values.get(0x10, 0) & (_PROGERR | _WRPERR | _PGAERR | _SIZERR | _PGSERR | _MISERR | _FASTERR)
+        if control & _LOCK or not control & (_PG | _FSTPG) or errors:
+            self._error(_PGSERR)
+            self.machine.note(
+                f"flash was written at offset {offset:#x} "
+                + (
+                    "with errors in FLASH_SR"
+                    if errors
+                    else "without PG in FLASH_CR"
+                    if not control & _LOCK
+                    else "while it is locked"
+                )
+                + ": nothing happened"
+            )
+            return
+        if control & _FSTPG and not self._family.mass_erase:
+            # "Fast programming": PGSERR unless all was erased at once before.
+            self._error(_PGSERR)
+            self.machine.note("flash was written by fast programming without a mass erase before: nothing happened")
+            return
+        if self.busy and not control & _FSTPG:
+            self._error(_PGSERR)
+            self.machine.note("flash was written during an operation (BSY): nothing happened")
+            return
+        if size != 4:
+            self._error(_SIZERR)
+            return
+        if self._half is None:
+            if offset % 8:
+                self._error(_PGAERR)
+            else:
+                self._half = (offset, value)
+            return
+        start, low = self._half
+        self._half = None
+        if offset != start + 4:
+            self._error(_PGAERR)
+            return
+        if start >= self.secure_start:
+            self._error(_WRPERR)
+            return
+        data = low.to_bytes(4, "little") + value.to_bytes(4, "little")
+        if control & _FSTPG:
+            self._fast(start, data)
+        else:
+            self._begin([(start, 8)], _PROGRAM, lambda: self.program(start, data))
+
+    def program(self, start: int, data: bytes) -> None:
+        """Programs a double word."""
+        before = bytes(self._memory.data[start : start + 8])
+        # "Standard programming": only over an erased double word, or with zeros.
+        if before != b"\xff" * 8 and data != bytes(8):
+            self._error(_PROGERR)
+            self.machine.note(f"flash at offset {start:#x} was programmed without being erased: it is unchanged")
+            return
+        self._memory.data[start : start + 8] = data
+
+    def _fast(self, start: int, data: bytes) -> None:
+        row = self._family.row
+        if self._row and start != self._row[-1][0] + 8 or not self._row and start % row:
+            self._row.clear()
+            self._error(_PGAERR)
+            return
+        self._row.append((start, data))
+        if len(self._row) * 8 == row:
+            content, self._row = self._row, []
+
+            def program() -> None:
+                for at, double_word in content:
+                    # "Fast programming": the row must have been erased; else the result is undefined.
+                    for i, byte in enumerate(double_word):
+                        self._memory.data[at + i] &= byte
+
+            self._begin([(content[0][0], row)], _PROGRAM_FAST * row / 8, program)
+
+
+class Gpio(Peripheral):
+    """A port of 16 pins. `inputs` are levels that the outside drives, by pin."""
+
+    NAMES = {
+        0x00: "MODER",
+        0x04: "OTYPER",
+        0x08: "OSPEEDR",
+        0x0C: "PUPDR",
+        0x10: "IDR",
+        0x14: "ODR",
+        0x18: "BSRR",
+        0x1C: "LCKR",
+        0x20: "AFRL",
+        0x24: "AFRH",
+        0x28: "BRR",
+    }
+
+    def __init__(self, machine: Machine, port: str, base: int, rcc: Rcc, clock: tuple[int, int], moder: int) -> None:
+        self._rcc = rcc
+        self._clock = clock
+        self._moder = moder
+        self.inputs: dict[int, bool] = {}
+        super().__init__(machine, f"GPIO{port}", base)
+
+    def reset(self) -> None:
+        super().reset()
+        self.values[0] = self._moder
+
+    def clocked(self) -> bool:
+        return self._rcc.enabled(*self._clock)
+
+    def level(self, pin: int) -> bool:
+        """The level at a pin: what the port or the outside drives, or what a pull-up does."""
+        if self.values.get(0, 0) >> 2 * pin & 3 == 1:
+            return bool(self.values.get(0x14, 0) >> pin & 1)
+        return self.inputs.get(pin, self.values.get(0x0C, 0) >> 2 * pin & 3 == 1)
+
+    def function(self, pin: int) -> int | None:
+        """The alternate function that a pin is switched to; None if it is not in that mode."""
+        if self.values.get(0, 0) >> 2 * pin & 3 != 2:
+            return None
+        return self.values.get(0x20 + 4 * (pin // 8), 0) >> 4 * (pin % 8) & 15
+
+    def read(self, offset: int) -> int:
+        if offset == 0x10:
+            # A pin in analog mode reads as zero.
+            return sum(self.level(pin) << pin for pin in range(16) if self.values.get(0, 0) >> 2 * pin & 3 != 3)
+        return 0 if offset in (0x18, 0x28) else super().read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == 0x18:
+            self.values[0x14] = self.values.get(0x14, 0) & ~(value >> 16) | value & 0xFFFF
+        elif offset == 0x28:
+            self.values[0x14] = self.values.get(0x14, 0) & ~value
+        elif offset != 0x10:
+            super().write(offset, value)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin that carries a signal: port, number and alternate function."""
+
+    port: str
+    number: int
+    function: int
+
+
+class Usart(Peripheral):
+    """A serial port: USART, UART or LPUART, asynchronous, 8 data bits.
+
+    Args:
+        divider: what the baud rate is multiplied with in BRR: 1, and 256 for an LPUART.
+        pins: pins that can carry TX and RX, as the data sheet's table of alternate functions has them.
+    """
+
+    NAMES = {
+        0x00: "CR1",
+        0x04: "CR2",
+        0x08: "CR3",
+        0x0C: "BRR",
+        0x10: "GTPR",
+        0x14: "RTOR",
+        0x18: "RQR",
+        0x1C: "ISR",
+        0x20: "ICR",
+        0x24: "RDR",
+        0x28: "TDR",
+        0x2C: "PRESC",
+    }
+    _ORE, _RXNE, _TC, _TXE = 1 << 3, 1 << 5, 1 << 6, 1 << 7
+
+    def __init__(
+        self,
+        machine: Machine,
+        name: str,
+        base: int,
+        *,
+        rcc: Rcc,
+        clock: tuple[int, int],
+        bus: int,
+        interrupt: int,
+        ports: Mapping[str, Gpio],
+        tx: tuple[Pin, ...],
+        rx: tuple[Pin, ...],
+        divider: int = 1,
+    ) -> None:
+        self._rcc = rcc
+        self._clock = clock
+        self._bus = bus
+        self._interrupt = interrupt
+        self._ports = ports
+        self._tx = tx
+        self._rx = rx
+        self._divider = divider
+        super().__init__(machine, name, base)
+
+    def reset(self) -> None:
+        super().reset()
+        self._flags = self._TC | self._TXE
+        self._received = 0
+        self._next: int | None = None
+        self._sending = False
+        self._listening = False
+        self._arriving = False
+
+    def clocked(self) -> bool:
+        return self._rcc.enabled(*self._clock)
+
+    @property
+    def _is_console(self) -> bool:
+        return self.machine.board.console.get("uart") == self.name
+
+    @property
+    def baud(self) -> float:
+        """The baud rate by BRR and the kernel clock; 0 if BRR is."""
+        divisor = self.values.get(0x0C, 0)
+        clock = self._rcc.serial_hz(self.name, self._bus) * self._divider
+        if self.values.get(0, 0) >> 15 & 1 and self._divider == 1:
+            # Oversampling by 8.
+            divisor = divisor & ~0xF | (divisor & 7) << 1
+            clock *= 2
+        return clock / divisor if divisor else 0.0
+
+    def _routed(self, pins: tuple[Pin, ...]) -> bool:
+        return any(self._ports[pin.port].function(pin.number) == pin.function for pin in pins)
+
+    def _update_interrupt(self) -> None:
+        control = self.values.get(0, 0)
+        level = bool(
+            control >> 5 & 1
+            and self._flags & (self._RXNE | self._ORE)
+            or control >> 6 & 1
+            and self._flags & self._TC
+            or control >> 7 & 1
+            and self._flags & self._TXE
+        )
+        self.machine.system.set_line(self._interrupt, level)
+
+    def read(self, offset: int) -> int:
+        if offset == 0x1C:
+            control = self.values.get(0, 0)
+            enabled = control & 1
+            # TEACK and REACK.
+            return self._flags | bool(enabled and control & 8) << 21 | bool(enabled and control & 4) << 22
+        if offset == 0x24:
+            self._flags &= ~self._RXNE
+            self._update_interrupt()
+            return self._received
+        return super().read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        control = self.values.get(0, 0)
+        if offset == 0x0C and control & 1:
+            self.machine.note(f"{self.name}_BRR was written while {self.name} is enabled (UE): nothing happened")
+            return
+        if offset == 0x28:
+            self._send(value & 0xFF)
+            return
+        if offset == 0x20:
+            self._flags &= ~(value & (self._ORE | self._TC))
+        elif offset not in (0x1C, 0x24):
+            super().write(offset, value)
+        if offset == 0x00:
+            self._listen()
+        self._update_interrupt()
+
+    # Sending.
+
+    def _send(self, byte: int) -> None:
+        if self.values.get(0, 0) & 9 != 9:
+            self.machine.note(f"{self.name}_TDR was written while the transmitter is off (UE, TE): the byte is lost")
+            return
+        if not self._flags & self._TXE:
+            self.machine.note(f"{self.name}_TDR was written before it was empty (TXE): a byte is lost")
+        self._flags &= ~(self._TXE | self._TC)
+        self._next = byte
+        if not self._sending:
+            self._shift()
+
+    def _shift(self) -> None:
+        """The next byte goes from TDR to the shift register."""
+        assert self._next is not None
+        byte, self._next = self._next, None
+        self._flags |= self._TXE
+        baud = self.baud
+        if not baud or self._divider > 1 and self.values[0x0C] < 0x300:
+            least = "0x300" if self._divider > 1 else "1"
+            self.machine.note(f"{self.name}_BRR is {self.values.get(0x0C, 0):#x}, at least {least}: nothing is sent")
+            return
+        self._sending = True
+        # Start bit, eight data bits, stop bit.
+        self.machine.after(10e9 / baud, lambda: self._sent(byte, baud))
+        self._update_interrupt()
+
+    def _sent(self, byte: int, baud: float) -> None:
+        if self._is_console:
+            if self._routed(self._tx):
+                self.machine.console.receive(byte, baud)
+            else:
+                self.machine.note(f"{self.name} sends, but none of its TX pins is switched to it: nothing arrives")
+        if self._next is not None:
+            self._shift()
+        else:
+            self._sending = False
+            self._flags |= self._TC
+            self._update_interrupt()
+
+    # Receiving.
+
+    def _listen(self) -> None:
+        on = self.values.get(0, 0) & 5 == 5 and self._is_console
+        if on and not self._listening:
+            self._listening = True
+            self.machine.console.connect(self._arrive)
+        self._listening = on
+
+    def _arrive(self) -> None:
+        """Starts the next byte that the terminal sends."""
+        if not self._arriving and self._listening:
+            byte = self.machine.console.next_byte()
+            if byte is not None:
+                self._arriving = True
+                self.machine.after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
+
+    def _arrived(self, byte: int) -> None:
+        self._arriving = False
+        if self._listening:
+            if not self._routed(self._rx):
+                self.machine.note(
+                    f"none of the RX pins of {self.name} is switched to it: what is typed does not arrive"
+                )
+            elif self._flags & self._RXNE:
+                self._flags |= self._ORE
+                self.machine.note(f"{self.name} received a byte before the last one was read: it is lost (ORE)")
+            else:
+                off = self.machine.console.off(self.baud)
+                self._received = byte ^ 0x80 if off else byte
+                self._flags |= self._RXNE
+            self._update_interrupt()
+        self._arrive()
+
+
+class Watchdog(Peripheral):
+    """The independent watchdog: off until it is started, then it resets the chip unless it is fed in time."""
+
+    NAMES = {0x00: "KR", 0x04: "PR", 0x08: "RLR", 0x0C: "SR", 0x10: "WINR"}
+    RESET = {0x08: 0xFFF, 0x10: 0xFFF}
+    _LSI_HZ = 32_000
+
+    def reset(self) -> None:
+        super().reset()
+        self._unlocked = False
+        self._running = False
+        self._generation = 0
+
+    def read(self, offset: int) -> int:
+        return 0 if offset in (0x00, 0x0C) else super().read(offset)
+
+    def write(self, offset: int, value: int) -> None:
+        if offset == 0x00:
+            self._unlocked = value == 0x5555
+            self._running = self._running or value == 0xCCCC
+            if value in (0xCCCC, 0xAAAA):
+                self._feed()
+        elif self._unlocked:
+            super().write(offset, value)
+
+    def _feed(self) -> None:
+        self._generation += 1
+        generation = self._generation
+        if self._running:
+            divider = 4 << min(self.values.get(0x04, 0), 6)
+            ticks = self.values[0x08] + 1
+            self.machine.after(ticks * divider * 1e9 / self._LSI_HZ, lambda: self._expired(generation))
+
+    def _expired(self, generation: int) -> None:
+        if self._running and generation == self._generation:
+            self.machine.note("the watchdog was not fed in time: it resets the chip")
+            self.machine.system.request_reset()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a chip has what all of them have: "Memory map and register boundary addresses".
+
+    Attributes:
+        family: what its peripherals differ in.
+        rcc, power, flash: base addresses.
+        power_clock: register and bit of RCC that enable the PWR; None if it is always on.
+        hse_hz: frequency of the crystal where a board does not say; 0 is none.
+        options: option registers as delivered, by offset in FLASH.
+        ports: index and MODER after a reset, of each GPIO port.
+        usart1_interrupt: its number.
+        usart1_tx, usart1_rx: pins that can carry its signals (data sheet, "Alternate functions").
+        identity: DBGMCU_IDCODE ("MCU device ID code").
+    """
+
+    family: Family
+    rcc: int
+    power: int
+    flash: int
+    power_clock: tuple[int, int] | None
+    hse_hz: int
+    options: Mapping[int, int]
+    ports: Mapping[str, tuple[int, int]]
+    usart1_interrupt: int
+    usart1_tx: tuple[Pin, ...]
+    usart1_rx: tuple[Pin, ...]
+    identity: int
+
+
+class _Dbgmcu(Peripheral):
+    NAMES = {0x00: "IDCODE", 0x04: "CR"}
+
+    def __init__(self, machine: Machine, identity: int) -> None:
+        self._identity = identity
+        super().__init__(machine, "DBGMCU", 0xE0042000)
+
+    def read(self, offset: int) -> int:
+        return self._identity if offset == 0 else super().read(offset)
+
+
+class Stm32:
+    """What the chips have in common: flash with its alias at 0, clocks, pins, USART1 and watchdog, and how they start.
+
+    A subclass adds its RAM and whatever else it has.
+
+    Args:
+        machine: the machine to build into.
+        options: `hse_hz`: frequency of the crystal.
+    """
+
+    #: MSI at 4 MHz: RCC, "Clocks".
+    RESET_CLOCK_HZ = 4_000_000
+    #: A system reset: RCC, "Reset".
+    SYSRESETREQ_IS_CORE_ONLY = False
+    #: VTOR after a reset; flash appears at 0 ("Boot configuration").
+    VECTOR_TABLE = 0
+    #: At most 112 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
+    VECTOR_TABLE_ALIGNMENT = 512
+    #: Each chip's.
+    LAYOUT: Layout
+
+    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
+        self._machine = machine
+        layout = self.LAYOUT
+        family = layout.family
+        # Both chips have 1 MB.
+        self.flash_memory = machine.add_memory("flash", 0x08000000, 0x100000, aliases=(0,), writable=False)
+        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
+        machine.add_peripheral(Watchdog(machine, "IWDG", 0x40003000))
+        self.rcc = Rcc(machine, layout.rcc, family, int(options.get("hse_hz", layout.hse_hz)))
+        self.power = Power(machine, layout.power, self.rcc, layout.power_clock)
+        self.flash = Flash(machine, layout.flash, self.flash_memory, self.rcc, family, layout.options)
+        self.rcc.flash, self.rcc.power = self.flash, self.power
+        self.ports = {
+            port: Gpio(machine, port, 0x48000000 + 0x400 * index, self.rcc, (0x4C, index), moder)
+            for port, (index, moder) in layout.ports.items()
+        }
+        usart1 = Usart(
+            machine,
+            "USART1",
+            0x40013800,
+            rcc=self.rcc,
+            clock=(0x60, 14),
+            bus=2,
+            interrupt=layout.usart1_interrupt,
+            ports=self.ports,
+            tx=layout.usart1_tx,
+            rx=layout.usart1_rx,
+        )
+        for peripheral in (self.rcc, self.power, self.flash, *self.ports.values(), usart1):
+            machine.add_peripheral(peripheral)
+        machine.add_peripheral(_Dbgmcu(machine, layout.identity))
+
+    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
+        """A store to flash or to system memory."""
+        if memory is self.flash_memory:
+            self.flash.written(offset, size, value)
+
+    def power_lost(self) -> None:
+        """Power is gone."""
+        self.flash.reset()
+
+    def coprocessor(self, first: int, second: int) -> bool:
+        """The chip has no coprocessor but the FPU."""
+        return False
+
+    def boot(self) -> tuple[int, int] | None:
+        """Initial stack pointer and entry: the first two words of flash."""
+        data = self.flash_memory.data
+        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
+        if stack == entry == 0xFFFFFFFF:
+            # "Boot configuration": an empty flash starts the boot loader in system memory, which is not modelled.
+            self._machine.note(
+                "flash is empty at 0x08000000: the chip starts its boot loader instead of an application"
+            )
+            return None
+        return stack, entry

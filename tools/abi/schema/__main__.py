@@ -1,0 +1,31 @@
+"""Command line of //tools/abi/schema."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import cpp, python
+from .schema import SchemaError, parse
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="schema", description="Generates readers of a FlatBuffers schema.")
+    parser.add_argument("--schema", type=Path, required=True, help="the .fbs file")
+    parser.add_argument("--include", type=Path, action="append", default=[], help="folder of included schema files")
+    parser.add_argument("--cpp", type=Path, help="the C++ header to write")
+    parser.add_argument("--python", type=Path, help="the Python module to write")
+    arguments = parser.parse_args()
+    try:
+        schema = parse(arguments.schema, arguments.include)
+    except (SchemaError, OSError) as error:
+        print(f"schema: error: {error}", file=sys.stderr)
+        return 1
+    if arguments.cpp:
+        arguments.cpp.write_text(cpp.generate(schema), encoding="utf-8")
+    if arguments.python:
+        arguments.python.write_text(python.generate(schema), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.artifacts.board.board import read_board
+from tools.artifacts.board.testing import write_board
+from tools.quiet.console import UserError
+
+
+def test_reads_every_field(tmp_path: Path) -> None:
+    host = {"name": "host", "origin": 0x21000000, "length": 0x100, "use": "tests"}
+    board = read_board(write_board(tmp_path, reserved=[host]))
+    assert (board.flash.origin, board.flash.end) == (0x08000000, 0x08001000)
+    assert board.flash.contains(0x08000FFF) and not board.flash.contains(0x08001000)
+    assert board.region("host").origin == 0x21000000
+    assert board.region("absent") is None
+    assert board.emulator.machine == "mps2-an386"
+
+
+def test_a_board_without_emulator(tmp_path: Path) -> None:
+    assert read_board(write_board(tmp_path, emulator=None)).emulator is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "x"}', '{"name": "x", "flash": 3}', "\x00\xff"])
+def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"other\.json is no board definition"):
+        read_board(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.json: No such file"):
+        read_board(tmp_path / "none.json")

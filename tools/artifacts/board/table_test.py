@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.artifacts.board.board import read_board
+from tools.artifacts.board.table import main, table, update
+from tools.artifacts.board.testing import write_board
+from tools.quiet.console import UserError
+
+_CONSOLE = {"uart": "UART0", "baud": "115200", "description": "a port"}
+_EMPTY = (
+    "# Boards\n<!-- Begin of the table that `bazel run //firmware/boards:update_readme` writes. -->\n"
+    "<!-- End of the table. -->\nmore\n"
+)
+
+
+def test_a_row_has_what_the_definition_says(tmp_path: Path) -> None:
+    radio = {"name": "radio", "origin": 0x20010000, "length": 100, "use": "the radio's"}
+    row = table([read_board(write_board(tmp_path, console=_CONSOLE, reserved=[radio]))]).splitlines()[2]
+    for text in ("`tiny`", "4 KB at 0x08000000", "100 bytes at 0x20010000: the radio's", "UART0, 115200 8N1: a port"):
+        assert text in row
+    assert "pyOCD `tiny_target`" in row and "QEMU `mps2-an386`" in row
+
+
+def test_the_table_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    boards = [read_board(write_board(tmp_path, console=_CONSOLE, emulator=None, programmer=None))]
+    text = update(_EMPTY, boards)
+    assert text.startswith("# Boards\n") and text.endswith("more\n") and table(boards) in text
+    assert update(text, boards) == text
+
+
+def test_a_document_without_a_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="lacks the lines"):
+        update("# Boards\n", [])
+    document = tmp_path / "none.md"
+    assert main([str(write_board(tmp_path)), "--document", str(document)]) == 1
+    assert "none.md: No such file" in capsys.readouterr().err

@@ -1,0 +1,259 @@
+"""Reads programs (.pte files) without torch, by the tables that //tools/abi/schema generates from ExecuTorch's schema.
+
+A program is a flatbuffer (file identifier ET12), which may be followed by segments with constants and other data. Then
+an extended header stands at byte 8: "eh00", its length (4 bytes), the flatbuffer's size, the offset of the segments in
+the file and, in newer programs, their size (8 bytes each); all little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.quiet.console import UserError
+
+from .program_schema import (
+    ENUMS,
+    FILE_IDENTIFIER,
+    ROOT_TYPE,
+    TABLES,
+    UNIONS,
+    Program,
+    ScalarType,
+    Tensor,
+)
+
+__all__ = [
+    "ELEMENT_SIZES",
+    "Program",
+    "ProgramError",
+    "ProgramFile",
+    "ScalarType",
+    "Tensor",
+    "constant_bytes",
+    "load",
+    "read",
+]
+
+ELEMENT_SIZES = {
+    "BYTE": 1,
+    "CHAR": 1,
+    "SHORT": 2,
+    "INT": 4,
+    "LONG": 8,
+    "HALF": 2,
+    "FLOAT": 4,
+    "DOUBLE": 8,
+    "BOOL": 1,
+    "BFLOAT16": 2,
+    "UINT16": 2,
+    "UINT32": 4,
+    "UINT64": 8,
+}
+"""Bytes of an element by the schema's name of its dtype; the runtime refuses others when it loads a program."""
+
+_HEADER_OFFSET = 8
+_HEADER_MAGIC = b"eh00"
+_HEADER_MINIMUM_LENGTH = 24
+
+
+class ProgramError(UserError):
+    """A file that is no program, or a corrupted one; the message names the file and what is wrong with it."""
+
+
+@dataclass
+class ProgramFile:
+    """A program and the data that goes with it.
+
+    Attributes:
+      path: where it was read from, for messages.
+      program: the root table.
+      data: the whole file.
+      flatbuffer_size: bytes of the flatbuffer, extended header included.
+      segment_base_offset: where the segments begin in the file; 0 if there are none.
+    """
+
+    path: Path
+    program: Program
+    data: bytes
+    flatbuffer_size: int
+    segment_base_offset: int
+
+    def segment(self, index: int) -> bytes:
+        """The bytes of a segment."""
+        segments = self.program.segments or []
+        if not self.segment_base_offset or not 0 <= index < len(segments):
+            raise ProgramError(f"{self.path} has no segment {index}: it is corrupted")
+        start = self.segment_base_offset + segments[index].offset
+        end = start + segments[index].size
+        if end > len(self.data):
+            raise ProgramError(f"{self.path}: segment {index} ends at byte {end} of {len(self.data)}: it is truncated")
+        return self.data[start:end]
+
+    def constants(self) -> list[bytes]:
+        """The bytes from each constant's beginning to the next one's; the first is a placeholder, not a constant."""
+        table = self.program.constant_segment
+        offsets = list(table.offsets or []) if table is not None else []
+        if len(offsets) > 1:
+            segment = self.segment(table.segment_index)
+            return [segment[start:end] for start, end in zip(offsets, [*offsets[1:], len(segment)], strict=True)]
+        return [buffer.storage or b"" for buffer in self.program.constant_buffer or []]
+
+
+def load(path: Path) -> ProgramFile:
+    """Reads a program with its segments.
+
+    Raises:
+      ProgramError: the file cannot be read, is no program, or is corrupted.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"program {path}: {error.strerror}; pass a .pte file") from error
+    if len(data) < _HEADER_OFFSET + 8:
+        raise ProgramError(f"{path}: {len(data)} bytes are too few for a program")
+    identifier = data[4:8]
+    if identifier != FILE_IDENTIFIER:
+        if identifier.startswith(b"ET"):
+            raise ProgramError(
+                f"{path}: program format {identifier.decode('latin-1')} is not {FILE_IDENTIFIER.decode()}, the one "
+                "that this release reads; export the model again with an ExecuTorch release of that format"
+            )
+        raise ProgramError(f"{path} is not an ExecuTorch program; pass a .pte file")
+    flatbuffer_size, segment_base_offset = len(data), 0
+    if data[_HEADER_OFFSET : _HEADER_OFFSET + 4] == _HEADER_MAGIC:
+        try:
+            length, flatbuffer_size, segment_base_offset = struct.unpack_from("<IQQ", data, _HEADER_OFFSET + 4)
+        except struct.error:
+            raise ProgramError(f"{path}: the extended header is truncated") from None
+        if length < _HEADER_MINIMUM_LENGTH:
+            raise ProgramError(f"{path}: the extended header is corrupted")
+        if max(flatbuffer_size, segment_base_offset) > len(data):
+            raise ProgramError(f"{path} is truncated: {len(data)} of at least {flatbuffer_size} bytes")
+    reader = _Reader(data[:flatbuffer_size])
+    try:
+        program = reader.table(ROOT_TYPE, reader.unpack("I", 0))
+    except (struct.error, IndexError, KeyError, ValueError, UnicodeDecodeError) as error:
+        raise ProgramError(f"{path} is corrupted or truncated ({error})") from None
+    if not program.execution_plan:
+        raise ProgramError(f"{path} has no method")
+    for plan in program.execution_plan:
+        for what, index, count in _references(plan):
+            if not 0 <= index < count:
+                raise ProgramError(f"{path} is corrupted: method {plan.name}: {what} {index} of {count}")
+    return ProgramFile(path, program, data, flatbuffer_size, segment_base_offset)
+
+
+def _references(plan: Any) -> Iterator[tuple[str, int, int]]:
+    """What a method refers to by number: the kind of thing, the number, and how many such things there are."""
+    values, operators = plan.values or [], plan.operators or []
+    indices = [*(plan.inputs or []), *(plan.outputs or [])]
+    for value in values:
+        kind = type(value.val).__name__
+        if kind in ("IntList", "TensorList"):
+            indices += value.val.items or []
+        elif kind == "OptionalTensorList":
+            # -1 stands for None.
+            indices += [index for index in value.val.items or [] if index != -1]
+    for chain in plan.chains or []:
+        for instruction in chain.instructions or []:
+            call = instruction.instr_args
+            kind = type(call).__name__
+            if kind == "KernelCall":
+                yield "operator", call.op_index, len(operators)
+                indices += call.args or []
+            elif kind == "DelegateCall":
+                indices += call.args or []
+            elif kind == "MoveCall":
+                indices += [call.move_from, call.move_to]
+            elif kind == "JumpFalseCall":
+                indices.append(call.cond_value_index)
+            elif kind == "FreeCall":
+                indices.append(call.value_index)
+    for index in indices:
+        yield "value", index, len(values)
+
+
+def read(path: Path) -> Program:
+    """Reads a program's root table. See load()."""
+    return load(path).program
+
+
+def constant_bytes(path: Path) -> int:
+    """Bytes that a program's constants take in its file, their alignment included."""
+    return sum(len(constant) for constant in load(path).constants())
+
+
+class _Reader:
+    """Decodes tables of a flatbuffer (FlatBuffers documentation, "FlatBuffer Internals")."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def unpack(self, kind: str, position: int) -> Any:
+        if position < 0:
+            raise IndexError(f"position {position}")
+        return struct.unpack_from("<" + kind, self.data, position)[0]
+
+    def table(self, name: str, position: int) -> Any:
+        vtable = position - self.unpack("i", position)
+        vtable_size = self.unpack("H", vtable)
+        cls, fields = TABLES[name]
+
+        def address(slot: int) -> int | None:
+            place = 4 + 2 * slot
+            offset = self.unpack("H", vtable + place) if place + 2 <= vtable_size else 0
+            return position + offset if offset else None
+
+        values = {}
+        for field, slot, kind, is_vector, default in fields:
+            place = address(slot)
+            if kind in UNIONS and not is_vector:
+                type_place = address(slot - 1)
+                member = UNIONS[kind](self.unpack("B", type_place) if type_place is not None else 0)
+                is_absent = place is None or member.value == 0
+                values[field] = None if is_absent else self.table(member.name, self.target(place))
+            elif place is None:
+                values[field] = ENUMS[kind][0](default) if kind in ENUMS and default is not None else default
+            elif is_vector:
+                values[field] = self.vector(kind, self.target(place))
+            else:
+                values[field] = self.value(kind, place)
+        return cls(**values)
+
+    def target(self, place: int) -> int:
+        return place + self.unpack("I", place)
+
+    def value(self, kind: str, place: int) -> Any:
+        if kind == "string":
+            position = self.target(place)
+            size = self.unpack("I", position)
+            text = self.data[position + 4 : position + 4 + size]
+            if len(text) != size:
+                raise IndexError(f"string at {position}")
+            return text.decode("utf-8")
+        if kind in ENUMS:
+            enum, underlying = ENUMS[kind]
+            return enum(self.unpack(underlying, place))
+        if kind in TABLES:
+            return self.table(kind, self.target(place))
+        return self.unpack(kind, place)
+
+    def vector(self, kind: str, position: int) -> Any:
+        count = self.unpack("I", position)
+        start = position + 4
+        if kind == "B":
+            if start + count > len(self.data):
+                raise IndexError(f"vector at {position}")
+            return self.data[start : start + count]
+        if kind == "string" or kind in TABLES:
+            if start + 4 * count > len(self.data):
+                raise IndexError(f"vector at {position}")
+            return [self.value(kind, start + 4 * i) for i in range(count)]
+        if kind in ENUMS:
+            enum, underlying = ENUMS[kind]
+            return [enum(item) for item in struct.unpack_from(f"<{count}{underlying}", self.data, start)]
+        return list(struct.unpack_from(f"<{count}{kind}", self.data, start))

@@ -1,5 +1,0 @@
-import sys
-
-from tools.boardsim.boardsim import main
-
-sys.exit(main())

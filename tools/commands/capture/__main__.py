@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.capture.capture import main
+
+sys.exit(main())

@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.flash.flash import main
+
+sys.exit(main())

@@ -1,0 +1,311 @@
+"""Programs through pyOCD."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.artifacts.board.board import Board
+from tools.commands.flash.usb import explain_missing_probe
+from tools.quiet.console import UserError
+
+if TYPE_CHECKING:
+    from pyocd.core.session import Session
+    from pyocd.core.soc_target import SoCTarget
+    from pyocd.coresight.cortex_m import CortexM
+    from pyocd.flash.flash import Flash
+    from pyocd.probe.debug_probe import DebugProbe
+
+# Bytes that are compared at a time.
+_VERIFY_SIZE = 4096
+
+Chunks = Sequence[tuple[int, bytes]]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which probe to use, and what pyOCD needs to know of the chip.
+
+    Attributes:
+        probe: unique id of a probe, or its start; None if there is only one.
+        pack: the chip vendor's CMSIS pack, for a chip that neither pyOCD nor this project knows.
+        algorithm: the board's flash algorithm, an ELF file, where this project brings one.
+        uf2: whether the board can be programmed without a probe, through its UF2 boot loader.
+    """
+
+    probe: str | None = None
+    pack: Path | None = None
+    algorithm: Path | None = None
+    uf2: bool = False
+
+
+def list_probes() -> list[str]:
+    """The connected probes, unique id and description of each.
+
+    Raises:
+        UserError: there is none.
+    """
+    from pyocd.core.helpers import ConnectHelper
+
+    probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
+    if not probes:
+        raise UserError(explain_missing_probe())
+    return [f"{probe.unique_id}  {probe.description}" for probe in probes]
+
+
+def choose_probe(probes: Sequence[DebugProbe], wanted: str | None, *, uf2: bool = False) -> DebugProbe:
+    """The probe to use.
+
+    Args:
+        probes: the connected probes.
+        wanted: unique id of a probe, or its start; None if there is only one.
+        uf2: whether the board needs none, see Selection.
+
+    Raises:
+        UserError: there is no such probe, or more than one.
+    """
+    if not probes:
+        without = "; or hold BOOTSEL while you plug the board in, and run again once its drive is mounted"
+        raise UserError(explain_missing_probe() + (without if uf2 else ""))
+    names = ", ".join(f"{probe.unique_id} ({probe.description})" for probe in probes)
+    matching = [probe for probe in probes if wanted is None or probe.unique_id.lower().startswith(wanted.lower())]
+    if not matching:
+        raise UserError(f"no debug probe '{wanted}'; connected: {names}")
+    if len(matching) > 1:
+        raise UserError(f"several debug probes: {names}; choose one with --probe ID")
+    return matching[0]
+
+
+def target_name(board: Board) -> str:
+    """The board's name among pyOCD's targets.
+
+    Raises:
+        UserError: it has none.
+    """
+    target = (board.programmer or {}).get("pyocd_target")
+    if not target:
+        raise UserError(f"board {board.name} has no pyocd_target in its definition: it cannot be programmed with pyOCD")
+    return target
+
+
+@contextlib.contextmanager
+def open_session(board: Board, selection: Selection) -> Iterator[Session]:
+    """A session with the board's core, halted.
+
+    Raises:
+        UserError: no probe, no or another target, or the connection breaks in the session.
+    """
+    # Takes a second to import; only needed here.
+    from pyocd.core import exceptions
+    from pyocd.core.helpers import ConnectHelper
+    from pyocd.core.session import Session
+
+    from tools.commands.flash import stm32wb55
+
+    target = target_name(board)
+    if target == stm32wb55.NAME and selection.pack is None:
+        if selection.algorithm is None:
+            raise UserError(f"board {board.name} needs its flash algorithm: give it with --algorithm")
+        stm32wb55.register(selection.algorithm)
+    # What pyOCD has to say beyond its exceptions is for those who debug it.
+    logging.getLogger("pyocd").setLevel(logging.CRITICAL)
+    probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
+    probe = choose_probe(probes, selection.probe, uf2=selection.uf2)
+    options: dict[str, object] = {"target_override": target, "no_config": True, "resume_on_disconnect": True}
+    if selection.pack:
+        if not selection.pack.exists():
+            raise UserError(f"CMSIS pack {selection.pack}: No such file")
+        options["pack"] = [str(selection.pack)]
+    try:
+        with Session(probe, options=options) as session:
+            yield session
+    except exceptions.TargetSupportError as error:
+        raise UserError(
+            f"pyOCD does not know the target '{target}' by itself: give the chip vendor's CMSIS pack with --pack FILE, "
+            "or use --tool openocd"
+        ) from error
+    except (exceptions.FlashEraseFailure, exceptions.FlashProgramFailure, exceptions.FlashFailure) as error:
+        reason = stm32wb55.explain(getattr(error, "result_code", None)) if target == stm32wb55.NAME else ""
+        raise UserError(f"{error}{': ' if reason else ''}{reason}; run again") from error
+    except exceptions.Error as error:
+        if _is_about(error, exceptions.ProbeError):
+            raise UserError(
+                f"the connection to the board broke ({error}): check cable and power, and run again; that repairs what "
+                "was half written"
+            ) from error
+        if _is_about(error, exceptions.TransferError):
+            raise UserError(
+                f"no target answers the probe ({error}): check that the board has power and its debug jumpers are set, "
+                "and run again"
+            ) from error
+        if "secure mode" in str(error):
+            raise UserError(
+                f"the probe is connected to another chip than a {target}, or to one whose secure state may not be "
+                f"debugged ({error}): choose the right probe with --probe, or build for that board"
+            ) from error
+        raise UserError(f"pyOCD: {error}") from error
+
+
+def _is_about(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether an exception or one that it was made of is of a kind."""
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def program(
+    chunks: Chunks,
+    image: Path,
+    board: Board,
+    selection: Selection,
+    *,
+    erase_all: bool,
+    progress: Callable[[float], None],
+) -> str:
+    """Programs what differs, verifies everything, and starts the image.
+
+    Args:
+        chunks: the image: (address, bytes).
+        image: the same as an Intel HEX file.
+        board: the board.
+        selection: probe and chip.
+        erase_all: whether the board's whole flash is erased first.
+        progress: called with the share that is done.
+
+    Returns:
+        What was done, in a few words.
+
+    Raises:
+        UserError: see open_session(), or it does not fit, or verification failed.
+    """
+    from pyocd.flash.file_programmer import FileProgrammer
+
+    from tools.commands.flash import chips, stm32wb55
+
+    end = max(address + len(data) for address, data in chunks)
+    with open_session(board, selection) as session:
+        target = session.target
+        assert target is not None
+        # The core is stopped before its first instruction: clocks and controller are as after a reset.
+        target.reset_and_halt()
+        flash = target.memory_map.get_region_for_address(chunks[0][0]).flash
+        own = flash if isinstance(flash, stm32wb55.Stm32Wb55Flash) else None
+        chips.check_chip(target_name(board), target)
+        if own:
+            stm32wb55.check_secure_area(target, end)
+        written = _Written(flash)
+        if erase_all and not flash.is_erase_all_supported:
+            _erase_all_sectors(flash, board, progress)
+        FileProgrammer(
+            session, progress=progress, chip_erase="chip" if erase_all else "sector", smart_flash=not erase_all
+        ).program(str(image), file_format="hex")
+        if own:
+            verify_on_device(own, chunks)
+        else:
+            target.reset_and_halt()
+            verify(target.read_memory_block8, chunks)
+        total = sum(len(data) for _, data in chunks)
+        start_image(target)
+    return f"verified {total:,} bytes, {written.sectors} sectors erased and {written.pages} pages written"
+
+
+class _Released:
+    """pyOCD's delegate of a core that has been let go: the end of the session leaves it alone."""
+
+    def stop_debug_core(self, core: CortexM) -> bool:
+        return True
+
+
+def start_image(target: SoCTarget) -> None:
+    """Resets a board and lets go of it before the first instruction of its image; the session has to end then.
+
+    pyOCD lets go when the session ends, and clears DEMCR then: an image that runs already would find its cycle counter,
+    which DEMCR.TRCENA powers (DDI 0403E C1.6.5), stopped in the middle of what it measures.
+    """
+    from pyocd.coresight.cortex_m import CortexM
+
+    target.reset_and_halt()
+    core = target.selected_core_or_raise
+    core.write32(CortexM.DEMCR, 0)
+    # C_DEBUGEN and C_HALT off: the core runs.
+    core.write32(CortexM.DHCSR, CortexM.DBGKEY)
+    core.delegate = _Released()
+
+
+class _Written:
+    """Counts what a flash erases and programs from now on.
+
+    Attributes:
+        sectors, pages: how many.
+    """
+
+    def __init__(self, flash: Flash) -> None:
+        self.sectors = 0
+        self.pages = 0
+        erase, program_page, start = flash.erase_sector, flash.program_page, flash.start_program_page_with_buffer
+
+        def erase_sector(address: int) -> None:
+            self.sectors += 1
+            erase(address)
+
+        def program_one(address: int, data: Sequence[int]) -> None:
+            self.pages += 1
+            program_page(address, data)
+
+        def start_one(buffer: int, address: int) -> None:
+            self.pages += 1
+            start(buffer, address)
+
+        flash.erase_sector, flash.program_page = erase_sector, program_one
+        flash.start_program_page_with_buffer = start_one
+
+
+def _erase_all_sectors(flash: Flash, board: Board, progress: Callable[[float], None]) -> None:
+    """Erases the board's flash where the chip's algorithm has no erasing of all."""
+    flash.init(flash.Operation.ERASE)
+    addresses = range(board.flash.origin, board.flash.end, flash.region.sector_size)
+    for count, address in enumerate(addresses):
+        flash.erase_sector(address)
+        progress(count / len(addresses))
+    flash.cleanup()
+
+
+def verify_on_device(flash: object, chunks: Chunks) -> None:
+    """As verify(), with the comparison on the device."""
+    for address, data in chunks:
+        for at in range(0, len(data), _VERIFY_SIZE):
+            part = data[at : at + _VERIFY_SIZE]
+            wrong = flash.verify(address + at, part)
+            if wrong is not None:
+                verify(flash.target.read_memory_block8, [(wrong, data[wrong - address : wrong - address + 1])])
+                raise UserError(
+                    f"verification failed at {wrong:#010x}, where a second look finds nothing wrong: the supply or the "
+                    "clock is not stable"
+                )
+    flash.cleanup()
+
+
+def verify(read: Callable[[int, int], Sequence[int]], chunks: Chunks) -> None:
+    """Compares what is in flash with what should be.
+
+    Args:
+        read: reads bytes: (address, count).
+        chunks: (address, bytes) of the image.
+
+    Raises:
+        UserError: they differ.
+    """
+    for address, expected in chunks:
+        actual = bytes(read(address, len(expected)))
+        if actual != expected:
+            offset = next(i for i, (a, b) in enumerate(zip(actual, expected, strict=False)) if a != b)
+            raise UserError(
+                f"verification failed at {address + offset:#010x}: flash has {actual[offset]:#04x}, the image "
+                f"{expected[offset]:#04x}; run again, and check the flash's write protection if that does not help"
+            )

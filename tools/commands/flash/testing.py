@@ -1,0 +1,112 @@
+"""Simulated boards for tests of the whole flash command, from the files that BOARDS, IMAGES and ALGORITHM name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from intelhex import IntelHex
+
+from boardsim.machine import Machine
+from tools.artifacts.board.board import read_board
+from tools.commands.flash.flash import hex_chunks, main
+
+
+def _file(variable: str, suffix: str) -> Path:
+    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
+    return path
+
+
+@dataclass(frozen=True)
+class BoardUnderTest:
+    """A board, and how its flash is programmed.
+
+    Attributes:
+        name: of the board.
+        flash: where its flash begins.
+        sector: bytes that are erased at once.
+        page: bytes that are programmed at once.
+        last_sector: number of the last one.
+        options: of the command, for this board.
+    """
+
+    name: str
+    flash: int
+    sector: int
+    page: int
+    last_sector: int
+    options: tuple[str, ...] = ()
+
+    @property
+    def definition(self) -> Path:
+        """board.json."""
+        return _file("BOARDS", f"{self.name}/board.json")
+
+    @property
+    def image(self) -> Path:
+        """An image that prints PASS, as Intel HEX."""
+        return _file("IMAGES", f"{self.name}.image.hex")
+
+    @property
+    def uf2(self) -> Path:
+        """The same as UF2."""
+        return _file("IMAGES", f"{self.name}.image.uf2")
+
+    def machine(self) -> Machine:
+        """A board as it comes from the factory."""
+        return Machine(read_board(self.definition))
+
+    def run(self, *more: str, image: Path | None = None) -> int:
+        """Runs the command; returns its exit status."""
+        return main(["--hex", str(image or self.image), "--board", str(self.definition), *self.options, *more])
+
+    def holds(self, machine: Machine, image: Path | None = None) -> bool:
+        """Whether flash holds an image."""
+        return all(machine.read(address, len(data)) == data for address, data in hex_chunks(image or self.image))
+
+    def put(self, machine: Machine, image: Path) -> None:
+        """Writes an image into flash, as if it had been there before."""
+        for address, data in hex_chunks(image):
+            machine.write(address, data)
+
+    def small(self, folder: Path, seed: int, sectors: int = 3, used: int | None = None) -> Path:
+        """An image of rubbish, of some sectors and a bit; it has no image block, so an RP2350 does not start it.
+
+        Args:
+            seed: what tells images apart; the second sector is the same in all of them.
+            used: bytes at the start of each sector that are not blank; all if not given.
+        """
+        size = self.sector
+        data = bytearray((i * 7 + i // 256 * seed + seed) & 0xFF for i in range(sectors * size + 24))
+        if sectors > 1:
+            data[size : 2 * size] = bytes(i % 251 for i in range(size))
+        # Stack pointer, reset vector, and there a loop in place: b .
+        data[:8] = (0x20030000).to_bytes(4, "little") + (self.flash + 0x11).to_bytes(4, "little")
+        data[0x10:0x12] = b"\xfe\xe7"
+        for start in range(0, len(data), size):
+            if used is not None:
+                end = min(start + size, len(data))
+                data[start + used : end] = b"\xff" * max(0, end - start - used)
+        image = IntelHex()
+        image.frombytes(bytes(data), offset=self.flash)
+        path = folder / f"small{seed}.hex"
+        image.write_hex_file(str(path))
+        return path
+
+
+def nucleo() -> BoardUnderTest:
+    """NUCLEO-WB55RG, on this project's flash algorithm."""
+    return BoardUnderTest(
+        "nucleo_wb55rg", 0x08000000, 4096, 4096, 127, ("--algorithm", str(_file("ALGORITHM", ".elf")))
+    )
+
+
+def pico() -> BoardUnderTest:
+    """Pico 2 W, on pyOCD's built-in target, whose algorithm calls the boot ROM."""
+    return BoardUnderTest("pico2_w", 0x10000000, 4096, 256, 1023, ("--tool", "pyocd"))
+
+
+def discovery() -> BoardUnderTest:
+    """B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
+    return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048, 2048, 511)

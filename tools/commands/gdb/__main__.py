@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.gdb.gdb import main
+
+sys.exit(main())

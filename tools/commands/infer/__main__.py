@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.infer.infer import main
+
+sys.exit(main())

@@ -1,0 +1,242 @@
+"""Runs the program of a running image on inputs of your own: on a board, in QEMU, or on the board simulator.
+
+--input runs it on one sample and prints the outputs; --dataset on every sample of a file with labels, or with the
+outputs that are expected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tools.artifacts.board.board import read_board
+from tools.commands.console.channel import ChannelClosed
+from tools.commands.console.options import add_arguments, open_channel
+from tools.commands.infer.protocol import Client, Device, TensorSpec
+from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading, writing
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz by name, or that of an .npy as `input_0`.
+
+    Raises:
+        UserError: the file is missing or neither.
+    """
+    with reading("file of arrays (.npy, .npz)", path, "write it with numpy.save or numpy.savez"):
+        try:
+            data = np.load(path, allow_pickle=False)
+            return {"input_0": data} if isinstance(data, np.ndarray) else dict(data)
+        except (EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(error) from error
+
+
+def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
+    """The arrays `<prefix>_0`, `<prefix>_1`, ..."""
+    result = []
+    while f"{prefix}_{len(result)}" in arrays:
+        result.append(arrays[f"{prefix}_{len(result)}"])
+    return result
+
+
+def load_samples(path: Path, device: Device) -> tuple[dict[str, np.ndarray], list[np.ndarray], int]:
+    """A data set: its arrays by name, the samples of each input, and how many there are.
+
+    Raises:
+        UserError: the file is none for the device's program.
+    """
+    arrays = load_arrays(path)
+    inputs = numbered(arrays, "input")
+    if len(inputs) != len(device.inputs) or any(array.ndim == 0 for array in inputs):
+        raise UserError(
+            f"{path} needs an array input_<i> with a leading axis of samples for each of the {len(device.inputs)} "
+            f"inputs of {device.name}; it has {', '.join(arrays) or 'nothing'}"
+        )
+    count = min(len(array) for array in inputs)
+    if any(len(array) != count for array in inputs):
+        raise UserError(f"{path}: its arrays differ in their number of samples")
+    if count == 0:
+        raise UserError(f"{path} has no samples; write some with numpy.savez")
+    return arrays, inputs, count
+
+
+def fit(array: np.ndarray, spec: TensorSpec, what: str) -> np.ndarray:
+    """An array as an input wants it: cast where no value changes by more than rounding, a missing batch axis added.
+
+    Raises:
+        UserError: shape or values do not fit.
+    """
+    if array.shape != spec.shape:
+        if array.size != int(np.prod(spec.shape)) or tuple(n for n in array.shape if n > 1) != tuple(
+            n for n in spec.shape if n > 1
+        ):
+            raise UserError(f"{what} has shape {list(array.shape)}; the program takes {list(spec.shape)}")
+        array = array.reshape(spec.shape)
+    if not np.issubdtype(array.dtype, np.number) and array.dtype != np.bool_:
+        raise UserError(f"{what} is {array.dtype}; the program takes {spec.dtype}")
+    if array.dtype != spec.dtype:
+        converted = array.astype(spec.dtype)
+        exact = np.issubdtype(spec.dtype, np.floating) or np.array_equal(converted.astype(array.dtype), array)
+        if not exact:
+            raise UserError(f"{what} is {array.dtype} with values that {spec.dtype}, which the program takes, has not")
+        array = converted
+    return array
+
+
+def confusion_matrix(labels: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    """Counts [label, prediction]."""
+    classes = int(max(labels.max(), predictions.max())) + 1
+    matrix = np.zeros((classes, classes), dtype=np.int64)
+    np.add.at(matrix, (labels, predictions), 1)
+    return matrix
+
+
+def matrix_text(matrix: np.ndarray) -> str:
+    """A confusion matrix as a table; the diagonal is what was right."""
+    width = max(len(str(matrix.max())), len(str(len(matrix) - 1))) + 2
+    lines = ["label \\ predicted" + "".join(f"{i:>{width}}" for i in range(len(matrix)))]
+    for i, row in enumerate(matrix):
+        lines.append(f"{i:>17}" + "".join(f"{count or '.':>{width}}" for count in row))
+    return "\n".join(lines)
+
+
+def describe(device: Device) -> str:
+    """One line about the device's program."""
+
+    def shapes(specs: Sequence[TensorSpec]) -> str:
+        return ", ".join(f"{spec.dtype}{list(spec.shape)}" for spec in specs)
+
+    return (
+        f"{device.name}, {device.program_size:,} bytes (CRC-32 {device.program_crc:08x}): "
+        f"{shapes(device.inputs)} -> {shapes(device.outputs)}"
+    )
+
+
+def run_input(client: Client, path: Path, output: Path | None) -> None:
+    """One sample: prints the outputs, or writes them as .npy or .npz."""
+    named = load_arrays(path)
+    arrays = numbered(named, "input")
+    specs = client.device.inputs
+    if output and output.suffix == ".npy" and len(client.device.outputs) != 1:
+        raise UserError(f"--output {output}: {client.device.name} has several outputs; use a file name with .npz")
+    if len(arrays) != len(specs):
+        wanted = ", ".join(f"input_{i}" for i in range(len(specs)))
+        raise UserError(f"{path} has {', '.join(named) or 'nothing'}; {client.device.name} takes {wanted}")
+    inputs = [fit(array, spec, f"{path}: input {i}") for i, (array, spec) in enumerate(zip(arrays, specs, strict=True))]
+    result = client.infer(inputs)
+    for i, array in enumerate(result.outputs):
+        print(f"output {i}: {array.dtype} {list(array.shape)}")
+        print(np.array2string(array, precision=7, threshold=200))
+    print(f"{1000 * result.seconds:.3f} ms on the device")
+    if output:
+        with writing(output):
+            if output.suffix == ".npy":
+                np.save(output, result.outputs[0])
+            else:
+                np.savez(output, **{f"output_{i}": array for i, array in enumerate(result.outputs)})
+        print(f"written to {output}")
+
+
+def run_dataset(client: Client, path: Path, limit: int | None) -> None:
+    """Every sample of a file: prints accuracy and confusion matrix, or the largest difference from expected outputs."""
+    device = client.device
+    arrays, inputs, count = load_samples(path, device)
+    expected, labels = numbered(arrays, "output"), arrays.get("labels")
+    if not expected and labels is None:
+        raise UserError(f"{path} has no labels and no output_0 to compare with; it has {', '.join(arrays)}")
+    if any(array.shape[:1] != (count,) for array in [*expected, *([] if labels is None else [labels])]):
+        raise UserError(f"{path}: its arrays differ in their number of samples")
+    for i, (array, spec) in enumerate(zip(expected, device.outputs, strict=False)):
+        if array[0].size != int(np.prod(spec.shape)):
+            raise UserError(f"{path}: output_{i} has samples of shape {list(array.shape[1:])}, not {list(spec.shape)}")
+    if labels is not None:
+        classes = int(np.prod(device.outputs[0].shape))
+        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+            raise UserError(
+                f"{path}: labels must be integers with one dimension, not {labels.dtype} {list(labels.shape)}"
+            )
+        if labels.min() < 0 or labels.max() >= classes:
+            raise UserError(
+                f"{path}: labels {labels.min()} to {labels.max()}; {device.name} has {classes} classes, the first is 0"
+            )
+    count = min(count, limit or count)
+    predictions = np.zeros(count, dtype=np.int64)
+    difference, seconds = 0.0, 0.0
+    for sample in range(count):
+        result = client.infer(
+            [
+                fit(array[sample], spec, f"{path}: sample {sample}")
+                for array, spec in zip(inputs, device.inputs, strict=True)
+            ]
+        )
+        seconds += result.seconds
+        predictions[sample] = int(result.outputs[0].argmax())
+        for i, array in enumerate(expected[: len(result.outputs)]):
+            gap = np.abs(
+                result.outputs[i].astype(np.float64) - array[sample].astype(np.float64).reshape(result.outputs[i].shape)
+            )
+            difference = max(difference, float(gap.max(initial=0.0)))
+        _progress(sample + 1, count)
+    print(f"{count} samples, {1000 * seconds / count:.3f} ms each on the device, {client.repeated} requests repeated")
+    if expected:
+        print(f"largest difference from the outputs in {path.name}: {difference:.3g}")
+    if labels is not None:
+        right = int((predictions == labels[:count]).sum())
+        print(f"accuracy {right / count:.4f} ({right} of {count})")
+        print(matrix_text(confusion_matrix(labels[:count], predictions)))
+
+
+def _progress(done: int, count: int) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{done} of {count}", end="\n" if done == count else "", file=sys.stderr, flush=True)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="infer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_arguments(parser)
+    parser.add_argument("--input", type=user_path, help="one sample: .npy, or .npz with input_0, input_1, ...")
+    parser.add_argument("--output", type=user_path, help="where the outputs of --input go (.npy or .npz)")
+    parser.add_argument(
+        "--dataset",
+        type=user_path,
+        help=".npz with input_0, ... with a leading axis of samples, and labels or output_0, ...: a .golden.npz is one",
+    )
+    parser.add_argument("--limit", type=int, help="run on so many samples of the data set at most")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds without an answer until giving up")
+    arguments = parser.parse_args(argv)
+    if (arguments.input is None) == (arguments.dataset is None):
+        parser.error("give either --input or --dataset")
+    if arguments.limit is not None and arguments.limit < 1:
+        parser.error(f"--limit {arguments.limit}: give a number of samples")
+    if arguments.output and (arguments.dataset or arguments.output.suffix not in (".npy", ".npz")):
+        parser.error(f"--output {arguments.output}: it goes with --input, and its name ends in .npy or .npz")
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parse(argv)
+    try:
+        channel = open_channel(arguments, read_board(arguments.board))
+        try:
+            client = Client(channel, arguments.patience)
+            print(describe(client.device))
+            if arguments.input:
+                run_input(client, arguments.input, arguments.output)
+            else:
+                run_dataset(client, arguments.dataset, arguments.limit)
+            client.close()
+        finally:
+            channel.close()
+    except (UserError, ChannelClosed) as error:
+        print(f"infer: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0

@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.monitor.monitor import main
+
+sys.exit(main())

@@ -1,0 +1,173 @@
+"""Shows a board's console: lines with the time they came, and the source lines of a fault.
+
+What is typed goes to the board, a line at a time. When the board is unplugged, it is waited for. Ctrl-C ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from tools.artifacts.board.board import read_board
+from tools.commands.console.channel import Channel, ChannelClosed
+from tools.commands.console.options import add_arguments, open_channel
+from tools.commands.monitor.decode import FaultDecoder
+from tools.quiet.console import UserError
+
+# Seconds between two looks for a board that is gone, and until the start of a line counts as all there is of it, as a
+# prompt is.
+_RETRY, _IDLE = 0.5, 0.2
+
+
+class LinePrinter:
+    """Prints what comes, line by line.
+
+    Args:
+        decoder: explains faults; None without.
+        write: prints text.
+        now: the time.
+    """
+
+    def __init__(
+        self,
+        decoder: FaultDecoder | None,
+        write: Callable[[str], object],
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self._decoder = decoder
+        self._write = write
+        self._now = now
+        self._line = ""
+        # Of the current line, how much has been printed.
+        self._printed = 0
+
+    def feed(self, data: bytes) -> None:
+        """Prints the lines that are complete."""
+        self._line += data.decode("utf-8", errors="replace").replace("\r", "")
+        while "\n" in self._line:
+            line, _, rest = self._line.partition("\n")
+            self._show(line)
+            self._write("\n")
+            self._line, self._printed = rest, 0
+            for text in self._decoder.explain(line) if self._decoder else ():
+                self._write(f"{'':14}^ {text}\n")
+
+    def flush(self) -> None:
+        """Prints the line that has begun."""
+        if self._line:
+            self._show(self._line)
+
+    def end_line(self) -> None:
+        """Ends a line that has begun: what follows is not the board's."""
+        self.flush()
+        if self._printed:
+            self._write("\n")
+        self._line, self._printed = "", 0
+
+    def _show(self, line: str) -> None:
+        if not self._printed:
+            self._write(f"{self._now():%H:%M:%S.%f}"[:12] + "  ")
+        self._write(line[self._printed :])
+        self._printed = len(line)
+
+
+def monitor(
+    open_it: Callable[[], Channel],
+    printer: LinePrinter,
+    say: Callable[[str], object],
+    *,
+    reconnect: bool,
+    seconds: float,
+) -> None:
+    """Shows a console until Ctrl-C, or for a while.
+
+    Args:
+        open_it: opens the console.
+        printer: shows what it says.
+        say: prints what the monitor itself has to say.
+        reconnect: whether to wait for a console that is gone, and open it again.
+        seconds: ends after so many without a byte.
+
+    Raises:
+        UserError: it cannot be opened at first, or is gone and `reconnect` is not set.
+    """
+    channel = open_it()
+    say(f"-- {channel.name}")
+    last = time.monotonic()
+    try:
+        while time.monotonic() - last < seconds:
+            try:
+                data = channel.read(_IDLE)
+                if data:
+                    printer.feed(data)
+                    last = time.monotonic()
+                else:
+                    printer.flush()
+                _forward_input(channel)
+            except ChannelClosed as error:
+                printer.end_line()
+                channel.close()
+                if not reconnect:
+                    raise UserError(f"the console is gone: {error}") from error
+                say(f"-- the console is gone ({error}); waiting for it")
+                channel = _wait_for(open_it)
+                say(f"-- {channel.name}")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        printer.end_line()
+        channel.close()
+
+
+def _wait_for(open_it: Callable[[], Channel]) -> Channel:
+    while True:
+        try:
+            return open_it()
+        except UserError:
+            time.sleep(_RETRY)
+
+
+def _forward_input(channel: Channel) -> None:
+    """Sends a line that was typed, if one was."""
+    if sys.stdin is not None and sys.stdin.isatty() and select.select([sys.stdin], [], [], 0)[0]:
+        line = sys.stdin.readline()
+        if line:
+            channel.write(line.encode())
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="monitor", description=__doc__)
+    add_arguments(parser)
+    parser.add_argument("--addr2line", type=Path, help="GNU addr2line for the board's core, given by `bazel run`")
+    parser.add_argument(
+        "--quiet-for", type=float, default=float("inf"), metavar="SECONDS", help="end when nothing came for so long"
+    )
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parse(argv)
+
+    def write(text: str) -> None:
+        print(text, end="", flush=True)
+
+    try:
+        board = read_board(arguments.board)
+        decoder = FaultDecoder(arguments.elf, arguments.addr2line) if arguments.addr2line else None
+        monitor(
+            lambda: open_channel(arguments, board),
+            LinePrinter(decoder, write),
+            print,
+            # An emulated image that has ended would only start over.
+            reconnect=(arguments.on or "port") == "port",
+            seconds=arguments.quiet_for,
+        )
+    except UserError as error:
+        print(f"monitor: error: {error}", file=sys.stderr)
+        return 1
+    return 0

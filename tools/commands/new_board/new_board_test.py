@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.commands.new_board.new_board import main
+
+_ARGUMENTS = ["--core", "cortex-m4", "--clock-hz", "180000000", "--flash-length", "512K", "--ram-length", "128K"]
+
+
+def test_the_folder_is_small_and_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    assert main(["--name", "my_board", *_ARGUMENTS]) == 0
+    folder = tmp_path / "firmware/boards/my_board"
+    lines = [line for file in folder.iterdir() for line in file.read_text().splitlines()]
+    assert len(lines) <= 150
+    assert "//firmware/boards/my_board:my_board" in capsys.readouterr().out
+    assert main(["--name", "my_board", *_ARGUMENTS]) == 1
+    assert "exists" in capsys.readouterr().err
+
+
+def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
+    folder = tmp_path / "my_board"
+    assert main(["--name", "my_board", *_ARGUMENTS, "--output", str(folder)]) == 0
+    for name in ("BUILD.bazel", "board.c"):
+        # //firmware/tests:new_board_image is an image for it; to renew: see the arguments above, with
+        # --output firmware/tests/my_board.
+        assert (folder / name).read_text() == Path("firmware/tests/my_board", name).read_text()
+    assert Path(os.environ["IMAGE"].split()[0]).stat().st_size > 0
+
+
+def test_a_board_of_another_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    assert main(["--name", "b", *_ARGUMENTS, "--external", "--output", "boards/b"]) == 0
+    assert 'load("@torch_fusion//rules:board.bzl", "board")' in (tmp_path / "boards/b/BUILD.bazel").read_text()
+    assert 'board = "//boards/b:b", model = "@torch_fusion//models/sine"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("core", ["cortex_m4", "Cortex-M4"])
+def test_a_core_as_others_spell_it(core: str, tmp_path: Path) -> None:
+    assert main(["--name", "b", *_ARGUMENTS, "--core", core, "--output", str(tmp_path)]) == 0
+    assert 'core = "cortex_m4"' in (tmp_path / "BUILD.bazel").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--name", "My Board"], "lower-case letters"),
+        (["--name", "b", "--ram-length", "lots"], "--ram-length lots: no number"),
+        (["--name", "b", "--flash-length", "0K"], "--flash-length 0K: no memory"),
+        (["--name", "b", "--clock-hz", "80MHz"], "--clock-hz 80MHz: give it in Hz without a unit, such as 80000000"),
+        (["--name", "b", "--clock-hz", "0"], "--clock-hz 0: give it in Hz"),
+    ],
+)
+def test_bad_values(changes: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*_ARGUMENTS, "--output", str(tmp_path / "b"), *changes]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()

@@ -1,0 +1,155 @@
+"""Writes a Bazel workspace that makes firmware of a model file; examples/own_model is what comes out.
+
+The model file is loaded and its model run once before anything is written. What it imports from its own folder is
+copied with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.quiet.console import Console, UserError, run_quietly, user_path
+
+_ROOT = Path(__file__).parents[3]
+_TEMPLATES = Path(__file__).parent / "template"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model file that works: its path, whether it has train(), and the modules beside it that it imports."""
+
+    path: Path
+    trains: bool
+    modules: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def check_model(path: Path) -> Model:
+    """Loads a model file and runs its model once.
+
+    Raises:
+        UserError: the file, one of its functions or the model does not work, or its name is no C identifier.
+    """
+    if path.suffix != ".py" or not re.fullmatch(r"[a-z_][a-z0-9_]*", path.stem):
+        raise UserError(
+            f"{path}: the file's name becomes the program's, so it must be a C identifier in lower case and end in "
+            ".py, such as my_model.py; rename it"
+        )
+    # Costs seconds, and checking the arguments comes first.
+    import torch
+
+    from tools.pipeline.model_file.model_file import ModelFile, brief
+
+    file = ModelFile(path)
+    model = file.model()
+    inputs = file.example_inputs()
+    try:
+        with torch.no_grad():
+            model(*inputs)
+    except Exception as error:
+        raise UserError(f"{file.place_of(error)}: the model fails on example_inputs(): {brief(error)}") from error
+    return Model(path, file.has("train"), _modules_beside(path))
+
+
+def _modules_beside(path: Path) -> tuple[Path, ...]:
+    """The files of the imported modules that lie in the model file's folder or below it."""
+    folder = path.parent.resolve()
+    files = {
+        Path(module.__file__).resolve() for module in list(sys.modules.values()) if getattr(module, "__file__", None)
+    }
+    return tuple(sorted(file for file in files if file.is_relative_to(folder) and file != path.resolve()))
+
+
+def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
+    """Names and texts of the workspace's own files.
+
+    Args:
+        model: the model.
+        checkout: this project's folder, which the workspace refers to.
+    """
+    options = ", train = True" if model.trains else ""
+    if model.modules:
+        folder = model.path.parent.resolve()
+        options += ", data = [" + ", ".join(f'"{module.relative_to(folder)}"' for module in model.modules) + "]"
+
+    def fill(name: str) -> str:
+        text = (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")
+        return text.format(name=model.name, options=options, checkout=checkout)
+
+    return {
+        ".bazelrc": (_TEMPLATES / "bazelrc").read_text(encoding="utf-8"),
+        ".bazelversion": (_ROOT / ".bazelversion").read_text(encoding="utf-8"),
+        "BUILD.bazel": fill("BUILD.bazel"),
+        "MODULE.bazel": fill("MODULE.bazel"),
+    }
+
+
+def write_workspace(model: Model, output: Path, checkout: Path) -> None:
+    """Writes the workspace.
+
+    Args:
+        model: the checked model file.
+        output: the folder, which must not exist or be empty.
+        checkout: this project's folder, which the workspace refers to.
+
+    Raises:
+        UserError: there is something in the folder, or it cannot be written.
+    """
+    try:
+        if output.exists() and any(output.iterdir()):
+            raise UserError(f"{output} is not empty: name another folder with --output, or remove it")
+        output.mkdir(parents=True, exist_ok=True)
+        for name, text in workspace_files(model, checkout).items():
+            (output / name).write_text(text, encoding="utf-8")
+        folder = model.path.parent.resolve()
+        for source in (model.path.resolve(), *model.modules):
+            copy = output / source.relative_to(folder)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+    except OSError as error:
+        raise UserError(f"{error.filename or output}: {error.strerror}") from error
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="new_model", description=__doc__)
+    parser.add_argument(
+        "model", type=user_path, help="the model file: model() and example_inputs(), see docs/models.md"
+    )
+    parser.add_argument(
+        "--output", type=user_path, help="folder to write; default: one with the model's name in the current folder"
+    )
+    parser.add_argument(
+        "--checkout",
+        type=Path,
+        default=Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", ".")).resolve(),
+        help="Torch Fusion's folder, as the workspace is to name it; default: the one that this command runs from",
+    )
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parse(argv)
+    output = arguments.output or user_path(arguments.model.stem)
+
+    def step(console: Console) -> None:
+        model = check_model(arguments.model)
+        write_workspace(model, output, arguments.checkout)
+        console.say(
+            f"{output} is a workspace for {model.name}:\n"
+            f"  cd {output}\n"
+            f"  {arguments.checkout}/bazelw test //...                    # against PyTorch, on simulated boards\n"
+            f"  {arguments.checkout}/bazelw run //:nucleo_wb55rg.flash    # onto a connected board"
+        )
+
+    return run_quietly(step, Path(tempfile.gettempdir(), "torch_fusion_new_model.log"), "new_model")

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.commands.new_model.new_model import main
+
+_MODEL = """
+import torch
+
+from layers.gate import Gate
+
+def model():
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), Gate()).eval()
+
+def example_inputs():
+    return (torch.rand(1, 4),)
+
+def train():
+    return model()
+"""
+
+
+def _write(folder: Path, text: str, name: str = "wave.py") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_model_of_one_file(tmp_path: Path) -> None:
+    text = _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU").partition("def train")[0]
+    path = _write(tmp_path, text, "blink.py")
+    output = tmp_path / "new"
+    assert main([str(path), "--output", str(output), "--checkout", "../.."]) == 0
+    assert sorted(file.name for file in output.iterdir()) == [
+        ".bazelrc",
+        ".bazelversion",
+        "BUILD.bazel",
+        "MODULE.bazel",
+        "blink.py",
+    ]
+    assert (output / "blink.py").read_text(encoding="utf-8") == text
+    assert 'path = "../.."' in (output / "MODULE.bazel").read_text(encoding="utf-8")
+    build = (output / "BUILD.bazel").read_text(encoding="utf-8").splitlines()
+    assert 'torch_program(name = "blink", src = "blink.py")' in build
+    assert len(build) <= 15
+
+
+def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = "import torch\n\nclass Gate(torch.nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
+    _write(tmp_path / "mine", gate, "layers/gate.py")
+    path = _write(tmp_path / "mine", _MODEL)
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
+    assert main([str(path), "--checkout", "/checkout"]) == 0
+    build = (tmp_path / "wave" / "BUILD.bazel").read_text(encoding="utf-8")
+    assert 'torch_program(name = "wave", src = "wave.py", train = True, data = ["layers/gate.py"])' in build
+    assert "blink" not in build
+    assert (tmp_path / "wave" / "layers" / "gate.py").read_text(encoding="utf-8") == gate
+    assert (tmp_path / "wave" / "wave.py").read_text(encoding="utf-8") == _MODEL
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("my-model.py", "", "my-model.py: the file's name becomes the program's"),
+        ("wave.txt", "", "rename it"),
+        ("wave.py", "import torch\n", "there is no function model()"),
+        ("wave.py", "def model(:\n", "wave.py:1: "),
+        (
+            "wave.py",
+            "import torch\n\ndef model():\n    return torch.nn.Linear(2, 2).eval()\n\n"
+            "def example_inputs():\n    return (torch.rand(3),)\n",
+            "the model fails on example_inputs(): RuntimeError",
+        ),
+    ],
+)
+def test_a_model_file_that_does_not_work(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, text: str, says: str
+) -> None:
+    path = _write(tmp_path / "mine", text, name)
+    assert main([str(path), "--output", str(tmp_path / "new")]) == 1
+    assert says in capfd.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_model_file_that_is_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none.py"), "--output", str(tmp_path / "new")]) == 1
+    assert "there is no such model file" in capfd.readouterr().err
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
+    assert main([str(path), "--output", str(tmp_path)]) == 1
+    assert "is not empty" in capfd.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]

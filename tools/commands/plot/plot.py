@@ -1,0 +1,226 @@
+"""Plots what a running image computes, live in the terminal or a window: on a board, in QEMU or on the board simulator.
+
+A program with one number as input is run over a range of it; another on the samples of --dataset. For the model
+`sine`, sin(x) is drawn beside the outputs. --window draws in a window of the browser. --save writes the finished plot
+as a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tools.artifacts.board.board import read_board
+from tools.commands.console.channel import ChannelClosed
+from tools.commands.console.options import add_arguments, open_channel
+from tools.commands.infer.infer import fit, load_samples
+from tools.commands.infer.protocol import Client, Device
+from tools.commands.plot.window import Window
+from tools.quiet.console import UserError, user_path
+from tools.quiet.files import writing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Curves that a plot shows at most, and points between two updates of the terminal.
+_CURVES, _UPDATE = 10, 8
+# Characters and lines below which nothing but the axes is left.
+_LEAST_WIDTH, _LEAST_HEIGHT = 20, 8
+_REFERENCES = {"sine": ("sin(x)", np.sin)}
+
+
+@dataclass
+class Curves:
+    """What has been computed so far.
+
+    Attributes:
+        title: the program and where it runs.
+        label: what `x` is.
+        x: inputs, or numbers of samples.
+        outputs: per point the first output's elements.
+        reference: name and values of what the output should be; None if that is not known.
+    """
+
+    title: str
+    label: str
+    x: list[float] = field(default_factory=list)
+    outputs: list[np.ndarray] = field(default_factory=list)
+    reference: tuple[str, np.ndarray] | None = None
+
+    def lines(self) -> Iterator[tuple[str, list[float]]]:
+        """Name and values of each curve of outputs."""
+        for i in range(min(_CURVES, self.outputs[0].size)):
+            name = "prediction" if self.outputs[0].size == 1 else f"output[{i}]"
+            yield name, [float(values[i]) for values in self.outputs]
+
+
+def text_plot(curves: Curves, width: int, height: int) -> str:
+    """The plot in characters, with ANSI colours. Points that are infinite or no number are left out, and counted."""
+    import plotext
+
+    figure = plotext.figure.clear()
+    figure.theme("dusk").plot_size(width, height).title(curves.title).label(curves.label)
+    drawn = list(curves.lines())
+    if curves.reference:
+        drawn.insert(0, (curves.reference[0], curves.reference[1][: len(curves.x)].tolist()))
+    finite = [
+        (name, [(x, y) for x, y in zip(curves.x, values, strict=True) if math.isfinite(y)]) for name, values in drawn
+    ]
+    finite = [(name, points) for name, points in finite if points]
+    left_out = len(drawn) * len(curves.x) - sum(len(points) for _, points in finite)
+    note = f"\n{left_out} values are infinite or no number" if left_out else ""
+    if not finite:
+        return f"{curves.title}{note}"
+    for name, points in finite:
+        figure.draw(figure.signal(*map(list, zip(*points, strict=True))).lines().label(name))
+    # In the upper right corner, by the curves' own units.
+    figure.legend(x=max(curves.x), y=max(y for _, points in finite for _, y in points), ha="right", relative=True)
+    return f"{figure.build()}{note}"
+
+
+def _figure(curves: Curves) -> Figure:
+    """The plot as matplotlib has it."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    # The same curves give the same bytes.
+    matplotlib.rcParams["svg.hashsalt"] = "torch_fusion"
+    figure = Figure(figsize=(7, 4), dpi=120)
+    axes = figure.subplots()
+    if curves.reference:
+        name, values = curves.reference
+        axes.plot(curves.x, values[: len(curves.x)], label=name, color="0.6", linewidth=3)
+    for name, values in curves.lines():
+        axes.plot(curves.x, values, label=name, linewidth=1.2)
+    axes.set_title(curves.title)
+    axes.set_xlabel(curves.label)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    return figure
+
+
+def save_plot(curves: Curves, path: Path) -> None:
+    """Writes the plot as a picture, in the format that the file's name says.
+
+    Raises:
+        UserError: the format is unknown, or the file cannot be written.
+    """
+    try:
+        with writing(path):
+            # Without the time of day and the library's version in it.
+            _figure(curves).savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; use a file name that ends in .png, .svg or .pdf") from error
+
+
+def svg_plot(curves: Curves) -> bytes:
+    """The plot as SVG."""
+    with io.BytesIO() as file:
+        _figure(curves).savefig(file, format="svg", metadata={"Date": None})
+        return file.getvalue()
+
+
+def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[float], list[list[np.ndarray]]]:
+    """What to run: the name of the x axis, x and inputs of every point.
+
+    Raises:
+        UserError: the data set does not fit, or is needed.
+    """
+    if arguments.dataset:
+        _, inputs, count = load_samples(arguments.dataset, device)
+        count = min(arguments.points, count)
+        samples = [
+            [
+                fit(array[i], spec, f"{arguments.dataset}: sample {i}")
+                for array, spec in zip(inputs, device.inputs, strict=True)
+            ]
+            for i in range(count)
+        ]
+        return "sample", [float(i) for i in range(count)], samples
+    if len(device.inputs) != 1 or math.prod(device.inputs[0].shape) != 1:
+        raise UserError(f"{device.name} takes more than one number: give samples with --dataset FILE.npz")
+    spec = device.inputs[0]
+    x = np.linspace(arguments.start, arguments.stop, arguments.points)
+    return "x", x.tolist(), [[np.full(spec.shape, value, spec.dtype)] for value in x]
+
+
+def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
+    """Runs all points, drawing on the way if there is a terminal or a window."""
+    label, x, samples = points(client.device, arguments)
+    curves = Curves(f"{client.device.name}: {where}", label)
+    if label == "x" and client.device.name in _REFERENCES:
+        name, function = _REFERENCES[client.device.name]
+        curves.reference = (name, function(np.array(x)))
+    live = sys.stdout.isatty() and window is None
+    for i, inputs in enumerate(samples):
+        curves.outputs.append(client.infer(inputs).outputs[0].reshape(-1).astype(np.float64))
+        curves.x.append(x[i])
+        if i % _UPDATE != _UPDATE - 1:
+            continue
+        if window is not None:
+            window.show(svg_plot(curves))
+        elif live:
+            # To the top left corner, and clear from there.
+            print("\x1b[H\x1b[J" + text_plot(curves, arguments.width, arguments.height), flush=True)
+    if window is not None:
+        window.show(svg_plot(curves), last=True)
+    else:
+        print(("\x1b[H\x1b[J" if live else "") + text_plot(curves, arguments.width, arguments.height))
+    if curves.reference:
+        name, values = curves.reference
+        error = np.abs(np.array([output[0] for output in curves.outputs]) - values)
+        print(f"mean |prediction - {name}| {error.mean():.4f}, largest {error.max():.4f}")
+    return curves
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="plot", description=__doc__)
+    add_arguments(parser)
+    parser.add_argument("--start", type=float, default=0.0, help="first x; default 0")
+    parser.add_argument("--stop", type=float, default=2 * math.pi, help="last x; default 2 pi")
+    parser.add_argument("--points", type=int, default=64, help="points, or samples at most; default 64")
+    parser.add_argument("--dataset", type=user_path, help=".npz with input_0, ..., such as a .golden.npz")
+    parser.add_argument("--window", action="store_true", help="draw in a window of the browser instead of the terminal")
+    parser.add_argument("--save", type=user_path, help="where the finished plot goes: .png, .svg or .pdf")
+    parser.add_argument("--width", type=int, default=80, help="characters in a line")
+    parser.add_argument("--height", type=int, default=24, help="lines")
+    arguments = parser.parse_args(argv)
+    if arguments.points < 2:
+        parser.error("--points must be at least 2")
+    if not math.isfinite(arguments.start) or not math.isfinite(arguments.stop):
+        parser.error(f"--start {arguments.start} --stop {arguments.stop}: give finite numbers")
+    if arguments.width < _LEAST_WIDTH or arguments.height < _LEAST_HEIGHT:
+        parser.error(f"--width must be at least {_LEAST_WIDTH}, --height at least {_LEAST_HEIGHT}")
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parse(argv)
+    try:
+        channel = open_channel(arguments, read_board(arguments.board))
+        try:
+            client = Client(channel)
+            with Window() if arguments.window else contextlib.nullcontext() as window:
+                curves = run(client, arguments, channel.name, window)
+                client.close()
+                if arguments.save:
+                    save_plot(curves, arguments.save)
+                    print(f"written to {arguments.save}")
+        finally:
+            channel.close()
+    except (UserError, ChannelClosed) as error:
+        print(f"plot: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0

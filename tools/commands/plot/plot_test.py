@@ -1,0 +1,170 @@
+"""Plots of a real image on the board simulator."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+from pathlib import Path
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+from tools.commands.plot.plot import Curves, main, save_plot, text_plot
+from tools.commands.plot.window import Window
+from tools.quiet.console import UserError
+
+
+def _file(variable: str, suffix: str) -> Path:
+    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(suffix)]
+    return path
+
+
+_RUN = ["--elf", str(_file("IMAGE", ".elf")), "--board", str(_file("BOARDS", "nucleo_wb55rg/board.json"))]
+_RUN += ["--on", "simulator"]
+
+
+def test_the_prediction_is_plotted_against_sine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "sine.png"
+    assert main([*_RUN, "--points", "12", "--save", str(picture)]) == 0
+    out = capsys.readouterr().out
+    assert "sin(x)" in out and "prediction" in out
+    # The model was trained to a mean error of about 0.01.
+    match = re.search(r"mean \|prediction - sin\(x\)\| (\d\.\d+), largest (\d\.\d+)", out)
+    assert match and 0 < float(match[1]) < 0.05
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_samples_of_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "set.npz", input_0=np.linspace(0, 3, 5, dtype=np.float32).reshape(5, 1, 1))
+    assert main([*_RUN, "--dataset", str(tmp_path / "set.npz")]) == 0
+    out = capsys.readouterr().out
+    assert "sample" in out and "sin(x)" not in out
+
+
+def test_a_data_set_that_does_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(tmp_path / "set.npz", x=np.zeros(3))
+    assert main([*_RUN, "--dataset", str(tmp_path / "set.npz")]) == 1
+    assert "needs an array input_<i>" in capsys.readouterr().err
+
+
+class Browser:
+    """A browser that does what the page's script does: asks for pictures until the last one."""
+
+    def __init__(self) -> None:
+        self.page = ""
+        self.pictures: list[bytes] = []
+
+    def open(self, url: str) -> bool:
+        self._thread = threading.Thread(target=self._look, args=(url,))
+        self._thread.start()
+        return True
+
+    def _look(self, url: str) -> None:
+        with urlopen(url) as answer:
+            self.page = answer.read().decode()
+        number, last = "0", False
+        while not last:
+            with urlopen(f"{url}picture?after={number}") as answer:
+                self.pictures.append(answer.read())
+                number, last = answer.headers["X-Number"], answer.headers["X-Last"] == "1"
+
+    def close(self) -> None:
+        self._thread.join()
+
+
+def test_the_plot_grows_in_a_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = Browser()
+    monkeypatch.setattr("webbrowser.open", browser.open)
+    monkeypatch.setenv("DISPLAY", ":0")
+    saved = tmp_path / "sine.png"
+    assert main([*_RUN, "--points", "24", "--window", "--save", str(saved)]) == 0
+    browser.close()
+    out = capsys.readouterr().out
+    assert "the plot is at http://127.0.0.1:" in out and "mean |prediction" in out and "\x1b" not in out
+    assert "fetch(`/picture?after=" in browser.page
+    assert all(b"<svg" in picture for picture in browser.pictures)
+    assert saved.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("display", [None, ":0"], ids=["no_display", "no_browser"])
+def test_without_a_browser_the_address_is_named(
+    display: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    if display:
+        monkeypatch.setenv("DISPLAY", display)
+    # Without a display, no browser may be looked for: it could be one in this very terminal.
+    monkeypatch.setattr("webbrowser.open", lambda url: not display)
+    with pytest.raises(KeyboardInterrupt), Window() as window:
+        raise KeyboardInterrupt
+    out = capsys.readouterr().out
+    assert f"no browser can be opened from here: open {window.url} in one" in out and "ssh -L" in out
+
+
+def test_a_window_waits_for_its_last_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = Browser()
+    monkeypatch.setattr("webbrowser.open", browser.open)
+    monkeypatch.setenv("DISPLAY", ":0")
+    with Window() as window:
+        window.show(b"<svg>1</svg>")
+        window.show(b"<svg>2</svg>", last=True)
+    browser.close()
+    assert browser.pictures[-1] == b"<svg>2</svg>"
+    with pytest.raises(OSError):
+        urlopen(window.url)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(UserError, match="cannot be served on port"):
+            Window(other.getsockname()[1])
+
+
+def _curves() -> Curves:
+    return Curves("title", "sample", [0.0, 1.0], [np.array([0.1, 0.9]), np.array([0.2, 0.8])])
+
+
+def test_each_element_of_an_output_is_a_curve(tmp_path: Path) -> None:
+    text = text_plot(_curves(), 60, 15)
+    assert "output[0]" in text and "output[1]" in text
+    save_plot(_curves(), tmp_path / "a.svg")
+    save_plot(_curves(), tmp_path / "b.png")
+    save_plot(_curves(), tmp_path / "c.png")
+    assert (tmp_path / "b.png").read_bytes() == (tmp_path / "c.png").read_bytes()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_cannot_be_drawn(bad: float, tmp_path: Path) -> None:
+    curves = Curves("title", "sample", [0.0, 1.0, 2.0], [np.array([value]) for value in (0.1, bad, 0.3)])
+    text = text_plot(curves, 60, 15)
+    assert "prediction" in text and text.endswith("\n1 values are infinite or no number")
+    curves.outputs = [np.array([bad])] * 3
+    assert text_plot(curves, 60, 15) == "title\n3 values are infinite or no number"
+    save_plot(curves, tmp_path / "a.png")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--points", "1"], "--points must be at least 2"),
+        (["--start", "nan"], "--start nan --stop 6.28"),
+        (["--width", "0"], "--width must be at least 20, --height at least 8"),
+    ],
+)
+def test_options_that_cannot_be(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*_RUN, *options])
+    assert says in capsys.readouterr().err
+
+
+def test_a_format_that_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"use a file name that ends in \.png"):
+        save_plot(_curves(), tmp_path / "plot.xyz")

@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.profile.profile import main
+
+sys.exit(main())

@@ -1,0 +1,201 @@
+"""Measures each operator of an image that was built with //firmware:profiling=on.
+
+In an emulator the numbers are instructions. On hardware they are cycles of the core's counter: flash an image with
+--//firmware:profiling=on, save what its console prints, and give that to --console.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.board.board import read_board
+from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading, writing
+from tools.verify.emulate.run import emulate
+
+_LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
+
+_BAR = "#0072B2"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator call: its position in the program, operator, place in the model, count and multiply-accumulates."""
+
+    index: int
+    operator: str
+    origin: str
+    count: int
+    macs: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What an image measured: a row per operator call, in `unit` (instructions or cycles)."""
+
+    name: str
+    board: str
+    unit: str
+    rows: list[Row]
+
+    @property
+    def total(self) -> int:
+        return sum(row.count for row in self.rows)
+
+
+def read_index(path: Path) -> list[dict[str, str]]:
+    """Reads the list of images that firmware_profile writes; its paths are relative to it.
+
+    Raises:
+        UserError: the file is missing or something else.
+    """
+    with reading("index of images", path, "run a firmware_profile target"):
+        return [dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def parse(console: str, manifest: Path, board: str) -> Profile:
+    """The profile in what an image printed, with the places that the manifest of its program knows.
+
+    Raises:
+        UserError: there is none, or it is another program's.
+    """
+    with reading("manifest", manifest, "pass that of the program in the image"):
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        calls, operators = content["instructions"], [entry["name"] for entry in content["operators"]]
+    found = list(_LINE.finditer(console))
+    if not found:
+        raise UserError(
+            "the console shows no line 'profile ...'; build the image with --//firmware:profiling=on and its console on"
+        )
+    counts = {int(match["index"]): int(match["count"]) for match in found}
+    if len(counts) != len(calls):
+        raise UserError(
+            f"the image measured {len(counts)} operator calls, manifest {manifest} has {len(calls)}; it is another "
+            "program's"
+        )
+    rows = [
+        Row(index, operators[call["operator"]], call["origin"], counts[index], call["macs"])
+        for index, call in enumerate(calls)
+    ]
+    return Profile(content["name"], board, found[0]["unit"], rows)
+
+
+def table(profile: Profile) -> str:
+    """A line per operator call, and the total."""
+    unit = profile.unit
+    lines = [("#", "operator", "module", unit, "share", "MACs", f"{unit}/MAC")]
+    total = max(profile.total, 1)
+    for row in profile.rows:
+        lines.append(
+            (
+                str(row.index),
+                row.operator,
+                row.origin,
+                f"{row.count:,}",
+                f"{row.count / total:.1%}",
+                f"{row.macs:,}" if row.macs else "",
+                f"{row.count / row.macs:.2f}" if row.macs else "",
+            )
+        )
+    macs = sum(row.macs for row in profile.rows)
+    per_mac = f"{profile.total / macs:.2f}" if macs else ""
+    lines.append(("", "total", "", f"{profile.total:,}", "100.0%", f"{macs:,}", per_mac))
+    widths = [max(len(line[column]) for line in lines) for column in range(7)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column in (1, 2) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def picture(profile: Profile, path: Path) -> None:
+    """Draws a bar per operator call into a PNG; the same profile gives the same bytes."""
+    # Imported here: it costs a second, and only the picture needs it.
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows, total = profile.rows, max(profile.total, 1)
+    figure, axes = pyplot.subplots(figsize=(9, 1.4 + 0.24 * len(rows)), layout="constrained")
+    axes.barh(range(len(rows)), [row.count for row in rows], color=_BAR, height=0.7)
+    for index, row in enumerate(rows):
+        per_mac = f", {row.count / row.macs:.2f} per MAC" if row.macs else ""
+        axes.text(row.count, index, f" {row.count:,} ({row.count / total:.1%}{per_mac})", va="center", fontsize=7)
+    labels = [f"{row.origin.partition(' at ')[0]}: {row.operator.partition('::')[2]}" for row in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=7)
+    axes.invert_yaxis()
+    axes.margins(x=0.25)
+    axes.set_xlabel(profile.unit)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit} per inference", fontsize=9)
+    try:
+        with writing(path):
+            figure.savefig(path, format="png", dpi=120, metadata={"Software": None})
+    finally:
+        pyplot.close(figure)
+
+
+def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="profile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--board", help="which of the boards' images to measure (default: the first)")
+    parser.add_argument(
+        "--console", type=user_path, help="what the console of a board printed, instead of running an emulator"
+    )
+    parser.add_argument(
+        "--picture", type=user_path, default=user_path("profile.png"), help="bar chart to write (default: %(default)s)"
+    )
+    parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds until the run counts as hung")
+    return parser.parse_args(argv)
+
+
+def _choose(images: list[dict[str, str]], board: str | None) -> dict[str, str]:
+    for image in images:
+        if board in (None, image["board"]):
+            return image
+    raise UserError(f"--board {board}: there is no image for it; there are {', '.join(i['board'] for i in images)}")
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    image = _choose(read_index(arguments.index), arguments.board)
+    root = arguments.index.parent
+    if arguments.console:
+        with reading("console output", arguments.console, "save the board's output there"):
+            console = arguments.console.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
+        board = "the board"
+    else:
+        description = read_board(root / image["description"])
+        console = emulate(root / image["elf"], description, arguments.qemu, timeout=arguments.timeout).console
+        board = image["board"]
+    profile = parse(console, root / image["manifest"], board)
+    print(f"{profile.name} on {profile.board}")
+    print(table(profile))
+    picture(profile, arguments.picture)
+    print(f"bar chart: {arguments.picture}")
+    if arguments.json:
+        rows: list[dict[str, Any]] = [asdict(row) | {"unit": profile.unit} for row in profile.rows]
+        with writing(arguments.json):
+            arguments.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    try:
+        _run(_parse_arguments(argv))
+    except UserError as error:
+        print(f"profile: error: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,53 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tools.commands.profile.profile import main
+
+_CONSOLE = "Torch Fusion: net\r\nprofile 0: 3000 cycles, 46 us\r\nprofile 1: 1000 cycles, 15 us\r\nPASS\r\n"
+_MANIFEST = {
+    "name": "net",
+    "operators": [{"name": "aten::convolution"}, {"name": "aten::relu"}],
+    "instructions": [
+        {"operator": 0, "origin": "conv (Conv2d) at net.py:3", "macs": 1500},
+        {"operator": 1, "origin": "relu (ReLU)", "macs": 0},
+    ],
+}
+
+
+def run(folder: Path, *more: str, console: str = _CONSOLE) -> int:
+    (folder / "console.txt").write_text(console)
+    (folder / "manifest.json").write_text(json.dumps(_MANIFEST))
+    image = {"board": "mps2_an386", "elf": "x.elf", "description": "board.json", "manifest": "manifest.json"}
+    (folder / "index.json").write_text(json.dumps([image]))
+    options = {"index": "index.json", "qemu": "qemu", "console": "console.txt", "picture": "out.png"}
+    return main([*(f"--{name}={folder / path}" for name, path in options.items()), *more])
+
+
+def test_a_table_and_a_chart_of_what_a_board_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, f"--json={tmp_path}/rows.json") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["#", "operator", "module", "cycles", "share", "MACs", "cycles/MAC"] in lines
+    place = ["conv", "(Conv2d)", "at", "net.py:3"]
+    assert ["0", "aten::convolution", *place, "3,000", "75.0%", "1,500", "2.00"] in lines
+    assert ["1", "aten::relu", "relu", "(ReLU)", "1,000", "25.0%"] in lines
+    assert ["total", "4,000", "100.0%", "1,500", "2.67"] in lines
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+    assert [row["count"] for row in json.loads((tmp_path / "rows.json").read_text())] == [3000, 1000]
+
+
+@pytest.mark.parametrize(
+    ("options", "console", "message"),
+    [
+        ([], "PASS\n", "build the image with --//firmware:profiling=on"),
+        ([], "profile 0: 3 cycles, 1 us\n", "measured 1 operator calls, manifest"),
+        (["--board=nucleo"], _CONSOLE, "--board nucleo: there is no image for it; there are mps2_an386"),
+        (["--picture=/nowhere/x.png"], _CONSOLE, "/nowhere/x.png: No such file"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    options: list[str], console: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, *options, console=console) == 1
+    assert message in capsys.readouterr().err

@@ -1,5 +1,0 @@
-import sys
-
-from tools.embed.embed import main
-
-sys.exit(main())

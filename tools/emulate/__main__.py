@@ -1,5 +1,0 @@
-import sys
-
-from tools.emulate.emulate import main
-
-sys.exit(main())

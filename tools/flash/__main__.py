@@ -1,5 +1,0 @@
-import sys
-
-from tools.flash.flash import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.gdb.gdb import main
-
-sys.exit(main())

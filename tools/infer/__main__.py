@@ -1,5 +1,0 @@
-import sys
-
-from tools.infer.infer import main
-
-sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.monitor.monitor import main
-
-sys.exit(main())

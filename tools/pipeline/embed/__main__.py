@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.embed.embed import main
+
+sys.exit(main())

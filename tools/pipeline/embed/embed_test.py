@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import re
+import struct
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tools.artifacts.program.program import ScalarType, Tensor
+from tools.pipeline.embed import embed as embed_module
+from tools.pipeline.embed.embed import main
+
+_PLAN = {"core": "cortex-m4", "method": 185, "planned": [40, 32], "temp": 8, "operators": 3}
+
+
+def _tensor(dtype: ScalarType, sizes: list[int]) -> Tensor:
+    tensor = Tensor.__new__(Tensor)
+    tensor.scalar_type, tensor.sizes, tensor.dim_order = dtype, sizes, list(range(len(sizes)))
+    return tensor
+
+
+class Files:
+    """A program with a Float [2, 3] input, a scalar Long input and a Float [2] output, and what belongs to it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.program = folder / "tiny.pte"
+        self.program.write_bytes(bytes(range(100)))
+        self.plan = folder / "plan.json"
+        self.plan.write_text(json.dumps(_PLAN), encoding="utf-8")
+        self.golden = folder / "golden.npz"
+        self.header, self.source = folder / "tiny_pte.h", folder / "tiny_pte.S"
+        values = [_tensor(ScalarType.FLOAT, [2, 3]), _tensor(ScalarType.LONG, []), _tensor(ScalarType.FLOAT, [2])]
+        self.values = [SimpleNamespace(val=value) for value in values]
+        plan = SimpleNamespace(inputs=[0, 1], outputs=[2], values=self.values)
+        monkeypatch.setattr(embed_module, "read", lambda _: SimpleNamespace(execution_plan=[plan]))
+
+    def write_golden(self, **changes: np.ndarray) -> None:
+        arrays = {
+            "input_0": np.arange(12, dtype=np.float32).reshape(2, 2, 3),
+            "input_1": np.array([7, 8], dtype=np.int64),
+            "output_0": np.array([[0.5, 1.5], [2, 3]], dtype=np.float32),
+        }
+        np.savez(self.golden, **(arrays | changes))
+
+    def run(self, *more: str, name: str = "tiny") -> int:
+        return main(
+            [
+                *("--program", str(self.program), "--plan", str(self.plan), "--name", name),
+                *("--header", str(self.header), "--source", str(self.source), *more),
+            ]
+        )
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    return Files(tmp_path, monkeypatch)
+
+
+def _constant(text: str, name: str) -> str:
+    return re.search(rf"{name}(?:\[\])? = ([^;]*);", text)[1]
+
+
+def test_the_header_has_sizes_arenas_and_specs(files: Files) -> None:
+    assert files.run() == 0
+    text = files.header.read_text(encoding="utf-8")
+    assert "#define TINY_PTE_SIZE 100\n#define TINY_PTE_ALIGNMENT 16\n" in text
+    assert "#define TINY_PTE_METHOD_ARENA_SIZE 185\n" in text
+    # The second buffer begins at a multiple of 16, and the arena ends with it.
+    assert "#define TINY_PTE_PLANNED_ARENA_SIZE 80\n" in text
+    assert _constant(text, "kPlannedBufferOffsets") == "{0, 48}"
+    assert _constant(text, "kOperatorCount") == "3"
+    assert _constant(text, "kInputs") == (
+        "{{6, 2, 6, 24, 0, kInput0Sizes, kInput0DimOrder}, {4, 0, 1, 8, 32, kInput1Sizes, kInput1DimOrder}}"
+    )
+    assert _constant(text, "kInputNbytes") == "{24, 8}"
+    assert _constant(text, "kOutputNbytes") == "{8}"
+    assert _constant(text, "kInput1Sizes") == "nullptr"
+    assert _constant(text, "kHasExample") == "false"
+    assert _constant(text, "kExampleInputs") == "nullptr"
+
+
+def test_the_source_includes_the_file_and_repeats_no_byte(files: Files) -> None:
+    files.program.write_bytes(bytes(4 << 20))
+    assert files.run() == 0
+    text = files.source.read_text(encoding="utf-8")
+    assert f'.incbin "{files.program}"' in text
+    assert ".balign 16" in text and ".global tiny_pte_data" in text
+    assert files.source.stat().st_size + files.header.stat().st_size < 10_000
+
+
+def test_the_example_is_the_first_sample(files: Files) -> None:
+    files.write_golden()
+    assert files.run("--golden", str(files.golden)) == 0
+    source = files.source.read_text(encoding="utf-8")
+    arrays = {
+        name: bytes(int(byte) for byte in body.replace(".byte ", "").replace("\n", ",").strip(",").split(","))
+        for name, body in re.findall(r"^(tiny_pte_example_\w+):\n((?:\.byte .*\n)+)", source, flags=re.MULTILINE)
+    }
+    assert arrays == {
+        "tiny_pte_example_input_0": struct.pack("<6f", *range(6)),
+        "tiny_pte_example_input_1": struct.pack("<q", 7),
+        "tiny_pte_example_output_0": struct.pack("<2f", 0.5, 1.5),
+    }
+    header = files.header.read_text(encoding="utf-8")
+    assert _constant(header, "kHasExample") == "true"
+    assert _constant(header, "kExampleInputs") == "{tiny_pte_example_input_0, tiny_pte_example_input_1}"
+
+
+def test_tolerances_are_float_literals(files: Files) -> None:
+    assert files.run("--atol", "1", "--rtol", "1e-7") == 0
+    header = files.header.read_text(encoding="utf-8")
+    assert (_constant(header, "kAtol"), _constant(header, "kRtol")) == ("1.0f", "1e-07f")
+
+
+@pytest.mark.parametrize("name", ["", "2x", "a-b", "a b", "über"])
+def test_a_name_that_is_no_identifier(files: Files, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert files.run(name=name) == 1
+    assert "is no C identifier" in capsys.readouterr().err
+
+
+def test_a_golden_file_of_another_model(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.write_golden(input_0=np.zeros((1, 4), dtype=np.float32), input_1=np.zeros(1), output_0=np.zeros((1, 2)))
+    assert files.run("--golden", str(files.golden)) == 1
+    error = capsys.readouterr().err
+    assert "input_0 is float32 [4], in the program FLOAT [2, 3]; it is another model's" in error
+
+
+def test_a_golden_file_with_too_many_arrays(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.write_golden(output_1=np.zeros((2, 2), dtype=np.float32))
+    assert files.run("--golden", str(files.golden)) == 1
+    assert "has 2 outputs, the program 1" in capsys.readouterr().err
+
+
+def test_an_input_of_a_dtype_that_the_runtime_lacks(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.values[0].val.scalar_type = ScalarType.QINT8
+    assert files.run() == 1
+    assert "input 0 has the unsupported dtype QINT8; make it one of BYTE, CHAR" in capsys.readouterr().err
+
+
+def test_an_input_that_is_no_tensor(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
+    files.values[0].val = SimpleNamespace()
+    assert files.run() == 1
+    assert "input 0 is of type SimpleNamespace, not a tensor" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"method": 1}', '{"method": "x", "planned": [], "temp": 0}'])
+def test_a_plan_that_is_none(files: Files, capsys: pytest.CaptureFixture[str], content: str) -> None:
+    files.plan.write_text(content, encoding="utf-8")
+    assert files.run() == 1
+    assert "plan.json is no memory plan" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"not a program at all", b"\x7fELF" + bytes(60)])
+def test_a_program_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes) -> None:
+    program, plan = tmp_path / "foreign.pte", tmp_path / "plan.json"
+    program.write_bytes(content)
+    plan.write_text(json.dumps(_PLAN), encoding="utf-8")
+    arguments = ["--program", str(program), "--plan", str(plan), "--name", "x", "--header", str(tmp_path / "h")]
+    assert main([*arguments, "--source", str(tmp_path / "s")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("embed: error: ") and "foreign.pte" in error and error.count("\n") == 1
+    assert not (tmp_path / "h").exists()
+
+
+def test_a_program_that_is_missing(files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.undo()
+    arguments = ["--program", str(tmp_path / "none.pte"), "--plan", str(files.plan), "--name", "x"]
+    assert main([*arguments, "--header", str(tmp_path / "h"), "--source", str(tmp_path / "s")]) == 1
+
+
+def _manifest(files: Files, **changes: object) -> str:
+    path = files.folder / "manifest.json"
+    content = {"core": "cortex-m4", "inputs": [{}, {}], "outputs": [{"scale": 0.1, "zero_point": -3}]}
+    path.write_text(json.dumps(content | changes), encoding="utf-8")
+    return str(path)
+
+
+def test_scales_and_zero_points_of_the_manifest_are_constants(files: Files) -> None:
+    assert files.run("--manifest", _manifest(files), "--core", "cortex-m4") == 0
+    header = files.header.read_text()
+    assert "inline constexpr float kOutputScales[] = {0.1f};" in header
+    assert "inline constexpr int32_t kOutputZeroPoints[] = {-3};" in header
+    assert "kInputScales" not in header
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"core": "cortex-m55"}, "the program is lowered for cortex-m55, the image is for cortex-m4"),
+        ({"inputs": []}, "other inputs or outputs than the program"),
+        ({"outputs": 3}, "is no manifest"),
+    ],
+)
+def test_a_manifest_that_does_not_fit(
+    files: Files, capsys: pytest.CaptureFixture[str], changes: dict[str, object], message: str
+) -> None:
+    assert files.run("--manifest", _manifest(files, **changes), "--core", "cortex-m4") == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_example_lies_in_the_programs_dim_order(files: Files) -> None:
+    files.write_golden(dim_order_input_0=np.array([1, 0], dtype=np.uint8))
+    assert files.run("--golden", str(files.golden)) == 0
+    values = np.array([0, 3, 1, 4, 2, 5], dtype=np.float32).tobytes()
+    assert ".byte " + ",".join(map(str, values)) in files.source.read_text()

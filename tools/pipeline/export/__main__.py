@@ -1,0 +1,66 @@
+"""Exports the model of a model file to an ExecuTorch program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.quiet.console import Console, UserError, run_quietly
+
+# "portable" stands for a program that runs on every core.
+_CORES = ("portable", "cortex-m4", "cortex-m33", "cortex-m55", "host")
+_BACKENDS = ("portable", "cortex_m")
+_IO = ("float32", "int8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parses the command line, exports, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="export", description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
+    parser.add_argument("--name", required=True, help="name of the program")
+    parser.add_argument("--core", required=True, help=f"the core that the program is for: {', '.join(_CORES)}")
+    parser.add_argument("--backend", default="portable", help=f"what the program is lowered to: {', '.join(_BACKENDS)}")
+    parser.add_argument(
+        "--io", default="float32", help=f"dtype of a quantized program's inputs and outputs: {', '.join(_IO)}"
+    )
+    parser.add_argument(
+        "--plain", action="store_true", help="leave ExecuTorch's cortex_m operators as they are, for use elsewhere"
+    )
+    parser.add_argument("--weights", type=Path, help="what tools/pipeline/train wrote for the same model file")
+    parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
+    parser.add_argument("--golden", type=Path, required=True, help="where inputs and eager outputs (.npz) go")
+    parser.add_argument("--manifest", type=Path, required=True, help="where the manifest (.json) goes")
+    parser.add_argument("--report", type=Path, help="where the report of a quantized program (.json) goes")
+    parser.add_argument("--log", type=Path, required=True, help="what torch prints on import and export goes here")
+    options = parser.parse_args(arguments)
+
+    def step(console: Console) -> None:
+        _check("--core", options.core, _CORES)
+        _check("--backend", options.backend, _BACKENDS)
+        _check("--io", options.io, _IO)
+        if options.backend == "cortex_m":
+            _check("--core of --backend cortex_m", options.core, _CORES[1:-1])
+        elif options.io != "float32" or options.plain:
+            raise UserError(f"--io int8 and --plain are for --backend cortex_m, not {options.backend}.")
+        # Imported here: torch and ExecuTorch print warnings when they are imported.
+        from tools.pipeline.export.export import Options, export
+
+        target = Options(options.core, options.backend, options.io, packed=not options.plain)
+        exported = export(options.model, options.name, target, options.weights, console)
+        options.program.write_bytes(exported.program)
+        options.golden.write_bytes(exported.golden)
+        options.manifest.write_bytes(exported.manifest)
+        if options.report is not None and exported.report is not None:
+            options.report.write_bytes(exported.report)
+
+    return run_quietly(step, options.log, "export")
+
+
+def _check(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UserError(f"{option} {value!r} is unknown; it must be one of {', '.join(allowed)}.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,347 @@
+"""Lowers a quantized model to ExecuTorch's Cortex-M operators, for one core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
+import torch
+from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor, is_param_node
+from executorch.exir import EdgeCompileConfig, memory, to_edge
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import Node
+
+from tools.pipeline.export.cortex_m.pack import prepare
+from tools.pipeline.export.cortex_m.tables import tabulate
+from tools.pipeline.export.decompositions import decompose
+from tools.pipeline.export.dim_orders import order_for_kernels
+from tools.pipeline.export.lower import propagate_constants
+from tools.pipeline.export.manifest import MACS, Parameters, origin
+from tools.pipeline.export.own_operators import keep_recurrent_layers
+from tools.pipeline.export.plan_passes import LEAD
+from tools.quiet.console import UserError
+
+_DECOMPOSED = torch.ops.quantized_decomposed
+_BIASED = (
+    torch.ops.aten.conv2d.default,
+    torch.ops.aten.conv2d.padding,
+    torch.ops.aten.conv_transpose2d.input,
+    torch.ops.aten.linear.default,
+)
+_DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
+_QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
+_DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
+
+
+def config() -> EdgeCompileConfig:
+    """How edge programs are made; a new one for each, as to_edge() appends to its lists."""
+    return EdgeCompileConfig(
+        # Operators that the passes replace as a whole; decomposed they would stay in floating point.
+        preserve_ops=[
+            torch.ops.aten.linear.default,
+            torch.ops.aten.hardsigmoid.default,
+            torch.ops.aten.hardsigmoid_.default,
+            torch.ops.aten.hardswish.default,
+            torch.ops.aten.hardswish_.default,
+            torch.ops.aten.silu.default,
+            # Functions that can be tables.
+            torch.ops.aten.mish.default,
+            torch.ops.aten.softplus.default,
+        ],
+        # The edge dialect's verifier knows neither max_pool2d nor the cortex_m operators.
+        _check_ir_validity=False,
+        _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default],
+    )
+
+
+@dataclass(frozen=True)
+class Border:
+    """Parameters of the program's inputs and outputs, in order; None for those that are not int8."""
+
+    inputs: list[Parameters | None]
+    outputs: list[Parameters | None]
+
+
+def target_of(core: str) -> CortexMTargetConfig:
+    """ExecuTorch's description of a core, `cortex-m4` or such."""
+    return CortexMTargetConfig.from_target_string(core)
+
+
+def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """The edge program of a quantized program, with `cortex_m::` operators for the target."""
+    _quantize_biases(program)
+    _separate_activations(program)
+    edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
+    lowered = order_for_kernels(propagate_constants(CortexMPassManager(edge, target_config=target).transform()))
+    tabulate(lowered)
+    _drop_empty_padding(lowered)
+    _leave_views_to_the_plan(lowered)
+    _count_work(lowered)
+    _let_quantization_overlap(lowered)
+    return _drop_unused_constants(lowered)
+
+
+def _quantize_biases(program: ExportedProgram) -> None:
+    """Quantizes biases that a model's author left in floating point, in place: int32 in the scale of the products.
+
+    Quantization-aware training with batch normalization does, whose folding makes biases after all else is quantized.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in _BIASED:
+            continue
+        operand, weight, bias = [*node.args, None][:3]
+        if operand.target != _DECOMPOSED.dequantize_per_tensor.default or not isinstance(bias, Node):
+            continue
+        if weight.target not in _DEQUANTIZED_WEIGHT or not is_param_node(program, bias):
+            continue
+        is_per_channel = weight.target == _DECOMPOSED.dequantize_per_channel.default
+        scales = get_param_tensor(program, weight.args[1]) if is_per_channel else torch.tensor(weight.args[1])
+        value = get_param_tensor(program, bias)
+        steps = (scales.double() * operand.args[1]).expand(value.shape)
+        limits = torch.iinfo(torch.int32)
+        integers = (value.detach().double() / steps).round().clamp(limits.min, limits.max).to(torch.int32)
+        constants = {"bias": integers, "bias_scales": steps.float(), "bias_zero_points": torch.zeros_like(integers)}
+        with graph.inserting_before(bias):
+            placeholders = [
+                create_constant_placeholder(
+                    program, graph, f"{node.name}_{name}", InputKind.BUFFER, data.contiguous(), persistent_buffer=True
+                )
+                for name, data in constants.items()
+            ]
+        with graph.inserting_before(node):
+            arguments = (*placeholders, 0, limits.min, limits.max, torch.int32)
+            dequantized = graph.call_function(_DECOMPOSED.dequantize_per_channel.default, arguments)
+        dequantized.meta = {"val": bias.meta["val"]}
+        node.replace_input_with(bias, dequantized)
+    program.graph_module.recompile()
+
+
+def _separate_activations(program: ExportedProgram) -> None:
+    """Quantizes layers for themselves whose activations the passes cannot fuse into them, in place.
+
+    A layer and its relu or clamp are quantized together, and fused where int8 saturates at the activation's bounds.
+    With a range that is shared with another tensor it does not; then the passes would leave both to compute with the
+    bare integers. In the result's own scale the layer loses nothing: what saturates is beyond the bounds, too.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        bounds = _bounds(node)
+        users = list(node.users)
+        if bounds is None or len(users) != 1 or users[0].target != _DECOMPOSED.quantize_per_tensor.default:
+            continue
+        layer = node.args[0]
+        if layer.op != "call_function" or layer.target in (
+            _DECOMPOSED.dequantize_per_tensor.default,
+            torch.ops.aten.max_pool2d.default,
+        ):
+            continue
+        parameters = users[0].args[1:]
+        scale, zero_point, low, high, _ = parameters
+        limits = [
+            limit if bound is None else min(max(round(bound / scale) + zero_point, low), high)
+            for bound, limit in zip(bounds, (low, high), strict=True)
+        ]
+        if limits == [low, high]:
+            continue
+        with graph.inserting_after(layer):
+            quantized = graph.call_function(users[0].target, (layer, *parameters))
+        with graph.inserting_after(quantized):
+            result = graph.call_function(_DECOMPOSED.dequantize_per_tensor.default, (quantized, *parameters))
+        quantized.meta = layer.meta | {"val": users[0].meta["val"]}
+        result.meta = dict(layer.meta)
+        node.replace_input_with(layer, result)
+    program.graph_module.recompile()
+
+
+def _bounds(node: Node) -> tuple[float | None, float | None] | None:
+    """What an activation keeps its operand in; None for other nodes."""
+    aten = torch.ops.aten
+    if node.target in (aten.relu.default, aten.relu_.default):
+        return 0.0, None
+    if node.target in (aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default):
+        default = (None, None) if node.target == aten.clamp.default else (-1.0, 1.0)
+        low, high = (*node.args[1:], *default[len(node.args) - 1 :])
+        return low, high
+    return None
+
+
+def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Puts this project's own operators in place of `cortex_m::` ones, with constants as their kernels read them."""
+    packed = _drop_unused_constants(prepare(program, target))
+    for node in packed.graph.nodes:
+        # The passes asked for what CMSIS-NN needs; the kernels of `cortex_m::` operators here need none.
+        if getattr(node.target, "namespace", "") != "cortex_m":
+            continue
+        for scratch in node.all_input_nodes:
+            if scratch.target == memory.alloc:
+                scratch.args = (((0,), torch.uint8),)
+                scratch.meta["val"] = torch.empty((0,), dtype=torch.uint8, device="meta")
+    return packed
+
+
+def _drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
+    """Drops parameters, buffers and constants that layers no longer read: the passes replace weights by others."""
+    kept = []
+    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for spec in program.graph_signature.input_specs:
+        node = by_name.get(spec.arg.name)
+        if spec.kind == InputKind.USER_INPUT or node is None or node.users:
+            kept.append(spec)
+            continue
+        program.graph.erase_node(node)
+        program.state_dict.pop(spec.target, None)
+        program.constants.pop(spec.target, None)
+    program.graph_signature.input_specs = kept
+    program.graph_module.recompile()
+    return program
+
+
+def _drop_empty_padding(program: ExportedProgram) -> None:
+    """Drops what pads by nothing: average pooling is lowered to a padding and a pooling without."""
+    for node in list(program.graph.nodes):
+        if node.target == exir_ops.edge.cortex_m.pad.default and not any([*node.args[1], *node.args[2]]):
+            node.replace_all_uses_with(node.args[0])
+            program.graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _leave_views_to_the_plan(program: ExportedProgram) -> None:
+    """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan."""
+    for node in program.graph.nodes:
+        if node.target != exir_ops.edge.cortex_m.transpose.default:
+            continue
+        value, order = node.args[0].meta["val"], list(node.args[1])
+        if value.permute(order).is_contiguous():
+            node.target = exir_ops.edge.aten.permute_copy.default
+            node.meta["val"] = value.permute(order).clone()
+    program.graph_module.recompile()
+
+
+def _count_work(program: ExportedProgram) -> None:
+    """Notes the multiply-accumulates of layers, which the shapes of packed constants do not tell."""
+    operators = exir_ops.edge.cortex_m
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        results = node.meta["val"].numel()
+        operands = [arg.meta["val"] if isinstance(arg, Node) else None for arg in node.args]
+        if node.target == operators.quantized_conv2d.default:
+            # The weight is [out, height, width, in / groups].
+            node.meta[MACS] = results * operands[1].numel() // operands[1].shape[0]
+        elif node.target == operators.quantized_depthwise_conv2d.default:
+            # The weight is [1, height, width, out].
+            node.meta[MACS] = results * operands[1].numel() // operands[1].shape[3]
+        elif node.target == operators.quantized_transpose_conv2d.default:
+            node.meta[MACS] = operands[0].numel() * operands[1].numel() // operands[0].shape[1]
+        elif node.target == operators.quantized_linear.default:
+            node.meta[MACS] = results * operands[1].shape[-1]
+        elif node.target == operators.quantized_batch_matmul.default:
+            node.meta[MACS] = results * operands[0].shape[-1]
+
+
+def _let_quantization_overlap(program: ExportedProgram) -> None:
+    """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse."""
+    for node in program.graph.nodes:
+        if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
+            continue
+        source, result = node.args[0].meta["val"], node.meta["val"]
+        # In the order of the result's elements in memory.
+        if source.dim_order() == result.dim_order():
+            node.meta[LEAD] = max(result.numel() * (result.element_size() - source.element_size()), 0)
+
+
+def border(program: ExportedProgram) -> Border:
+    """Scales and zero points at which the program quantizes its inputs and dequantizes its outputs."""
+    return Border(
+        [_shared([_parameters(user) for user in node.users], _QUANTIZE, node) for node in _inputs(program)],
+        [_parameters(node) if node.target == _DEQUANTIZE else None for node in _outputs(program)],
+    )
+
+
+def remove_border(program: ExportedProgram, path: Any) -> None:
+    """Makes inputs and outputs int8: leaves out their quantization and dequantization, in place.
+
+    Raises UserError for an input or output of floating point that another operator reads or writes.
+    """
+    parameters = border(program)
+    nodes = _inputs(program)
+    for index, (node, found) in enumerate(zip(nodes, parameters.inputs, strict=True)):
+        if not node.meta["val"].is_floating_point():
+            continue
+        if found is None:
+            users = [origin(user, path) for user in node.users if user.target != _QUANTIZE]
+            raise UserError(
+                f"{path}: io = 'int8', but input {index} is not only quantized: {', '.join(users) or 'nothing'} "
+                "reads it in floating point; use io = 'float32'."
+            )
+        quantizers = list(node.users)
+        node.meta["val"] = quantizers[0].meta["val"]
+        for user in quantizers:
+            user.replace_all_uses_with(node)
+            program.graph.erase_node(user)
+    output = program.graph.output_node()
+    results = list(output.args[0])
+    specs = program.graph_signature.output_specs
+    for index, (spec, node) in enumerate(zip(specs, results, strict=True)):
+        if spec.kind != OutputKind.USER_OUTPUT or not node.meta["val"].is_floating_point():
+            continue
+        if node.target != _DEQUANTIZE:
+            raise UserError(
+                f"{path}: io = 'int8', but output {index} comes in floating point from {origin(node, path)}; "
+                "use io = 'float32'."
+            )
+        results[index] = node.args[0]
+        spec.arg.name = results[index].name
+    output.args = (tuple(results),)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def quantize_sample(tensors: tuple[torch.Tensor, ...], parameters: list[Parameters | None]) -> tuple[torch.Tensor, ...]:
+    """Tensors as an int8 program takes them: round(x / scale) + zero_point, as the program itself would do it."""
+    return tuple(
+        tensor
+        if found is None
+        else torch.ops.quantized_decomposed.quantize_per_tensor(
+            tensor, found.scale, found.zero_point, -128, 127, torch.int8
+        )
+        for tensor, found in zip(tensors, parameters, strict=True)
+    )
+
+
+def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
+    """What the dialect's Python implementation computes: the integers that the kernels must give."""
+    module = program.module(check_guards=False)
+    with torch.no_grad():
+        return [list(torch.utils._pytree.tree_leaves(module(*sample))) for sample in samples]
+
+
+def _inputs(program: ExportedProgram) -> list[Node]:
+    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
+    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    return [by_name[name] for name in names]
+
+
+def _outputs(program: ExportedProgram) -> list[Node]:
+    specs = program.graph_signature.output_specs
+    results = program.graph.output_node().args[0]
+    return [node for spec, node in zip(specs, results, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
+
+
+def _parameters(node: Node) -> Parameters | None:
+    if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
+        return None
+    return Parameters(float(node.args[1]), int(node.args[2]))
+
+
+def _shared(found: list[Parameters | None], operator: Any, node: Node) -> Parameters | None:
+    """The parameters if all users of a node are the operator with the same ones."""
+    if not found or any(user.target != operator for user in node.users) or len(set(found)) != 1:
+        return None
+    return found[0]

@@ -1,0 +1,289 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
+from tools.quiet.console import UserError
+
+_CORES = ["cortex-m4", "cortex-m33", "cortex-m55"]
+
+_CNN = """
+self.layers = nn.Sequential(
+    nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(),
+    nn.Conv2d(8, 8, 3, groups=8, padding=1), nn.Hardtanh(-0.5, 0.5), nn.MaxPool2d(2), nn.AvgPool2d(2), nn.Flatten(),
+    nn.Linear(32, 6), nn.BatchNorm1d(6), nn.Softmax(1))
+for module in self.modules():
+    if hasattr(module, "running_mean"):
+        module.running_mean.normal_()
+        module.running_var.uniform_(0.5, 2)
+"""
+
+
+def exported(
+    folder: Path, forward: str, inputs: str, init: str = "pass", core: str = "cortex-m4", more: str = "", **options: Any
+) -> Result:
+    """A model quantized and lowered to plain operators for a core, unless the options say otherwise."""
+    source = model_source(forward, inputs, init) + more
+    return export_source(folder, source, options=Options(core, "cortex_m", **({"packed": False} | options)))
+
+
+def numbers(golden: dict[str, numpy.ndarray], entry: dict[str, Any], name: str) -> numpy.ndarray:
+    """What the elements of an int8 array stand for."""
+    assert golden[name].dtype == numpy.int8
+    return (golden[name].astype(numpy.float32) - entry["zero_point"]) * entry["scale"]
+
+
+@pytest.mark.parametrize("core", _CORES)
+def test_every_layer_becomes_an_int8_operator(core: str, tmp_path: Path) -> None:
+    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN, core)
+    assert result.operators == {
+        "cortex_m::quantize_per_tensor": 1,
+        "cortex_m::quantized_conv2d": 1,
+        "cortex_m::quantized_depthwise_conv2d": 1,
+        "cortex_m::quantized_max_pool2d": 1,
+        "cortex_m::quantized_avg_pool2d": 1,
+        "cortex_m::quantized_linear": 1,
+        "cortex_m::softmax": 1,
+        "cortex_m::dequantize_per_tensor": 1,
+    }
+    assert (result.manifest["core"], result.manifest["backend"], result.manifest["io"]) == (core, "cortex_m", "float32")
+    # A softmax has a resolution of 1 / 256.
+    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.03
+
+
+def test_layers_say_where_they_come_from(tmp_path: Path) -> None:
+    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN)
+    operators = [entry["name"] for entry in result.manifest["operators"]]
+    found = {entry["origin"].split()[0]: entry["macs"] for entry in result.manifest["instructions"]}
+    assert found["layers.0"] == 8 * 8 * 8 * 3 * 9
+    assert found["layers.4"] == 8 * 8 * 8 * 9
+    assert found["layers.9"] == 32 * 6
+    assert operators[result.manifest["instructions"][0]["operator"]] == "cortex_m::quantize_per_tensor"
+
+
+def test_int8_inputs_and_outputs(tmp_path: Path) -> None:
+    forward, inputs, init = "return self.linear(x)", "(torch.rand(1, 5) * 4 - 1,)", "self.linear = nn.Linear(5, 3)"
+    result = exported(tmp_path, forward, inputs, init, io="int8")
+    assert result.operators == {"cortex_m::quantized_linear": 1}
+    (input_0,), (output_0,) = result.manifest["inputs"], result.manifest["outputs"]
+    assert (input_0["dtype"], output_0["dtype"]) == ("Char", "Char")
+    torch.manual_seed(1)
+    sample = torch.rand(1, 5).numpy() * 4 - 1
+    assert numpy.abs(numbers(result.golden, input_0, "input_0") - sample).max() <= input_0["scale"] * 0.51
+    error = numpy.abs(numbers(result.golden, output_0, "output_0") - result.golden["eager_0"]).max()
+    assert error <= 3 * output_0["scale"]
+    assert error > 0
+
+
+def test_int8_border_gives_the_integers_of_the_float_border(tmp_path: Path) -> None:
+    arguments = "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN
+    inside = exported(tmp_path, *arguments, io="int8")
+    around = exported(tmp_path, *arguments)
+    assert numpy.array_equal(
+        numbers(inside.golden, inside.manifest["outputs"][0], "output_0"), around.golden["output_0"]
+    )
+    assert around.manifest["outputs"][0]["scale"] == inside.manifest["outputs"][0]["scale"]
+
+
+def test_images_are_channels_last_in_memory_and_nothing_is_copied(tmp_path: Path) -> None:
+    result = exported(
+        tmp_path,
+        "return self.conv(x).relu()",
+        "(torch.randn(1, 3, 4, 4),)",
+        "self.conv = nn.Conv2d(3, 5, 3)",
+        io="int8",
+    )
+    assert result.operators == {"cortex_m::quantized_conv2d": 1}
+    assert result.manifest["inputs"][0]["dim_order"] == result.manifest["outputs"][0]["dim_order"] == [0, 2, 3, 1]
+    assert result.golden["input_0"].shape == (1, 1, 3, 4, 4)
+    assert list(result.golden["dim_order_input_0"]) == list(result.golden["dim_order_output_0"]) == [0, 2, 3, 1]
+
+
+def test_large_images_are_pooled(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 4, 3)\nself.pool = nn.MaxPool2d(2)"
+    result = exported(tmp_path, "return self.pool(self.conv(x))", "(torch.randn(1, 3, 16, 16),)", init)
+    assert result.operators["cortex_m::quantized_max_pool2d"] == 1
+    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.05
+
+
+_SHARED = {
+    "hardswish": ("x = self.linear(x)\nreturn x + nn.functional.hardswish(x)", {"cortex_m::quantized_activation"}),
+    "relu": ("x = self.linear(x)\nreturn x + x.relu()", {"aten::clamp"}),
+    "clamp": ("x = self.linear(x)\nreturn x + x.clamp(-0.25)", {"aten::clamp"}),
+    "range": ("return torch.minimum(x, (x + x).relu())", {"aten::clamp"}),
+}
+
+
+@pytest.mark.parametrize("case", _SHARED)
+def test_activations_of_what_others_read_too(case: str, tmp_path: Path) -> None:
+    forward, operators = _SHARED[case]
+    more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
+    result = exported(tmp_path, forward, "(torch.randn(4, 8),)", "self.linear = nn.Linear(8, 8)", more=more, io="int8")
+    assert result.operators.keys() >= operators
+    assert not any("floating point" in text for text in result.said)
+    output = result.manifest["outputs"][0]
+    error = numpy.abs(numbers(result.golden, output, "output_0") - result.golden["eager_0"]).max()
+    assert error < 2.5 * output["scale"]
+
+
+def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 3, 3, padding=1)"
+    result = exported(tmp_path, "return torch.maximum(self.conv(x), x)", "(torch.randn(1, 3, 5, 4),)", init, io="int8")
+    assert result.operators == {"cortex_m::quantized_conv2d": 1, "cortex_m::maximum": 1}
+    assert result.manifest["outputs"][0]["dim_order"] == [0, 2, 3, 1]
+
+
+def test_calibration_inputs_set_the_ranges(tmp_path: Path) -> None:
+    more = "\n\ndef calibration_inputs():\n    return [(torch.full((1, 4), value),) for value in (-3.0, 3.0)]\n"
+    arguments = "return self.linear(x)", "(torch.rand(1, 4),)", "self.linear = nn.Linear(4, 4)"
+    wide = exported(tmp_path, *arguments, more=more)
+    narrow = exported(tmp_path, *arguments)
+    assert wide.manifest["inputs"][0]["scale"] == pytest.approx(6 / 255, rel=0.02)
+    assert narrow.manifest["inputs"][0]["scale"] < 1.01 / 255
+    assert not any("calibration_inputs" in text for text in wide.said)
+    assert any("has no calibration_inputs()" in text for text in narrow.said)
+
+
+def test_what_stays_in_float_is_said_with_its_module(tmp_path: Path) -> None:
+    result = exported(tmp_path, "return self.norm(x)", "(torch.randn(2, 8),)", "self.norm = nn.LayerNorm(8)")
+    assert any("aten::native_layer_norm stays in floating point: norm (LayerNorm)" in text for text in result.said)
+
+
+_BAD = {
+    "nan": ("[(torch.full((1, 4), float('nan')),)]", "sample 0: tensor 0 holds NaN or infinity"),
+    "shape": ("[(torch.rand(1, 4),), (torch.rand(2, 4),)]", "sample 1 is a tuple (float32[2, 4])"),
+    "dtype": ("[(torch.ones(1, 4, dtype=torch.int32),)]", "sample 0 is a tuple (int32[1, 4])"),
+    "zero_range": ("[(torch.zeros(1, 4),)]", "input x: always 0"),
+    "layer": ("[(torch.full((1, 4), -9.0),)]", "relu (ReLU) at my_model.py"),
+    "overflow": ("[(torch.full((1, 4), 3e38),)]", "makes NaN or infinity at linear (Linear)"),
+    "empty": ("[]", "calibration_inputs() returned no samples"),
+    "no_tuple": ("[torch.rand(1, 4)]", "sample 0 must be a tuple of at least one tensor"),
+}
+
+
+@pytest.mark.parametrize("case", _BAD)
+def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
+    inputs, message = _BAD[case]
+    init = "self.linear = nn.Linear(4, 4)\nself.linear.weight.data.fill_(2)\nself.relu = nn.ReLU()"
+    with pytest.raises(UserError) as caught:
+        exported(
+            tmp_path,
+            "return self.relu(self.linear(x))",
+            "(torch.rand(1, 4),)",
+            init,
+            more=f"\n\ndef calibration_inputs():\n    return {inputs}\n",
+        )
+    assert message in str(caught.value)
+
+
+def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "my_model.py"
+    path.write_text(model_source("return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN))
+    files = []
+    for seed in (1, 2):
+        outputs = [tmp_path / f"{name}{seed}" for name in ("pte", "npz", "json")]
+        done = run_tool(
+            "tools.pipeline.export",
+            *("--model", path, "--name", "my_model", "--core", "cortex-m33", "--backend", "cortex_m", "--plain"),
+            *("--program", outputs[0], "--golden", outputs[1], "--manifest", outputs[2], "--log", tmp_path / "log"),
+            hash_seed=seed,
+        )
+        assert done.returncode == 0, done.stderr
+        files.append([output.read_bytes() for output in outputs])
+    assert files[0] == files[1]
+    assert json.loads(files[0][2])["core"] == "cortex-m33"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--core", "portable", "--backend", "cortex_m"], "--core of --backend cortex_m 'portable' is unknown"),
+        (["--core", "cortex-m4", "--backend", "cortex_m", "--io", "int4"], "--io 'int4' is unknown"),
+        (["--core", "portable", "--io", "int8"], "--io int8 and --plain are for --backend cortex_m"),
+    ],
+)
+def test_bad_options(arguments: list[str], message: str, tmp_path: Path) -> None:
+    files = [
+        argument for name in ("program", "golden", "manifest", "log") for argument in (f"--{name}", tmp_path / name)
+    ]
+    done = run_tool("tools.pipeline.export", "--model", tmp_path / "m.py", "--name", "m", *files, *arguments)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+_CONVERTED = """
+import torch
+from torch import nn
+import tools.pipeline.export.cortex_m.dialect
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+
+def model():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+    program = torch.export.export(net, example_inputs())
+    prepared = prepare_pt2e(program.module(check_guards=False), CortexMQuantizer())
+    prepared(torch.full((1, 4), 2.0))
+    prepared(torch.full((1, 4), -2.0))
+    return convert_pt2e(prepared)
+
+
+def example_inputs():
+    return (torch.tensor([[0.5, -0.25, 1.0, 0.0]]),)
+"""
+
+
+def test_a_model_that_is_quantized_already_passes_through(tmp_path: Path) -> None:
+    result = export_source(tmp_path, _CONVERTED, options=Options("cortex-m4", "cortex_m", io="int8", packed=False))
+    assert result.operators == {"cortex_m::quantized_linear": 2}
+    assert result.manifest["inputs"][0]["scale"] == pytest.approx(4 / 255, rel=0.02)
+    # The module computes with the same scales, rounding differently at most.
+    error = numbers(result.golden, result.manifest["outputs"][0], "output_0") - result.golden["eager_0"]
+    assert numpy.abs(error).max() <= 1.01 * result.manifest["outputs"][0]["scale"]
+    assert any("is quantized already" in text for text in result.said)
+    assert result.report is not None
+    assert [layer["scheme"] for layer in result.report["layers"]] == ["fused", "int8", "int8"]
+    assert not any("snr_db" in layer for layer in result.report["layers"])
+
+
+def test_the_report_measures_layers_and_names_what_stays_in_float(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(2, 4, 3)\nself.norm = nn.LayerNorm(36)\nself.head = nn.Linear(36, 3)"
+    more = """
+
+def evaluation_set():
+    torch.manual_seed(2)
+    return [(torch.randn(1, 2, 5, 5),) for _ in range(20)], torch.arange(20) % 3
+"""
+    forward = "return self.head(self.norm(self.conv(x).relu().flatten(1)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 2, 5, 5),)", init, more=more)
+    report = result.report
+    assert report is not None
+    layers = {layer["place"].split()[0]: layer for layer in report["layers"] if layer["operator"] != "aten::clone"}
+    assert layers["conv"]["weight"]["scheme"] == "per channel" and layers["conv"]["weight"]["scales"] == 4
+    assert layers["norm"]["scheme"] == "float32" and "no int8 form" in layers["norm"]["reason"]
+    assert layers["head"]["scheme"] == "int8"
+    assert 25 < layers["head"]["snr_db"] < 60
+    outputs, eager = (result.golden[name].reshape(20, 3).argmax(axis=1) for name in ("output_0", "eager_0"))
+    labels = numpy.arange(20) % 3
+    assert report["accuracy"] == {
+        "samples": 20,
+        "float32": float((eager == labels).mean()),
+        "int8": float((outputs == labels).mean()),
+    }
+
+
+def test_a_recurrent_layer_stays_whole_in_floating_point(tmp_path: Path) -> None:
+    init = "self.lstm = nn.LSTM(4, 8, batch_first=True)\nself.out = nn.Linear(8, 2)"
+    source = model_source("return self.out(self.lstm(x)[0][:, -1])", "(torch.randn(1, 5, 4),)", init)
+    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m"))
+    assert result.operators["torch_fusion::lstm"] == 1
+    assert result.operators["torch_fusion::linear"] == 1
+    assert any("torch_fusion::lstm stays in floating point" in said for said in result.said)
+    assert result.report is not None
+    assert "aten::lstm" in [layer["operator"] for layer in result.report["layers"]]

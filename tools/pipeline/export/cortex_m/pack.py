@@ -1,0 +1,529 @@
+"""Constants in the layout that the kernels read: `torch_fusion::` operators in place of `cortex_m::` layers.
+
+A packed layer takes one constant, which has all of it but its images: parameters, biases into which the input's zero
+point and the sums of the kernel are folded, multipliers, shifts, and the weights as the target's instructions take
+them.
+kernels/cortex_m/packed.h describes the layout.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
+import torch
+from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+from executorch.backends.transforms.utils import (
+    create_constant_placeholder,
+    delete_constant_placeholder,
+    get_param_tensor,
+    is_param_node,
+)
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+from torch.library import Library, impl, register_fake
+
+from tools.pipeline.export.plan_passes import LEAD
+
+VERSION = 3
+DSP, MVE = 1, 2
+CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
+# Output pixels that the kernels for DSP compute at a time.
+_LANES = 4
+_MAX_DEPTHWISE_KERNEL = 15
+# Channels that the depthwise kernel for MVE computes at a time.
+_GROUP = 16
+# Factors of a linear layer.
+_LINEAR_FACTORS = 4
+
+_cortex_m = torch.ops.cortex_m
+_edge = exir_ops.edge.cortex_m
+_library = Library("torch_fusion", "FRAGMENT")
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a packed constant: PackedLayer of kernels/cortex_m/packed.h, member by member."""
+
+    arrangement: int
+    kind: int
+    is_wide: int
+    in_channels: int
+    channels: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    input_zero_point: int
+    output_offset: int
+    min: int
+    max: int
+
+    _LAYOUT = "<4B2i8H4h"
+
+    def pack(self) -> bytes:
+        """The head's bytes."""
+        return struct.pack(self._LAYOUT, VERSION, *_flat(astuple(self)))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Head:
+        """The head at the beginning of a packed constant."""
+        version, *values = struct.unpack_from(cls._LAYOUT, data)
+        assert version == VERSION
+        pairs = [tuple(values[index : index + 2]) for index in range(5, 13, 2)]
+        return cls(*values[:5], *pairs, *values[13:])
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.kind == DEPTHWISE
+
+    @property
+    def inner(self) -> int:
+        """Products per output."""
+        return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
+
+    @property
+    def group(self) -> int:
+        """Channels that the depthwise kernel computes at a time."""
+        return _GROUP if self.arrangement == MVE else 4
+
+    @property
+    def table_channels(self) -> int:
+        """Channels that tables have room for."""
+        return _up(self.channels, self.group if self.is_depthwise and self.arrangement == MVE else 2)
+
+    @property
+    def factors(self) -> int:
+        """Multipliers: one per channel, or copies of the one of a linear layer."""
+        return _LINEAR_FACTORS if self.kind == LINEAR else self.table_channels
+
+    @property
+    def tables(self) -> tuple[int, int, int]:
+        """Where multipliers, shifts and weights begin."""
+        multipliers = struct.calcsize(self._LAYOUT) + 4 * self.table_channels
+        shifts = multipliers + 4 * self.factors
+        return multipliers, shifts, shifts + _up(self.factors, 4)
+
+
+def _flat(values: Sequence[Any]) -> list[int]:
+    return [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer as the dialect has it. Weight: [out, height, width, in]; depthwise [out, height, width, 1].
+
+    Attributes:
+      bias: int32; None for zeros.
+      input_offset: the negated zero point of the input.
+    """
+
+    kind: int
+    weight: Tensor
+    bias: Tensor | None
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    input_offset: int
+    output_offset: int
+    multipliers: Tensor
+    shifts: Tensor
+    min: int
+    max: int
+
+
+def pack(layer: Layer, arrangement: int) -> Tensor:
+    """The packed constant of a layer, int8."""
+    weight = layer.weight.to(torch.int8)
+    channels = weight.shape[0]
+    folded = layer.input_offset * weight.sum((1, 2, 3), dtype=torch.int64)
+    if layer.bias is not None:
+        folded = folded + layer.bias
+    multipliers = layer.multipliers.to(torch.int64)
+    shifts = torch.where(multipliers == 0, -1, layer.shifts.to(torch.int64))
+    # The kernels double sums in 32 bits and shift to the right by at least one.
+    largest = folded.abs() + 128 * weight.to(torch.int64).abs().sum((1, 2, 3))
+    is_wide = bool((largest >= 2**30).any() or (shifts >= 0).any() or (shifts < -31).any())
+    if layer.kind == DEPTHWISE and arrangement == MVE:
+        # The kernel adds the products of two neighbours in 16 bits, which two of -128 * -128 exceed.
+        lowest = (weight == -128).flatten(1)
+        is_wide = is_wide or bool((lowest[:, 0:-1:2] & lowest[:, 1::2]).any())
+    # Of shifts to the right the kernels for DSP do the last bit by itself.
+    stored = shifts if is_wide or arrangement == MVE else -1 - shifts
+    head = Head(
+        arrangement,
+        layer.kind,
+        int(is_wide),
+        channels if layer.kind == DEPTHWISE else weight.shape[3],
+        channels,
+        (weight.shape[1], weight.shape[2]),
+        layer.stride,
+        layer.padding,
+        layer.dilation,
+        -layer.input_offset,
+        layer.output_offset,
+        layer.min,
+        layer.max,
+    )
+    if layer.kind == LINEAR:
+        # The dialect has one factor for all channels, the kernels load four at once.
+        multipliers, stored = multipliers[:1].expand(_LINEAR_FACTORS), stored[:1].expand(_LINEAR_FACTORS)
+    factors = head.factors
+    data = b"".join(
+        [
+            head.pack(),
+            _table(folded.to(torch.int32), head.table_channels, head),
+            _table(multipliers.to(torch.int32), factors, head),
+            _table(stored.to(torch.int8), _up(factors, 4), head),
+            _arranged(weight, head).contiguous().numpy().tobytes(),
+        ]
+    )
+    return torch.frombuffer(bytearray(data), dtype=torch.int8)
+
+
+def _table(values: Tensor, length: int, head: Head) -> bytes:
+    return _interleaved(_padded(values, length), head).contiguous().numpy().tobytes()
+
+
+def _interleaved(table: Tensor, head: Head) -> Tensor:
+    """A table with its channels as the depthwise kernel for MVE has their sums: 0, 4, 8, 12, 1, and so on.
+
+    Doing it twice restores the table.
+    """
+    if not head.is_depthwise or head.arrangement != MVE:
+        return table
+    return table.reshape(-1, 4, 4).mT.flatten()
+
+
+def _padded(values: Tensor, length: int) -> Tensor:
+    return torch.cat([values, values.new_zeros(length - values.shape[0], *values.shape[1:])])
+
+
+def _arranged(weight: Tensor, head: Head) -> Tensor:
+    if head.is_depthwise:
+        # [group of channels, kernel element, channel]
+        rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, head.group))
+        return rows.reshape(-1, head.group, head.inner).mT
+    if head.arrangement == MVE:
+        # The kernels load sixteen weights at once.
+        return _padded(weight.flatten(), weight.numel() + _up(head.inner, 16) - head.inner)
+    rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, 2))
+    rows = _padded(rows.T, _up(head.inner, 4)).T
+    # [pair, channel, four products, 0 or 2, 0 or 1] to [pair, four products, 0 or 1, 0 or 2, channel]
+    return rows.reshape(rows.shape[0] // 2, 2, -1, 2, 2).permute(0, 2, 4, 3, 1)
+
+
+def _restored(data: bytes, head: Head) -> Tensor:
+    """The weights of a packed constant as Layer has them."""
+    padded = _up(head.channels, 2)
+    flat = torch.frombuffer(bytearray(data[head.tables[2] :]), dtype=torch.int8)
+    height, width = head.kernel
+    if head.is_depthwise:
+        rows = flat.reshape(-1, head.inner, head.group).mT.reshape(-1, head.inner)
+    elif head.arrangement == MVE:
+        rows = flat[: head.channels * head.inner].reshape(head.channels, head.inner)
+    else:
+        rows = flat.reshape(padded // 2, -1, 2, 2, 2).permute(0, 4, 1, 3, 2).reshape(padded, -1)
+    return rows[: head.channels, : head.inner].reshape(head.channels, height, width, -1)
+
+
+def unpack(packed: Tensor) -> Layer:
+    """The layer in a packed constant; its bias is what pack() was given, zeros for none."""
+    data = packed.numpy().tobytes()
+    head = Head.unpack(data)
+    multipliers, shifts_at, weights = head.tables
+    start = struct.calcsize(Head._LAYOUT)
+    biases, factors, shifts = (
+        _interleaved(torch.frombuffer(bytearray(data[begin:end]), dtype=dtype), head)
+        for begin, end, dtype in [
+            (start, multipliers, torch.int32),
+            (multipliers, shifts_at, torch.int32),
+            (shifts_at, weights, torch.int8),
+        ]
+    )
+    biases, shifts = biases[: head.channels], shifts.to(torch.int32)
+    if head.kind == LINEAR:
+        factors, shifts = factors[:1].expand(head.channels), shifts[:1].expand(head.channels)
+    factors, shifts = factors[: head.channels], shifts[: head.channels]
+    if not head.is_wide and head.arrangement == DSP:
+        shifts = -1 - shifts
+    weight = _restored(data, head)
+    folded = -head.input_zero_point * weight.sum((1, 2, 3), dtype=torch.int64)
+    return Layer(
+        head.kind,
+        weight,
+        (biases - folded).to(torch.int32),
+        head.stride,
+        head.padding,
+        head.dilation,
+        -head.input_zero_point,
+        head.output_offset,
+        factors,
+        shifts,
+        head.min,
+        head.max,
+    )
+
+
+def scratch_size(head: Head, input_width: int) -> int:
+    """Bytes of scratch memory of a packed layer on images of a width, exactly."""
+    if head.is_depthwise:
+        return head.kernel[0] * (input_width + 2 * head.padding[1]) * head.channels if any(head.padding) else 0
+    if head.kind == LINEAR:
+        return 0
+    is_pointwise = head.kernel == head.stride == (1, 1) and head.padding == (0, 0)
+    is_gathered = not is_pointwise and (head.arrangement == MVE or head.in_channels % 4 != 0)
+    gathered = _up(head.inner, 4) if is_gathered else 0
+    return gathered + (2 * _LANES * _up(head.inner, 4) if head.arrangement == DSP else 0)
+
+
+def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
+    """Overlap.lead of a packed layer, from the order in which its kernel reads and writes.
+
+    Kernels write their outputs one after another; what they read before the next few is in packed_layers.h.
+
+    Args:
+      image, out: shapes, [batch, channels, height, width]; of a linear layer [..., features].
+    """
+    # (bytes that are written after a step, first byte of the operand that is read when some of them are written)
+    steps: list[tuple[int, int]] = []
+    if head.kind == LINEAR:
+        steps = [((row + 1) * out[-1], row * image[-1]) for row in range(math.prod(image[:-1]))]
+        return max((written - unread for written, unread in steps), default=0)
+    (batch, channels, height, width), (_, _, out_height, out_width) = image, out
+    for n in range(batch):
+        written, first = n * out_height * out_width * head.channels, n * height * width * channels
+        if head.is_depthwise and any(head.padding):
+            # The rows of the image that a row of outputs needs are copied before.
+            for y in range(out_height):
+                unread = min(max(y * head.stride[0] - head.padding[0] + head.kernel[0], 0), height)
+                steps.append((written + (y + 1) * out_width * head.channels, first + unread * width * channels))
+            continue
+        tops = [max(y * head.stride[0] - head.padding[0], 0) for y in range(out_height)]
+        lefts = [max(x * head.stride[1] - head.padding[1], 0) for x in range(out_width)]
+        windows = [first + (top * width + left) * channels for top in tops for left in lefts]
+        # From a pixel on, also of the pixels behind it.
+        unread_from = [*itertools.accumulate(reversed([*windows, first + height * width * channels]), min)][::-1]
+        count = _LANES if head.arrangement == DSP and not head.is_depthwise else 1
+        for pixel in range(0, len(windows), count):
+            end = min(pixel + count, len(windows))
+            # Up to two pixels are computed from where they are.
+            is_copied = end - pixel > _LANES // 2
+            steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
+    return max((written - unread for written, unread in steps), default=0)
+
+
+# `geometry` is what the shape of the result follows from, as the contents of a constant are not at hand where shapes
+# are inferred: one number, as each argument takes memory in the program.
+_SCHEMAS = {
+    "convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "linear": "Tensor input, Tensor packed, int geometry",
+}
+# Bits of the numbers in a geometry, the first one lowest: channels, extents of the kernel, strides, padding.
+_GEOMETRY = (16, 10, 10, 5, 5, 8, 8)
+
+
+def geometry_of(head: Head) -> int | None:
+    """The geometry of a layer; None if it has no room for one of the numbers."""
+    extents = [dilation * (kernel - 1) + 1 for kernel, dilation in zip(head.kernel, head.dilation, strict=True)]
+    result = shift = 0
+    for value, bits in zip([head.channels, *extents, *head.stride, *head.padding], _GEOMETRY, strict=True):
+        if value >= 1 << bits:
+            return None
+        result |= value << shift
+        shift += bits
+    return result
+
+
+def _numbers(geometry: int) -> list[int]:
+    numbers = []
+    for bits in _GEOMETRY:
+        numbers.append(geometry & ((1 << bits) - 1))
+        geometry >>= bits
+    return numbers
+
+
+for _name, _arguments in _SCHEMAS.items():
+    _library.define(f"{_name}({_arguments}) -> Tensor")
+    _library.define(f"{_name}.out({_arguments}, *, Tensor(a!) out) -> Tensor(a!)")
+
+
+def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    layer = unpack(packed)
+    kernel, extra = layer.weight, ()
+    operator = _cortex_m.quantized_conv2d
+    if layer.kind == DEPTHWISE:
+        kernel, extra, operator = layer.weight.permute(3, 1, 2, 0), (1,), _cortex_m.quantized_depthwise_conv2d
+    windows = [list(layer.stride), list(layer.padding), list(layer.dilation)]
+    offsets = (layer.input_offset, layer.output_offset, layer.multipliers, layer.shifts, layer.min, layer.max)
+    return operator(input, kernel.contiguous(), layer.bias, *windows, *extra, *offsets, scratch)
+
+
+@impl(_library, "convolution", "CompositeExplicitAutograd")  # type: ignore[misc]
+def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution without groups, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")  # type: ignore[misc]
+def depthwise_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution with as many groups as channels, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "linear", "CompositeExplicitAutograd")  # type: ignore[misc]
+def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
+    """A linear layer, by the dialect."""
+    layer = unpack(packed)
+    factor = ([int(layer.multipliers[0])], [int(layer.shifts[0])])
+    weight = layer.weight.reshape(layer.weight.shape[0], -1)
+    offsets = (layer.input_offset, 0, layer.output_offset)
+    return _cortex_m.quantized_linear(input, weight, layer.bias, None, *offsets, *factor, layer.max, layer.min)
+
+
+def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    channels, *numbers = _numbers(geometry)
+    (extents, strides, padding), sizes = (numbers[0:2], numbers[2:4], numbers[4:6]), input.shape[2:]
+    out = [(sizes[i] + 2 * padding[i] - extents[i]) // strides[i] + 1 for i in range(2)]
+    return input.new_empty((input.shape[0], channels, *out)).to(memory_format=torch.channels_last)
+
+
+@register_fake("torch_fusion::linear")  # type: ignore[misc]
+def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
+    return input.new_empty((*input.shape[:-1], _numbers(geometry)[0]))
+
+
+register_fake("torch_fusion::convolution")(_image_like)
+register_fake("torch_fusion::depthwise_convolution")(_image_like)
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    first, second = values
+    return int(first), int(second)
+
+
+def _layer(program: ExportedProgram, node: Node) -> Layer | None:
+    """The layer that a node computes, if it can be packed."""
+    if node.target not in (
+        _edge.quantized_conv2d.default,
+        _edge.quantized_depthwise_conv2d.default,
+        _edge.quantized_linear.default,
+    ):
+        return None
+
+    def constant(argument: Any) -> Tensor | None:
+        return None if argument is None else get_param_tensor(program, argument)
+
+    if node.target == _edge.quantized_linear.default:
+        _, weights, bias, sums, input_offset, filter_offset, output_offset, multipliers, shifts, high, low = node.args
+        weight = constant(weights)
+        if weight is None or filter_offset != 0:
+            return None
+        start = constant(bias)
+        if sums is not None:
+            # Sums have the input's offset folded in.
+            start = constant(sums).reshape(-1) - input_offset * weight.sum(1, dtype=torch.int64)
+        return Layer(
+            LINEAR,
+            weight.reshape(weight.shape[0], 1, 1, -1),
+            start,
+            (1, 1),
+            (0, 0),
+            (1, 1),
+            input_offset,
+            output_offset,
+            torch.full((weight.shape[0],), multipliers[0], dtype=torch.int64),
+            torch.full((weight.shape[0],), shifts[0], dtype=torch.int64),
+            low,
+            high,
+        )
+    image, weights, bias, stride, padding, dilation, *rest = node.args
+    weight = constant(weights)
+    channels = image.meta["val"].shape[1]
+    kind = CONVOLUTION
+    if node.target == _edge.quantized_depthwise_conv2d.default:
+        multiplier, *rest = rest
+        # [1, height, width, out]; with one input channel it is a convolution like any other.
+        weight = weight.permute(3, 1, 2, 0)
+        if channels != 1:
+            kind = DEPTHWISE
+            fits = weight.shape[1] <= _MAX_DEPTHWISE_KERNEL and _pair(dilation) == (1, 1) and channels % 4 == 0
+            if multiplier != 1 or not fits:
+                return None
+    elif weight.shape[3] != channels:
+        return None
+    input_offset, output_offset, multipliers, shifts, low, high, _ = rest
+    windows = (_pair(stride), _pair(padding), _pair(dilation))
+    factors = (constant(multipliers), constant(shifts))
+    return Layer(kind, weight, constant(bias), *windows, input_offset, output_offset, *factors, low, high)
+
+
+_OPERATORS = {
+    CONVOLUTION: exir_ops.edge.torch_fusion.convolution.default,
+    DEPTHWISE: exir_ops.edge.torch_fusion.depthwise_convolution.default,
+    LINEAR: exir_ops.edge.torch_fusion.linear.default,
+}
+
+
+def add_constant(program: ExportedProgram, name: str, value: Tensor) -> Node:
+    """Gives the program a constant, before its inputs."""
+    first_input = next(node for node in program.graph.nodes if node.op == "placeholder")
+    with program.graph.inserting_before(first_input):
+        return create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, value)
+
+
+def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:
+    """Puts a packed layer in the place of a node."""
+    packed = pack(layer, arrangement)
+    head = Head.unpack(packed.numpy().tobytes())
+    geometry = geometry_of(head)
+    if geometry is None:
+        return
+    constant = add_constant(program, f"{node.name}_packed", packed)
+    image = node.args[0]
+    arguments = [image, constant, geometry]
+    if layer.kind != LINEAR:
+        size = scratch_size(head, image.meta["val"].shape[3])
+        scratch = node.args[-1]
+        scratch.args = (((size,), torch.uint8),)
+        scratch.meta["val"] = torch.empty((size,), dtype=torch.uint8, device="meta")
+        arguments.append(scratch)
+    node.meta[LEAD] = lead(head, image.meta["val"].shape, node.meta["val"].shape)
+    node.target = _OPERATORS[layer.kind]
+    node.args = tuple(arguments)
+
+
+def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
+
+    Left as they are: convolutions with groups, transposed ones, and depthwise ones that are dilated, have several
+    outputs per input channel or a number of channels that is no multiple of four.
+
+    Args:
+      program: what CortexMPassManager made of an edge program.
+      target: the core.
+    """
+    arrangement = MVE if target.cpu in (CortexM.M55, CortexM.M85) else DSP
+    for node in list(program.graph.nodes):
+        layer = _layer(program, node)
+        if layer is not None:
+            _replace(program, node, layer, arrangement)
+    for node in list(program.graph.nodes):
+        if is_param_node(program, node) and not node.users:
+            delete_constant_placeholder(program, node)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program

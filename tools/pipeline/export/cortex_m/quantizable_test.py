@@ -1,0 +1,130 @@
+"""Layers in forms that ExecuTorch's quantizer doesn't know run in int8, and lie in memory as kernels read them."""
+
+import functools
+import tempfile
+from pathlib import Path
+
+import numpy
+import pytest
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.schema import Tensor
+
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, export_source, model_source
+
+# Case: constructor, forward(), inputs.
+_LAYERS = {
+    "chain": (
+        "self.a = nn.Conv1d(4, 8, 5, stride=2, padding=2); self.n = nn.BatchNorm1d(8)\n"
+        "self.b = nn.Conv1d(8, 8, 3, groups=8, dilation=2); self.f = nn.Linear(8, 3)",
+        "y = self.b(F.max_pool1d(F.relu6(self.n(self.a(x))), 2))\n"
+        "return self.f(F.adaptive_avg_pool1d(y, 1).flatten(1))",
+        "(torch.randn(1, 4, 64),)",
+    ),
+    "residual": (
+        "self.a = nn.Conv1d(4, 4, 3, padding='same'); self.b = nn.Conv1d(4, 4, 4, padding='same')",
+        "y = torch.tanh(self.a(x))\nreturn torch.cat([self.b(y).relu() + y, y], 1)",
+        "(torch.randn(2, 4, 20),)",
+    ),
+    "causal": (
+        "self.a = nn.Conv1d(4, 8, 3, padding=4, dilation=2); self.f = nn.Linear(8, 3)",
+        "return self.f(self.a(x)[..., :-4].relu().mean(-1))",
+        "(torch.randn(1, 4, 20),)",
+    ),
+    "steps first": (
+        "self.a = nn.Conv1d(4, 8, 3); self.f = nn.Linear(8, 3)",
+        "return self.f(self.a(x.transpose(1, 2)).relu().transpose(1, 2))",
+        "(torch.randn(1, 20, 4),)",
+    ),
+    "flattened": (
+        "self.a = nn.Conv1d(4, 8, 3); self.f = nn.Linear(8 * 18, 3)",
+        "return self.f(self.a(x).relu().flatten(1))",
+        "(torch.randn(1, 4, 20),)",
+    ),
+    "transposed": (
+        "self.a = nn.ConvTranspose1d(4, 8, 4, stride=2, padding=1)",
+        "return torch.sigmoid(self.a(x))",
+        "(torch.randn(1, 4, 20),)",
+    ),
+    "average": (
+        "self.a = nn.Conv1d(4, 8, 3, padding='valid')",
+        "return F.avg_pool1d(F.pad(self.a(x), (1, 2)), 3)",
+        "(torch.randn(1, 4, 20),)",
+    ),
+    "same": (
+        "self.a = nn.Conv2d(3, 4, (3, 4), padding='same')",
+        "return self.a(x).mean((2, 3))",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
+    "matrix": (
+        "self.register_buffer('m', torch.randn(16, 5))",
+        "return x @ self.m",
+        "(torch.randn(2, 3, 16),)",
+    ),
+    "channels last input": (
+        "self.a = nn.Conv2d(3, 4, 3)",
+        "return self.a(x.permute(0, 3, 1, 2)).relu()",
+        "(torch.randn(1, 8, 8, 3),)",
+    ),
+    "shuffled": (
+        "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(2, 2, 3, padding=1)",
+        "y = F.pixel_shuffle(self.a(x), 2)\nreturn self.b(y) + y",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
+}
+
+# Operators whose images are to be channels-last.
+_IMAGE_OPERATORS = {
+    "cortex_m::quantized_avg_pool2d",
+    "cortex_m::quantized_conv2d",
+    "cortex_m::quantized_depthwise_conv2d",
+    "cortex_m::quantized_max_pool2d",
+    "cortex_m::quantized_transpose_conv2d",
+    "torch_fusion::convolution",
+    "torch_fusion::depthwise_convolution",
+}
+
+
+@functools.cache
+def exported(case: str) -> Result:
+    """A case with int8 inputs and outputs, as it is for the device."""
+    init, forward, inputs = _LAYERS[case]
+    source = "import torch.nn.functional as F\n" + model_source(forward, inputs, init)
+    source += "\n\ndef calibration_inputs():\n    return [example_inputs(), *(" + inputs + " for _ in range(8))]\n"
+    with tempfile.TemporaryDirectory() as folder:
+        return export_source(Path(folder), source, options=Options("cortex-m4", "cortex_m", "int8"))
+
+
+@pytest.mark.parametrize("case", _LAYERS)
+def test_nothing_stays_in_floating_point(case: str) -> None:
+    result = exported(case)
+    assert result.said == []
+    (output,) = result.manifest["outputs"]
+    numbers = (result.golden["output_0"].astype(numpy.float32) - output["zero_point"]) * output["scale"]
+    eager = result.golden["eager_0"]
+    # Of the range of the result, as little as a few steps of int8.
+    assert numpy.abs(numbers - eager).max() <= 0.03 * (eager.max() - eager.min())
+
+
+@pytest.mark.parametrize("case", _LAYERS)
+def test_images_lie_as_the_kernels_read_them(case: str) -> None:
+    plan = deserialize_pte_binary(exported(case).program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name in _IMAGE_OPERATORS:
+            values = [plan.values[index].val for index in (call.args[0], call.args[-1])]
+            for image in values:
+                assert isinstance(image, Tensor)
+                assert list(image.dim_order) == [0, 2, 3, 1]
+
+
+def test_a_chain_of_layers_is_laid_out_once() -> None:
+    operators = exported("chain").operators
+    assert operators["dim_order_ops::_clone_dim_order"] == 1
+    assert operators["torch_fusion::convolution"] == 1
+
+
+def test_a_causal_convolution_computes_what_is_used_only() -> None:
+    result = exported("causal")
+    assert "aten::slice_copy" not in result.operators
+    assert [entry["macs"] for entry in result.manifest["instructions"] if entry["macs"]][0] == 20 * 8 * 4 * 3

@@ -1,0 +1,252 @@
+"""Quantizes a captured model with ExecuTorch's Cortex-M quantizer: int8 activations, per-channel int8 weights.
+
+The steps are those of PyTorch 2 export quantization: observers go into the captured graph, the calibration inputs run
+through it, and the ranges seen become scales and zero points of quantize and dequantize operators.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
+import torch
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from executorch.exir.passes.constant_prop_pass import constant_prop_pass
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Interpreter, Node
+from torchao.quantization.pt2e import ObserverBase
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
+from tools.pipeline.export.cortex_m.quantizable import make_quantizable
+from tools.pipeline.export.decompositions import DECOMPOSITIONS
+from tools.pipeline.export.manifest import origin
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.console import Console, UserError
+
+Sample = tuple[torch.Tensor, ...]
+
+_NAMESPACE = "quantized_decomposed"
+
+# Calibration samples on which the report compares layers with floating point.
+_REPORTED_SAMPLES = 8
+
+
+def is_quantized(program: ExportedProgram) -> bool:
+    """Whether the program has quantize and dequantize operators already: the model was converted by its author."""
+    return any(getattr(node.target, "namespace", "") == _NAMESPACE for node in program.graph.nodes)
+
+
+def channels_last(sample: Sample) -> Sample:
+    """The sample with its images (tensors of 4 dimensions) channels-last in memory, as the int8 kernels read them."""
+    return tuple(
+        tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor.contiguous()
+        for tensor in sample
+    )
+
+
+def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> list[Sample]:
+    """The model file's calibration_inputs(); its example inputs, with a note, if it has none."""
+    if file.has("calibration_inputs"):
+        return [channels_last(sample) for sample in file.calibration_inputs()]
+    console.say(
+        f"export: note: {file.path} has no calibration_inputs(): the ranges of int8 tensors come from example_inputs() "
+        "alone, which makes a less accurate model unless they cover what the device will see."
+    )
+    return [inputs]
+
+
+def fold(captured: ExportedProgram) -> ExportedProgram:
+    """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
+    program = fold_batch_norm(captured).run_decompositions(DECOMPOSITIONS)
+    # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
+    for node in list(program.graph.nodes):
+        if node.target == torch.ops.aten.clone.default and _keeps_layout(node):
+            node.replace_all_uses_with(node.args[0])
+            program.graph.erase_node(node)
+    return constant_prop_pass(flatten_in_memory_order(make_quantizable(program)))
+
+
+def _keeps_layout(clone: Node) -> bool:
+    # What the program returns is known by name, and a copy of an input is not that input.
+    is_output = any(user.op == "output" for user in clone.users)
+    source = clone.args[0]
+    return not is_output and isinstance(source, Node) and clone.meta["val"].stride() == source.meta["val"].stride()
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized module and what is known of how it came about.
+
+    Attributes:
+      module: with quantize and dequantize operators around every layer.
+      observed: what the layers computed in floating point, by the names of nodes of `module`, for each of the first
+        calibration samples; empty if the model was quantized before.
+      samples: these samples.
+      rejections: why the quantizer left nodes alone, by their names.
+    """
+
+    module: GraphModule
+    observed: list[dict[str, torch.Tensor]]
+    samples: list[Sample]
+    rejections: dict[str, str]
+
+
+def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) -> Quantized:
+    """The program with quantize and dequantize operators, calibrated on the samples.
+
+    Args:
+      program: what fold() returned.
+      path: the model file, for messages.
+
+    Raises UserError for values that calibrating cannot work with, by layer.
+    """
+    quantizer = CortexMQuantizer()
+    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    observed: list[dict[str, torch.Tensor]] = []
+    kept = []
+    with torch.no_grad():
+        for index, sample in enumerate(samples):
+            run = _Calibration(prepared, path, index)
+            run.run(*sample)
+            if index < _REPORTED_SAMPLES:
+                observed.append(run.values)
+                kept.append(sample)
+    _check_ranges(prepared, path)
+    converted = convert_pt2e(prepared)
+    _drop_second_quantization(converted)
+    return Quantized(converted, observed, kept, _rejections(quantizer))
+
+
+def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
+    reporter = quantizer.quantizers[0].reporter
+    return {
+        name: rejected.rejection_reason
+        for report in reporter.quantizers.values()
+        for rejected in report.rejected_patterns
+        if rejected.rejection_reason != report._PREVIOUS_ANNOTATION_REJECT_REASON
+        for name in rejected.node_names
+    }
+
+
+def _drop_second_quantization(module: GraphModule) -> None:
+    """Lets outputs that have parameters already keep them: a softmax's, for one, are fixed by its operator."""
+    quantize, dequantize = (
+        torch.ops.quantized_decomposed.quantize_per_tensor.default,
+        torch.ops.quantized_decomposed.dequantize_per_tensor.default,
+    )
+
+    def quantized_again(node: Node) -> Node | None:
+        first = node.args[0].args[0] if node.target == dequantize and node.args[0].target == quantize else None
+        return first if isinstance(first, Node) and first.target == dequantize else None
+
+    output = module.graph.output_node()
+    for node in output.all_input_nodes:
+        first = quantized_again(node)
+        if first is not None:
+            output.replace_input_with(node, first)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+
+
+class _Calibration(Interpreter):
+    """Runs one sample, up to the first operator that returns NaN or infinity.
+
+    Attributes:
+      values: what each operator returned, by node name.
+    """
+
+    def __init__(self, module: GraphModule, path: Path, index: int) -> None:
+        super().__init__(module)
+        self._path = path
+        self._index = index
+        self.values: dict[str, torch.Tensor] = {}
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor) and result.is_floating_point() and not torch.isfinite(result).all():
+            raise UserError(
+                f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
+                f"{origin(n, self._path)}; int8 has no values for them: mend the layer or the sample."
+            )
+        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
+            self.values[n.name] = result
+        return result
+
+
+def _check_ranges(prepared: GraphModule, path: Path) -> None:
+    """Raises UserError for tensors that depend on an input and had one and the same value in all of calibration."""
+    dependent: set[Node] = set()
+    constant = []
+    for node in prepared.graph.nodes:
+        if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
+            dependent.add(node)
+        if node.op != "call_module" or node not in dependent:
+            continue
+        observer = prepared.get_submodule(str(node.target))
+        observed = node.args[0]
+        if not isinstance(observer, ObserverBase) or not hasattr(observer, "min_val") or not isinstance(observed, Node):
+            continue
+        if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val):
+            name = f"input {observed.name}" if observed.op == "placeholder" else origin(observed, path)
+            constant.append(f"  {name}: always {float(observer.min_val):g}")
+    if constant:
+        raise UserError(
+            f"{path}: calibration saw only one value in these tensors, so that they have no range to quantize:\n"
+            + "\n".join(dict.fromkeys(constant))
+            + "\n  Give calibration_inputs() that cover what the device will see, or leave out layers that "
+            "compute nothing."
+        )
+
+
+def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:
+    """What stayed in floating point of a lowered program, as (operator, place in the model).
+
+    Args:
+      program: an edge program after Cortex-M lowering.
+    """
+    found = []
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        name = node.target._schema.name
+        if name.split("::")[0] in ("cortex_m", _NAMESPACE):
+            continue
+        values = itertools.chain([node], node.all_input_nodes)
+        if any(_is_float(value.meta.get("val")) for value in values):
+            found.append((name, origin(node, path)))
+    return found
+
+
+# Operators whose result on quantized integers isn't that on the numbers they stand for.
+_ARITHMETIC = frozenset((
+    "add", "sub", "mul", "div", "neg", "relu", "hardtanh", "hardsigmoid", "hardswish", "sigmoid", "tanh",
+    "silu", "gelu", "_softmax", "linear", "addmm", "mm", "bmm", "convolution", "mean", "sum", "avg_pool2d",
+))  # fmt: skip
+
+
+def check_integers(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for operators of a lowered program that compute with int8 integers as if they were numbers."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        namespace, name = node.target._schema.name.split("::")
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        if namespace == "aten" and name in _ARITHMETIC and any(_is_int8(value) for value in values):
+            raise UserError(
+                f"{path}: {origin(node, path)} is quantized, but ExecuTorch's Cortex-M passes have no int8 form of "
+                f"aten::{name} there; put the layer another way, for one without results that others read, too."
+            )
+
+
+def _is_int8(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.int8
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -1,0 +1,147 @@
+"""What quantization made of a model: the scheme of each layer, its distance from floating point, and the accuracy."""
+
+from __future__ import annotations
+
+import math
+import operator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Interpreter, Node
+
+from tools.pipeline.export.cortex_m.quantize import Quantized
+from tools.pipeline.export.manifest import origin
+
+_DECOMPOSED = torch.ops.quantized_decomposed
+_QUANTIZE = _DECOMPOSED.quantize_per_tensor.default
+_DEQUANTIZE = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
+
+
+def make_report(
+    quantized: Quantized,
+    unquantized: list[tuple[str, str]],
+    accuracy: dict[str, Any] | None,
+    path: Path,
+) -> dict[str, Any]:
+    """The report as a JSON object.
+
+    `layers` has an entry for each operator of the model, in order of execution. Its `scheme` is `int8`, `float32`,
+    `view` for what only looks at memory in another way, or `fused` for what is computed together with the next one.
+    `snr_db` is the signal-to-noise ratio of what the layer returns: 10 log10(sum f^2 / sum (f - q)^2) over all elements
+    and reported samples, with f from the model in floating point and q from the quantized one, null if they are equal.
+
+    Args:
+      unquantized: operators and places that stayed in floating point in the lowered program.
+      accuracy: what accuracy() returned.
+      path: the model file.
+    """
+    floating = {place for _, place in unquantized}
+    values = [_Values(quantized.module) for _ in quantized.samples]
+    with torch.no_grad():
+        for run, sample in zip(values, quantized.samples, strict=True):
+            run.run(*sample)
+    layers = []
+    for node in quantized.module.graph.nodes:
+        if node.op != "call_function" or node.target == _QUANTIZE or node.target in _DEQUANTIZE:
+            continue
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        place = origin(node, path)
+        result = _dequantized(node)
+        scheme = _scheme(node, place in floating, result)
+        # One of several results, such as a recurrent layer's.
+        called = node.args[0] if node.target == operator.getitem else node
+        entry: dict[str, Any] = {"place": place, "operator": called.target._schema.name, "scheme": scheme}
+        if scheme == "float32":
+            entry["reason"] = quantized.rejections.get(
+                node.name, "the Cortex-M quantizer or its operators have no int8 form of it"
+            )
+        entry |= _weight(quantized.module, node)
+        if result is not None:
+            entry["output"] = {"scale": float(result.args[1]), "zero_point": int(result.args[2])}
+        measured = result if result is not None else node if scheme == "float32" else None
+        if measured is not None and quantized.observed:
+            entry["snr_db"] = _signal_to_noise(
+                [observed[node.name] for observed in quantized.observed],
+                [run.values[measured.name] for run in values],
+            )
+        layers.append(entry)
+    return {"samples": len(values), "layers": layers, "accuracy": accuracy}
+
+
+def accuracy(
+    eager: list[list[torch.Tensor]], quantized: list[list[torch.Tensor]], labels: torch.Tensor | None
+) -> dict[str, Any] | None:
+    """Shares of evaluation samples whose largest output is at the label's index, in floating point and quantized.
+
+    Args:
+      eager, quantized: outputs of each sample.
+      labels: None without an evaluation set.
+    """
+    if labels is None:
+        return None
+    shares = [
+        sum(int(output[0].reshape(-1).argmax()) == int(label) for output, label in zip(outputs, labels, strict=True))
+        / len(labels)
+        for outputs in (eager, quantized)
+    ]
+    return {"samples": len(labels), "float32": shares[0], "int8": shares[1]}
+
+
+class _Values(Interpreter):
+    """Runs a module and keeps what each operator returns."""
+
+    def __init__(self, module: GraphModule) -> None:
+        super().__init__(module)
+        self.values: dict[str, torch.Tensor] = {}
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if n.op == "call_function":
+            self.values[n.name] = result
+        return result
+
+
+def _dequantized(node: Node) -> Node | None:
+    """What the next layers see of a node: its value after quantization and dequantization."""
+    for user in node.users:
+        if user.target == _QUANTIZE:
+            return next((after for after in user.users if after.target in _DEQUANTIZE), None)
+    return None
+
+
+def _scheme(node: Node, is_floating: bool, result: Node | None) -> str:
+    if is_floating:
+        return "float32"
+    if node.target._schema.name.split("::")[1] in _VIEWS:
+        return "view"
+    return "int8" if result is not None else "fused"
+
+
+_VIEWS = ("view", "_unsafe_view", "permute", "transpose", "squeeze", "unsqueeze", "clone", "slice", "select", "expand")
+
+
+def _weight(module: GraphModule, node: Node) -> dict[str, Any]:
+    """Scales of a layer's weight, which is its second operand."""
+    operand = node.args[1] if len(node.args) > 1 else None
+    if not isinstance(operand, Node) or operand.target not in _DEQUANTIZE or operand.args[0].op != "get_attr":
+        return {}
+    per_channel = operand.target == _DEQUANTIZE[1]
+    scales = getattr(module, operand.args[1].target).tolist() if per_channel else [float(operand.args[1])]
+    return {
+        "weight": {
+            "scheme": "per channel" if per_channel else "per tensor",
+            "scales": len(scales),
+            "smallest_scale": min(scales),
+            "largest_scale": max(scales),
+        }
+    }
+
+
+def _signal_to_noise(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> float | None:
+    signal = sum(float(tensor.double().square().sum()) for tensor in expected)
+    noise = sum(float((e.double() - a.double()).square().sum()) for e, a in zip(expected, actual, strict=True))
+    if noise == 0:
+        return None
+    return round(10 * math.log10(signal / noise), 2) if signal else -math.inf

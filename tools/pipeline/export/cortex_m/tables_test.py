@@ -1,0 +1,46 @@
+"""Functions between int8 tensors become tables, which give the integers that floating point gives."""
+
+from pathlib import Path
+
+import numpy
+import pytest
+
+import tools.pipeline.export.cortex_m.lower
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, export_source, model_source
+
+_FUNCTIONS = {
+    "gelu": "F.gelu(x)",
+    "leaky_relu": "F.leaky_relu(x, 0.2)",
+    "mish": "F.mish(x)",
+    "two in a row": "torch.exp(F.elu(x))",
+    "power": "x ** 2",
+}
+
+
+def exported(folder: Path, function: str) -> Result:
+    """The function between two linear layers."""
+    init = "self.a = nn.Linear(8, 32); self.b = nn.Linear(32, 8)"
+    source = "import torch.nn.functional as F\n" + model_source(
+        f"x = self.a(x)\nreturn self.b({function})", "(torch.randn(16, 8),)", init
+    )
+    source += "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
+    return export_source(folder, source, options=Options("cortex-m4", "cortex_m", "int8"))
+
+
+@pytest.mark.parametrize("case", _FUNCTIONS)
+def test_tables_give_the_integers_of_floating_point(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = exported(tmp_path, _FUNCTIONS[case])
+    assert table.operators == {"torch_fusion::linear": 2, "cortex_m::quantized_activation": 1}
+    assert table.said == []
+    monkeypatch.setattr(tools.pipeline.export.cortex_m.lower, "tabulate", lambda program: None)
+    computed = exported(tmp_path, _FUNCTIONS[case])
+    assert "cortex_m::quantized_activation" not in computed.operators
+    assert numpy.array_equal(table.golden["output_0"], computed.golden["output_0"])
+
+
+def test_a_function_of_floating_point_stays(tmp_path: Path) -> None:
+    # What is added is no int8 tensor.
+    assert exported(tmp_path, "torch.log(x + 8)").operators["aten::log"] == 1

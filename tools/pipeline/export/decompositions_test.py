@@ -1,0 +1,127 @@
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from torch import Tensor, nn
+
+from tools.pipeline.export.decompositions import decompose
+from tools.pipeline.export.lower import capture, emit, to_edge
+
+_F = nn.functional
+_KERNELS = {entry["op"] for path in os.environ["CATALOGS"].split() for entry in yaml.safe_load(Path(path).read_text())}
+_NAN = float("nan")
+
+
+def _volume(*shape: int) -> Tensor:
+    return torch.randn(shape or (2, 3, 6, 7, 8), generator=torch.Generator().manual_seed(0))
+
+
+_TABLE = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+_BAGS = torch.tensor([[0, 2, 5, 2], [1, 1, 3, 0]])
+_WEIGHTS = torch.tensor([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 1.0, 2.0]])
+# Bags of 3, 0 and 5 elements.
+_OFFSETS = torch.tensor([0, 3, 3])
+
+# What models call, and inputs, by what it is about: one program each.
+_CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
+    "pooling of three dimensions": {
+        "max_pool3d": (lambda x: _F.max_pool3d(x, 2), _volume()),
+        "max_pool3d padded": (lambda x: _F.max_pool3d(x, (3, 2, 3), (2, 1, 2), (1, 1, 0), ceil_mode=True), _volume()),
+        "max_pool3d dilated": (lambda x: _F.max_pool3d(x, 2, 1, dilation=(2, 1, 3)), _volume(3, 6, 7, 8)),
+        "max_pool3d indices": (lambda x: tuple(_F.max_pool3d(x, 3, 2, 1, return_indices=True)), _volume()),
+        "max_pool3d equals": (lambda x: tuple(_F.max_pool3d(x, 3, 2, return_indices=True)), _volume().round()),
+        "avg_pool3d": (lambda x: _F.avg_pool3d(x, 2), _volume()),
+        "avg_pool3d padded": (lambda x: _F.avg_pool3d(x, 3, 2, 1, ceil_mode=True), _volume()),
+        "avg_pool3d inside": (lambda x: _F.avg_pool3d(x, 3, 2, 1, count_include_pad=False), _volume(3, 6, 7, 8)),
+        "avg_pool3d divisor": (lambda x: _F.avg_pool3d(x, (1, 2, 3), divisor_override=5), _volume()),
+        "local_response_norm": (lambda x: _F.local_response_norm(x, 2), _volume(1, 6, 5, 4)),
+    },
+    "adaptive pooling": {
+        "adaptive_avg_pool3d": (lambda x: _F.adaptive_avg_pool3d(x, (2, 3, 5)), _volume()),
+        "adaptive_avg_pool3d of all": (lambda x: _F.adaptive_avg_pool3d(x, 1), _volume()),
+        "adaptive_max_pool1d": (lambda x: _F.adaptive_max_pool1d(x, 5), _volume(3, 8)),
+        "adaptive_max_pool2d": (lambda x: _F.adaptive_max_pool2d(x, (3, 4)), _volume(2, 3, 6, 8)),
+        "adaptive_max_pool2d uneven": (lambda x: _F.adaptive_max_pool2d(x, (4, 3)), _volume(2, 3, 6, 7)),
+        "adaptive_max_pool2d indices": (
+            lambda x: tuple(_F.adaptive_max_pool2d(x, (4, 3), return_indices=True)),
+            _volume(2, 3, 6, 7).round(),
+        ),
+        "adaptive_max_pool3d": (lambda x: _F.adaptive_max_pool3d(x, (2, 7, 4)), _volume()),
+        "adaptive_max_pool3d uneven": (lambda x: _F.adaptive_max_pool3d(x, (4, 3, 5)), _volume()),
+    },
+    "order": {
+        "sort": (lambda x: tuple(torch.sort(x, 1, descending=True)), _volume(3, 9)),
+        "sort equals": (lambda x: torch.sort(x, dim=0, stable=True).values, _volume(20).round()),
+        "argsort": (lambda x: torch.argsort(x, dim=-1, stable=True), _volume(3, 9)),
+        "msort": (torch.msort, _volume(3, 9)),
+        "kthvalue": (lambda x: tuple(torch.kthvalue(x, 3, 1)), _volume(3, 9)),
+        "median": (torch.median, _volume(3, 8)),
+        "median of a dim": (lambda x: tuple(torch.median(x, 1)), _volume(3, 8)),
+        "median with NaN": (
+            lambda x: tuple(torch.median(x, 1, keepdim=True)),
+            torch.tensor([[1.0, _NAN, 0.0], [3.0, 1.0, 2.0]]),
+        ),
+        "median of integers": (lambda x: torch.median(x, 1).values, torch.tensor([[4, 1, 3, 2], [7, 7, 0, 9]])),
+        "nanmedian": (torch.nanmedian, torch.tensor([[1.0, _NAN, 0.0], [3.0, _NAN, 2.0]])),
+        "nanmedian of a dim": (
+            lambda x: torch.nanmedian(x, 1).values,
+            torch.tensor([[1.0, _NAN, 0.0], [_NAN, _NAN, _NAN], [3.0, 1.0, 2.0]]),
+        ),
+        "quantile": (lambda x: torch.quantile(x, 0.3, 1), _volume(3, 9)),
+    },
+    "bags": {
+        "embedding_bag": (lambda x: _F.embedding_bag(x, _TABLE), _BAGS),
+        "embedding_bag sum": (lambda x: _F.embedding_bag(x, _TABLE, mode="sum", padding_idx=2), _BAGS),
+        "embedding_bag weighted": (
+            lambda x: _F.embedding_bag(x, _TABLE, mode="sum", per_sample_weights=_WEIGHTS),
+            _BAGS,
+        ),
+        "embedding_bag max": (lambda x: _F.embedding_bag(x, _TABLE, mode="max"), _BAGS),
+        "embedding_bag max of parts": (
+            lambda x: _F.embedding_bag(x, _TABLE, _OFFSETS, mode="max"),
+            _BAGS.reshape(-1),
+        ),
+        "embedding_bag parts": (lambda x: _F.embedding_bag(x, _TABLE, _OFFSETS), _BAGS.reshape(-1)),
+        "embedding_bag last": (
+            lambda x: _F.embedding_bag(x, _TABLE, torch.tensor([0, 3, 8]), include_last_offset=True),
+            _BAGS.reshape(-1),
+        ),
+    },
+}
+
+
+class Calls(nn.Module):
+    def __init__(self, functions: Sequence[Callable[..., object]]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *inputs: Tensor) -> tuple[object, ...]:
+        return tuple(function(x) for function, x in zip(self.functions, inputs, strict=True))
+
+
+@pytest.mark.parametrize("topic", _CALLS)
+def test_decompositions_give_what_eager_gives_by_operators_that_there_are(topic: str) -> None:
+    functions, inputs = zip(*_CALLS[topic].values(), strict=True)
+    program = to_edge(capture(Calls(functions), inputs))
+    for name, result, expected in zip(_CALLS[topic], program.module()(*inputs), Calls(functions)(*inputs), strict=True):
+        torch.testing.assert_close(result, expected, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}")
+    plan = emit(program).program.execution_plan[0]
+    assert {f"{operator.name}.{operator.overload}" for operator in plan.operators} <= _KERNELS
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_norm_may_have_weights_of_float32(dtype: torch.dtype) -> None:
+    layer = nn.LayerNorm(8).eval()
+    nn.init.normal_(layer.weight)
+    model = nn.Sequential(nn.ReLU(), layer)
+    x = _volume(3, 8).to(dtype)
+    program = to_edge(capture(model, (x,)))
+    torch.testing.assert_close(program.module()(x), model(x))
+
+
+def test_other_programs_stay_as_they_are() -> None:
+    program = capture(Calls([lambda x: _F.max_pool2d(torch.relu_(x + 1), 2)]), (_volume(1, 3, 4, 4),))
+    assert decompose(program) is program

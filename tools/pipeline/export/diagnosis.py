@@ -1,0 +1,172 @@
+"""Says in the user's terms what is wrong with a model that torch refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.schema import Program
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.utils._sympy.value_ranges import bound_sympy
+
+from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.scalar_types import is_supported, supported_names
+from tools.pipeline.model_file.model_file import ModelFile, brief, describe
+from tools.quiet.console import UserError
+
+# Of a dim in a program: SizesType of ExecuTorch.
+_LARGEST_SIZE = 2**31 - 1
+_ON_DATA = "use torch.where or torch.cond, which are part of the model, instead of Python"
+
+
+def explain_forward(
+    file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], error: Exception
+) -> UserError:
+    """Why the model fails in eager mode: the module inside it that fails and what that got."""
+    place = file.place_of(error)
+    where = _failing_module(model, inputs)
+    shown = ", ".join(describe(tensor) for tensor in inputs)
+    layer = f" in {where[0]}, which got {where[1]}" if where else ""
+    return UserError(f"{place}: the model fails on its inputs {shown}{layer}: {brief(error)}")
+
+
+def explain_capture(file: ModelFile, error: Exception) -> UserError:
+    """Why torch.export cannot capture the model."""
+    place = file.place_of(error)
+    line = _source_line(place)
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
+    return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
+
+
+def check_captured(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for dtypes and sizes that a program cannot have."""
+    for node, value in _values(program):
+        if not isinstance(value, torch.Tensor):
+            continue
+        if not is_supported(value.dtype):
+            dtype = str(value.dtype).removeprefix("torch.")
+            raise UserError(
+                f"{origin(node, path)}: {_operator(node)} computes in {dtype}, which a program cannot hold; "
+                f"use one of {supported_names()}."
+            )
+        for size in value.shape:
+            if isinstance(size, int):
+                continue
+            if free_unbacked_symbols(size):
+                raise UserError(
+                    f"{origin(node, path)}: the size of what {_operator(node)} returns depends on the values in a "
+                    "tensor; a device needs sizes that are known at build time."
+                )
+            if not bound_sympy(size.node.expr, program.range_constraints).upper <= _LARGEST_SIZE:
+                raise UserError(
+                    f"{path}: dynamic_shapes() gives a size no upper bound, which the device's memory needs; "
+                    'write torch.export.Dim("name", max=...).'
+                )
+
+
+def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path) -> None:
+    """Raises UserError for example inputs that do not have the largest shapes of a program with dynamic ones."""
+    plan = program.execution_plan[0]
+    for index, (tensor, value) in enumerate(zip(inputs, plan.inputs, strict=True)):
+        largest = list(plan.values[value].val.sizes)
+        if list(tensor.shape) != largest:
+            raise UserError(
+                f"{path}: example_inputs() gives input {index} the shape {list(tensor.shape)}; with dynamic_shapes() "
+                f"it must be the largest one, {largest}."
+            )
+
+
+def check_state(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for state that would have to start with other values than zero: memory on a device does not."""
+    signature = program.graph_signature
+    for name in signature.buffers_to_mutate.values():
+        if program.state_dict.get(name, program.constants.get(name)).count_nonzero():
+            raise UserError(
+                f"{path}: the model changes its buffer {name!r}, which does not start with zeros; "
+                "make its initial value an input, or add it to a state that starts with zeros."
+            )
+
+
+def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> Exception:
+    """Why a captured program has no ExecuTorch form: operators outside its operator set. Else `error` itself."""
+    names = {f"{space}::{name}" for space, name in re.findall(r"torch\._ops\.(\w+)\.(\w+)\.\w+ is not in", str(error))}
+    decomposed = program.run_decompositions()
+    nodes = [node for node in decomposed.graph.nodes if _operator(node) in names]
+    return _unsupported(nodes, path) if nodes else error
+
+
+def check_out_variants(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for operators without a variant that writes into given memory."""
+    missing = []
+    for node in program.graph.nodes:
+        if not isinstance(node.target, EdgeOpOverload):
+            continue
+        try:
+            node.target.to_out_variant()
+        except RuntimeError:
+            missing.append(node)
+    if missing:
+        raise _unsupported(missing, path)
+
+
+def _unsupported(nodes: list[Node], path: Path) -> UserError:
+    found = sorted({f"  {_operator(node)} from {origin(node, path)}" for node in nodes})
+    return UserError(
+        f"{path}: the model uses operators that ExecuTorch has no kernel interface for:\n"
+        + "\n".join(found)
+        + "\n  Express them by other operators of torch."
+    )
+
+
+def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:
+    """Name and inputs of the innermost module that raises, None if that is the model itself."""
+    running: list[tuple[str, str]] = []
+    names = {module: f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
+
+    def enter(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+        running.append((names.get(module, ""), ", ".join(describe(argument) for argument in arguments)))
+
+    def leave(_module: torch.nn.Module, _arguments: tuple[Any, ...], _result: Any) -> None:
+        running.pop()
+
+    handles = []
+    for module in model.modules():
+        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
+    try:
+        with torch.no_grad():
+            model(*inputs)
+    except Exception:
+        return running[-1] if running and running[-1][0] else None
+    finally:
+        for handle in handles:
+            handle.remove()
+    return None
+
+
+def _values(program: ExportedProgram) -> Iterator[tuple[Node, Any]]:
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for item in value if isinstance(value, (tuple, list)) else [value]:
+            yield node, item
+
+
+def _operator(node: Node) -> str:
+    """`aten::add` of a call, the node's name of anything else."""
+    schema = getattr(node.target, "_schema", None)
+    return schema.name if schema is not None else node.name
+
+
+def _source_line(place: str) -> str:
+    """` (the line's text)` of `file:line`."""
+    name, _, number = place.rpartition(":")
+    if not number.isdigit():
+        return ""
+    lines = Path(name).read_text(encoding="utf-8", errors="replace").splitlines()
+    return f" (`{lines[int(number) - 1].strip()}`)" if int(number) <= len(lines) else ""

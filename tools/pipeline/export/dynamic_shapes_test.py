@@ -1,0 +1,47 @@
+"""Programs whose tensors have sizes that are known at run time only."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import export_source, model_source, run_program
+from tools.quiet.console import UserError
+
+_FORWARD = "y = self.net(x.transpose(1, 2))\nreturn torch.softmax(y, -1), y.mean(1), torch.cat([x, x * 2], 2)"
+
+
+def _source(largest: str, example: int) -> str:
+    source = model_source(_FORWARD, f"(torch.randn(1, 3, {example}),)", "self.net = nn.Linear(3, 5)")
+    dims = f'{{"x": {{2: torch.export.Dim("steps", min=2, max={largest})}}}}'
+    return f"{source}\n\ndef dynamic_shapes():\n    return {dims}\n"
+
+
+@pytest.mark.parametrize("steps", [2, 5, 16])
+def test_one_program_takes_every_size_up_to_the_bound(steps: int, tmp_path: Path) -> None:
+    result = export_source(tmp_path, _source("16", 16))
+    x = torch.randn(1, 3, steps)
+    scope: dict = {}
+    exec(_source("16", 16), scope)
+    expected = scope["model"]()(x)
+    for actual, wanted in zip(run_program(result.program, [x]), expected, strict=True):
+        torch.testing.assert_close(actual, wanted)
+
+
+@pytest.mark.parametrize(
+    ("largest", "message"),
+    [
+        ("32", "example_inputs() gives input 0 the shape [1, 3, 16]; with dynamic_shapes() it must be the largest"),
+        ("None", "dynamic_shapes() gives a size no upper bound"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(largest: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        export_source(tmp_path, _source(largest, 16))
+    assert message in str(error.value)
+
+
+def test_int8_programs_have_one_shape(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="takes no dynamic_shapes"):
+        export_source(tmp_path, _source("16", 16), options=Options(core="cortex_m4", backend="cortex_m"))

@@ -1,0 +1,197 @@
+"""What a user reads when a model cannot be exported: the thing, the cause and the next step, with file and line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.export.testing import export_source, model_source, run_tool
+from tools.quiet.console import UserError
+
+_X = "(torch.ones(2, 4),)"
+_MODEL = "import torch\nfrom torch import nn\ndef model(): return nn.ReLU().eval()\n"
+_EXAMPLE = "def example_inputs(): return (torch.ones(2, 4),)\n"
+
+
+def message(folder: Path, source: str) -> str:
+    """What the user reads, with the folder taken off."""
+    with pytest.raises(UserError) as caught:
+        export_source(folder, source)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch\n" + _EXAMPLE, "my_model.py: there is no function model(); a model file must define it."),
+        (_MODEL, "my_model.py: there is no function example_inputs(); a model file must define it."),
+        ("def model(:\n", "my_model.py:1: invalid syntax"),
+        ("import torch\nimport not_there\n", "my_model.py:2: ModuleNotFoundError: No module named 'not_there'. Is "),
+        ("import torch\ntorch.ones(2) @ torch.ones(3)\n", "my_model.py:2: importing the model file failed: Runtime"),
+        (_EXAMPLE + "def model(): return 3\n", "my_model.py:2: model() must return a torch.nn.Module, not int 3."),
+        (
+            _MODEL.replace(".eval()", "") + _EXAMPLE,
+            "my_model.py:3: model() returned a module in training mode; call .eval() on it",
+        ),
+        (
+            "from torch import nn\ndef model():\n    return nn.Linear(-1, 2)\n",
+            "my_model.py:3: model() failed: RuntimeError: Trying to create tensor with negative dimension -1",
+        ),
+        (
+            _MODEL + "def example_inputs(): return torch.ones(2)\n",
+            "my_model.py:4: example_inputs() returned one tensor; it must return a tuple of tensors",
+        ),
+        (_MODEL + "def example_inputs(): return [torch.ones(2)]\n", "must be a tuple of at least one tensor"),
+        (_MODEL + "def example_inputs(): return ()\n", "example_inputs() must be a tuple of at least one tensor"),
+        (
+            _MODEL + "def example_inputs(): return torch.ones(2), 3.0\n",
+            "my_model.py:4: example_inputs() must be a tuple of tensors; element 1 is float 3.0.",
+        ),
+        (
+            _MODEL + "def example_inputs(): return (torch.ones(2, dtype=torch.complex64),)\n",
+            "my_model.py: example input 0 has dtype complex64, which a program cannot hold; use one of uint8, int8,",
+        ),
+    ],
+)  # fmt: skip
+def test_model_file(source: str, expected: str, tmp_path: Path) -> None:
+    assert expected in message(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ("3", "evaluation_set() must return a pair (list of input tuples, tensor of labels), not int 3."),
+        ("[], torch.ones(0)", "the inputs must be a list of at least one tuple of tensors, not a list ()."),
+        ("[torch.ones(2, 4)], torch.tensor([1])", "sample 0 must be a tuple of at least one tensor, not float32"),
+        ("[(torch.ones(4),)], torch.tensor([1])", "(float32[4]), example_inputs() is a tuple (float32[2, 4])"),
+        ("[(torch.ones(2, 4),)], torch.tensor([1.0])", "the labels must be a tensor of integers with one dimension"),
+        ("[(torch.ones(2, 4),)], torch.tensor([1, 2])", "evaluation_set() returned 1 inputs but 2 labels."),
+        ("1 / 0", "my_model.py:5: evaluation_set() failed: ZeroDivisionError: division by zero"),
+    ],
+)  # fmt: skip
+def test_evaluation_set(function: str, expected: str, tmp_path: Path) -> None:
+    assert expected in message(tmp_path, _MODEL + _EXAMPLE + f"def evaluation_set(): return {function}\n")
+
+
+_LINES = {
+    "wrong_shape": (
+        "y = x * 2\nreturn self.net(y)",
+        "my_model.py:12: the model fails on its inputs float32[2, 4] in net.1 (Linear), which got float32[2, 4]: "
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x2)",
+    ),
+    "branch": (
+        "if x.sum() > 0:\n    return x\nreturn -x",
+        "my_model.py:11: what the model does here depends on the values in a tensor (`if x.sum() > 0:`); use torch",
+    ),
+    "loop": (
+        "while x.sum() < 100:\n    x = x * 2\nreturn x",
+        "my_model.py:11: what the model does here depends on the values",
+    ),
+    "item": (
+        "return x[:, :int(x.sum())]",
+        "my_model.py:11: what the model does here depends on the values in a tensor",
+    ),
+    "size_from_data": (
+        "return x.nonzero()",
+        "my_model.py:11: the size of what aten::nonzero returns depends on the values in a tensor",
+    ),
+    "operator": (
+        "y = x + 1\nreturn torch.erfinv(y / 9)",
+        "my_model.py: the model uses operators that ExecuTorch has no kernel interface for:\n"
+        "  aten::erfinv from my_model.py:12\n",
+    ),
+    "dtype_inside": (
+        "return torch.fft.fft(x).abs()",
+        "my_model.py:11: aten::fft_fft computes in complex64, which a program cannot hold",
+    ),
+    "dtype_of_output": ("return x.to(torch.complex64)", "my_model.py: the model's output 0 has dtype complex64"),
+    "output_is_no_tensor": ("return x, 3", "my_model.py: the model's output 1 must be a tensor, not int 3."),
+    "not_capturable": (
+        "return torch.from_numpy(x.numpy() * 2)",
+        "my_model.py:11: torch.export cannot capture the model (`return torch.from_numpy(x.numpy() * 2)`)",
+    ),
+    "state": (
+        "self.h.add_(1)\nreturn x + self.h",
+        "my_model.py: the model changes its buffer 'h', which does not start with zeros",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _LINES)
+def test_model(case: str, tmp_path: Path) -> None:
+    forward, expected = _LINES[case]
+    init = 'self.net = nn.Sequential(nn.ReLU(), nn.Linear(5, 2)); self.register_buffer("h", torch.ones(4))'
+    assert expected in message(tmp_path, model_source(forward, _X, init))
+
+
+def test_place_in_a_module_beside_the_model_file(tmp_path: Path) -> None:
+    (tmp_path / "helper_of_test.py").write_text(
+        "def twice(x):\n    return x * 2 if x.sum() > 0 else x\n", encoding="utf-8"
+    )
+    source = "from helper_of_test import twice\n" + model_source("return twice(x)", _X)
+    assert "helper_of_test.py:2: what the model does here" in message(tmp_path, source)
+
+
+def test_warns_of_outputs_that_are_not_finite(tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source("return x, x / 0", _X))
+    assert len(result.said) == 1
+    assert "output 1 of the model holds NaN or infinity" in result.said[0]
+
+
+def test_weights_of_another_model(tmp_path: Path) -> None:
+    from tools.pipeline.train.train import serialize
+
+    weights = tmp_path / "other.weights"
+    weights.write_bytes(serialize({}))
+    with pytest.raises(UserError, match="other.weights does not fit model\\(\\) of .*my_model.py; train it again"):
+        export_source(tmp_path, model_source("return self.fc(x)", _X, "self.fc = nn.Linear(4, 2)"), weights)
+
+
+def arguments(folder: Path, **changed: object) -> list[object]:
+    files = {"program": "m.pte", "golden": "m.npz", "manifest": "m.json", "log": "m.log"}
+    options: dict[str, object] = {key: folder / name for key, name in files.items()}
+    options |= {"model": folder / "my_model.py", "name": "m", "core": "cortex-m4"} | changed
+    return [item for key, value in options.items() for item in (f"--{key}", value)]
+
+
+def test_an_error_is_one_message_that_names_the_log(tmp_path: Path) -> None:
+    (tmp_path / "my_model.py").write_text(model_source("return x if x.sum() > 0 else -x", _X), encoding="utf-8")
+    result = run_tool("tools.pipeline.export", *arguments(tmp_path))
+    assert result.returncode == 1
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith(
+        f"export: error: {tmp_path}/my_model.py:11: what the model does here depends on the values"
+    )
+    assert lines[1:] == [f"  (what torch printed: {tmp_path}/m.log)"]
+    assert "GuardOnDataDependentSymNode" in (tmp_path / "m.log").read_text(encoding="utf-8")
+    assert not (tmp_path / "m.pte").exists()
+
+
+def test_what_torch_prints_goes_to_the_log(tmp_path: Path) -> None:
+    noise = "import os, sys, warnings\nprint('noise 1')\nos.system('echo noise 2 >&2')\nwarnings.warn('noise 3')\n"
+    (tmp_path / "my_model.py").write_text(noise + _MODEL + _EXAMPLE, encoding="utf-8")
+    result = run_tool("tools.pipeline.export", *arguments(tmp_path))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    log = (tmp_path / "m.log").read_text(encoding="utf-8")
+    assert all(f"noise {number}" in log for number in (1, 2, 3))
+    manifest = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))
+    assert (manifest["name"], manifest["core"], manifest["backend"]) == ("m", "cortex-m4", "portable")
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        (
+            {"core": "cortex-m7"},
+            "--core 'cortex-m7' is unknown; it must be one of portable, cortex-m4, cortex-m33, cortex-m55",
+        ),
+        ({"backend": "xnnpack"}, "--backend 'xnnpack' is unknown; it must be one of portable, cortex_m."),
+        ({"model": "nowhere.py"}, "nowhere.py: there is no such model file."),
+    ],
+)
+def test_options(option: dict[str, object], expected: str, tmp_path: Path) -> None:
+    result = run_tool("tools.pipeline.export", *arguments(tmp_path, **option))
+    assert result.returncode == 1
+    assert f"export: error: {expected}" in result.stderr
+    assert "Traceback" not in result.stderr

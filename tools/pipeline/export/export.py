@@ -1,0 +1,224 @@
+"""Exports the model of a model file: program, golden data and manifest."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._export.verifier import SpecViolationError
+from torch.export import ExportedProgram
+
+from tools.pipeline.export import golden
+from tools.pipeline.export.diagnosis import (
+    check_captured,
+    check_examples,
+    check_out_variants,
+    check_state,
+    explain_capture,
+    explain_forward,
+    explain_lowering,
+)
+from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
+from tools.pipeline.export.manifest import Quantization, make_manifest
+from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
+from tools.pipeline.export.serialize import serialize
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.console import Console, UserError
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The files of an export; a quantized program has a report."""
+
+    program: bytes
+    golden: bytes
+    manifest: bytes
+    report: bytes | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a program is exported to.
+
+    Attributes:
+      core: the core that the program is for, `portable` if any.
+      backend: what computes: `portable`, kernels of ExecuTorch's operator set in the model's own dtypes, or `cortex_m`,
+        which quantizes the model to int8.
+      io: dtype of a quantized program's inputs and outputs, `float32` or `int8`.
+      packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
+        their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
+    """
+
+    core: str = "portable"
+    backend: str = "portable"
+    io: str = "float32"
+    packed: bool = True
+
+
+@dataclass
+class _Lowered:
+    """What a backend makes of a model.
+
+    Attributes:
+      emitted: the program.
+      samples: the golden inputs as the program takes them.
+      outputs: what the program must return for them.
+      quantization: of a quantized program.
+      report: of a quantized program.
+    """
+
+    emitted: EmittedProgram
+    samples: list[golden.Sample]
+    outputs: list[list[torch.Tensor]]
+    quantization: Quantization | None = None
+    report: dict[str, Any] | None = None
+
+
+def export(path: Path, name: str, options: Options, weights: Path | None, console: Console) -> Exported:
+    """Exports the model in the file `path`.
+
+    Args:
+      name: the program's name in the manifest.
+      weights: a state_dict that tools/pipeline/train wrote, if the model is trained.
+
+    Raises UserError for what the user can mend.
+    """
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    file = ModelFile(path)
+    model = file.model()
+    if weights is not None:
+        _load_weights(model, weights, path)
+    # A program takes its inputs in the default order of dimensions, whatever views the example inputs are.
+    inputs = tuple(tensor.contiguous() for tensor in file.example_inputs())
+    golden.check_dtypes(inputs, f"{path}: example input")
+    samples, labels = file.evaluation_set() if file.has("evaluation_set") else ([inputs], None)
+    try:
+        outputs = golden.run_eager(model, samples)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    except Exception as error:
+        raise explain_forward(file, model, inputs, error) from error
+    golden.check_dtypes(outputs[0], f"{path}: the model's output")
+    for index in golden.non_finite_outputs(outputs):
+        console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
+
+    if options.backend == "cortex_m":
+        lowered = _lower_quantized(file, model, inputs, samples, (outputs, labels), options, console)
+    else:
+        lowered = _Lowered(_lower(file, model, inputs), samples, outputs)
+    emitted = lowered.emitted
+    plan = emitted.program.execution_plan[0]
+    constants = [buffer.storage for buffer in emitted.program.constant_buffer]
+    if emitted.file is not None:
+        check_examples(inputs, emitted.program, path)
+        nodes, memory = [], None
+        program = emitted.file
+    else:
+        leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
+        report = optimize_plan(plan, leads)
+        wasted = constant_only_instructions(plan)
+        assert not wasted, f"instructions {wasted} of the plan work on constants only"
+        nodes, memory = [emitted.nodes[index] for index in report.kept], report.memory
+        program = serialize(emitted.program, constants)
+    manifest = make_manifest(
+        name, options.core, options.backend, emitted.program, constants, nodes, memory, path, lowered.quantization
+    )
+    return Exported(
+        program=program,
+        golden=golden.serialize(
+            lowered.samples,
+            lowered.outputs,
+            labels,
+            eager=outputs if options.backend == "cortex_m" else None,
+            dim_orders=tuple([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs")),
+        ),
+        manifest=_json(manifest),
+        report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),
+    )
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1) + "\n").encode()
+
+
+def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> EmittedProgram:
+    captured = _capture(file, model, inputs)
+    try:
+        edge = to_edge(captured)
+    except SpecViolationError as error:
+        raise explain_lowering(captured, file.path, error) from error
+    check_state(edge, file.path)
+    check_out_variants(edge, file.path)
+    return emit(edge)
+
+
+def _lower_quantized(
+    file: ModelFile,
+    model: torch.nn.Module,
+    inputs: golden.Sample,
+    samples: list[golden.Sample],
+    eager: tuple[list[list[torch.Tensor]], torch.Tensor | None],
+    options: Options,
+    console: Console,
+) -> _Lowered:
+    # Imported here: it costs seconds, and only int8 programs need it.
+    from tools.pipeline.export.cortex_m import lower, quantize, report
+
+    path = file.path
+    if file.has("dynamic_shapes"):
+        raise UserError(
+            f'{path}: backend "cortex_m" packs layers for one shape and takes no dynamic_shapes(); '
+            "remove it, or use the portable backend."
+        )
+    model = model.to(memory_format=torch.channels_last)
+    inputs = quantize.channels_last(inputs)
+    samples = [quantize.channels_last(sample) for sample in samples]
+    captured = _capture(file, model, inputs)
+    if quantize.is_quantized(captured):
+        console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
+        quantized = quantize.Quantized(captured.module(check_guards=False), [], [], {})
+    else:
+        calibration = quantize.calibration_samples(file, inputs, console)
+        quantized = quantize.quantize(quantize.fold(captured), calibration, path)
+        captured = capture(quantized.module, inputs)
+    target = lower.target_of(options.core)
+    edge = lower.to_cortex_m(captured, target)
+    quantize.check_integers(edge, path)
+    unquantized = quantize.unquantized(edge, path)
+    for operator, place in unquantized:
+        console.say(f"export: note: {path}: {operator} stays in floating point: {place}")
+    border = lower.border(edge)
+    if options.io == "int8":
+        lower.remove_border(edge, path)
+        samples = [lower.quantize_sample(sample, border.inputs) for sample in samples]
+    outputs = lower.run(edge, samples)
+    accuracy = report.accuracy(eager[0], outputs, eager[1])
+    if options.packed:
+        edge = lower.pack(edge, target)
+    check_state(edge, path)
+    check_out_variants(edge, path)
+    quantization = Quantization(options.io, border.inputs, border.outputs)
+    made = report.make_report(quantized, unquantized, accuracy, path)
+    return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
+
+
+def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> ExportedProgram:
+    try:
+        captured = capture(model, inputs, file.dynamic_shapes())
+    except Exception as error:
+        raise explain_capture(file, error) from error
+    check_captured(captured, file.path)
+    return captured
+
+
+def _load_weights(model: torch.nn.Module, weights: Path, path: Path) -> None:
+    try:
+        model.load_state_dict(torch.load(io.BytesIO(weights.read_bytes()), weights_only=True))
+    except RuntimeError as error:
+        raise UserError(f"{weights} does not fit model() of {path}; train it again: {error}") from error

@@ -1,0 +1,93 @@
+"""Golden data: inputs and what the original model makes of them in eager mode."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Sequence
+
+import numpy
+import torch
+from torch.utils import _pytree as pytree
+
+from tools.pipeline.export.scalar_types import is_supported, supported_names
+from tools.pipeline.model_file.model_file import describe
+from tools.quiet.console import UserError
+
+Sample = tuple[torch.Tensor, ...]
+
+
+def run_eager(model: torch.nn.Module, samples: list[Sample]) -> list[list[torch.Tensor]]:
+    """The outputs of each sample, flattened to tensors as the program returns them.
+
+    Raises UserError if the model returns something else than tensors.
+    """
+    # The model may change its own state; what is exported is the state it starts with.
+    model = copy.deepcopy(model)
+    outputs = []
+    with torch.no_grad():
+        for sample in samples:
+            flat, _ = pytree.tree_flatten(model(*(tensor.clone() for tensor in sample)))
+            for index, output in enumerate(flat):
+                if not isinstance(output, torch.Tensor):
+                    raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
+            outputs.append(flat)
+    return outputs
+
+
+def check_dtypes(tensors: Sequence[torch.Tensor], what: str) -> None:
+    """Raises UserError for a dtype that a program or a golden file cannot hold."""
+    for index, tensor in enumerate(tensors):
+        if not is_supported(tensor.dtype):
+            name = str(tensor.dtype).removeprefix("torch.")
+            raise UserError(
+                f"{what} {index} has dtype {name}, which a program cannot hold; use one of {supported_names()}."
+            )
+
+
+def non_finite_outputs(outputs: list[list[torch.Tensor]]) -> list[int]:
+    """Indices of the outputs that hold NaN or infinity for some sample."""
+    return [
+        index
+        for index in range(len(outputs[0]))
+        if any(o[index].is_floating_point() and not torch.isfinite(o[index]).all() for o in outputs)
+    ]
+
+
+def serialize(
+    samples: list[Sample],
+    outputs: list[list[torch.Tensor]],
+    labels: torch.Tensor | None,
+    eager: list[list[torch.Tensor]] | None = None,
+    dim_orders: tuple[list[list[int]], list[list[int]]] = ([], []),
+) -> bytes:
+    """A .npz file: `input_<i>` and `output_<j>` with the samples as leading axis, and `labels` if there are any.
+
+    Args:
+      outputs: what the program must return.
+      eager: what the module that the user wrote returns, where that is something else: `eager_<j>`.
+      dim_orders: dim orders of inputs and outputs; `dim_order_input_<i>` and `dim_order_output_<j>` hold those that are
+        not the default.
+    """
+    arrays = {f"input_{i}": _stack([sample[i] for sample in samples]) for i in range(len(samples[0]))}
+    arrays |= {f"output_{j}": _stack([output[j] for output in outputs]) for j in range(len(outputs[0]))}
+    if eager is not None:
+        arrays |= {f"eager_{j}": _stack([output[j] for output in eager]) for j in range(len(eager[0]))}
+    for kind, orders in zip(("input", "output"), dim_orders, strict=True):
+        arrays |= {
+            f"dim_order_{kind}_{i}": numpy.array(order, dtype=numpy.uint8)
+            for i, order in enumerate(orders)
+            if order != sorted(order)
+        }
+    if labels is not None:
+        arrays["labels"] = labels.numpy()
+    # numpy writes no time into a file that it opens itself.
+    buffer = io.BytesIO()
+    numpy.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _stack(tensors: list[torch.Tensor]) -> numpy.ndarray:
+    stacked = torch.stack([tensor.detach().contiguous() for tensor in tensors])
+    # numpy has no bfloat16; its bits are kept.
+    return (stacked.view(torch.uint16) if stacked.dtype == torch.bfloat16 else stacked).numpy()

@@ -1,0 +1,185 @@
+"""From an nn.Module to an emitted ExecuTorch program: the steps that work on torch's graph."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.exir import (
+    EdgeCompileConfig,
+    EdgeProgramManager,
+    ExecutorchBackendConfig,
+    memory,
+    to_edge_transform_and_lower,
+)
+from executorch.exir.passes.constant_prop_pass import constant_prop_pass
+from executorch.exir.schema import Program
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
+
+from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.decompositions import decompose
+from tools.pipeline.export.dim_orders import copy_to_order, default_order, order_for_kernels
+from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
+from tools.pipeline.export.scalar_types import itemsize
+from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
+
+# Operators that are kept whole. The kernel of linear reads the weight as the module stores it, [out, in]; decomposed, a
+# transposition of the weight and a matrix product would be left. The others are one pass over their elements instead
+# of two to six. The exceptions have portable kernels, but are not among the operators that all backends know.
+EDGE = EdgeCompileConfig(
+    _core_aten_ops_exception_list=[
+        torch.ops.aten._upsample_bilinear2d_aa.default,
+        torch.ops.aten.bitwise_left_shift.Tensor,
+        torch.ops.aten.bitwise_left_shift.Tensor_Scalar,
+        torch.ops.aten.bitwise_right_shift.Tensor,
+        torch.ops.aten.bitwise_right_shift.Tensor_Scalar,
+        torch.ops.aten.masked_select.default,
+        torch.ops.aten.repeat_interleave.Tensor,
+        torch.ops.aten.var_mean.correction,
+    ],
+    preserve_ops=[
+        torch.ops.aten.hardsigmoid.default,
+        torch.ops.aten.hardswish.default,
+        torch.ops.aten.linear.default,
+        torch.ops.aten.mish.default,
+        torch.ops.aten.silu.default,
+        torch.ops.aten.softplus.default,
+        torch.ops.aten.threshold.default,
+        torch.ops.aten.triu.default,
+    ],
+)
+
+
+@dataclass
+class EmittedProgram:
+    """What lowering gives.
+
+    Attributes:
+      program: ExecuTorch's own in-memory program.
+      nodes: for every instruction of the program's only chain, in order, the graph node that it came from; empty if
+        there is a file.
+      file: the .pte file, if ExecuTorch has planned its memory: with control flow or dynamic shapes. Without, it is
+        left to the passes over the plan and our own serializer.
+    """
+
+    program: Program
+    nodes: list[Node]
+    file: bytes | None
+
+
+def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:
+    """torch.export, which runs the model's code once with tensors that have shapes but no values.
+
+    Args:
+      dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
+    """
+    with torch.no_grad():
+        return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def _has_dynamic_shapes(program: ExportedProgram) -> bool:
+    """Whether a tensor of the program has a size that is known at run time only."""
+    values = itertools.chain.from_iterable(tree_leaves(node.meta.get("val")) for node in program.graph.nodes)
+    return any(not isinstance(size, int) for value in values for size in getattr(value, "shape", ()))
+
+
+def to_edge(program: ExportedProgram) -> ExportedProgram:
+    """ExecuTorch's edge dialect, with batch normalization folded, recurrent layers whole and constants propagated."""
+    whole = decompose(keep_recurrent_layers(fold_batch_norm(program)))
+    edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
+    # Not earlier: before it is an edge program the graph may hold operators that work in place.
+    edge = order_for_kernels(drop_pool_indices(propagate_constants(edge)))
+    return _order_outputs(_drop_input_mutations(edge))
+
+
+def propagate_constants(program: ExportedProgram) -> ExportedProgram:
+    """Computes what depends on constants only, in place.
+
+    Left are random numbers, which are new ones in every inference, and memory to work in.
+    """
+    kept = {memory.alloc} | {
+        node.target
+        for node in program.graph.nodes
+        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    }
+    return constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)
+
+
+def _drop_input_mutations(program: ExportedProgram) -> ExportedProgram:
+    """Leaves out what the model writes into its inputs (`x += 1`): nobody reads a program's inputs afterwards."""
+    signature = program.graph_signature
+    kept = [spec.kind != OutputKind.USER_INPUT_MUTATION for spec in signature.output_specs]
+    output = program.graph.output_node()
+    output.args = (tuple(itertools.compress(output.args[0], kept)),)
+    signature.output_specs = list(itertools.compress(signature.output_specs, kept))
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
+
+
+def _order_outputs(program: ExportedProgram) -> ExportedProgram:
+    """Gives every output the default order of dimensions, as callers expect it."""
+    output = program.graph.output_node()
+    results = list(output.args[0])
+    for index, (node, spec) in enumerate(zip(results, program.graph_signature.output_specs, strict=True)):
+        value = node.meta["val"]
+        order = default_order(value)
+        if spec.kind != OutputKind.USER_OUTPUT or list(value.dim_order()) == order:
+            continue
+        with program.graph.inserting_before(output):
+            results[index] = copy_to_order(program, node, order, node.meta)
+        spec.arg.name = results[index].name
+    output.args = (tuple(results),)
+    program.graph_module.recompile()
+    return program
+
+
+def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProgram:
+    """Out variants and emission.
+
+    Args:
+      config: what the edge program was made with.
+    """
+    has_control_flow = any(
+        node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator) for node in edge.graph.nodes
+    )
+    keeps_plan = has_control_flow or _has_dynamic_shapes(edge)
+    manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
+        # In other plans our own passes remove the views, where it can be seen which memory they alias.
+        ExecutorchBackendConfig(remove_view_copy=keeps_plan, segment_alignment=CONSTANT_ALIGNMENT)
+    )
+    program = manager.executorch_program
+    if has_control_flow:
+        return EmittedProgram(program, [], manager.buffer)
+    if keeps_plan:
+        _fit_arenas(program)
+        return EmittedProgram(program, [], serialize(program, [buffer.storage for buffer in program.constant_buffer]))
+    return EmittedProgram(program, _nodes_of_instructions(program, manager.exported_program().graph_module), None)
+
+
+def _fit_arenas(program: Program) -> None:
+    """Ends each planned buffer where its last tensor does; ExecuTorch rounds sizes up."""
+    plan = program.execution_plan[0]
+    ends = [0] * len(plan.non_const_buffer_sizes)
+    for value in plan.values:
+        place = getattr(value.val, "allocation_info", None)
+        if place is not None:
+            size = math.prod(value.val.sizes) * itemsize(value.val.scalar_type)
+            ends[place.memory_id] = max(ends[place.memory_id], place.memory_offset + size)
+    plan.non_const_buffer_sizes = ends
+
+
+def _nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node]:
+    """One node per instruction: emission keeps the graph's order and gives one instruction per out variant."""
+    plan = program.execution_plan[0]
+    calls = [node for node in graph_module.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    names = [plan.operators[call.instr_args.op_index] for call in plan.chains[0].instructions]
+    expected = [(node.target._schema.name, node.target._schema.overload_name) for node in calls]
+    assert [(operator.name, operator.overload) for operator in names] == expected
+    return calls

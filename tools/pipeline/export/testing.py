@@ -1,0 +1,163 @@
+"""Helpers of the tests of this package."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.scalar_type import ScalarType
+from executorch.exir.schema import AllocationDetails, EValue, TensorList
+from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
+
+from tools.pipeline.export.export import Options, export
+from tools.pipeline.export.serialize import serialize
+from tools.quiet.console import Console
+
+# A model file whose forward() is given.
+_MODEL_FILE = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+{init}
+
+    def forward(self, {arguments}):
+{forward}
+
+
+def model():
+    torch.manual_seed(0)
+    return Model().eval()
+
+
+def example_inputs():
+    torch.manual_seed(1)
+    return {inputs}
+"""
+
+_PORTABLE = Options()
+
+
+class SilentConsole(Console):
+    """Keeps what a tool says; output of the user's code goes where the test's own does."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        yield
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@dataclass
+class Result:
+    """An exported model: its files, parsed as far as tests want them."""
+
+    program: bytes
+    golden: dict[str, numpy.ndarray]
+    manifest: dict[str, Any]
+    said: list[str]
+    report: dict[str, Any] | None
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """Calls by operator name."""
+        return {operator["name"]: operator["calls"] for operator in self.manifest["operators"]}
+
+    def largest_error(self) -> float:
+        """The largest difference between ExecuTorch's own runtime and eager mode, over all outputs and samples."""
+        inputs = [self.golden[f"input_{i}"] for i in range(len(self.manifest["inputs"]))]
+        worst = 0.0
+        for sample in range(len(inputs[0])):
+            outputs = run_program(self.program, [torch.from_numpy(array[sample].copy()) for array in inputs])
+            assert len(outputs) == len(self.manifest["outputs"])
+            for index, output in enumerate(outputs):
+                expected = torch.from_numpy(self.golden[f"output_{index}"][sample])
+                assert (output.dtype, output.shape) == (expected.dtype, expected.shape)
+                if output.numel():
+                    worst = max(worst, float((output.double() - expected.double()).abs().max()))
+        return worst
+
+
+def run_program(program: bytes, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What ExecuTorch's own runtime makes of the inputs."""
+    # The loaded program does not keep its bytes.
+    file = _with_pool_indices(program)
+    return _load_for_executorch_from_buffer(file).run_method("forward", tuple(inputs))
+
+
+def _with_pool_indices(file: bytes) -> bytes:
+    """A program whose torch_fusion::max_pool2d, which ExecuTorch doesn't know, is the ATen operator with indices."""
+    program = deserialize_pte_binary(file).program
+    plan = program.execution_plan[0]
+    own = [index for index, op in enumerate(plan.operators) if op.name == "torch_fusion::max_pool2d"]
+    if not own:
+        return file
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if call.op_index not in own:
+            continue
+        *parameters, out, _ = call.args
+        indices = copy.deepcopy(plan.values[out].val)
+        indices.scalar_type = ScalarType.LONG
+        offset = -(-plan.non_const_buffer_sizes[1] // 8) * 8
+        indices.allocation_info = AllocationDetails(1, offset, 0)
+        plan.non_const_buffer_sizes[1] = offset + 8 * math.prod(indices.sizes)
+        place = len(plan.values)
+        plan.values += [EValue(indices), EValue(TensorList([out, place]))]
+        call.args = [*parameters, out, place, place + 1]
+    for index in own:
+        plan.operators[index].name = "aten::max_pool2d_with_indices"
+    return serialize(program, [buffer.storage for buffer in program.constant_buffer])
+
+
+def model_source(forward: str, inputs: str, init: str = "pass", arguments: str = "x") -> str:
+    """Source of a model file; `forward` and `init` are function bodies."""
+
+    def indent(text: str) -> str:
+        return "\n".join("        " + line for line in text.splitlines())
+
+    return _MODEL_FILE.format(init=indent(init), forward=indent(forward), arguments=arguments, inputs=inputs)
+
+
+def export_source(folder: Path, source: str, weights: Path | None = None, options: Options = _PORTABLE) -> Result:
+    """Exports a model file with this source."""
+    path = folder / "my_model.py"
+    path.write_text(source, encoding="utf-8")
+    return export_file(path, weights, options)
+
+
+def export_file(path: Path, weights: Path | None = None, options: Options = _PORTABLE) -> Result:
+    """Exports a model file."""
+    console = SilentConsole()
+    exported = export(path, "my_model", options, weights, console)
+    with numpy.load(io.BytesIO(exported.golden)) as arrays:
+        golden = dict(arrays)
+    report = None if exported.report is None else json.loads(exported.report)
+    return Result(exported.program, golden, json.loads(exported.manifest), console.said, report)
+
+
+def run_tool(tool: str, *arguments: object, hash_seed: int = 0) -> subprocess.CompletedProcess[str]:
+    """Runs a tool as the rules do, in a process of its own."""
+    command = [sys.executable, "-m", tool, *map(str, arguments)]
+    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

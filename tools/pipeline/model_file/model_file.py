@@ -1,0 +1,234 @@
+"""Loads a model file: the Python file in which a user describes a PyTorch model.
+
+* `model() -> torch.nn.Module`: required; in evaluation mode.
+* `example_inputs() -> tuple[torch.Tensor, ...]`: required; what one call of the model takes.
+* `train() -> torch.nn.Module`: optional; the module of model(), trained.
+* `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization.
+* `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, as torch.export takes them.
+* `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from tools.quiet.console import UserError
+
+
+class ModelFile:
+    """A loaded model file. Each method calls the user's function and checks what it returns.
+
+    Every method raises UserError when the function is missing, fails, or returns something else than it should.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.module = _import_file(path)
+
+    def has(self, function: str) -> bool:
+        """Whether the file defines `function`."""
+        return hasattr(self.module, function)
+
+    def model(self) -> torch.nn.Module:
+        """The user's module, untrained, in evaluation mode."""
+        return self._checked_module("model")
+
+    def trained_model(self) -> torch.nn.Module:
+        """The result of the user's train()."""
+        return self._checked_module("train")
+
+    def example_inputs(self) -> tuple[torch.Tensor, ...]:
+        """The tensors that one call of the model takes, batch dimension included if the model has one."""
+        inputs, place = self._call("example_inputs")
+        if isinstance(inputs, torch.Tensor):
+            raise UserError(
+                f"{place}: example_inputs() returned one tensor; it must return a tuple of tensors: "
+                "write `return (tensor,)` with a comma."
+            )
+        _check_tensors(inputs, f"{place}: example_inputs()")
+        return tuple(inputs)
+
+    def dynamic_shapes(self) -> Any:
+        """Which sizes of the inputs vary, as `torch.export.export(dynamic_shapes=)` takes it; None if none do."""
+        return self._call("dynamic_shapes")[0] if self.has("dynamic_shapes") else None
+
+    def calibration_inputs(self) -> list[tuple[torch.Tensor, ...]]:
+        """Inputs that cover the range of real ones, shaped like example_inputs(), without NaN and infinity."""
+        result, place = self._call("calibration_inputs")
+        what = f"{place}: calibration_inputs()"
+        if isinstance(result, torch.Tensor) or not isinstance(result, Iterable):
+            raise UserError(f"{what} must return input tuples, not {describe(result)}.")
+        samples = list(result)
+        if not samples:
+            raise UserError(f"{what} returned no samples; it must give at least one tuple of tensors.")
+        self._check_samples(samples, what)
+        for index, sample in enumerate(samples):
+            for position, tensor in enumerate(sample):
+                if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+                    raise UserError(f"{what}: sample {index}: tensor {position} holds NaN or infinity.")
+        return samples
+
+    def evaluation_set(self) -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]:
+        """Inputs (one tuple per sample, shaped like example_inputs()) and integer labels (shape [samples])."""
+        result, place = self._call("evaluation_set")
+        what = f"{place}: evaluation_set()"
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise UserError(
+                f"{what} must return a pair (list of input tuples, tensor of labels), not {describe(result)}."
+            )
+        samples, labels = result
+        if not isinstance(samples, list) or not samples:
+            raise UserError(
+                f"{what}: the inputs must be a list of at least one tuple of tensors, not {describe(samples)}."
+            )
+        self._check_samples(samples, what)
+        if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
+            raise UserError(
+                f"{what}: the labels must be a tensor of integers with one dimension, not {describe(labels)}."
+            )
+        if len(labels) != len(samples):
+            raise UserError(f"{what} returned {len(samples)} inputs but {len(labels)} labels.")
+        return samples, labels
+
+    def place_of(self, error: BaseException) -> str:
+        """`file:line` of the innermost line of the user's code that `error` came through, else the model file."""
+        return _place(self.path, error)
+
+    def _check_samples(self, samples: list[Any], what: str) -> None:
+        """Raises UserError unless every sample is a tuple of tensors like example_inputs()."""
+        examples = self.example_inputs()
+        for index, sample in enumerate(samples):
+            _check_tensors(sample, f"{what}: sample {index}")
+            if [(t.shape, t.dtype) for t in sample] != [(t.shape, t.dtype) for t in examples]:
+                raise UserError(
+                    f"{what}: sample {index} is {describe(sample)}, example_inputs() is {describe(examples)}; "
+                    "every sample must have the shapes and dtypes of example_inputs()."
+                )
+
+    def _checked_module(self, function: str) -> torch.nn.Module:
+        module, place = self._call(function)
+        if not isinstance(module, torch.nn.Module):
+            raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {describe(module)}.")
+        # A graph that torch.export made has one behaviour, and cannot be told to be in evaluation mode.
+        if module.training and function == "model" and not isinstance(module, torch.fx.GraphModule):
+            raise UserError(
+                f"{place}: {function}() returned a module in training mode; call .eval() on it before returning it."
+            )
+        return module
+
+    def _call(self, function: str) -> tuple[Any, str]:
+        """The function's result and the place (`file:line`) of its definition."""
+        callee: Callable[[], Any] | None = getattr(self.module, function, None)
+        if not callable(callee):
+            raise UserError(f"{self.path}: there is no function {function}(); a model file must define it.")
+        code = getattr(inspect.unwrap(callee), "__code__", None)
+        place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)
+        try:
+            return callee(), place
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}") from error
+
+
+def brief(error: BaseException) -> str:
+    """An exception in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def describe(value: object) -> str:
+    """A value in a few words: what it is and its shape, never its contents."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        shown = ", ".join(describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"a {type(value).__name__} ({shown})"
+    return (
+        "None"
+        if value is None
+        else f"{type(value).__name__} {value!r}"
+        if isinstance(value, (int, float))
+        else f"a {type(value).__name__}"
+    )
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such model file.")
+    # No __pycache__ beside the user's sources.
+    sys.dont_write_bytecode = True
+    # Modules beside the model file and in the workspace can be imported, but none of them hides an installed one.
+    sys.path += [str(path.parent.absolute()), str(Path.cwd())]
+    name = f"_model_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path}: a model file must be a Python file, named *.py.")
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses and torch.export look the module of a class up by its name.
+    sys.modules[name] = module
+    # Frames carry the path as given, so that no absolute path gets into any output.
+    source = path.read_bytes()
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    except SyntaxError as error:
+        raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
+    except ImportError as error:
+        place = _place(path, error)
+        hint = f" Is {error.name!r} among the model's deps?" if error.name else ""
+        raise UserError(f"{place}: {brief(error)}.{hint}") from error
+    except Exception as error:
+        place = _place(path, error)
+        raise UserError(f"{place}: importing the model file failed: {brief(error)}") from error
+    return module
+
+
+def innermost_place(model_file: Path, frames: Iterable[tuple[str, int | None]]) -> str:
+    """`file:line` of the last (file name, line) that is the user's code, empty if none is."""
+    for name, line in reversed(list(frames)):
+        shown = _user_file(model_file, name)
+        if shown:
+            return f"{shown}:{line}"
+    return ""
+
+
+def _place(model_file: Path, error: BaseException) -> str:
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    return innermost_place(model_file, frames) or str(model_file)
+
+
+def _user_file(model_file: Path, name: str) -> str:
+    """How to show the user one of their files by its name in a traceback; empty if it is not theirs.
+
+    Theirs are the model file, what lies beside it and what lies in the workspace; not Python, its packages, this tool.
+    """
+    if name == str(model_file):
+        return name
+    file = Path(name)
+    if not file.is_absolute() or any(file.is_relative_to(folder) for folder in _FOREIGN):
+        return ""
+    folder = model_file.parent.absolute()
+    if file.is_relative_to(folder):
+        return str(model_file.parent / file.relative_to(folder))
+    return str(file.relative_to(Path.cwd())) if file.is_relative_to(Path.cwd()) else ""
+
+
+# torch's folder of packages, Python's own modules, this project's tools.
+_FOREIGN = (Path(torch.__file__).parents[1], Path(traceback.__file__).parent, Path(__file__).parents[2])
+
+
+def _check_tensors(value: object, what: str) -> None:
+    if not isinstance(value, tuple) or not value:
+        raise UserError(f"{what} must be a tuple of at least one tensor, not {describe(value)}.")
+    for index, item in enumerate(value):
+        if not isinstance(item, torch.Tensor):
+            raise UserError(f"{what} must be a tuple of tensors; element {index} is {describe(item)}.")

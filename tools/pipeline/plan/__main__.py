@@ -1,0 +1,34 @@
+"""Command line of //tools/pipeline/plan."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from tools.quiet.console import UserError
+
+from .plan import POINTER_SIZES, make_plan
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="plan", description="Computes the sizes of the arenas that a program needs.")
+    parser.add_argument("--program", type=Path, required=True, help="the .pte file")
+    parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core that it will run on")
+    parser.add_argument("--method", default="forward", help="the method, where the program has several")
+    parser.add_argument(
+        "--prelinked", action="store_true", help="the program is linked at build time, not loaded as .pte"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the JSON file to write, sizes in bytes")
+    arguments = parser.parse_args()
+    try:
+        plan = make_plan(arguments.program, arguments.core, arguments.method, arguments.prelinked)
+        arguments.output.write_text(json.dumps(asdict(plan), indent=2) + "\n", encoding="utf-8")
+    except UserError as error:
+        print(f"plan: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

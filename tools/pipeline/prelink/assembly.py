@@ -1,0 +1,468 @@
+"""Writes a program that was linked at build time, as runtime/prelinked/prelinked.h declares it, in assembler."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
+
+from .layout import MethodLayout, PrelinkError, elements, kind_of, method_layout
+
+_OFFSET_BITS = 24  # PrelinkedTensor::kOffsetBits
+_KERNEL_BIT = 16  # PrelinkedMethod::kKernelBit
+_COUNT_BIT = 2
+_IN_RAM = 1
+_KINDS = {"KernelCall": 0, "MoveCall": 1, "JumpFalseCall": 2, "FreeCall": 3}
+_VALUE_SIZE = 16
+_CONSTANT_ALIGNMENT = 16
+
+# executorch::runtime::Tag, by the schema's names.
+_TAGS = {
+    "Null": 0,
+    "Tensor": 1,
+    "String": 2,
+    "Double": 3,
+    "Int": 4,
+    "Bool": 5,
+    "BoolList": 6,
+    "DoubleList": 7,
+    "IntList": 8,
+    "TensorList": 9,
+    "OptionalTensorList": 11,
+}
+
+
+class _Table:
+    """Assembler lines, with the number of bytes they make."""
+
+    def __init__(self, name: str, pointer: int) -> None:
+        self.prefix = f".L{name}_"
+        self.pointer = pointer
+        self.lines: list[str] = []
+        self.size = 0
+        self._pool: dict[tuple[str, ...], str] = {}
+        self._labels = 0
+
+    def _put(self, line: str, size: int) -> None:
+        self.lines.append(line)
+        self.size += size
+
+    def align(self, alignment: int) -> None:
+        if self.size % alignment:
+            self._put(f".balign {alignment}", -self.size % alignment)
+
+    def label(self) -> str:
+        """Places a new label here."""
+        self._labels += 1
+        label = f"{self.prefix}{self._labels}"
+        self.lines.append(f"{label}:")
+        return label
+
+    def words(self, *words: object) -> None:
+        """Numbers, addresses, or expressions of these, of the size of a pointer."""
+        if words:
+            kind = ".word" if self.pointer == 4 else ".quad"
+            self._put(f"{kind} {', '.join(map(str, words))}", self.pointer * len(words))
+
+    def numbers(self, size: int, numbers: Sequence[int]) -> None:
+        """Numbers of a size in bytes."""
+        kind = {1: ".byte", 2: ".hword", 4: ".long", 8: ".quad"}[size]
+        for i in range(0, len(numbers), 16):
+            part = numbers[i : i + 16]
+            self._put(f"{kind} {', '.join(str(number % 2 ** (8 * size)) for number in part)}", size * len(part))
+
+    def part_of(self, path: Path, start: int, size: int) -> None:
+        """Bytes of a file."""
+        quoted = str(path).replace("\\", "\\\\").replace('"', '\\"')
+        self._put(f'.incbin "{quoted}", {start}, {size}', size)
+
+    def pooled(self, size: int, numbers: Sequence[int]) -> str:
+        """The address of an array of numbers, made once; 0 if it is empty."""
+        if not numbers:
+            return "0"
+        key = (str(size), *map(str, numbers))
+        if key not in self._pool:
+            self.align(size)
+            self._pool[key] = self.label()
+            self.numbers(size, numbers)
+        return self._pool[key]
+
+    def text(self, text: str) -> str:
+        """The address of a C string, made once."""
+        return self.pooled(1, [*text.encode(), 0])
+
+    def once(self, key: tuple[str, ...]) -> str | None:
+        """The label that remember() was given for a key."""
+        return self._pool.get(key)
+
+    def remember(self, key: tuple[str, ...], label: str) -> str:
+        """Keeps a label for once(), and returns it."""
+        self._pool[key] = label
+        return label
+
+
+def program_source(
+    name: str, path: Path, file: ProgramFile, kernels: Sequence[str], pointer: int
+) -> tuple[list[str], int]:
+    """The assembler lines of a program, and its size in bytes.
+
+    The first line is to stand after the program's own label, `NAME_pte_data`, aligned to 16 bytes.
+
+    Args:
+      name: the program's name, a C identifier.
+      path: the .pte file, from which the assembler takes the constants.
+      file: what it has.
+      kernels: operators of the image's kernel table in its order, such as "aten::add.out".
+      pointer: bytes of a pointer on the core.
+
+    Raises:
+      PrelinkError: the program can't be linked at build time.
+    """
+    plans = file.program.execution_plan or []
+    table = _Table(name, pointer)
+    symbol = f"{name}_pte_data"
+    table.numbers(1, list(b"TFPL"))
+    table.numbers(4, [len(plans)])
+    methods = f".L{name}_methods"
+    table.words(symbol, methods)
+    constants = _Constants(table, path, file)
+    rows = [_Method(table, constants, method_layout(plan), kernels, path).row() for plan in plans]
+    table.align(pointer)
+    table.lines.append(f"{methods}:")
+    for row in rows:
+        row()
+    constants.place()
+    # Program::kMinHeadBytes
+    while table.size < 64:
+        table.numbers(4, [0])
+    return table.lines, table.size
+
+
+class _Constants:
+    """The data of constant tensors, each once, after all tables: large ones need the alignment of the whole."""
+
+    def __init__(self, table: _Table, path: Path, file: ProgramFile) -> None:
+        self._table = table
+        self._path = path
+        self.file = file
+        self._constants = file.constants()
+        self._sizes: dict[int, int] = {}
+
+    def address(self, index: int, size: int) -> str:
+        """The address of the first `size` bytes of a constant of the program."""
+        if not 0 < index < len(self._constants) or len(self._constants[index]) < size:
+            raise PrelinkError(f"program {self._path} has no constant {index} of {size} bytes: it is corrupted")
+        self._sizes[index] = max(self._sizes.get(index, 0), size)
+        return f"{self._table.prefix}constant_{index}"
+
+    def place(self) -> None:
+        """Places what address() was asked for."""
+        segment = self.file.program.constant_segment
+        offsets = list(segment.offsets or []) if segment is not None else []
+        for index, size in sorted(self._sizes.items(), key=lambda item: (-min(item[1], _CONSTANT_ALIGNMENT), item[0])):
+            alignment = 4
+            while alignment < min(size, _CONSTANT_ALIGNMENT):
+                alignment *= 2
+            self._table.align(alignment)
+            self._table.lines.append(f"{self._table.prefix}constant_{index}:")
+            if len(offsets) > 1 and segment is not None:
+                base = self.file.segment_base_offset + self.file.program.segments[segment.segment_index].offset
+                self._table.part_of(self._path, base + offsets[index], size)
+            else:
+                self._table.numbers(1, list(self._constants[index][:size]))
+
+
+class _Method:
+    def __init__(
+        self, table: _Table, constants: _Constants, layout: MethodLayout, kernels: Sequence[str], path: Path
+    ) -> None:
+        self.table = table
+        self.constants = constants
+        self.layout = layout
+        self.kernels = kernels
+        self.path = path
+        self.values: list[Any] = layout.plan.values or []
+        self.place = {index: i for i, index in enumerate(layout.in_ram)}
+
+    def row(self) -> Any:
+        """Writes what the method refers to; returns what writes the method itself."""
+        table, layout, plan = self.table, self.layout, self.layout.plan
+        code, code_size = self.code()
+        templates = [self.template(index) for index in layout.tensors]
+        tensors = self.rows(4 if table.pointer == 4 else 8, [lambda t=t: self.tensor_words(*t) for t in templates])
+        payloads = [self.payload(index) for index in layout.values]
+        values = self.rows(8, [lambda p=p: self.value_words(*p) for p in payloads])
+        lists = self.lists()
+        interface = [self.place[i] for i in [*(plan.inputs or []), *(plan.outputs or [])]]
+        inputs = table.pooled(2, interface)
+        planned = list((plan.non_const_buffer_sizes or [])[1:])
+        planned_sizes = table.pooled(4, planned)
+        initial = self.initial_states()
+        states = self.rows(table.pointer, [lambda s=s: (table.words(s[0]), table.numbers(4, s[1:])) for s in initial])
+        named = self.attributes()
+        attributes = self.rows(table.pointer, [lambda a=a: table.words(*a) for a in named])
+        name = table.text(plan.name or "")
+
+        def write() -> None:
+            table.words(name, code, tensors, values, lists, inputs, planned_sizes, states, attributes)
+            table.numbers(4, [code_size, len(layout.code), layout.shapes_size, layout.lists_size(table.pointer)])
+            table.numbers(
+                2,
+                [
+                    len(layout.tensors),
+                    len(layout.values),
+                    len(layout.lists),
+                    len(plan.inputs or []),
+                    len(plan.outputs or []),
+                    len(planned),
+                    len(initial),
+                    len(named),
+                ],
+            )
+            table.numbers(4, [layout.argument_count])
+            table.align(table.pointer)
+
+        return write
+
+    def rows(self, alignment: int, writers: Sequence[Any]) -> str:
+        """The address of a table of what the writers write; 0 if there are none."""
+        if not writers:
+            return "0"
+        self.table.align(alignment)
+        label = self.table.label()
+        for write in writers:
+            write()
+        return label
+
+    def reference(self, index: int) -> str:
+        """A reference to a value; -1 is a None."""
+        if index in self.place:
+            return str(_VALUE_SIZE * self.place[index] + _IN_RAM)
+        if index < 0:
+            return self.flash_value("Null", "0")
+        tag, payload = self.payload(index)
+        return self.flash_value(tag, payload)
+
+    def flash_value(self, tag: str, payload: str) -> str:
+        key = ("value", tag, payload)
+        known = self.table.once(key)
+        if known is not None:
+            return known
+        self.table.align(8)
+        label = self.table.label()
+        self.value_words(tag, payload)
+        return self.table.remember(key, label)
+
+    def value_words(self, tag: str, payload: str) -> None:
+        """An EValue."""
+        table = self.table
+        if tag in ("Null", "Int", "Double", "Bool"):
+            table.numbers(8, [int(payload)])
+        else:
+            table.words(payload)
+            table.numbers(4, [0] * (2 - table.pointer // 4))
+        table.numbers(4, [_TAGS[tag], 0])
+
+    def payload(self, index: int) -> tuple[str, str]:
+        """The schema's kind of a value that isn't in RAM, and its payload: an address, or bits as a number."""
+        value = self.values[index]
+        kind = kind_of(value)
+        table = self.table
+        if kind == "Null":
+            return kind, "0"
+        if kind == "Int":
+            return kind, str(value.val.int_val)
+        if kind == "Bool":
+            return kind, str(int(value.val.bool_val))
+        if kind == "Double":
+            return kind, str(struct.unpack("<q", struct.pack("<d", value.val.double_val))[0])
+        if kind == "Tensor":
+            return kind, self.constant_tensor(index)
+        if kind == "String":
+            text = value.val.string_val or ""
+            return kind, self.array(table.text(text), len(text.encode()))
+        if kind == "BoolList":
+            items = [int(item) for item in value.val.items or []]
+            return kind, self.array(table.pooled(1, items), len(items))
+        if kind == "DoubleList":
+            bits = [struct.unpack("<q", struct.pack("<d", item))[0] for item in value.val.items or []]
+            return kind, self.array(table.pooled(8, bits), len(bits))
+        if kind == "IntList":
+            items = [self.values[item].val.int_val for item in elements(value)]
+            # PrelinkedIntList
+            return kind, self.struct("ints", "0", str(len(items)), table.pooled(8, items))
+        raise PrelinkError(f"program {self.path}: value {index} is of the unknown kind {kind}")
+
+    def struct(self, key: str, *words: str) -> str:
+        """The address of some words, made once."""
+        known = self.table.once((key, *words))
+        if known is not None:
+            return known
+        self.table.align(self.table.pointer)
+        label = self.table.label()
+        self.table.words(*words)
+        return self.table.remember((key, *words), label)
+
+    def array(self, data: str, size: int) -> str:
+        """The address of an ArrayRef."""
+        return self.struct("array", data, str(size))
+
+    def shape(self, index: int) -> tuple[str, str, str, int, int]:
+        """Addresses of sizes, dim order and strides of a tensor, number of dimensions and of elements."""
+        tensor = self.values[index].val
+        sizes = list(tensor.sizes or [])
+        order = list(tensor.dim_order or b"")
+        if len(order) != len(sizes) or sorted(order) != list(range(len(sizes))) or any(size < 0 for size in sizes):
+            raise PrelinkError(f"program {self.path}: the shape of tensor {index} is corrupted")
+        strides = [1] * len(sizes)
+        numel = 1
+        step = 1
+        for dim in reversed(order):
+            strides[dim] = step
+            # As dim_order_to_stride_nocheck() of ExecuTorch's dim_order_util.h has it.
+            step *= sizes[dim] or 1
+            numel *= sizes[dim]
+        if step * self.element_size(index) >= 2**31:
+            raise PrelinkError(f"program {self.path}: tensor {index} is larger than the address space")
+        table = self.table
+        return (table.pooled(4, sizes), table.pooled(1, order), table.pooled(4, strides), len(sizes), numel)
+
+    def element_size(self, index: int) -> int:
+        dtype = self.values[index].val.scalar_type.name
+        if dtype not in ELEMENT_SIZES:
+            raise PrelinkError(f"program {self.path}: tensor {index} has dtype {dtype}, which is not supported")
+        return ELEMENT_SIZES[dtype]
+
+    def tensor_words(self, data: str, index: int, shape: tuple[str, str, str, int, int]) -> None:
+        """A TensorImpl."""
+        sizes, order, strides, dim, numel = shape
+        tensor = self.values[index].val
+        self.table.words(sizes, order, strides, data, dim, numel, numel)
+        self.table.numbers(1, [int(tensor.scalar_type), int(tensor.shape_dynamism), 0, 0])
+        self.table.align(self.table.pointer)
+
+    def check(self, index: int) -> None:
+        """Refuses what the loader of .pte files refuses."""
+        tensor = self.values[index].val
+        problem = None
+        if tensor.storage_offset:
+            problem = "has a storage offset"
+        elif int(tensor.shape_dynamism) not in (0, 1):
+            problem = "has a dynamic shape without bounds; give each dynamic dimension of the export an upper bound"
+        elif tensor.extra_tensor_info is not None and int(tensor.extra_tensor_info.location) != 0:
+            problem = "is stored outside the program; export it without external constants"
+        if problem:
+            raise PrelinkError(f"program {self.path}: tensor {index} {problem}")
+
+    def constant_tensor(self, index: int) -> str:
+        """The address of the TensorImpl of a constant."""
+        key = ("tensor", str(index), str(id(self.layout)))
+        known = self.table.once(key)
+        if known is not None:
+            return known
+        self.check(index)
+        shape = self.shape(index)
+        data = self.constants.address(self.values[index].val.data_buffer_idx, shape[4] * self.element_size(index))
+        self.table.align(self.table.pointer)
+        label = self.table.label()
+        self.tensor_words(data, index, shape)
+        return self.table.remember(key, label)
+
+    def template(self, index: int) -> tuple[str, int, tuple[str, str, str, int, int]]:
+        """Place, index and shape of a tensor in RAM."""
+        self.check(index)
+        allocation = self.values[index].val.allocation_info
+        if allocation is None:
+            return "0", index, self.shape(index)
+        offset = allocation.memory_offset_low | allocation.memory_offset_high << 32
+        if offset >= 1 << _OFFSET_BITS or not 0 < allocation.memory_id < 256:
+            raise PrelinkError(
+                f"program {self.path}: tensor {index} is at byte {offset} of memory {allocation.memory_id}; images "
+                f"have at most 255 memories of {1 << _OFFSET_BITS} bytes each"
+            )
+        shape = self.shape(index)
+        planned = list((self.layout.plan.non_const_buffer_sizes or [])[1:])
+        end = offset + shape[4] * self.element_size(index)
+        if allocation.memory_id > len(planned) or end > planned[allocation.memory_id - 1]:
+            raise PrelinkError(f"program {self.path}: tensor {index} lies outside its planned memory")
+        return f"0x{allocation.memory_id << _OFFSET_BITS | offset:x}", index, shape
+
+    def lists(self) -> str:
+        rows = []
+        for index in self.layout.lists:
+            references = [self.reference(item) for item in elements(self.values[index])]
+            items = self.struct(f"list {len(references)}", *references) if references else "0"
+            rows.append((items, len(references), _TAGS[kind_of(self.values[index])]))
+        table = self.table
+
+        def write(row: tuple[str, int, int]) -> None:
+            table.words(row[0])
+            table.numbers(2, row[1:])
+            table.align(table.pointer)
+
+        return self.rows(table.pointer, [lambda r=r: write(r) for r in rows])
+
+    def initial_states(self) -> list[tuple[str, int, int]]:
+        """Address and bytes of what planned tensors start with, and their values' places."""
+        result = []
+        for index in self.layout.tensors:
+            tensor = self.values[index].val
+            if tensor.data_buffer_idx == 0:
+                continue
+            info = tensor.extra_tensor_info
+            segment = info.mutable_data_segments_idx if info is not None else 0
+            size = self.shape(index)[4] * self.element_size(index)
+            result.append((self.state(segment, tensor.data_buffer_idx, size), size, self.place[index]))
+        return result
+
+    def state(self, segment: int, index: int, size: int) -> str:
+        file = self.constants.file
+        segments = file.program.mutable_data_segments or []
+        if segment >= len(segments) or index >= len(segments[segment].offsets or []):
+            raise PrelinkError(f"program {self.path} has no initial state {index}: it is corrupted")
+        start = segments[segment].offsets[index]
+        data = file.segment(segments[segment].segment_index)[start : start + size]
+        if len(data) != size:
+            raise PrelinkError(f"program {self.path}: initial state {index} lies outside its segment")
+        self.table.align(4)
+        return self.table.pooled(1, list(data))
+
+    def attributes(self) -> list[tuple[str, str]]:
+        """Address of the name, and reference, of each tensor that has one."""
+        result = []
+        for index in [*self.layout.tensors, *self.layout.constants]:
+            value = self.values[index]
+            info = value.val.extra_tensor_info if kind_of(value) == "Tensor" else None
+            if info is not None and info.fully_qualified_name:
+                result.append((self.table.text(info.fully_qualified_name), self.reference(index)))
+        return result
+
+    def code(self) -> tuple[str, int]:
+        """Address and words of the instructions."""
+        starts = [0]
+        for instruction in self.layout.code:
+            starts.append(starts[-1] + 1 + len(instruction.values) + (instruction.kind == "JumpFalseCall"))
+        words: list[list[str]] = []
+        operators = self.layout.plan.operators or []
+        for instruction in self.layout.code:
+            head = _KINDS[instruction.kind]
+            if instruction.kind == "KernelCall":
+                operator = operators[instruction.operator]
+                name = f"{operator.name}.{operator.overload}" if operator.overload else str(operator.name)
+                if name not in self.kernels:
+                    raise PrelinkError(f"program {self.path}: operator {name} is not in the image's kernel table")
+                head |= len(instruction.values) << _COUNT_BIT | self.kernels.index(name) << _KERNEL_BIT
+            line = [str(head), *map(self.reference, instruction.values)]
+            if instruction.kind == "JumpFalseCall":
+                line.append(str(starts[instruction.destination]))
+            words.append(line)
+        if not words:
+            return "0", 0
+        self.table.align(self.table.pointer)
+        label = self.table.label()
+        for line in words:
+            self.table.words(*line)
+        return label, starts[-1]

@@ -1,0 +1,208 @@
+"""Decides where the values of a method are: in flash, used as they are, or in RAM, made when the method is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tools.quiet.console import UserError
+
+_VALUE_SIZE = 16  # EValue
+_LISTS = ("IntList", "TensorList", "OptionalTensorList")
+
+
+class PrelinkError(UserError):
+    """A program that can't be linked at build time; the message says why."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction of a method.
+
+    Attributes:
+      kind: the schema's name: KernelCall, MoveCall, JumpFalseCall or FreeCall.
+      values: the values it refers to; of a kernel call its arguments, of a move target and source.
+      operator: of a kernel call the index in the plan's operators.
+      destination: of a jump the index of an instruction, in all of the method's.
+    """
+
+    kind: str
+    values: tuple[int, ...]
+    operator: int = 0
+    destination: int = 0
+
+
+@dataclass(frozen=True)
+class MethodLayout:
+    """Where a method's values are. All are indices of values of the plan, as the program has them.
+
+    Attributes:
+      plan: the program's method.
+      code: the instructions of all chains.
+      tensors: tensors in RAM, whose shape, memory or both the program or its user may change.
+      values: other values in RAM.
+      lists: lists in RAM, as an element is.
+      constants: what else the method refers to.
+    """
+
+    plan: Any
+    code: tuple[Instruction, ...]
+    tensors: tuple[int, ...]
+    values: tuple[int, ...]
+    lists: tuple[int, ...]
+    constants: tuple[int, ...]
+
+    @property
+    def in_ram(self) -> tuple[int, ...]:
+        """The values in RAM in their order there."""
+        return (*self.tensors, *self.values, *self.lists)
+
+    @property
+    def argument_count(self) -> int:
+        """The most arguments that one kernel call has."""
+        return max((len(i.values) for i in self.code if i.kind == "KernelCall"), default=0)
+
+    @property
+    def shapes_size(self) -> int:
+        """Bytes in RAM of sizes and strides of tensors whose shape may change."""
+        return sum(
+            8 * len(self.plan.values[index].val.sizes or [])
+            for index in self.tensors
+            if int(self.plan.values[index].val.shape_dynamism) != 0
+        )
+
+    def lists_size(self, pointer: int) -> int:
+        """Bytes in RAM of the lists, with pointers of that many bytes."""
+        size = 0
+        for index in self.lists:
+            value = self.plan.values[index].val
+            kind = type(value).__name__
+            element = {"IntList": 8, "TensorList": pointer, "OptionalTensorList": 2 * pointer}[kind]
+            size += _aligned(len(value.items or []) * (element + pointer) + 3 * pointer)
+        return size
+
+    def arena_size(self, pointer: int) -> int:
+        """Bytes that loading takes of the method allocator: Method::init() of runtime/prelinked/method.cpp."""
+        return (
+            _VALUE_SIZE * len(self.in_ram)
+            + self.lists_size(pointer)
+            + tensor_size(pointer) * len(self.tensors)
+            + self.shapes_size
+            + pointer * self.argument_count
+            + 2 * pointer  # Chain
+            + 2 * len(self.plan.inputs or [])
+        )
+
+
+def tensor_size(pointer: int) -> int:
+    """Bytes of a TensorImpl: seven words and four bytes."""
+    return (7 * pointer + 4 + pointer - 1) // pointer * pointer
+
+
+def _aligned(size: int) -> int:
+    return (size + 7) // 8 * 8
+
+
+def kind_of(value: Any) -> str:
+    """The schema's name of a value's kind."""
+    return type(value.val).__name__ if value.val is not None else "Null"
+
+
+def is_constant(value: Any) -> bool:
+    """True if a value is a tensor whose data is in the program for good."""
+    return kind_of(value) == "Tensor" and value.val.allocation_info is None and value.val.data_buffer_idx != 0
+
+
+def elements(value: Any) -> list[int]:
+    """The values that a list refers to; -1 for none."""
+    return list(value.val.items or []) if kind_of(value) in _LISTS else []
+
+
+def method_layout(plan: Any) -> MethodLayout:
+    """Lays out a method of a program as tools.artifacts.program reads it.
+
+    Raises:
+      PrelinkError: the method needs what only the loader of .pte files has, or nothing has.
+    """
+    if plan.delegates:
+        names = ", ".join(sorted({str(delegate.id) for delegate in plan.delegates}))
+        raise PrelinkError(f"method {plan.name} uses delegates, which the runtime does not support: {names}")
+    values = plan.values or []
+    code = tuple(_instructions(plan))
+    interface = [*(plan.inputs or []), *(plan.outputs or [])]
+    changing = set(interface)
+    for instruction in code:
+        if instruction.kind == "MoveCall":
+            changing.add(instruction.values[0])
+        elif instruction.kind == "KernelCall" and instruction.values:
+            # What an operator on numbers writes to comes last.
+            last = instruction.values[-1]
+            if kind_of(values[last]) in ("Null", "Int", "Double", "Bool"):
+                changing.add(last)
+            elif is_constant(values[last]):
+                raise PrelinkError(f"method {plan.name}: an instruction writes to the constant value {last}")
+
+    used: dict[int, None] = dict.fromkeys(interface)
+    for instruction in code:
+        used.update(dict.fromkeys(instruction.values))
+    for index in list(used):
+        used.update(dict.fromkeys(item for item in elements(values[index]) if item >= 0))
+
+    def is_in_ram(index: int) -> bool:
+        kind = kind_of(values[index])
+        return (
+            index in changing
+            or (kind == "Tensor" and not is_constant(values[index]))
+            or kind in ("TensorList", "OptionalTensorList")
+            or (kind == "IntList" and any(is_in_ram(item) for item in elements(values[index])))
+        )
+
+    ram = [index for index in used if is_in_ram(index)]
+    tensors = [i for i in ram if kind_of(values[i]) == "Tensor" and not is_constant(values[i])]
+    lists = [i for i in ram if kind_of(values[i]) in _LISTS]
+    # Together in the order of the program, in which tensors of one shape are.
+    return MethodLayout(
+        plan=plan,
+        code=code,
+        tensors=tuple(sorted(tensors)),
+        values=tuple(sorted(set(ram) - set(tensors) - set(lists))),
+        lists=tuple(sorted(lists)),
+        constants=tuple(sorted(set(used) - set(ram))),
+    )
+
+
+def _instructions(plan: Any) -> list[Instruction]:
+    result: list[Instruction] = []
+    for chain in plan.chains or []:
+        first = len(result)
+        for instruction in chain.instructions or []:
+            args = instruction.instr_args
+            kind = type(args).__name__
+            if kind == "KernelCall":
+                name = plan.operators[args.op_index].name or ""
+                arguments = _without_results(plan, name, args.args or [])
+                result.append(Instruction(kind, tuple(arguments), operator=args.op_index))
+            elif kind == "MoveCall":
+                result.append(Instruction(kind, (args.move_to, args.move_from)))
+            elif kind == "JumpFalseCall":
+                destination = first + args.destination_instruction
+                result.append(Instruction(kind, (args.cond_value_index,), destination=destination))
+            elif kind == "FreeCall":
+                result.append(Instruction(kind, (args.value_index,)))
+            else:
+                raise PrelinkError(f"method {plan.name} needs a delegate, which the runtime does not support")
+    return result
+
+
+def _without_results(plan: Any, name: str, arguments: Sequence[int]) -> Sequence[int]:
+    """A call's arguments without the results at the end, which repeat its outputs."""
+    if name.startswith("executorch_prim::") or len(arguments) < 2:
+        return arguments
+    last = arguments[-1]
+    if last == arguments[-2]:
+        return arguments[:-1]
+    items = elements(plan.values[last])
+    if kind_of(plan.values[last]) == "TensorList" and items == list(arguments[-1 - len(items) : -1]):
+        return arguments[:-1]
+    return arguments

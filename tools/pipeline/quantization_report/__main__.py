@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.quantization_report.quantization_report import main
+
+sys.exit(main())

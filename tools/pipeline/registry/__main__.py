@@ -1,0 +1,70 @@
+"""Writes the table of the kernels that programs use: exactly their operators, dtypes and variants."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import operator
+import sys
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.program import read
+from tools.pipeline.registry.calls import operator_uses
+from tools.pipeline.registry.catalog import read_catalog
+from tools.pipeline.registry.parts import ALL_PARTS, Part, needed_parts
+from tools.pipeline.registry.registry import (
+    operators_yaml,
+    origins_of,
+    registry_source,
+    select,
+    select_all,
+)
+from tools.quiet.console import UserError
+from tools.quiet.files import reading
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parses the command line, writes the registry, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="registry", description=__doc__)
+    parser.add_argument("--program", type=Path, action="append", default=[], help="a program (.pte); repeatable")
+    parser.add_argument("--manifest", type=Path, action="append", default=[], help="a program's manifest (.json)")
+    parser.add_argument("--all", action="store_true", help="every kernel with every dtype")
+    parser.add_argument(
+        "--prelinked", action="store_true", help="for programs that are linked at build time, not loaded as .pte"
+    )
+    parser.add_argument("--output", type=Path, required=True, help="where the C++ source goes")
+    parser.add_argument("--operators", type=Path, required=True, help="where the list of operators (.yaml) goes")
+    options = parser.parse_args(arguments)
+    if options.all == bool(options.program):
+        parser.error("give either --all or --program")
+
+    catalog = read_catalog()
+    try:
+        if options.all:
+            selected = select_all(catalog)
+            parts = ALL_PARTS
+        else:
+            programs = [read(path) for path in options.program]
+            parts = functools.reduce(operator.or_, map(needed_parts, programs), Part(0))
+            origins = origins_of(map(_read_manifest, options.manifest))
+            selected = select(map(operator_uses, programs), catalog, origins)
+    except UserError as error:
+        print(f"registry: error: {error}", file=sys.stderr)
+        return 1
+    options.output.write_text(registry_source(selected, None if options.prelinked else parts))
+    options.operators.write_text(operators_yaml(selected))
+    return 0
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    with reading("manifest", path, "pass the one that tools/pipeline/export wrote with the program"):
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        # What it lacks, it lacks here.
+        origins_of([manifest])
+        return manifest
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""The operators of programs and what each call hands them.
+
+Works on the tables that tools/artifacts/program reads; only field names of the schema matter here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+# Names of executorch::aten::ScalarType by value (runtime/core/portable_type/scalar_type.h).
+SCALAR_TYPES = {
+    0: "Byte",
+    1: "Char",
+    2: "Short",
+    3: "Int",
+    4: "Long",
+    5: "Half",
+    6: "Float",
+    7: "Double",
+    11: "Bool",
+    15: "BFloat16",
+    27: "UInt16",
+    28: "UInt32",
+    29: "UInt64",
+}
+
+
+@dataclass(frozen=True)
+class TensorUse:
+    """A tensor as an argument: what kernel selection depends on."""
+
+    dtype: str
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...]
+    is_dynamic: bool
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the dims lie in memory in their own order; one of size 1 has none."""
+        single = {dim for dim, size in enumerate(self.sizes) if size == 1}
+        order = [dim for dim in self.dim_order if dim not in single]
+        return order == sorted(order)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call.
+
+    Attributes:
+      arguments: per argument its tensors: none, one, or a list's.
+      constants: per argument the number it holds: NaN for one that the program computes in floating point, and None
+        for another that it computes, or what is no number.
+      modes: per argument the string it holds, if it is one.
+      is_read: per argument whether another instruction, or the program's caller, uses its value.
+    """
+
+    arguments: tuple[tuple[TensorUse, ...], ...]
+    constants: tuple[float | int | bool | None, ...]
+    modes: tuple[str | None, ...]
+    is_read: tuple[bool, ...]
+
+
+@dataclass
+class OperatorUse:
+    """An operator of a program with its calls."""
+
+    name: str
+    calls: list[Call] = field(default_factory=list)
+
+
+def operator_name(name: str, overload: str | None) -> str:
+    """The name that the registry knows an operator by, e.g. aten::add.out."""
+    return f"{name}.{overload}" if overload else name
+
+
+def operator_uses(program: Any) -> list[OperatorUse]:
+    """The operators of a program's methods, in the order of their tables, each with its calls."""
+    uses: dict[str, OperatorUse] = {}
+    for plan in program.execution_plan or []:
+        names = [operator_name(operator.name, operator.overload) for operator in plan.operators or []]
+        for name in names:
+            uses.setdefault(name, OperatorUse(name))
+        readers = _readers(plan)
+        computed = _computed_numbers(plan, names)
+        for chain in plan.chains or []:
+            for instruction in chain.instructions or []:
+                call = instruction.instr_args
+                if type(call).__name__ == "KernelCall":
+                    uses[names[call.op_index]].calls.append(_call(plan, list(call.args or []), readers, computed))
+    return list(uses.values())
+
+
+def _call(plan: Any, arguments: list[int], readers: list[int], computed: dict[int, float | None]) -> Call:
+    # The exporter appends the result: the out argument once more, or a list of the out arguments.
+    result = arguments[-1:]
+    if result and type(plan.values[result[0]].val).__name__ == "TensorList":
+        result = list(plan.values[result[0]].val.items or [])
+    if result and set(result) <= set(arguments[:-1]):
+        arguments = arguments[:-1]
+    else:
+        result = []
+    own = arguments + result
+    return Call(
+        arguments=tuple(tuple(_tensors(plan, index)) for index in arguments),
+        constants=tuple(
+            computed[index] if index in computed else _constant(plan.values[index].val) for index in arguments
+        ),
+        modes=tuple(_string(plan.values[index].val) for index in arguments),
+        is_read=tuple(readers[index] > own.count(index) for index in arguments),
+    )
+
+
+# Operators whose result is a floating-point number, and those whose result is one if an operand is.
+_TO_FLOATING = {"executorch_prim::sym_float.Scalar", "executorch_prim::truediv.Scalar"}
+_LIKE_OPERANDS = {
+    f"executorch_prim::{name}.Scalar"
+    for name in ("add", "sub", "mul", "floordiv", "mod", "neg", "sym_max", "sym_min", "sym_ite")
+}
+
+
+def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
+    """The values that hold numbers which the program computes: NaN where those are floating-point, otherwise None.
+
+    The program doesn't say so: whatever they are going to be, the exporter writes integers.
+    """
+    computed: dict[int, float | None] = {}
+
+    def is_floating(index: int) -> bool:
+        value = plan.values[index].val
+        if type(value).__name__ == "Tensor":
+            return SCALAR_TYPES.get(int(value.scalar_type)) in ("Half", "Float", "Double", "BFloat16")
+        return type(value).__name__ == "Double" or computed.get(index) is not None
+
+    instructions = [i.instr_args for chain in plan.chains or [] for i in chain.instructions or []]
+    # Once more as long as what is computed earlier, but stands later in a loop, changes.
+    changes = True
+    while changes:
+        before = dict(computed)
+        for call in instructions:
+            if type(call).__name__ == "MoveCall":
+                operands, result, like_operands, to_floating = [call.move_from], call.move_to, True, False
+            elif type(call).__name__ == "KernelCall" and call.args:
+                name = names[call.op_index]
+                operands, result = list(call.args[:-1]), call.args[-1]
+                to_floating = name in _TO_FLOATING
+                like_operands = name in _LIKE_OPERANDS or name == "aten::_local_scalar_dense"
+            else:
+                continue
+            if type(plan.values[result].val).__name__ not in ("Int", "Double", "Bool"):
+                continue
+            if to_floating or (like_operands and any(map(is_floating, operands))):
+                computed[result] = math.nan
+            else:
+                computed.setdefault(result, None)
+        changes = before.keys() != computed.keys() or any(
+            (before[index] is None) != (computed[index] is None) for index in before
+        )
+    return computed
+
+
+def _readers(plan: Any) -> list[int]:
+    """How often each value is an argument, an element of a list, or an output of the method."""
+    counts = [0] * len(plan.values)
+    for index in plan.outputs or []:
+        counts[index] += 1
+    for value in plan.values:
+        if type(value.val).__name__ in ("TensorList", "OptionalTensorList", "IntList"):
+            for item in value.val.items or []:
+                if item >= 0:
+                    counts[item] += 1
+    for chain in plan.chains or []:
+        for instruction in chain.instructions or []:
+            call = instruction.instr_args
+            kind = type(call).__name__
+            if kind in ("KernelCall", "DelegateCall"):
+                for index in call.args or []:
+                    counts[index] += 1
+            elif kind == "MoveCall":
+                counts[call.move_from] += 1
+    return counts
+
+
+def _tensors(plan: Any, index: int) -> Iterator[TensorUse]:
+    value = plan.values[index].val
+    kind = type(value).__name__
+    if kind == "Tensor":
+        sizes = tuple(value.sizes or ())
+        code = int(value.scalar_type)
+        yield TensorUse(
+            dtype=SCALAR_TYPES.get(code, f"ScalarType {code}"),
+            sizes=sizes,
+            dim_order=tuple(value.dim_order or range(len(sizes))),
+            is_dynamic=int(value.shape_dynamism) != 0,
+        )
+    elif kind in ("TensorList", "OptionalTensorList"):
+        for item in value.items or []:
+            if item >= 0:
+                yield from _tensors(plan, item)
+
+
+def _constant(value: Any) -> float | int | bool | None:
+    kind = type(value).__name__
+    if kind == "Int":
+        return int(value.int_val)
+    if kind == "Double":
+        return float(value.double_val)
+    if kind == "Bool":
+        return bool(value.bool_val)
+    return None
+
+
+def _string(value: Any) -> str | None:
+    if type(value).__name__ != "String":
+        return None
+    text = value.string_val
+    return text.decode() if isinstance(text, bytes) else str(text)

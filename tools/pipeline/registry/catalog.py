@@ -1,0 +1,97 @@
+"""The kernels there are: kernels/*/operators.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.pipeline.registry.calls import SCALAR_TYPES
+
+KERNELS = Path(__file__).absolute().parents[3] / "kernels"
+
+_INTEGRAL = ("Byte", "Char", "Short", "Int", "Long")
+_FLOATING = ("Half", "Float", "Double", "BFloat16")
+# What operators.yaml calls sets of dtypes; "any" is whatever a program may hold.
+DTYPE_SETS = {
+    "any": tuple(SCALAR_TYPES.values()),
+    "all": (*_INTEGRAL, *_FLOATING, "Bool"),
+    "real": (*_INTEGRAL, *_FLOATING),
+    "floating": _FLOATING,
+    "bits": (*_INTEGRAL, "Bool"),
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel as operators.yaml describes it.
+
+    Attributes:
+      operator: e.g. aten::add.out.
+      function: C++ name of the kernel: a template on its Selection, or a boxed function.
+      header: where it is declared, from the repository's root.
+      dtypes: the dtypes its tensors may have, by ScalarType's names.
+      variants: names of those variants that it handles and could be left out; in lower case.
+      is_boxed: whether it takes its arguments boxed, as the registry calls it.
+      is_template: whether it is a template on its Selection; boxed kernels are if they have dtypes or variants.
+      fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
+      factors: positions of Scalars for which 1 means that they need no code.
+      operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
+      index_outputs: positions of outputs that need no code unless they are read.
+      options: positions of Bools that need no code where they are false.
+      masks: positions of lists of tensors where those of Bool or Byte need code.
+      modes: positions of strings with those, or None, that are code of their own.
+    """
+
+    operator: str
+    function: str
+    header: str
+    dtypes: tuple[str, ...]
+    variants: tuple[str, ...]
+    is_boxed: bool
+    is_template: bool
+    fixed_dtypes: dict[int, tuple[str, ...]]
+    factors: tuple[int, ...]
+    operands: tuple[int, ...]
+    index_outputs: tuple[int, ...]
+    options: tuple[int, ...]
+    masks: tuple[int, ...]
+    modes: dict[int, tuple[str | None, ...]]
+
+
+def read_catalog(folder: Path = KERNELS) -> dict[str, Kernel]:
+    """All kernels by operator, in the order of the files' names and of the entries in them."""
+    kernels: dict[str, Kernel] = {}
+    for path in sorted(folder.glob("*/operators.yaml")):
+        for entry in yaml.safe_load(path.read_text()):
+            kernel = _kernel(entry)
+            if kernel.operator in kernels:
+                raise ValueError(f"{path}: {kernel.operator} has a kernel already")
+            kernels[kernel.operator] = kernel
+    return kernels
+
+
+def _dtypes(given: str | list[str]) -> tuple[str, ...]:
+    """The dtypes of a list, or of a set by its name."""
+    return DTYPE_SETS[given] if isinstance(given, str) else tuple(given)
+
+
+def _kernel(entry: dict[str, Any]) -> Kernel:
+    return Kernel(
+        operator=entry["op"],
+        function=entry["kernel"],
+        header=entry["header"],
+        dtypes=_dtypes(entry.get("dtypes", "any")),
+        variants=tuple(entry.get("variants", ())),
+        is_boxed=bool(entry.get("boxed", False)),
+        is_template=not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry,
+        fixed_dtypes={index: _dtypes(types) for index, types in entry.get("fixed_dtypes", {}).items()},
+        factors=tuple(entry.get("factors", ())),
+        operands=tuple(entry.get("operands", ())),
+        index_outputs=tuple(entry.get("index_outputs", ())),
+        options=tuple(entry.get("options", ())),
+        masks=tuple(entry.get("masks", ())),
+        modes={index: tuple(modes) for index, modes in entry.get("modes", {}).items()},
+    )

@@ -1,0 +1,52 @@
+"""Parts of the runtime that programs need: runtime/executor/optional_parts.h."""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+from typing import Any
+
+_LISTS = {"String", "IntList", "DoubleList", "BoolList", "TensorList", "OptionalTensorList"}
+
+
+class Part(Flag):
+    """The functions of OptionalParts, in its order."""
+
+    PARSE_LIST = auto()
+    FIND_CONSTANT = auto()
+    LOAD_INITIAL_STATE = auto()
+    LOCATE_SEGMENT = auto()
+
+
+ALL_PARTS = ~Part(0)
+
+_FUNCTIONS = {
+    Part.PARSE_LIST: "deserialization::TensorParser::parse_list",
+    Part.FIND_CONSTANT: "deserialization::TensorParser::find_constant",
+    Part.LOAD_INITIAL_STATE: "deserialization::TensorParser::load_initial_state",
+    Part.LOCATE_SEGMENT: "locate_segment",
+}
+
+
+def needed_parts(program: Any) -> Part:
+    """The parts that a program as tools/artifacts/program reads it needs."""
+    parts = Part(0)
+    segment = program.constant_segment
+    # The first entry is a placeholder.
+    if segment is not None and len(segment.offsets or []) > 1:
+        parts |= Part.LOCATE_SEGMENT
+    for plan in program.execution_plan or []:
+        for value in plan.values or []:
+            kind = type(value.val).__name__
+            if kind in _LISTS:
+                parts |= Part.PARSE_LIST
+            elif kind == "Tensor" and value.val.data_buffer_idx:
+                parts |= Part.FIND_CONSTANT if value.val.allocation_info is None else Part.LOAD_INITIAL_STATE
+    return parts
+
+
+def parts_source(parts: Part) -> list[str]:
+    """The lines of C++ that define kOptionalParts."""
+    entries = [
+        f"    &{function}," if part in parts else f"    nullptr, // {function}" for part, function in _FUNCTIONS.items()
+    ]
+    return ["extern const OptionalParts kOptionalParts;", "const OptionalParts kOptionalParts = {", *entries, "};"]

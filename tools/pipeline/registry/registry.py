@@ -1,0 +1,224 @@
+"""Selects the kernels that programs use and writes the table that the runtime looks them up in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
+from tools.pipeline.registry.catalog import Kernel
+from tools.pipeline.registry.parts import Part, parts_source
+from tools.pipeline.registry.variants import MODES, REFUSED_UNLESS_LISTED, Variant, computing_dtypes, needed_variants
+from tools.quiet.console import UserError
+
+_VALUES = {name: value for value, name in SCALAR_TYPES.items()}
+
+
+class UnsupportedError(UserError):
+    """A program needs what no kernel does."""
+
+
+@dataclass
+class Selected:
+    """A kernel with what is used of it; None stands for all."""
+
+    kernel: Kernel
+    dtypes: set[str] | None
+    variants: Variant | None
+    calls: int = 0
+
+
+def select_all(catalog: dict[str, Kernel]) -> list[Selected]:
+    """Every kernel with every dtype and variant."""
+    return [Selected(kernel, None, None) for kernel in catalog.values()]
+
+
+def select(
+    programs: Iterable[Sequence[OperatorUse]],
+    catalog: dict[str, Kernel],
+    origins: dict[str, list[str]],
+) -> list[Selected]:
+    """The kernels of programs: the union of their dtypes and variants, operators in the first program's order.
+
+    Args:
+      origins: places in the user's model by operator, from the manifests.
+
+    Raises:
+      UnsupportedError: names every operator that has no kernel, or none for its dtypes or variants.
+    """
+    selected: dict[str, Selected] = {}
+    errors: list[str] = []
+    for uses in programs:
+        for use in uses:
+            kernel = catalog.get(use.name)
+            if kernel is None:
+                errors.append(_missing(use, catalog, origins))
+                continue
+            entry = selected.setdefault(use.name, Selected(kernel, set(), Variant(0)))
+            assert entry.dtypes is not None and entry.variants is not None
+            problems: list[str] = []
+            for call in use.calls:
+                entry.calls += 1
+                needed = needed_variants(kernel, call)
+                entry.variants |= needed & _listed(kernel)
+                entry.dtypes |= computing_dtypes(kernel, call)
+                problems += [REFUSED_UNLESS_LISTED[v] for v in REFUSED_UNLESS_LISTED if v in needed & ~_listed(kernel)]
+                for position, tensors in enumerate(call.arguments):
+                    allowed = kernel.fixed_dtypes.get(position, kernel.dtypes)
+                    problems += [f"dtype {tensor.dtype}" for tensor in tensors if tensor.dtype not in allowed]
+            if problems and kernel.is_template:
+                errors.append(_unsupported(use, kernel, sorted(set(problems)), origins))
+    if errors:
+        raise UnsupportedError("\n".join([*errors, f"  operators with a kernel: {', '.join(sorted(catalog))}"]))
+    return list(selected.values())
+
+
+def _listed(kernel: Kernel) -> Variant:
+    listed = Variant.DYNAMIC_SHAPE
+    for name in kernel.variants:
+        listed |= Variant[name.upper()]
+    if kernel.factors:
+        listed |= Variant.ALPHA
+    if kernel.index_outputs:
+        listed |= Variant.INDICES
+    if kernel.options:
+        listed |= Variant.OPTION
+    if kernel.masks:
+        listed |= Variant.MASKS
+    for modes in kernel.modes.values():
+        for mode in MODES[: len(modes)]:
+            listed |= mode
+    return listed
+
+
+def _missing(use: OperatorUse, catalog: dict[str, Kernel], origins: dict[str, list[str]]) -> str:
+    dtypes = sorted({t.dtype for call in use.calls for argument in call.arguments for t in argument})
+    base = use.name.partition(".")[0]
+    near = [name for name in catalog if name.partition(".")[0] == base]
+    near = near or difflib.get_close_matches(use.name, list(catalog), n=3, cutoff=0.8)
+    lines = [
+        f"no kernel for operator {use.name} (dtypes {', '.join(dtypes) or 'none'})",
+        *_places(use.name, origins),
+    ]
+    if near:
+        lines.append(f"  nearest with a kernel: {', '.join(near)}")
+    lines.append("  next step: express that part of the model by others, or add a kernel: kernels/README.md")
+    return "\n".join(lines)
+
+
+def _unsupported(use: OperatorUse, kernel: Kernel, problems: list[str], origins: dict[str, list[str]]) -> str:
+    also = ", ".join(kernel.variants)
+    return "\n".join(
+        [
+            f"the kernel of operator {use.name} does not support {', nor '.join(problems)}",
+            *_places(use.name, origins),
+            f"  supported: dtypes {', '.join(kernel.dtypes)}" + (f"; {also.replace('_', ' ')}" if also else ""),
+            "  next step: convert the tensors there (x.to(torch.float32), x.contiguous()), or extend "
+            f"{kernel.header} and its operators.yaml",
+        ]
+    )
+
+
+def _places(name: str, origins: dict[str, list[str]]) -> list[str]:
+    places = origins.get(name, [])
+    return ["  in the model: " + "; ".join(places)] if places else []
+
+
+def origins_of(manifests: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+    """Places in the user's models by operator."""
+    origins: dict[str, list[str]] = {}
+    for manifest in manifests:
+        for operator in manifest.get("operators", []):
+            name = operator["name"] + (f".{operator['overload']}" if operator.get("overload") else "")
+            known = origins.setdefault(name, [])
+            known += [place for place in operator.get("origin", []) if place not in known]
+    return origins
+
+
+def registry_source(selected: Sequence[Selected], parts: Part | None) -> str:
+    """The C++ source of the kernel table.
+
+    Args:
+      selected: the kernels.
+      parts: the parts of the runtime that load the programs; None if these are linked at build time, and call
+        kernels by their index.
+    """
+    headers = sorted({entry.kernel.header for entry in selected})
+    lines = [
+        "// Generated by //tools/pipeline/registry.",
+        *([] if parts is None else ['#include "runtime/executor/optional_parts.h"']),
+        '#include "runtime/kernel/static_kernels.h"',
+        "",
+        '#include "kernels/boxed.h"',
+        '#include "kernels/selection.h"',
+        *[f'#include "{header}"' for header in headers],
+        "",
+        "namespace executorch {",
+        "namespace runtime {",
+        "namespace internal {",
+        "",
+    ]
+    if selected:
+        kernels = [f'    Kernel("{entry.kernel.operator}", kFunctions[{i}]),' for i, entry in enumerate(selected)]
+        lines += ["namespace {", "constexpr OpFunction kFunctions[] = {", *map(_function, selected), "};"]
+        lines += ["constexpr Kernel kKernels[] = {", *kernels, "};", "} // namespace", ""]
+    table = "(kKernels)" if selected else ""
+    functions = ", ".join(f"kFunctions[{i}]" for i in range(len(selected))) or "nullptr"
+    static_functions = [
+        "extern const OpFunction kStaticFunctions[];",
+        f"const OpFunction kStaticFunctions[] = {{{functions}}};",
+    ]
+    lines += [
+        "extern const Span<const Kernel> kStaticKernels;",
+        f"const Span<const Kernel> kStaticKernels{table};",
+        "",
+        *(static_functions if parts is None else parts_source(parts)),
+        "",
+        "} // namespace internal",
+        "} // namespace runtime",
+        "} // namespace executorch",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _function(entry: Selected) -> str:
+    kernel = entry.kernel
+    if not kernel.is_template:
+        return f"    &{kernel.function},"
+    comment = ""
+    if entry.dtypes is None or entry.variants is None:
+        selection = "SelectAll"
+    else:
+        mask = sum(1 << _VALUES[dtype] for dtype in entry.dtypes)
+        selection = f"Selection<{mask:#x}, {int(entry.variants):#x}>"
+        words = sorted(entry.dtypes) + [variant.lower() for variant in _names(entry.variants)]
+        comment = f"    // {' '.join(words)}\n"
+    native = "torch::executor::native"
+    function = f"{kernel.function}<{native}::{selection}>"
+    return f"{comment}    &{function}," if kernel.is_boxed else f"{comment}    {native}::boxed<&{function}>,"
+
+
+def _names(variants: Variant) -> list[str]:
+    return [str(variant.name) for variant in Variant if variant in variants]
+
+
+def operators_yaml(selected: Sequence[Selected]) -> str:
+    """What is in the table, for people and tests."""
+    return yaml.safe_dump(
+        [
+            {
+                "op": entry.kernel.operator,
+                "kernel": entry.kernel.function,
+                "dtypes": sorted(entry.kernel.dtypes if entry.dtypes is None else entry.dtypes),
+                "variants": "all" if entry.variants is None else [name.lower() for name in _names(entry.variants)],
+                "calls": entry.calls,
+            }
+            for entry in selected
+        ],
+        sort_keys=False,
+    )

@@ -1,0 +1,87 @@
+"""When a program needs a variant of a kernel; names and bits are those of `Variant` in kernels/selection.h."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+from tools.pipeline.registry.calls import Call
+from tools.pipeline.registry.catalog import Kernel
+
+
+class Variant(IntFlag):
+    """What a call asks of a kernel beyond contiguous tensors of one dtype and shape."""
+
+    BROADCAST = 1 << 0
+    MIXED_DTYPES = 1 << 1
+    DIM_ORDER = 1 << 2
+    DYNAMIC_SHAPE = 1 << 3
+    ALPHA = 1 << 4
+    INDICES = 1 << 5
+    FLOATING_SYMBOLS = 1 << 6
+    OPTION = 1 << 7
+    FIRST_MODE = 1 << 8
+    SECOND_MODE = 1 << 9
+    THIRD_MODE = 1 << 10
+    MASKS = 1 << 11
+
+
+MODES = (Variant.FIRST_MODE, Variant.SECOND_MODE, Variant.THIRD_MODE)
+
+
+# What a kernel that does not list them refuses at run time, so that the build can say it first.
+REFUSED_UNLESS_LISTED = {
+    Variant.MIXED_DTYPES: "tensors of different dtypes in one call",
+    Variant.DIM_ORDER: "tensors that are not contiguous (a memory format such as channels_last)",
+}
+
+
+_REDUCED = {"Half", "BFloat16"}
+_MASKS = {"Bool", "Byte"}
+_FLOATING = {*_REDUCED, "Float", "Double"}
+
+
+def computing_dtypes(kernel: Kernel, call: Call) -> set[str]:
+    """The dtypes of a call's tensors, and those that the call computes in though no tensor has them."""
+    dtypes = {t.dtype for i, argument in enumerate(call.arguments) if i not in kernel.fixed_dtypes for t in argument}
+    promoted = set()
+    if {"Byte", "Char"} <= dtypes:
+        promoted.add("Short")
+    # A kernel that converts computes with the 16-bit floats in Float.
+    if dtypes & _REDUCED and "mixed_dtypes" in kernel.variants:
+        promoted.add("Float")
+    for value in [call.constants[i] for i in kernel.operands if i < len(call.constants)]:
+        if isinstance(value, float) and not dtypes & _FLOATING:
+            promoted.add("Float")
+        if not isinstance(value, (bool, float)) and dtypes == {"Bool"}:
+            promoted.add("Long")
+    return dtypes | promoted
+
+
+def needed_variants(kernel: Kernel, call: Call) -> Variant:
+    """The variants that one call needs of a kernel."""
+    needed = Variant(0)
+    tensors = [tensor for argument in call.arguments for tensor in argument]
+    if len({tensor.sizes for tensor in tensors}) > 1:
+        needed |= Variant.BROADCAST
+    if len(computing_dtypes(kernel, call)) > 1:
+        needed |= Variant.MIXED_DTYPES
+    if not all(tensor.is_contiguous for tensor in tensors):
+        needed |= Variant.DIM_ORDER
+    if any(tensor.is_dynamic for tensor in tensors):
+        needed |= Variant.DYNAMIC_SHAPE
+    # A factor that the program computes has no constant and may be anything.
+    if any(call.constants[i] != 1 for i in kernel.factors if i < len(call.constants)):
+        needed |= Variant.ALPHA
+    if any(call.is_read[i] for i in kernel.index_outputs if i < len(call.is_read)):
+        needed |= Variant.INDICES
+    if any(isinstance(value, float) for value in call.constants):
+        needed |= Variant.FLOATING_SYMBOLS
+    if any(call.constants[i] is not False for i in kernel.options if i < len(call.constants)):
+        needed |= Variant.OPTION
+    if any(tensor.dtype in _MASKS for i in kernel.masks if i < len(call.arguments) for tensor in call.arguments[i]):
+        needed |= Variant.MASKS
+    for position, modes in kernel.modes.items():
+        # What is not listed is for the kernel to refuse.
+        if position < len(call.modes) and call.modes[position] in modes:
+            needed |= MODES[modes.index(call.modes[position])]
+    return needed

@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.report.report import main
+
+sys.exit(main())

@@ -1,0 +1,280 @@
+"""Who takes how much of an image's flash and RAM, from the ELF file and the linker's map."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from elftools.common.exceptions import ELFError
+from elftools.dwarf.lineprogram import LineProgram
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
+from tools.artifacts.board.board import Region
+from tools.quiet.console import UserError
+
+# Libraries of the toolchain; all that the C and C++ languages and arithmetic need.
+_LIBC_ARCHIVES = re.compile(
+    r"lib(c|c_nano|g|g_nano|m|gcc|stdc\+\+|stdc\+\+_nano|supc\+\+|supc\+\+_nano|nosys|rdimon)\.a$"
+)
+
+# The linker script's section of embedded programs; tools/pipeline/embed appends to it.
+_PROGRAM = ".program."
+_EXAMPLE_SUFFIX = ".example"
+
+# Prefix of the linker script's arenas.
+_ARENA = ".arena."
+
+# In place of a folder: strings, which the optimiser merges, are nobody's.
+_STRINGS = "strings"
+
+# What the link-time optimiser makes of all sources.
+_LTO_OBJECT = re.compile(r"\.ltrans\d*(\.ltrans)?\.o$|\.lto\.o$")
+
+_INPUT_SECTION = re.compile(r"^ (\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)\s+(\S.*)$")
+_LONG_NAME = re.compile(r"^ (\S+)$")
+_OUTPUT_SECTION = re.compile(r"^([.\w/]\S*)(\s|$)")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One input section: its name, the output section it went to, its size in bytes, object file and address."""
+
+    name: str
+    output: str
+    size: int
+    source: str
+    address: int = 0
+
+
+def owner(piece: Piece) -> str:
+    """The part of the image that a piece of flash counts to."""
+    if piece.name.startswith(_PROGRAM):
+        return "example" if piece.name.endswith(_EXAMPLE_SUFFIX) else "program"
+    archive = piece.source.partition("(")[0]
+    path = "/" + archive
+    if _LIBC_ARCHIVES.search(PurePosixPath(archive).name) or re.search(
+        r"/firmware/libc/|/crt(i|n|0|begin|end)\.o$", path
+    ):
+        return "libc"
+    if path.startswith(f"/{_STRINGS}/"):
+        return "strings"
+    if "/firmware/boards/" in path or "/firmware/cortex_m/" in path:
+        return "board"
+    if "/runtime/" in path or "/executorch/" in path:
+        return "runtime"
+    # The registry is generated for each image; its object lies beside the application's.
+    if "/kernels/" in path or re.search(r"registry(\.pic)?\.o$", piece.source.rstrip(")")):
+        return "kernels"
+    return "application"
+
+
+def read_map(path: Path) -> list[Piece]:
+    """Reads the input sections that ended up in the image from a map file of GNU ld.
+
+    Raises:
+        UserError: the file is missing or no map.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UserError(f"map file {path}: {error.strerror}; link with -Wl,-Map={path.name}") from error
+    _, found, body = text.partition("\nLinker script and memory map\n")
+    if not found:
+        raise UserError(f"map file {path} is no map of GNU ld; link with -Wl,-Map={path.name}")
+    return list(_pieces(body))
+
+
+def _pieces(body: str) -> Iterator[Piece]:
+    output = ""
+    name_before = ""
+    for line in body.splitlines():
+        # A name of 16 characters or more stands on a line of its own.
+        if long_name := _LONG_NAME.match(line):
+            name_before = long_name[1]
+            continue
+        if name_before and line.startswith("                "):
+            line = f" {name_before} {line.lstrip()}"
+        name_before = ""
+        if found := _OUTPUT_SECTION.match(line):
+            output = found[1]
+        elif (found := _INPUT_SECTION.match(line)) and not found[1].startswith("*"):
+            size = int(found[3], 16)
+            if size:
+                yield Piece(found[1], output, size, found[4], int(found[2], 16))
+
+
+def _data_folder(section: str) -> str:
+    """The folder of what a section of data holds, by the namespace in its mangled name; "" if it tells none."""
+    if re.search(r"\.str\d+\.\d+$", section):
+        return _STRINGS
+    if "5torch8executor6native" in section:
+        return "kernels"
+    return "runtime" if "10executorch" in section or "11flatbuffers" in section else ""
+
+
+class SourceFiles:
+    """Source files of an image's code, from its debug information.
+
+    Link-time optimisation makes one object of all: the map no longer says where its sections come from.
+    """
+
+    def __init__(self, places: dict[int, str]) -> None:
+        """`places`: the file of the code from each address on."""
+        self._addresses = sorted(places)
+        self._files = [places[address] for address in self._addresses]
+
+    @classmethod
+    def read(cls, image: ELFFile) -> SourceFiles:
+        """Those of an image; none without debug information."""
+        places: dict[int, str] = {}
+        if image.has_dwarf_info():
+            dwarf = image.get_dwarf_info()
+            for unit in dwarf.iter_CUs():
+                program = dwarf.line_program_for_CU(unit)
+                if program is not None:
+                    places.update(_line_places(program))
+        return cls(places)
+
+    def split(self, piece: Piece) -> Iterator[Piece]:
+        """The piece by the source files that its code is written in, inlined functions by their own; others whole."""
+        if not _LTO_OBJECT.search(piece.source):
+            yield piece
+            return
+        ranges = list(self.ranges(piece.address, piece.address + piece.size))
+        if not piece.name.startswith(".text") or not ranges:
+            yield dataclasses.replace(piece, source=f"{_data_folder(piece.name)}/{piece.source}")
+            return
+        for file, start, stop in ranges:
+            yield dataclasses.replace(piece, source=file, address=start, size=stop - start)
+
+    def ranges(self, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+        """The files of the code in [start, end), each with where its code begins and ends; none without lines."""
+        first = bisect.bisect_left(self._addresses, start)
+        last = bisect.bisect_left(self._addresses, end)
+        if first < last:
+            # What stands before the first line belongs to it.
+            starts = [start, *self._addresses[first + 1 : last], end]
+            for file, (begin, stop) in zip(self._files[first:last], itertools.pairwise(starts), strict=True):
+                yield file, begin, stop
+
+
+def _line_places(program: LineProgram) -> Iterator[tuple[int, str]]:
+    """Addresses of a line table with the path of their file."""
+    version = program.header["version"]
+    files, folders = program.header["file_entry"], program.header["include_directory"]
+    paths = []
+    for entry in files:
+        # Version 5 counts from 0; before, folder 0 is the compiler's own and files count from 1.
+        index = entry.dir_index if version >= 5 else entry.dir_index - 1
+        folder = folders[index] if 0 <= index < len(folders) else b""
+        paths.append(f"{_text(folder)}/{_text(entry.name)}")
+    for entry in program.get_entries():
+        state = entry.state
+        index = (state.file if version >= 5 else state.file - 1) if state else -1
+        if state and not state.end_sequence and 0 <= index < len(paths):
+            yield state.address, paths[index]
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Bytes used of a memory, in all and by part, largest first; `alignment` is the rest."""
+
+    used: int
+    parts: dict[str, int]
+
+
+def _without_overlap(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces, each up to where the next one of its output section begins.
+
+    Of strings that the linker merges, the map has the sizes before that.
+    """
+    ordered = sorted(pieces, key=lambda piece: (piece.output, piece.address))
+    for piece, following in itertools.zip_longest(ordered, ordered[1:]):
+        end = piece.address + piece.size
+        if following is not None and following.output == piece.output:
+            end = min(end, following.address)
+        if end > piece.address:
+            yield dataclasses.replace(piece, size=end - piece.address)
+
+
+def _usage(used: int, parts: Counter[str]) -> Usage:
+    # What alignment leaves over is nobody's.
+    parts["alignment"] = max(0, used - parts.total())
+    return Usage(used, {name: size for name, size in parts.most_common() if size})
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image's flash and RAM."""
+
+    flash: Usage
+    ram: Usage
+
+
+def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: int) -> Image:
+    """Measures an image.
+
+    Args:
+        elf, map_file: what the linker wrote.
+        flash, ram: the board's memories; what starts in one counts to it, however far it reaches.
+        constants: bytes of constant tensors in the program.
+
+    Raises:
+        UserError: a file is missing or of another kind.
+    """
+    pieces = read_map(map_file)
+    try:
+        with elf.open("rb") as file:
+            image = ELFFile(file)
+            segments = [segment for segment in image.iter_segments() if segment["p_type"] == "PT_LOAD"]
+            flash_end = max(
+                (s["p_paddr"] + s["p_filesz"] for s in segments if s["p_filesz"] and s["p_paddr"] >= flash.origin),
+                default=flash.origin,
+            )
+            allocated = {
+                section.name: section
+                for section in image.iter_sections()
+                if section["sh_flags"] & SH_FLAGS.SHF_ALLOC and section["sh_size"]
+            }
+            sources = SourceFiles.read(image)
+    except OSError as error:
+        raise UserError(f"image {elf}: {error.strerror}") from error
+    except ELFError as error:
+        raise UserError(f"image {elf} is no ELF file ({error})") from error
+
+    in_ram = {
+        name
+        for name, section in allocated.items()
+        if section["sh_addr"] >= ram.origin and (ram.origin > flash.origin or section["sh_addr"] < flash.origin)
+    }
+    ram_end = max((allocated[name]["sh_addr"] + allocated[name]["sh_size"] for name in in_ram), default=ram.origin)
+
+    flash_parts: Counter[str] = Counter()
+    for piece in _without_overlap(pieces):
+        # .data takes flash too: its initial values.
+        if piece.output in allocated and (piece.output not in in_ram or piece.output == ".data"):
+            for part in sources.split(piece):
+                flash_parts[owner(part)] += part.size
+    program = flash_parts.pop("program", 0)
+    flash_parts["weights"] = min(constants, program)
+    flash_parts["program metadata"] = program - flash_parts["weights"]
+
+    ram_parts: Counter[str] = Counter()
+    for name in in_ram:
+        if name.startswith(_ARENA):
+            part = f"arena {name.removeprefix(_ARENA)}"
+        else:
+            part = "stack" if name == ".stack" else "data"
+        ram_parts[part] += allocated[name]["sh_size"]
+    return Image(_usage(flash_end - flash.origin, flash_parts), _usage(ram_end - ram.origin, ram_parts))

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tools.pipeline.report import report as report_module
+from tools.pipeline.report.image import Image, Piece, SourceFiles, Usage, owner, read_map
+from tools.pipeline.report.report import as_json, comparison, full_text, main, over_limits, summary
+
+_MAP = """\
+Archive member included to satisfy reference by file (symbol)
+
+Discarded input sections
+
+ .text.unused   0x00000000       0x40 bazel-out/bin/runtime/libruntime.a(method.o)
+
+Linker script and memory map
+
+LOAD bazel-out/bin/firmware/_objs/sine/application.o
+.vectors        0x08000000       0x40
+ *(.vectors)
+ .vectors       0x08000000       0x40 bazel-out/bin/firmware/cortex_m/libstartup.lo(startup.o)
+
+.text           0x08000040      0x234
+ *(.text .text.*)
+ .text.main     0x08000040       0x20 bazel-out/bin/firmware/_objs/sine/application.o
+ .text._ZN10executorch7runtime6Method7executeEv
+                0x08000060       0x80 bazel-out/bin/runtime/libruntime.a(method.o)
+ *fill*         0x080000e0        0x4
+ .rodata.str1.1
+                0x080000e4       0x12 bazel-out/bin/kernels/libkernels.a(op_add.o)
+                                 0x20 (size before relaxing)
+ .rodata.table  0x080000f8       0x10 bazel-out/bin/firmware/_objs/sine/registry.o
+ .text.memcpy   0x08000108       0x1c /x/lib/thumb/v7e-m+fp/hard/libc_nano.a(libc_a-memcpy.o)
+ .text.empty    0x08000124        0x0 bazel-out/bin/runtime/libruntime.a(method.o)
+
+.program        0x08000130      0x110
+ *(.program .program.*)
+ .program.sine_pte
+                0x08000130      0x100 bazel-out/bin/firmware/_objs/sine/sine_pte.o
+ .program.sine_pte_example_input_0.example
+                0x08000230       0x10 bazel-out/bin/firmware/_objs/sine/sine_pte.o
+"""
+
+
+def test_the_map_gives_what_was_linked(tmp_path: Path) -> None:
+    path = tmp_path / "image.map"
+    path.write_text(_MAP, encoding="utf-8")
+    pieces = read_map(path)
+    assert [(owner(piece), piece.size) for piece in pieces] == [
+        ("board", 0x40),
+        ("application", 0x20),
+        ("runtime", 0x80),
+        ("kernels", 0x12),
+        ("kernels", 0x10),
+        ("libc", 0x1C),
+        ("program", 0x100),
+        ("example", 0x10),
+    ]
+    assert {piece.output for piece in pieces} == {".vectors", ".text", ".program"}
+
+
+@pytest.mark.parametrize(
+    ("source", "part"),
+    [
+        ("firmware/boards/nucleo_wb55rg/_objs/support/board.o", "board"),
+        ("bazel-out/bin/external/torch_fusion/runtime/_objs/runtime/program.o", "runtime"),
+        ("bazel-out/bin/runtime/libruntime.a(operator_registry.o)", "runtime"),
+        ("bazel-out/bin/models/own/sine_registry.pic.o", "kernels"),
+        ("/usr/lib/gcc/arm-none-eabi/12.2.1/thumb/libgcc.a(_udivmoddi4.o)", "libc"),
+        ("firmware/_objs/console_text/console.o", "application"),
+        ("libmine.a(mine.o)", "application"),
+    ],
+)
+def test_owner_by_path(source: str, part: str) -> None:
+    assert owner(Piece(".text.f", ".text", 4, source)) == part
+
+
+def test_a_file_that_is_no_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tools.artifacts.board.testing import write_board
+
+    path = tmp_path / "image.map"
+    path.write_text("nothing", encoding="utf-8")
+    assert main(["--elf", "x.elf", "--map", str(path), "--board", str(write_board(tmp_path))]) == 1
+    assert "is no map of GNU ld" in capsys.readouterr().err
+
+
+def _report(flash: int = 3000, ram: int = 1000) -> dict:
+    image = Image(
+        Usage(flash, {"weights": flash - 1000, "runtime": 600, "kernels": 400}),
+        Usage(ram, {"arena planned": ram - 100, "stack": 100}),
+    )
+    board = SimpleNamespace(
+        name="tiny", core="cortex-m4", flash=SimpleNamespace(length=4096), ram=SimpleNamespace(length=2048)
+    )
+    return as_json("firmware", "sine", board, image)
+
+
+def test_a_fitting_image_has_no_message() -> None:
+    assert list(over_limits(_report(flash=4096, ram=2048))) == []
+
+
+def test_one_byte_too_many_says_what_takes_how_much() -> None:
+    (message,) = over_limits(_report(flash=4097))
+    assert "does not fit into the flash of tiny: 4,097 of 4,096 bytes, 1 too many" in message
+    assert "weights 3,097, runtime 600, kernels 400" in message
+
+
+def test_both_memories_can_be_over() -> None:
+    assert len(list(over_limits(_report(flash=5000, ram=5000)))) == 2
+
+
+def test_texts_name_every_part() -> None:
+    for text in (summary(_report()), full_text(_report())):
+        for word in (
+            "firmware: sine on tiny (cortex-m4)",
+            "3,000 of 4,096",
+            "weights",
+            "runtime",
+            "kernels",
+            "arena planned",
+            "stack",
+        ):
+            assert word in text
+    assert "[##################......]" in summary(_report())
+
+
+def test_comparison_has_a_row_per_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small, large = _report(), _report(flash=3500)
+    del small["ram"]["parts"]["stack"]
+    paths = []
+    for i, report in enumerate((small, large)):
+        paths.append(tmp_path / f"{i}.json")
+        paths[i].write_text(json.dumps(report), encoding="utf-8")
+    output = tmp_path / "all.json"
+    assert main([*(f"--compare={path}" for path in paths), "--json", str(output)]) == 0
+    assert json.loads(output.read_text(encoding="utf-8")) == [small, large]
+    assert capsys.readouterr().out == comparison([small, large])
+    assert [line.split()[2] for line in comparison([small, large]).splitlines()] == ["flash", "3,000", "3,500"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"image": "x"}', '{"image": "x", "board": "y", "flash": 1}'])
+def test_a_foreign_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    path = tmp_path / "foreign.json"
+    path.write_text(text, encoding="utf-8")
+    assert main(["--compare", str(path)]) == 1
+    assert "foreign.json is no size report" in capsys.readouterr().err
+
+
+def test_arguments_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    assert "give --elf, --map and --board, or --compare" in capsys.readouterr().err
+
+
+def test_the_bar_is_full_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert report_module._bar(10_000, 100) == "[" + "#" * 24 + "]"
+
+
+def test_what_the_link_time_optimiser_made_counts_to_its_sources() -> None:
+    sources = SourceFiles({0x104: "firmware/application.cpp", 0x110: "runtime/executor/method.cpp"})
+    made = "bazel-out/bin/firmware/sine.elf.ltrans0.ltrans.o"
+    # Code by the file of each line: the method is inlined into main().
+    code = list(sources.split(Piece(".text.main", ".text", 0x20, made, 0x100)))
+    assert [(owner(part), part.size) for part in code] == [("application", 0x10), ("runtime", 0x10)]
+    # Data by namespace, and strings, which are merged, by themselves.
+    for name, part in (
+        (".rodata._ZN10executorch7runtime8kNumbersE", "runtime"),
+        (".rodata._ZN5torch8executor6native6kTableE", "kernels"),
+        (".rodata._ZN10executorch7runtime8kNumbersE.str1.1", "strings"),
+        (".rodata.numbers", "application"),
+    ):
+        (piece,) = sources.split(Piece(name, ".text", 8, made, 0x200))
+        assert owner(piece) == part
+    # Objects that took no part stay what they are.
+    whole = Piece(".text.memcpy", ".text", 8, "bazel-out/bin/firmware/libc/libstring.lo(memcpy.o)", 0x110)
+    assert list(sources.split(whole)) == [whole]

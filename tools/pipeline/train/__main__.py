@@ -1,0 +1,30 @@
+"""Trains the model of a model file and writes its weights."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.quiet.console import Console, run_quietly
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parses the command line, trains, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="train", description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
+    parser.add_argument("--output", type=Path, required=True, help="where the weights go")
+    parser.add_argument("--log", type=Path, help="what torch prints on import goes here (default: OUTPUT.log)")
+    options = parser.parse_args(arguments)
+
+    def step(console: Console) -> None:
+        # Imported here: torch prints warnings when it is imported.
+        from tools.pipeline.train.train import train
+
+        options.output.write_bytes(train(options.model, console))
+
+    return run_quietly(step, options.log or options.output.with_name(options.output.name + ".log"), "train")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,0 @@
-import sys
-
-from tools.profile.profile import main
-
-sys.exit(main())

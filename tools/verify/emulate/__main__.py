@@ -1,0 +1,5 @@
+import sys
+
+from tools.verify.emulate.emulate import main
+
+sys.exit(main())

@@ -1,0 +1,250 @@
+"""Runs a program (.pte) on an emulated Cortex-M or on this machine, with every kernel: nothing is built for it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tools.artifacts.program.program import ProgramError, Tensor, read
+from tools.quiet.console import UserError, user_path
+from tools.verify.emulate.run import EmulationError
+from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
+from tools.verify.run_pte.values import Value, dtype_name, encode, numpy_dtype
+
+_HOST = "host"
+_INDEX = "tools/verify/run_pte/runners.json"
+
+# ExecuTorch's ScalarType of inputs that are numbers, by the schema's type.
+_NUMBERS: dict[str, tuple[int, Any]] = {"Int": (4, 1), "Double": (7, 1.0), "Bool": (11, True)}
+
+
+class RunError(Exception):
+    """A program that could not be run: the error's name (ExecuTorch's, or how the run ended) and a message."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Runners:
+    """What //tools/verify/run_pte:runners lists: per board its runner, `host` for this machine's."""
+
+    boards: dict[str, Runner]
+
+
+def read_runners() -> Runners:
+    """Reads the index of the runner images from the runfiles that this file lies in."""
+    root = Path(__file__).parents[len(Path(_INDEX).parts) - 1]
+    index = json.loads((root / _INDEX).read_text(encoding="utf-8"))
+    qemu = root / index["qemu"]
+    return Runners(
+        {
+            name: Runner(root / entry["binary"], root / entry["board"] if entry["board"] else None, qemu)
+            for name, entry in index["runners"].items()
+        }
+    )
+
+
+def _load_input(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        raise RunError("AccessFailed", f"input {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise RunError(
+            "InvalidArgument", f"input {path} is no .npy file ({error}); write it with numpy.save"
+        ) from error
+
+
+def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> bytes:
+    scalar_type, shape = int(tensor.scalar_type), tuple(tensor.sizes or ())
+    kind = numpy_dtype(scalar_type)
+    if kind is None:
+        raise RunError("NotSupported", f"input {index} is of {dtype_name(scalar_type)}, which cannot be passed")
+    array = np.ones(shape, dtype=kind) if given is None else given
+    is_static = int(tensor.shape_dynamism) == 0
+    if array.dtype != kind or array.ndim != len(shape) or (is_static and array.shape != shape):
+        raise RunError(
+            "InvalidArgument",
+            f"input {index} is {array.dtype} {list(array.shape)}, but the program takes {kind} {list(shape)}"
+            + ("" if is_static else " at most"),
+        )
+    return encode(array, scalar_type, tensor.dim_order or tuple(range(array.ndim)))
+
+
+def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+    """The program's inputs as the runner takes them: those given, or ones.
+
+    Raises:
+        RunError: they do not fit the program.
+        ProgramError: the file is no program.
+    """
+    plan = read(program).execution_plan[0]
+    wanted = plan.inputs or []
+    if inputs and len(inputs) != len(wanted):
+        raise RunError(
+            "InvalidArgument",
+            f"{len(inputs)} inputs given, but the program takes {len(wanted)}; give --input for each or none",
+        )
+    encoded = []
+    for i, index in enumerate(wanted):
+        value = plan.values[index].val
+        given = inputs[i] if inputs else None
+        if isinstance(value, Tensor):
+            encoded.append(_encode_tensor(i, value, given))
+            continue
+        kind = type(value).__name__
+        if kind not in _NUMBERS:
+            raise RunError("NotSupported", f"input {i} is of type {kind}, which cannot be passed")
+        scalar_type, one = _NUMBERS[kind]
+        number = np.asarray(one if given is None else given, dtype=numpy_dtype(scalar_type))
+        if number.size != 1:
+            raise RunError("InvalidArgument", f"input {i} has {number.size} elements, but the program takes one number")
+        encoded.append(encode(number.reshape(()), scalar_type, ()))
+    return tuple(encoded)
+
+
+def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.ndarray], timeout: float) -> CaseResult:
+    """Runs a program.
+
+    Args:
+        program: the .pte.
+        runners: the runner images.
+        board_name: the board to emulate, or `host`.
+        inputs: one array per input, or none for ones.
+        timeout: seconds until the run counts as hung.
+
+    Raises:
+        RunError: the program could not be run.
+    """
+    if board_name not in runners.boards:
+        raise RunError(
+            "NotSupported", f"there is no runner for board {board_name}; there are {', '.join(sorted(runners.boards))}"
+        )
+    try:
+        content = program.read_bytes()
+    except OSError as error:
+        raise RunError("AccessFailed", f"program {program}: {error.strerror}") from error
+    values: tuple[bytes, ...] = ()
+    problem = None
+    try:
+        values = encode_inputs(program, inputs)
+    except ProgramError as error:
+        # The runtime has the say, and the name of the error.
+        problem = RunError("InvalidProgram", str(error))
+    try:
+        (result,) = run_cases(runners.boards[board_name], [Case(content, values)], timeout)
+    except EmulationError as error:
+        raise RunError(error.name, error.reason) from error
+    if problem and result.step != "load":
+        raise problem
+    if result.error != "Ok":
+        raise RunError(result.error, "; ".join(result.messages))
+    return result
+
+
+def save_outputs(outputs: Sequence[Value], folder: Path) -> list[Path]:
+    """Writes each output as output_<i>.npy.
+
+    Raises:
+        RunError: the folder cannot be written to.
+    """
+    paths = [folder / f"output_{i}.npy" for i in range(len(outputs))]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, value in zip(paths, outputs, strict=True):
+            np.save(path, value.array)
+    except OSError as error:
+        raise RunError("AccessFailed", f"output directory {folder}: {error.strerror}") from error
+    return paths
+
+
+def as_json(run_: CaseResult, files: Sequence[Path]) -> dict[str, Any]:
+    """The documented JSON of a run that worked."""
+    return {
+        "outputs": [
+            {"dtype": value.dtype, "shape": list(value.array.shape), "file": str(path)}
+            for value, path in zip(run_.outputs, files, strict=True)
+        ],
+        "instructions": {"load": run_.load, "execute": run_.execute},
+        "arena": {"method": run_.method, "planned": run_.planned, "temp": run_.temp},
+        "error": None,
+    }
+
+
+def error_json(error: RunError) -> dict[str, Any]:
+    """The documented JSON of a run that failed."""
+    return {
+        "outputs": [],
+        "instructions": {"load": None, "execute": None},
+        "arena": {"method": None, "planned": None, "temp": None},
+        "error": {"name": error.name, "message": error.message},
+    }
+
+
+def _text(run_: CaseResult, files: Sequence[Path]) -> str:
+    lines = []
+    for i, value in enumerate(run_.outputs):
+        elements = np.array2string(value.array, threshold=64, precision=7, separator=", ")
+        lines += [f"output {i}: {value.dtype} {list(value.array.shape)}", "  " + elements.replace("\n", "\n  ")]
+    lines += [f"written: {path}" for path in files]
+    if run_.load is not None and run_.execute is not None:
+        lines.append(f"load {run_.load:,} instructions, inference {run_.execute:,} instructions")
+    lines.append(f"arenas: method {run_.method:,}, planned {run_.planned:,}, temp {run_.temp:,} bytes")
+    return "\n".join(lines)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
+    parser.add_argument("program", type=user_path, metavar="FILE.pte", help="the program")
+    parser.add_argument("--board", default="mps2_an386", help="mps2_an386 (Cortex-M4), mps2_an505 (Cortex-M33) or host")
+    parser.add_argument(
+        "--input",
+        type=user_path,
+        action="append",
+        default=[],
+        metavar="X.npy",
+        help="an input; repeat in order; default: ones",
+    )
+    parser.add_argument(
+        "--output-dir", type=user_path, metavar="D", help="where the outputs are written as output_<i>.npy"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON; without --output-dir the outputs go to a new temporary directory",
+    )
+    parser.add_argument("--timeout", type=float, default=300, metavar="SECONDS", help="when a run counts as hung")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = _parse(argv)
+    try:
+        runners = read_runners()
+        inputs = [_load_input(path) for path in arguments.input]
+        result = run(arguments.program, runners, arguments.board, inputs, arguments.timeout)
+        folder = arguments.output_dir
+        if folder is None and arguments.json:
+            folder = Path(tempfile.mkdtemp(prefix="run_pte-"))
+        files = save_outputs(result.outputs, folder.absolute()) if folder else []
+        print(json.dumps(as_json(result, files), indent=2) if arguments.json else _text(result, files))
+    except RunError as error:
+        if arguments.json:
+            print(json.dumps(error_json(error), indent=2))
+        print(f"run_pte: error: {error}", file=sys.stderr)
+        return 1
+    except UserError as error:
+        print(f"run_pte: error: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,82 @@
+"""Inputs and outputs of firmware/runner.cpp: each a header and its bytes in memory order."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tools.verify.emulate.run import pad
+
+# runner.cpp, Header: dtype, dim, sizes, dim order, nbytes.
+_MAX_DIM = 16
+_HEADER = struct.Struct(f"<iI{_MAX_DIM}i{_MAX_DIM}BI")
+
+_BFLOAT16 = 15
+
+# ExecuTorch's ScalarType -> (its name, NumPy's dtype). NumPy has no bfloat16: its bits come as integers.
+_DTYPES: dict[int, tuple[str, type[np.generic]]] = {
+    0: ("Byte", np.uint8),
+    1: ("Char", np.int8),
+    2: ("Short", np.int16),
+    3: ("Int", np.int32),
+    4: ("Long", np.int64),
+    5: ("Half", np.float16),
+    6: ("Float", np.float32),
+    7: ("Double", np.float64),
+    11: ("Bool", np.bool_),
+    _BFLOAT16: ("BFloat16", np.uint16),
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor: ExecuTorch's name of its dtype, and its elements. BFloat16 has its elements as float32."""
+
+    dtype: str
+    array: np.ndarray
+
+
+def dtype_name(scalar_type: int) -> str:
+    """ExecuTorch's name of a ScalarType."""
+    return _DTYPES[scalar_type][0] if scalar_type in _DTYPES else f"dtype {scalar_type}"
+
+
+def numpy_dtype(scalar_type: int) -> np.dtype | None:
+    """NumPy's dtype of an array of a ScalarType; None if there is none. For BFloat16, float32."""
+    if scalar_type == _BFLOAT16:
+        return np.dtype(np.float32)
+    return np.dtype(_DTYPES[scalar_type][1]) if scalar_type in _DTYPES else None
+
+
+def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> bytes:
+    """The header and bytes of one input.
+
+    Args:
+        array: the elements, of numpy_dtype(scalar_type).
+        scalar_type: ExecuTorch's ScalarType.
+        dim_order: the dimensions from the outermost in memory to the innermost.
+    """
+    if scalar_type == _BFLOAT16:
+        # Rounded to nearest, ties to even, as PyTorch does.
+        bits = array.astype(np.float32).view(np.uint32)
+        array = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    data = np.ascontiguousarray(array.transpose(list(dim_order))).tobytes()
+    sizes = [*array.shape, *[0] * (_MAX_DIM - array.ndim)]
+    order = [*dim_order, *[0] * (_MAX_DIM - array.ndim)]
+    return pad(_HEADER.pack(scalar_type, array.ndim, *sizes, *order, len(data))) + pad(data)
+
+
+def read_value(data: bytes, position: int) -> tuple[Value, int]:
+    """The value at a position of the runner's outputs, and the position after it."""
+    scalar_type, dim, *rest, nbytes = _HEADER.unpack_from(data, position)
+    sizes, order = rest[:dim], rest[_MAX_DIM : _MAX_DIM + dim]
+    position += _HEADER.size
+    name, kind = _DTYPES[scalar_type]
+    stored = np.frombuffer(data[position : position + nbytes], dtype=kind).reshape([sizes[d] for d in order])
+    array = stored.transpose(np.argsort(order)) if dim else stored
+    if scalar_type == _BFLOAT16:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return Value(name, np.ascontiguousarray(array).reshape(sizes)), position + nbytes
