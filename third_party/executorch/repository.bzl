@@ -9,7 +9,7 @@ package(default_visibility = ["//visibility:public"])
 # definition tells those that there is no file of build settings.
 cc_library(
     name = "headers",
-    hdrs = glob(["include/**/*.h", "include/**/*.hpp"]),
+    hdrs = glob(["include/**/*.h"]),
     defines = ["C10_USING_CUSTOM_GENERATED_MACROS"],
     includes = [
         "include",
