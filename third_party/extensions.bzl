@@ -6,6 +6,7 @@ load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_compiler")
 load("//third_party/python:repository.bzl", "pypi", "python3_11")
 load("//third_party/qemu:repository.bzl", "qemu")
+load("//toolchains/python:exec_tools.bzl", "python_exec_tools")
 
 _SUITE = "@debian_bookworm//:mirror.txt"
 
@@ -26,5 +27,6 @@ def _third_party_impl(_mctx):
     )
     qemu(name = "qemu", suite = _SUITE)
     host_compiler(name = "host_compiler")
+    python_exec_tools(name = "python_exec_tools")
 
 third_party = module_extension(implementation = _third_party_impl)
