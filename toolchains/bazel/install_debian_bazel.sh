@@ -198,6 +198,9 @@ printf 'build.label=%s\n' "$(cat "$new/usr/share/bazel/build-label.txt")" >"$new
 printf '%s\n' "$final/version" >>"$work/class_path"
 mv "$work/class_path" "$class_path"
 
+# The compact execution log and compressed transfers to a remote cache need libzstd-jni. The server looks beside its own jar.
+ln -s "../../../$libraries/libzstd-jni.so" "$new/usr/share/bazel/libzstd-jni.so"
+
 # TLS roots for Bazel's own downloads: the host's, in Java's format JKS (ca-certificates-java would make it). The digest at the
 # end is checked only with a password, which Java doesn't use for its roots.
 roots=/etc/ssl/certs/ca-certificates.crt
