@@ -1,12 +1,12 @@
 """The `operator_images` rule: an image per operator, to see what each takes."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//conformance:op_db.bzl", "OpDbInfo")
 load("//rules:providers.bzl", "BoardInfo", "TorchProgramInfo")
 load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
+load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
 
 OperatorImagesInfo = provider(
@@ -46,27 +46,8 @@ def _operator_images_impl(ctx):
     # What all images have: the application with one program. Its kernels are others, so it only shows sizes.
     registry = generate_registry(ctx, [program], name, prelinked = True)
     data, _ = embed_program(ctx, program, name, example = False, registry = registry)
-    alias = ctx.actions.declare_file(name + "/model_program.h")
-    ctx.actions.write(alias, """#pragma once
-
-#include "{program}_pte.h"
-
-namespace model_program = {program}_pte;
-
-namespace torch_fusion {{
-inline constexpr bool kProfiling = false;
-}} // namespace torch_fusion
-""".format(program = program.name))
-    _, application = compile_sources(
-        ctx,
-        cc,
-        name = name,
-        srcs = ctx.files.srcs + [data.source],
-        hdrs = [data.header, alias],
-        include_directories = [alias.dirname],
-        deps = deps,
-        additional_inputs = [data.program],
-    )
+    header = write_model_header(ctx, program, name)
+    application = compile_application(ctx, cc, name, ctx.files.srcs, data, header, deps)
 
     # A transition makes a list of an attribute.
     calls = ctx.attr.calls[0][OpDbInfo].calls
@@ -104,17 +85,7 @@ inline constexpr bool kProfiling = false;
             include_directories = [],
             deps = deps,
         )
-        images[operator] = cc_common.link(
-            name = "%s/%s.elf" % (name, _folder(operator)),
-            actions = ctx.actions,
-            feature_configuration = cc.features,
-            cc_toolchain = cc.toolchain,
-            compilation_outputs = cc_common.merge_compilation_outputs(compilation_outputs = [application, objects]),
-            linking_contexts = [dep.linking_context for dep in deps],
-            user_link_flags = ["-nostartfiles", "-T", board.linker_script.path],
-            additional_inputs = [board.linker_script],
-            output_type = "executable",
-        ).executable
+        images[operator] = link_image(ctx, cc, "%s/%s" % (name, _folder(operator)), board, [application, objects], deps)
     return [
         DefaultInfo(files = depset(images.values() + [selections])),
         OperatorImagesInfo(images = images, selections = selections),

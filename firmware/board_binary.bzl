@@ -1,10 +1,10 @@
 """Rules about boards alone: images without a program of their own, and definitions."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "BoardInfo")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
+load("//rules/private:image.bzl", "link_image")
 load("//rules/private:transitions.bzl", "firmware_transition")
 
 BoardBinaryInfo = provider(
@@ -29,20 +29,10 @@ def _board_binary_impl(ctx):
         deps = deps,
         defines = ctx.attr.local_defines,
     )
-    linked = cc_common.link(
-        name = ctx.label.name + ".elf",
-        actions = ctx.actions,
-        feature_configuration = cc.features,
-        cc_toolchain = cc.toolchain,
-        compilation_outputs = outputs,
-        linking_contexts = [dep.linking_context for dep in deps],
-        user_link_flags = ["-nostartfiles", "-T", board.linker_script.path],
-        additional_inputs = [board.linker_script],
-        output_type = "executable",
-    )
+    elf = link_image(ctx, cc, ctx.label.name, board, [outputs], deps)
     return [
-        DefaultInfo(files = depset([linked.executable, board.description])),
-        BoardBinaryInfo(board = board, elf = linked.executable),
+        DefaultInfo(files = depset([elf, board.description])),
+        BoardBinaryInfo(board = board, elf = elf),
     ]
 
 board_binary = rule(

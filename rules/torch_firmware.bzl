@@ -2,11 +2,11 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
-load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "run_objcopy")
+load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
+load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
 
 def _torch_firmware_impl(ctx):
@@ -23,46 +23,12 @@ def _torch_firmware_impl(ctx):
     registry = generate_registry(ctx, [program], name, prelinked = ctx.attr.prelink)
     data, plan = embed_program(ctx, program, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
 
-    # The application includes this one name whatever the model is called.
-    alias = ctx.actions.declare_file(name + "/model_program.h")
-    ctx.actions.write(alias, """#pragma once
-
-#include "{program}_pte.h"
-
-namespace model_program = {program}_pte;
-
-namespace torch_fusion {{
-/// Whether the image measures each operator: --//firmware:profiling=on.
-inline constexpr bool kProfiling = {profiling};
-}} // namespace torch_fusion
-""".format(program = program.name, profiling = "true" if profiling == "on" else "false"))
-
+    header = write_model_header(ctx, program, name, profiling = profiling == "on")
     cc = configure_cc(ctx)
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
-    _, outputs = compile_sources(
-        ctx,
-        cc,
-        name = name,
-        srcs = ctx.files.srcs + [registry.source, data.source],
-        hdrs = [data.header, alias],
-        include_directories = [alias.dirname],
-        deps = deps,
-        additional_inputs = [data.program],
-    )
+    application = compile_application(ctx, cc, name, ctx.files.srcs + [registry.source], data, header, deps)
     map_file = ctx.actions.declare_file(name + ".map")
-    linked = cc_common.link(
-        name = name + ".elf",
-        actions = ctx.actions,
-        feature_configuration = cc.features,
-        cc_toolchain = cc.toolchain,
-        compilation_outputs = outputs,
-        linking_contexts = [dep.linking_context for dep in deps],
-        user_link_flags = ["-nostartfiles", "-T", board.linker_script.path, "-Wl,-Map=" + map_file.path],
-        additional_inputs = [board.linker_script],
-        additional_outputs = [map_file],
-        output_type = "executable",
-    )
-    elf = linked.executable
+    elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
     images = {}
     for extension, target in {"bin": "binary", "hex": "ihex"}.items():
         images[extension] = ctx.actions.declare_file("%s.%s" % (name, extension))
