@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,16 +14,15 @@ from elftools.elf.elffile import ELFFile
 
 from boardsim.machine import Access, Machine, Stop
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.golden.golden import Golden, read_golden
+from tools.artifacts.memory_plan.memory_plan import read_memory_plan
 from tools.artifacts.program import program
 from tools.quiet.console import UserError, user_path
 from tools.verify.emulate.emulate import (
-    Golden,
     accuracy,
     check_accuracy,
     compare,
     differences,
-    planned_arenas,
-    read_golden,
 )
 from tools.verify.emulate.run import symbol_at
 
@@ -126,7 +124,7 @@ def output_places(pte: Path, plan: Path, golden: Golden) -> Outputs:
         UserError: an output lies outside the planned memory.
     """
     method = program.load(pte).program.execution_plan[0]
-    starts = np.cumsum([0, *(-(-size // _ALIGNMENT) * _ALIGNMENT for size in planned_buffers(plan))])
+    starts = np.cumsum([0, *(-(-size // _ALIGNMENT) * _ALIGNMENT for size in read_memory_plan(plan).planned)])
     places = []
     for index, (value, expected) in enumerate(zip(method.outputs, golden.outputs_in_memory(), strict=True)):
         allocation = method.values[value].val.allocation_info
@@ -137,12 +135,6 @@ def output_places(pte: Path, plan: Path, golden: Golden) -> Outputs:
         offset = int(starts[allocation.memory_id - 1]) + allocation.memory_offset_low
         places.append((offset, expected.dtype, expected.shape[1:]))
     return Outputs(tuple(places))
-
-
-def planned_buffers(plan: Path) -> list[int]:
-    """Bytes of each memory-planned buffer, by plan.json."""
-    planned_arenas(plan)
-    return json.loads(plan.read_text(encoding="utf-8"))["planned"]
 
 
 class Simulation:

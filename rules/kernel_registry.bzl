@@ -20,7 +20,7 @@ def _kernel_registry_impl(ctx):
         deps = deps,
     )
     return [
-        DefaultInfo(files = depset([registry.source, registry.operators])),
+        DefaultInfo(files = depset([registry.source, registry.kernels])),
         library_info(ctx, cc, ctx.label.name, context, outputs, deps),
         registry,
     ]

@@ -50,7 +50,7 @@ KernelRegistryInfo = provider(
     doc = "The generated table of kernels: exactly the operators and dtypes that the programs use.",
     fields = {
         "source": "File: registry.cpp.",
-        "operators": "File: operators.yaml: the selected operators and dtypes.",
+        "kernels": "File: kernels.json: the kernels in the order of the table, with their dtypes and variants.",
     },
 )
 

@@ -77,7 +77,7 @@ def _torch_firmware_impl(ctx):
         OutputGroupInfo(
             # Whatever is built of the image, one that does not fit into its board fails.
             _validation = depset([report_json]),
-            registry = depset([registry.source, registry.operators]),
+            registry = depset([registry.source, registry.kernels]),
             program = depset([program.program, program.manifest, data.header, data.plan]),
         ),
         data,

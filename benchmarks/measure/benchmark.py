@@ -17,10 +17,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from tools.artifacts.board.board import read_board
+from tools.artifacts.golden.golden import read_golden
 from tools.pipeline.report.report import read_report
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
-from tools.verify.emulate.emulate import read_golden, run_golden
+from tools.verify.emulate.emulate import run_golden
 
 _COLUMNS = ("flash", "arena", "stack", "load", "inference")
 

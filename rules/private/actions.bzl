@@ -66,8 +66,8 @@ def embed_program(ctx, program, directory, example = True, registry = None):
     arguments.add("--source", source)
     inputs = [program.program, plan, program.manifest]
     if registry:
-        arguments.add("--prelink", registry.operators)
-        inputs.append(registry.operators)
+        arguments.add("--prelink", registry.kernels)
+        inputs.append(registry.kernels)
     if example:
         arguments.add("--golden", program.golden)
         inputs.append(program.golden)
@@ -97,7 +97,7 @@ def generate_registry(ctx, programs, directory, prelinked = False):
       KernelRegistryInfo
     """
     source = ctx.actions.declare_file(directory + "/registry.cpp")
-    operators = ctx.actions.declare_file(directory + "/operators.yaml")
+    kernels = ctx.actions.declare_file(directory + "/kernels.json")
     arguments = ctx.actions.args()
     if not programs:
         arguments.add("--all")
@@ -107,13 +107,13 @@ def generate_registry(ctx, programs, directory, prelinked = False):
     if prelinked:
         arguments.add("--prelinked")
     arguments.add("--output", source)
-    arguments.add("--operators", operators)
+    arguments.add("--kernels", kernels)
     ctx.actions.run(
         executable = ctx.executable._registry,
         arguments = [arguments],
         inputs = [p.program for p in programs] + [p.manifest for p in programs],
-        outputs = [source, operators],
+        outputs = [source, kernels],
         mnemonic = "KernelRegistry",
         progress_message = "Generating the kernel registry of %{label}",
     )
-    return KernelRegistryInfo(source = source, operators = operators)
+    return KernelRegistryInfo(source = source, kernels = kernels)

@@ -7,9 +7,7 @@ output, as raw float32, for the inputs that fill() makes.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -57,6 +55,7 @@ from executorch.exir.schema import (
 from torch import nn
 from torch.export import Dim, export
 
+from tools.artifacts.memory_plan.memory_plan import memory_plan_json
 from tools.pipeline.plan import PlanError, make_plan
 
 
@@ -344,5 +343,5 @@ def make_programs(folder: Path) -> None:
         path.write_bytes(data)
         # There is no plan for what the runtime refuses to load.
         with contextlib.suppress(PlanError):
-            plan = asdict(make_plan(path, "host"))
-            (folder / f"{name}.plan.json").write_text(json.dumps(plan), encoding="utf-8")
+            plan = memory_plan_json(make_plan(path, "host"))
+            (folder / f"{name}.plan.json").write_text(plan, encoding="utf-8")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.artifacts.board.board import read_board
+from tools.artifacts.manifest.manifest import read_manifest
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
 from tools.verify.emulate.run import emulate
@@ -66,25 +67,23 @@ def parse(console: str, manifest: Path, board: str) -> Profile:
     Raises:
         UserError: there is none, or it is another program's.
     """
-    with reading("manifest", manifest, "pass that of the program in the image"):
-        content = json.loads(manifest.read_text(encoding="utf-8"))
-        calls, operators = content["instructions"], [entry["name"] for entry in content["operators"]]
+    content = read_manifest(manifest)
     found = list(_LINE.finditer(console))
     if not found:
         raise UserError(
             "the console shows no line 'profile ...'; build the image with --//firmware:profiling=on and its console on"
         )
     counts = {int(match["index"]): int(match["count"]) for match in found}
-    if len(counts) != len(calls):
+    if len(counts) != len(content.calls):
         raise UserError(
-            f"the image measured {len(counts)} operator calls, manifest {manifest} has {len(calls)}; it is another "
-            "program's"
+            f"the image measured {len(counts)} operator calls, manifest {manifest} has {len(content.calls)}; it is "
+            "another program's"
         )
     rows = [
-        Row(index, operators[call["operator"]], call["origin"], counts[index], call["macs"])
-        for index, call in enumerate(calls)
+        Row(index, content.operators[call.operator].name, call.place, counts[index], call.macs)
+        for index, call in enumerate(content.calls)
     ]
-    return Profile(content["name"], board, found[0]["unit"], rows)
+    return Profile(content.name, board, found[0]["unit"], rows)
 
 
 def table(profile: Profile) -> str:

@@ -3,12 +3,19 @@ from pathlib import Path
 
 import pytest
 
+from tools.artifacts.manifest.manifest import manifest_json
 from tools.commands.profile.profile import main
 
 _CONSOLE = "Torch Fusion: net\r\nprofile 0: 3000 cycles, 46 us\r\nprofile 1: 1000 cycles, 15 us\r\nPASS\r\n"
 _MANIFEST = {
     "name": "net",
-    "operators": [{"name": "aten::convolution"}, {"name": "aten::relu"}],
+    "core": "cortex-m4",
+    "operators": [
+        {"name": "aten::convolution", "overload": "out", "origin": []},
+        {"name": "aten::relu", "overload": "out", "origin": []},
+    ],
+    "inputs": [],
+    "outputs": [],
     "instructions": [
         {"operator": 0, "origin": "conv (Conv2d) at net.py:3", "macs": 1500},
         {"operator": 1, "origin": "relu (ReLU)", "macs": 0},
@@ -18,7 +25,7 @@ _MANIFEST = {
 
 def run(folder: Path, *more: str, console: str = _CONSOLE) -> int:
     (folder / "console.txt").write_text(console)
-    (folder / "manifest.json").write_text(json.dumps(_MANIFEST))
+    (folder / "manifest.json").write_text(manifest_json(_MANIFEST))
     image = {"board": "mps2_an386", "elf": "x.elf", "description": "board.json", "manifest": "manifest.json"}
     (folder / "index.json").write_text(json.dumps([image]))
     options = {"index": "index.json", "qemu": "qemu", "console": "console.txt", "picture": "out.png"}

@@ -7,18 +7,20 @@ its size, alignment and data for C as well.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.artifacts.golden.golden import read_golden
+from tools.artifacts.kernel_table.kernel_table import read_kernel_table
+from tools.artifacts.manifest.manifest import Border, read_manifest
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan, read_memory_plan
 from tools.artifacts.program.program import ELEMENT_SIZES, ScalarType, Tensor, load, read
 from tools.pipeline.plan.plan import POINTER_SIZES
 from tools.pipeline.prelink import PrelinkError, program_source
 from tools.quiet.console import UserError
-from tools.quiet.files import reading
 
 # ExecuTorch reads constants where they are, and its kernels may load them in units of up to 16 bytes.
 _ALIGNMENT = 16
@@ -50,38 +52,6 @@ class Example:
 
     inputs: tuple[bytes, ...]
     outputs: tuple[bytes, ...]
-
-
-# Scale and zero point of a quantized tensor; a scale of 0 if it is none.
-Parameters = tuple[float, int]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Arena sizes in bytes and counts, from plan.json, and the core they hold for."""
-
-    method: int
-    planned: tuple[int, ...]
-    temp: int
-    operators: int
-    core: str
-
-
-def read_plan(path: Path) -> Plan:
-    """Reads plan.json.
-
-    Raises:
-        UserError: the file is missing or something else.
-    """
-    with reading("memory plan", path, "pass the plan.json that tools/pipeline/plan writes"):
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return Plan(
-            int(data["method"]),
-            tuple(int(size) for size in data["planned"]),
-            int(data["temp"]),
-            int(data["operators"]),
-            str(data["core"]),
-        )
 
 
 def tensor_specs(program_path: Path) -> tuple[list[TensorSpec], list[TensorSpec]]:
@@ -118,9 +88,6 @@ def read_example(path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[Ten
     Raises:
         UserError: the file is missing, something else, or another model's.
     """
-    # Costs a tenth of a second, and only the example needs it.
-    from tools.verify.emulate.emulate import read_golden
-
     golden = read_golden(path)
     for kind, arrays, specs in (("input", golden.inputs, inputs), ("output", golden.outputs, outputs)):
         if len(arrays) != len(specs):
@@ -141,7 +108,7 @@ def read_example(path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[Ten
 
 def read_parameters(
     path: Path, core: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
-) -> tuple[list[Parameters], list[Parameters]]:
+) -> tuple[list[Border], list[Border]]:
     """Scales and zero points of inputs and outputs from a manifest.
 
     Args:
@@ -150,20 +117,15 @@ def read_parameters(
     Raises:
         UserError: the file is missing, something else, another program's, or for another core.
     """
-    with reading("manifest", path, "pass the one that tools/pipeline/export writes"):
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        lowered, entries = manifest["core"], (manifest["inputs"], manifest["outputs"])
-        inputs_found, outputs_found = (
-            [(float(entry.get("scale", 0)), int(entry.get("zero_point", 0))) for entry in kind] for kind in entries
-        )
-    if lowered not in ("portable", core):
+    manifest = read_manifest(path)
+    if manifest.core not in ("portable", core):
         raise UserError(
-            f"manifest {path}: the program is lowered for {lowered}, the image is for {core}; "
+            f"manifest {path}: the program is lowered for {manifest.core}, the image is for {core}; "
             f"export the program for {core}"
         )
-    if (len(inputs_found), len(outputs_found)) != (len(inputs), len(outputs)):
+    if (len(manifest.inputs), len(manifest.outputs)) != (len(inputs), len(outputs)):
         raise UserError(f"manifest {path} has other inputs or outputs than the program; it is another program's")
-    return inputs_found, outputs_found
+    return list(manifest.inputs), list(manifest.outputs)
 
 
 def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
@@ -173,7 +135,7 @@ def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
     return f"inline constexpr {cpp_type} {name}[] = {{{', '.join(map(str, values))}}};"
 
 
-def _specs(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Parameters]) -> list[str]:
+def _specs(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Border]) -> list[str]:
     lines, rows = [], []
     offset = 0
     for i, spec in enumerate(specs):
@@ -193,10 +155,10 @@ def _specs(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Paramete
             [
                 f"/// What int8 elements stand for: number = (element - k{kind}ZeroPoints) * k{kind}Scales.",
                 "/// A scale of 0: not quantized.",
-                _array("float", f"k{kind}Scales", [_float(scale) for scale, _ in parameters]),
-                _array("int32_t", f"k{kind}ZeroPoints", [zero_point for _, zero_point in parameters]),
+                _array("float", f"k{kind}Scales", [_float(border.scale) for border in parameters]),
+                _array("int32_t", f"k{kind}ZeroPoints", [border.zero_point for border in parameters]),
             ]
-            if any(scale for scale, _ in parameters)
+            if any(border.scale for border in parameters)
             else []
         ),
     ]
@@ -209,13 +171,13 @@ def _align(size: int) -> int:
 def header(
     name: str,
     size: int,
-    plan: Plan,
+    plan: MemoryPlan,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     has_example: bool,
     atol: float,
     rtol: float,
-    parameters: tuple[Sequence[Parameters], Sequence[Parameters]] = ((), ()),
+    parameters: tuple[Sequence[Border], Sequence[Border]] = ((), ()),
 ) -> str:
     """The text of NAME_pte.h."""
     offsets = [0]
@@ -343,20 +305,18 @@ def pte_bytes(program: Path) -> list[str]:
     return [f'.incbin "{quoted}"']
 
 
-def prelinked_program(name: str, program: Path, plan: Plan, operators: Path) -> tuple[list[str], int]:
+def prelinked_program(name: str, program: Path, plan: MemoryPlan, kernels: Path) -> tuple[list[str], int]:
     """The assembler lines of a program that is linked at build time, and its size in bytes.
 
     Args:
-        operators: operators.yaml of the image's kernel registry.
+        kernels: kernels.json of the image's kernel registry.
 
     Raises:
         UserError: the program can't be linked at build time, or is another one.
     """
-    with reading("list of operators", operators, "pass the operators.yaml of the image's registry"):
-        # A line of it: `- op: NAME`.
-        kernels = re.findall(r"^- op: (\S+)$", operators.read_text(encoding="utf-8"), re.MULTILINE)
+    names = [kernel.operator for kernel in read_kernel_table(kernels)]
     try:
-        return program_source(name, program, load(program), kernels, POINTER_SIZES[plan.core])
+        return program_source(name, program, load(program), names, POINTER_SIZES[plan.core])
     except PrelinkError as error:
         raise UserError(f"{error}; torch_firmware with prelink = False loads the .pte on the device") from error
 
@@ -397,8 +357,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--prelink",
         type=Path,
-        metavar="OPERATORS",
-        help="operators.yaml of the image's registry: link the program at build time instead of embedding its .pte",
+        metavar="KERNELS",
+        help="kernels.json of the image's registry: link the program at build time instead of embedding its .pte",
     )
     parser.add_argument(
         "--golden", type=Path, help="inputs and eager outputs (.npz): the first sample is embedded as an example"
@@ -417,7 +377,7 @@ def embed(arguments: argparse.Namespace) -> None:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", arguments.name):
         raise UserError(f"name '{arguments.name}' is no C identifier; use letters, digits and underscores")
     inputs, outputs = tensor_specs(arguments.program)
-    plan = read_plan(arguments.plan)
+    plan = read_memory_plan(arguments.plan)
     example = read_example(arguments.golden, inputs, outputs) if arguments.golden else None
     if arguments.prelink:
         lines, size = prelinked_program(arguments.name, arguments.program, plan, arguments.prelink)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 import struct
 from pathlib import Path
@@ -9,11 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tools.artifacts.manifest.manifest import manifest_json
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import ScalarType, Tensor
 from tools.pipeline.embed import embed as embed_module
 from tools.pipeline.embed.embed import main
 
-_PLAN = {"core": "cortex-m4", "method": 185, "planned": [40, 32], "temp": 8, "operators": 3}
+_PLAN = MemoryPlan(
+    core="cortex-m4", method=185, planned=(40, 32), temp=8, operators=3, values=9, tensors=5, instructions=4
+)
 
 
 def _tensor(dtype: ScalarType, sizes: list[int]) -> Tensor:
@@ -30,7 +33,7 @@ class Files:
         self.program = folder / "tiny.pte"
         self.program.write_bytes(bytes(range(100)))
         self.plan = folder / "plan.json"
-        self.plan.write_text(json.dumps(_PLAN), encoding="utf-8")
+        self.plan.write_text(memory_plan_json(_PLAN), encoding="utf-8")
         self.golden = folder / "golden.npz"
         self.header, self.source = folder / "tiny_pte.h", folder / "tiny_pte.S"
         values = [_tensor(ScalarType.FLOAT, [2, 3]), _tensor(ScalarType.LONG, []), _tensor(ScalarType.FLOAT, [2])]
@@ -40,6 +43,7 @@ class Files:
 
     def write_golden(self, **changes: np.ndarray) -> None:
         arrays = {
+            "version": np.array(1),
             "input_0": np.arange(12, dtype=np.float32).reshape(2, 2, 3),
             "input_1": np.array([7, 8], dtype=np.int64),
             "output_0": np.array([[0.5, 1.5], [2, 3]], dtype=np.float32),
@@ -158,7 +162,7 @@ def test_a_plan_that_is_none(files: Files, capsys: pytest.CaptureFixture[str], c
 def test_a_program_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes) -> None:
     program, plan = tmp_path / "foreign.pte", tmp_path / "plan.json"
     program.write_bytes(content)
-    plan.write_text(json.dumps(_PLAN), encoding="utf-8")
+    plan.write_text(memory_plan_json(_PLAN), encoding="utf-8")
     arguments = ["--program", str(program), "--plan", str(plan), "--name", "x", "--header", str(tmp_path / "h")]
     assert main([*arguments, "--source", str(tmp_path / "s")]) == 1
     error = capsys.readouterr().err
@@ -174,8 +178,15 @@ def test_a_program_that_is_missing(files: Files, monkeypatch: pytest.MonkeyPatch
 
 def _manifest(files: Files, **changes: object) -> str:
     path = files.folder / "manifest.json"
-    content = {"core": "cortex-m4", "inputs": [{}, {}], "outputs": [{"scale": 0.1, "zero_point": -3}]}
-    path.write_text(json.dumps(content | changes), encoding="utf-8")
+    content = {
+        "name": "tiny",
+        "core": "cortex-m4",
+        "operators": [],
+        "instructions": [],
+        "inputs": [{}, {}],
+        "outputs": [{"scale": 0.1, "zero_point": -3}],
+    }
+    path.write_text(manifest_json(content | changes), encoding="utf-8")
     return str(path)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 
+from tools.artifacts.manifest.manifest import manifest_json
 from tools.pipeline.export import golden
 from tools.pipeline.export.diagnosis import (
     check_captured,
@@ -138,7 +139,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
             eager=outputs if options.backend == "cortex_m" else None,
             dim_orders=tuple([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs")),
         ),
-        manifest=_json(manifest),
+        manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),
     )
 

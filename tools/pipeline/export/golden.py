@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Sequence
 
 import numpy
 import torch
 from torch.utils import _pytree as pytree
 
+from tools.artifacts.golden.golden import Golden, golden_npz
 from tools.pipeline.export.scalar_types import is_supported, supported_names
 from tools.pipeline.model_file.model_file import describe
 from tools.quiet.console import UserError
@@ -61,30 +61,28 @@ def serialize(
     eager: list[list[torch.Tensor]] | None = None,
     dim_orders: tuple[list[list[int]], list[list[int]]] = ([], []),
 ) -> bytes:
-    """A .npz file: `input_<i>` and `output_<j>` with the samples as leading axis, and `labels` if there are any.
+    """The golden file of a program.
 
     Args:
       outputs: what the program must return.
-      eager: what the module that the user wrote returns, where that is something else: `eager_<j>`.
-      dim_orders: dim orders of inputs and outputs; `dim_order_input_<i>` and `dim_order_output_<j>` hold those that are
-        not the default.
+      eager: what the module that the user wrote returns, where that is something else.
+      dim_orders: dim orders of inputs and outputs.
     """
-    arrays = {f"input_{i}": _stack([sample[i] for sample in samples]) for i in range(len(samples[0]))}
-    arrays |= {f"output_{j}": _stack([output[j] for output in outputs]) for j in range(len(outputs[0]))}
-    if eager is not None:
-        arrays |= {f"eager_{j}": _stack([output[j] for output in eager]) for j in range(len(eager[0]))}
-    for kind, orders in zip(("input", "output"), dim_orders, strict=True):
-        arrays |= {
-            f"dim_order_{kind}_{i}": numpy.array(order, dtype=numpy.uint8)
-            for i, order in enumerate(orders)
-            if order != sorted(order)
-        }
-    if labels is not None:
-        arrays["labels"] = labels.numpy()
-    # numpy writes no time into a file that it opens itself.
-    buffer = io.BytesIO()
-    numpy.savez(buffer, **arrays)
-    return buffer.getvalue()
+
+    def stacked(lists: list[Sample] | list[list[torch.Tensor]]) -> tuple[numpy.ndarray, ...]:
+        return tuple(_stack(list(tensors)) for tensors in zip(*lists, strict=True))
+
+    input_orders, output_orders = (tuple(map(tuple, orders)) for orders in dim_orders)
+    return golden_npz(
+        Golden(
+            inputs=stacked(samples),
+            outputs=stacked(outputs),
+            labels=None if labels is None else labels.numpy(),
+            eager=() if eager is None else stacked(eager),
+            input_orders=input_orders,
+            output_orders=output_orders,
+        )
+    )
 
 
 def _stack(tensors: list[torch.Tensor]) -> numpy.ndarray:

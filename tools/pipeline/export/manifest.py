@@ -1,4 +1,4 @@
-"""The manifest: what is in a program, for tools that read no torch and for people."""
+"""Makes the manifest of a program: tools/artifacts/manifest is its format."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Sizes of the arenas that a program needs on a core."""
 
-from .plan import Plan, PlanError, make_plan
+from .plan import PlanError, make_plan
 
-__all__ = ["Plan", "PlanError", "make_plan"]
+__all__ = ["PlanError", "make_plan"]

@@ -1,11 +1,10 @@
 """Command line of //tools/pipeline/plan."""
 
 import argparse
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
+from tools.artifacts.memory_plan.memory_plan import memory_plan_json
 from tools.quiet.console import UserError
 
 from .plan import POINTER_SIZES, make_plan
@@ -23,7 +22,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         plan = make_plan(arguments.program, arguments.core, arguments.method, arguments.prelinked)
-        arguments.output.write_text(json.dumps(asdict(plan), indent=2) + "\n", encoding="utf-8")
+        arguments.output.write_text(memory_plan_json(plan), encoding="utf-8")
     except UserError as error:
         print(f"plan: error: {error}", file=sys.stderr)
         return 1

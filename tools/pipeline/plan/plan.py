@@ -7,10 +7,10 @@ tools/pipeline/prelink. Tests hold the sums, on the host and on the emulated cor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program.program import read
 from tools.pipeline.prelink import PrelinkError, method_layout
 from tools.quiet.console import UserError
@@ -23,31 +23,6 @@ _SHARED_STRIDES = 4
 
 class PlanError(UserError):
     """A program that the runtime would not load; the message says why."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Sizes of arenas in bytes, and counts.
-
-    Attributes:
-      core: the core that the sizes hold for.
-      method: the method allocator's arena.
-      planned: the memory-planned buffers, in the order of their memory ids from 1.
-      temp: the temporary allocator's arena.
-      operators: distinct operators.
-      values: values (tensors, numbers, lists).
-      tensors: tensors among them.
-      instructions: instructions of all chains.
-    """
-
-    core: str
-    method: int
-    planned: list[int]
-    temp: int
-    operators: int
-    values: int
-    tensors: int
-    instructions: int
 
 
 class _Arena:
@@ -125,7 +100,7 @@ def _pte_arena_size(plan: Any, pointer: int) -> int:
     return arena.used
 
 
-def make_plan(program: Path, core: str, method: str = "forward", prelinked: bool = False) -> Plan:
+def make_plan(program: Path, core: str, method: str = "forward", prelinked: bool = False) -> MemoryPlan:
     """Returns the sizes of the arenas that a method of a program needs on a core.
 
     Args:
@@ -155,11 +130,11 @@ def make_plan(program: Path, core: str, method: str = "forward", prelinked: bool
         method_size = method_layout(plan).arena_size(pointer) if prelinked else _pte_arena_size(plan, pointer)
     except PrelinkError as error:
         raise PlanError(f"{program}: {error}") from error
-    return Plan(
+    return MemoryPlan(
         core=core,
         method=method_size,
         # The first buffer stands for the constants, which are in the program.
-        planned=list((plan.non_const_buffer_sizes or [])[1:]),
+        planned=tuple((plan.non_const_buffer_sizes or [])[1:]),
         # The kernels need no scratch memory.
         temp=0,
         operators=len(plan.operators or []),

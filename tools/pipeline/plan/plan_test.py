@@ -19,7 +19,7 @@ def test_sizes_of_a_small_program() -> None:
     # flags for the input; strides of a vector are shared by all. runtime/testing/method_test.cpp holds the host's.
     plan = make_plan(FOLDER / "increment.pte", "cortex-m4")
     assert plan.method == 2 * 16 + 2 * 32 + 32 + 4 * 4 + 3 * 4 + 2
-    assert plan.planned == [64]
+    assert plan.planned == (64,)
     assert (plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions) == (0, 4, 2, 2, 1)
     assert make_plan(FOLDER / "increment.pte", "cortex-m33").method == plan.method
     assert make_plan(FOLDER / "increment.pte", "host").method > plan.method
@@ -37,7 +37,7 @@ def test_planned_sizes_are_the_programs() -> None:
         if path.stem == "delegate":
             continue
         sizes = read(path).execution_plan[0].non_const_buffer_sizes
-        assert make_plan(path, "host").planned == sizes[1:]
+        assert make_plan(path, "host").planned == tuple(sizes[1:])
 
 
 def test_methods() -> None:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import operator
 import sys
 from pathlib import Path
-from typing import Any
 
+from tools.artifacts.kernel_table.kernel_table import kernel_table_json
+from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program import read
 from tools.pipeline.registry.calls import operator_uses
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.pipeline.registry.registry import (
-    operators_yaml,
+    kernel_table,
     origins_of,
     registry_source,
     select,
     select_all,
 )
 from tools.quiet.console import UserError
-from tools.quiet.files import reading
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--prelinked", action="store_true", help="for programs that are linked at build time, not loaded as .pte"
     )
     parser.add_argument("--output", type=Path, required=True, help="where the C++ source goes")
-    parser.add_argument("--operators", type=Path, required=True, help="where the list of operators (.yaml) goes")
+    parser.add_argument("--kernels", type=Path, required=True, help="where the table of kernels (.json) goes")
     options = parser.parse_args(arguments)
     if options.all == bool(options.program):
         parser.error("give either --all or --program")
@@ -48,22 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             programs = [read(path) for path in options.program]
             parts = functools.reduce(operator.or_, map(needed_parts, programs), Part(0))
-            origins = origins_of(map(_read_manifest, options.manifest))
+            origins = origins_of(map(read_manifest, options.manifest))
             selected = select(map(operator_uses, programs), catalog, origins)
     except UserError as error:
         print(f"registry: error: {error}", file=sys.stderr)
         return 1
     options.output.write_text(registry_source(selected, None if options.prelinked else parts))
-    options.operators.write_text(operators_yaml(selected))
+    options.kernels.write_text(kernel_table_json(kernel_table(selected)))
     return 0
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    with reading("manifest", path, "pass the one that tools/pipeline/export wrote with the program"):
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        # What it lacks, it lacks here.
-        origins_of([manifest])
-        return manifest
 
 
 if __name__ == "__main__":

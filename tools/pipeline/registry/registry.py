@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import yaml
-
+from tools.artifacts.kernel_table import kernel_table as kernel_tables
+from tools.artifacts.manifest.manifest import Manifest
 from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.pipeline.registry.catalog import Kernel
 from tools.pipeline.registry.parts import Part, parts_source
@@ -128,14 +127,14 @@ def _places(name: str, origins: dict[str, list[str]]) -> list[str]:
     return ["  in the model: " + "; ".join(places)] if places else []
 
 
-def origins_of(manifests: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+def origins_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
     """Places in the user's models by operator."""
     origins: dict[str, list[str]] = {}
     for manifest in manifests:
-        for operator in manifest.get("operators", []):
-            name = operator["name"] + (f".{operator['overload']}" if operator.get("overload") else "")
+        for operator in manifest.operators:
+            name = operator.name + (f".{operator.overload}" if operator.overload else "")
             known = origins.setdefault(name, [])
-            known += [place for place in operator.get("origin", []) if place not in known]
+            known += [place for place in operator.places if place not in known]
     return origins
 
 
@@ -207,18 +206,15 @@ def _names(variants: Variant) -> list[str]:
     return [str(variant.name) for variant in Variant if variant in variants]
 
 
-def operators_yaml(selected: Sequence[Selected]) -> str:
-    """What is in the table, for people and tests."""
-    return yaml.safe_dump(
-        [
-            {
-                "op": entry.kernel.operator,
-                "kernel": entry.kernel.function,
-                "dtypes": sorted(entry.kernel.dtypes if entry.dtypes is None else entry.dtypes),
-                "variants": "all" if entry.variants is None else [name.lower() for name in _names(entry.variants)],
-                "calls": entry.calls,
-            }
-            for entry in selected
-        ],
-        sort_keys=False,
-    )
+def kernel_table(selected: Sequence[Selected]) -> list[kernel_tables.Kernel]:
+    """The table of registry_source() as a file says it."""
+    return [
+        kernel_tables.Kernel(
+            operator=entry.kernel.operator,
+            function=entry.kernel.function,
+            dtypes=tuple(sorted(entry.kernel.dtypes if entry.dtypes is None else entry.dtypes)),
+            variants=None if entry.variants is None else tuple(name.lower() for name in _names(entry.variants)),
+            calls=entry.calls,
+        )
+        for entry in selected
+    ]

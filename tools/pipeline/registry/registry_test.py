@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tools.artifacts.kernel_table.kernel_table import read_kernel_table
+from tools.artifacts.manifest import manifest as manifests
 from tools.artifacts.program import read
 from tools.pipeline.registry import __main__ as command
 from tools.pipeline.registry.calls import OperatorUse, operator_uses
@@ -214,9 +214,8 @@ def test_several_programs_give_the_union_in_the_first_ones_order() -> None:
 
 def test_a_missing_operator_is_named_with_its_place_and_what_there_is() -> None:
     program = uses(("aten::add", "Complex_out"), [tensor(FLOAT, 2)], [0])
-    manifest = {
-        "operators": [{"name": "aten::add", "overload": "Complex_out", "origin": ["layer (Net) at models/net.py:12"]}]
-    }
+    operator = manifests.Operator("aten::add", "Complex_out", ("layer (Net) at models/net.py:12",))
+    manifest = manifests.Manifest("net", "portable", (operator,), (), (), ())
     with pytest.raises(UnsupportedError) as error:
         select([program], read_catalog(), origins_of([manifest]))
     message = str(error.value)
@@ -256,18 +255,19 @@ def test_no_operators_give_an_empty_table() -> None:
 def test_a_real_program(tmp_path: Path) -> None:
     (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
     manifest = tmp_path / "manifest.json"
-    manifest.write_text(json.dumps({"operators": []}))
-    source, operators = tmp_path / "registry.cpp", tmp_path / "operators.yaml"
-    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--operators", operators]
+    content = {"name": "sine", "core": "portable", "operators": [], "instructions": [], "inputs": [], "outputs": []}
+    manifest.write_text(manifests.manifest_json(content))
+    source, kernels = tmp_path / "registry.cpp", tmp_path / "kernels.json"
+    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--kernels", kernels]
     assert command.main([str(argument) for argument in arguments]) == 0
-    assert [entry["op"] for entry in yaml.safe_load(operators.read_text())] == ["aten::linear.out", "aten::relu.out"]
+    assert [kernel.operator for kernel in read_kernel_table(kernels)] == ["aten::linear.out", "aten::relu.out"]
     assert "linear_out<torch::executor::native::Selection<0x40, 0x0>>" in source.read_text()
 
 
 def test_what_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / "broken.pte"
     broken.write_bytes(b"no program")
-    arguments = ["--program", broken, "--output", tmp_path / "out.cpp", "--operators", tmp_path / "out.yaml"]
+    arguments = ["--program", broken, "--output", tmp_path / "out.cpp", "--kernels", tmp_path / "out.json"]
     assert command.main([str(argument) for argument in arguments]) == 1
     assert "broken.pte" in capsys.readouterr().err
 
@@ -277,12 +277,12 @@ def test_what_is_no_manifest_is_refused_and_nothing_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
     (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
-    manifest, source, operators = (tmp_path / name for name in ("manifest.json", "registry.cpp", "operators.yaml"))
+    manifest, source, kernels = (tmp_path / name for name in ("manifest.json", "registry.cpp", "kernels.json"))
     manifest.write_text(content)
-    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--operators", operators]
+    arguments = ["--program", program, "--manifest", manifest, "--output", source, "--kernels", kernels]
     assert command.main([str(argument) for argument in arguments]) == 1
     assert "manifest.json is no manifest" in capsys.readouterr().err
-    assert not source.exists() and not operators.exists()
+    assert not source.exists() and not kernels.exists()
 
 
 def test_the_runtime_keeps_only_the_parts_that_a_program_needs() -> None:

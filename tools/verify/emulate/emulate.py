@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.golden.golden import Golden, read_golden
+from tools.artifacts.memory_plan.memory_plan import read_memory_plan
 from tools.quiet.console import UserError
-from tools.quiet.files import reading
 from tools.verify.emulate.run import Result, emulate, join_inputs, split_outputs
 
 # Bytes at the end of the planned arena that no kernel may write: int8 kernels read scratch memory by words, of which
@@ -23,91 +22,6 @@ _UNWRITTEN = 3
 
 # Elements that the table shows at most.
 _ROWS = 12
-
-
-@dataclass(frozen=True)
-class Golden:
-    """Inputs and expected outputs of a program, each with a leading axis of samples.
-
-    Attributes:
-        inputs, outputs: what the program gets and must return, in the shapes of the model.
-        labels: of an evaluation set.
-        eager: what the module returns that the user wrote, if the program is quantized and must return something else.
-        input_orders, output_orders: dim orders of one sample; empty where all are the default.
-    """
-
-    inputs: tuple[np.ndarray, ...]
-    outputs: tuple[np.ndarray, ...]
-    labels: np.ndarray | None
-    eager: tuple[np.ndarray, ...] = ()
-    input_orders: tuple[tuple[int, ...], ...] = ()
-    output_orders: tuple[tuple[int, ...], ...] = ()
-
-    @property
-    def samples(self) -> int:
-        return self.outputs[0].shape[0]
-
-    def first(self) -> Golden:
-        """The first sample alone."""
-        return replace(
-            self,
-            inputs=tuple(array[:1] for array in self.inputs),
-            outputs=tuple(array[:1] for array in self.outputs),
-            labels=None if self.labels is None else self.labels[:1],
-            eager=tuple(array[:1] for array in self.eager),
-        )
-
-    def inputs_in_memory(self) -> list[np.ndarray]:
-        """The inputs with their dimensions in the order of memory."""
-        return _transposed(self.inputs, self.input_orders)
-
-    def outputs_in_memory(self) -> list[np.ndarray]:
-        """The outputs with their dimensions in the order of memory."""
-        return _transposed(self.outputs, self.output_orders)
-
-    def outputs_from_memory(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Arrays like outputs_in_memory() with their dimensions in the order of the model."""
-        return _transposed(arrays, tuple(tuple(np.argsort(order)) for order in self.output_orders))
-
-
-def _transposed(arrays: Sequence[np.ndarray], orders: Sequence[Sequence[int]]) -> list[np.ndarray]:
-    """Arrays with a leading axis of samples, the others in the given orders."""
-    if not orders:
-        return list(arrays)
-    return [
-        np.ascontiguousarray(array.transpose([0, *(axis + 1 for axis in order)]))
-        for array, order in zip(arrays, orders, strict=True)
-    ]
-
-
-def read_golden(path: Path) -> Golden:
-    """Reads the .npz that tools/pipeline/export writes.
-
-    Raises:
-        UserError: the file is missing or something else.
-    """
-
-    def numbered(prefix: str) -> tuple[np.ndarray, ...]:
-        return tuple(arrays[f"{prefix}_{i}"] for i in range(sum(name.startswith(f"{prefix}_") for name in arrays)))
-
-    def orders(kind: str, count: int) -> tuple[tuple[int, ...], ...]:
-        names = [f"dim_order_{kind}_{i}" for i in range(count)]
-        if not any(name in arrays for name in names):
-            return ()
-        default = {i: range(arrays[f"{kind}_{i}"].ndim - 1) for i in range(count)}
-        return tuple(tuple(int(axis) for axis in arrays.get(name, default[i])) for i, name in enumerate(names))
-
-    with reading("golden file", path, "pass the .golden.npz of a torch_program"):
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-        inputs, outputs, eager = numbered("input"), numbered("output"), numbered("eager")
-        dim_orders = orders("input", len(inputs)), orders("output", len(outputs))
-        samples = {array.shape[0] for array in (*inputs, *outputs)}
-    if not outputs:
-        raise UserError(f"golden file {path} has no array output_0; pass the .golden.npz of a torch_program")
-    if len(samples) != 1:
-        raise UserError(f"golden file {path}: its arrays differ in their number of samples")
-    return Golden(inputs, outputs, arrays.get("labels"), eager, *dim_orders)
 
 
 def differences(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -153,13 +67,6 @@ def _measurements(result: Result) -> Iterator[str]:
     yield f"stack: {report.stack_used:,} of {report.stack_size:,} bytes"
 
 
-def planned_arenas(plan: Path) -> dict[str, int]:
-    """Bytes of each arena that plan.json says the program needs."""
-    with reading("memory plan", plan, "pass the plan.json of a torch_firmware"):
-        data = json.loads(plan.read_text(encoding="utf-8"))
-        return {"method": data["method"], "planned": sum(data["planned"]), "temp": data["temp"]}
-
-
 def compare(outputs: Sequence[np.ndarray], golden: Golden, atol: float, rtol: float) -> list[str]:
     """One message per output with elements outside the tolerance; empty if all are inside."""
     problems = []
@@ -184,7 +91,7 @@ def check_arenas(result: Result, plan: Path) -> list[str]:
     }
     return [
         f"arena {name}: {used[name]} bytes used, {planned} planned"
-        for name, planned in planned_arenas(plan).items()
+        for name, planned in read_memory_plan(plan).arenas.items()
         if not planned - (_UNWRITTEN if name == "planned" else 0) <= used[name] <= planned
     ]
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 import struct
 import sys
@@ -10,8 +9,9 @@ import numpy as np
 import pytest
 
 from tools.artifacts.board.testing import write_board
-from tools.quiet.console import UserError
-from tools.verify.emulate.emulate import Golden, accuracy, compare, differences, main, read_golden
+from tools.artifacts.golden.golden import Golden
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
+from tools.verify.emulate.emulate import accuracy, compare, differences, main
 from tools.verify.emulate.run import join_inputs, split_outputs
 
 _PASS = 0x53534150
@@ -54,10 +54,13 @@ class Setup:
         self.data = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
         self.write_golden(self.data)
         self.plan = folder / "plan.json"
-        self.plan.write_text(json.dumps({"method": 185, "planned": [32], "temp": 0}), encoding="utf-8")
+        plan = MemoryPlan(
+            "cortex-m4", method=185, planned=(32,), temp=0, operators=1, values=2, tensors=2, instructions=1
+        )
+        self.plan.write_text(memory_plan_json(plan), encoding="utf-8")
 
     def write_golden(self, outputs: np.ndarray, **more: np.ndarray) -> None:
-        np.savez(self.golden, input_0=self.data, output_0=outputs, **more)
+        np.savez(self.golden, version=1, input_0=self.data, output_0=outputs, **more)
 
     def behave(self, code: str) -> None:
         self.behaviour.write_text(code, encoding="utf-8")
@@ -206,27 +209,6 @@ def test_a_board_without_emulator(setup: Setup, capsys: pytest.CaptureFixture[st
     assert "has no emulator" in capsys.readouterr().err
 
 
-def test_golden_files_that_do_not_fit(tmp_path: Path) -> None:
-    path = tmp_path / "golden.npz"
-    for arrays, message in (
-        ({"input_0": np.zeros((1, 1))}, "no array output_0"),
-        ({"output_1": np.zeros((1, 1))}, "no golden file .KeyError: 'output_0'"),
-        ({"input_0": np.zeros((1, 1)), "output_0": np.zeros((2, 1))}, "number of samples"),
-    ):
-        np.savez(path, **arrays)
-        with pytest.raises(UserError, match=message):
-            read_golden(path)
-
-
-@pytest.mark.parametrize("size", [0, 1, 100, 250])
-def test_a_truncated_golden_file_is_named(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "golden.npz"
-    np.savez(path, input_0=np.zeros((1, 1)), output_0=np.zeros((1, 1)))
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(UserError, match=r"golden\.npz is no golden file"):
-        read_golden(path)
-
-
 def test_samples_are_interleaved_and_split_again() -> None:
     first = np.arange(6, dtype=np.float32).reshape(3, 2)
     second = np.arange(3, dtype=np.int64)
@@ -255,15 +237,3 @@ def test_integers_are_compared_exactly_by_default() -> None:
 def test_accuracy_of_outputs_with_more_axes() -> None:
     outputs = np.array([[[0, 1]], [[1, 0]]], dtype=np.float32)
     assert accuracy(outputs, np.array([1, 1])) == 0.5
-
-
-def test_dim_orders_of_golden_files(tmp_path: Path) -> None:
-    path = tmp_path / "golden.npz"
-    image = np.arange(2 * 3 * 4, dtype=np.int8).reshape(2, 3, 4)
-    order = np.array([1, 0], dtype=np.uint8)
-    np.savez(path, input_0=image, input_1=image, output_0=image, dim_order_input_0=order, dim_order_output_0=order)
-    golden = read_golden(path)
-    first, second = golden.inputs_in_memory()
-    assert np.array_equal(first, image.transpose(0, 2, 1))
-    assert np.array_equal(second, image)
-    assert np.array_equal(golden.outputs_from_memory(golden.outputs_in_memory())[0], image)

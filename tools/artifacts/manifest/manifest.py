@@ -1,0 +1,96 @@
+"""manifest.json: what is in a program, for tools that read no torch and for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.document.document import from_json, to_json
+from tools.quiet.files import reading
+
+_FORMAT, _VERSION = "manifest", 1
+_ADVICE = "pass the manifest.json of a torch_program"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of the program: name and overload as in `aten::add.out`, and the user's places of its calls."""
+
+    name: str
+    overload: str
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator call: the operator's index, the user's place, multiply-accumulates per inference."""
+
+    operator: int
+    place: str
+    macs: int
+
+
+@dataclass(frozen=True)
+class Border:
+    """How an input or output is quantized: number = (element - zero_point) * scale; a scale of 0 if it isn't."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the tools read of a manifest; docs/models.md describes all of it.
+
+    Attributes:
+      name: the program's name.
+      core: the core that it is lowered for, or `portable`.
+      operators: in the order of the program's.
+      calls: the operator calls in the order of execution.
+      inputs, outputs: in the order of the program's.
+    """
+
+    name: str
+    core: str
+    operators: tuple[Operator, ...]
+    calls: tuple[Call, ...]
+    inputs: tuple[Border, ...]
+    outputs: tuple[Border, ...]
+
+
+def manifest_json(content: dict[str, Any]) -> str:
+    """The text of manifest.json.
+
+    Args:
+      content: what tools.pipeline.export.manifest.make_manifest() returns.
+    """
+    return to_json(_FORMAT, _VERSION, content)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Reads manifest.json.
+
+    Raises:
+      UserError: the file is missing, something else, or of another version.
+    """
+    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
+
+    def border(kind: str) -> tuple[Border, ...]:
+        return tuple(Border(float(entry.get("scale", 0)), int(entry.get("zero_point", 0))) for entry in content[kind])
+
+    with reading(_FORMAT, path, _ADVICE):
+        return Manifest(
+            name=str(content["name"]),
+            core=str(content["core"]),
+            operators=tuple(
+                Operator(str(entry["name"]), str(entry["overload"]), tuple(map(str, entry["origin"])))
+                for entry in content["operators"]
+            ),
+            calls=tuple(
+                Call(int(entry["operator"]), str(entry["origin"]), int(entry["macs"]))
+                for entry in content["instructions"]
+            ),
+            inputs=border("inputs"),
+            outputs=border("outputs"),
+        )

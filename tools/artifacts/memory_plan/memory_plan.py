@@ -1,0 +1,67 @@
+"""plan.json: the arenas that a program needs on a core, exact to the byte."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tools.artifacts.document.document import from_json, to_json
+from tools.quiet.files import reading
+
+_FORMAT, _VERSION = "memory plan", 1
+_ADVICE = "pass the plan.json of a torch_firmware"
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Sizes of arenas in bytes, and counts.
+
+    Attributes:
+      core: the core that the sizes hold for.
+      method: the method allocator's arena.
+      planned: the memory-planned buffers, in the order of their memory ids from 1.
+      temp: the temporary allocator's arena.
+      operators: distinct operators.
+      values: values (tensors, numbers, lists).
+      tensors: tensors among them.
+      instructions: instructions of all chains.
+    """
+
+    core: str
+    method: int
+    planned: tuple[int, ...]
+    temp: int
+    operators: int
+    values: int
+    tensors: int
+    instructions: int
+
+    @property
+    def arenas(self) -> dict[str, int]:
+        """Bytes of each arena by its name."""
+        return {"method": self.method, "planned": sum(self.planned), "temp": self.temp}
+
+
+def memory_plan_json(plan: MemoryPlan) -> str:
+    """The text of plan.json."""
+    return to_json(_FORMAT, _VERSION, asdict(plan))
+
+
+def read_memory_plan(path: Path) -> MemoryPlan:
+    """Reads plan.json.
+
+    Raises:
+      UserError: the file is missing, something else, or of another version.
+    """
+    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
+    with reading(_FORMAT, path, _ADVICE):
+        return MemoryPlan(
+            core=str(content["core"]),
+            method=int(content["method"]),
+            planned=tuple(int(size) for size in content["planned"]),
+            temp=int(content["temp"]),
+            operators=int(content["operators"]),
+            values=int(content["values"]),
+            tensors=int(content["tensors"]),
+            instructions=int(content["instructions"]),
+        )
