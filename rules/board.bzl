@@ -2,14 +2,8 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//platforms:cores.bzl", "CORES")
 load(":providers.bzl", "BoardInfo")
-
-# The constraint values of //platforms:core, as the export and GCC spell them.
-CORES = {
-    "cortex_m4": "cortex-m4",
-    "cortex_m33": "cortex-m33",
-    "cortex_m55": "cortex-m55",
-}
 
 _UNITS = {"K": 1024, "M": 1024 * 1024}
 
@@ -43,7 +37,7 @@ def _board_impl(ctx):
     ctx.actions.write(description, json.encode_indent({
         "name": ctx.label.name,
         "description": ctx.attr.description,
-        "core": CORES[ctx.attr.core],
+        "core": CORES[ctx.attr.core].mcpu,
         "flash": regions["flash"],
         "ram": regions["ram"],
         "reserved": [regions[name] for name in sorted(regions) if name not in ["flash", "ram"]],
@@ -79,7 +73,7 @@ def _board_impl(ctx):
         cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]),
         BoardInfo(
             name = ctx.label.name,
-            core = CORES[ctx.attr.core],
+            core = CORES[ctx.attr.core].mcpu,
             description = description,
             linker_script = linker_script,
             emulated = bool(ctx.attr.emulator_machine),

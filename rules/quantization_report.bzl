@@ -1,6 +1,6 @@
 """The `quantization_report` rule: what quantization made of a model, as text and picture."""
 
-load(":board.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES")
 load(":providers.bzl", "TorchProgramInfo")
 
 def _core_transition_impl(_settings, attr):

@@ -1,6 +1,6 @@
 """The `torch_program` rule: exports a PyTorch module to an ExecuTorch program."""
 
-load(":board.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES")
 load(":providers.bzl", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
@@ -18,7 +18,7 @@ def _target_core(ctx):
     return fail("%s: backend '%s' needs a board's core, and the platform has none of %s; build a torch_firmware that uses this program" % (
         ctx.label,
         ctx.attr.backend,
-        sorted(CORES.values()),
+        sorted([known.mcpu for known in CORES.values()]),
     ))
 
 def _torch_program_impl(ctx):

@@ -1,6 +1,6 @@
 """Actions that more than one rule runs."""
 
-load("//rules:board.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES")
 load("//rules:providers.bzl", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
 
 # What target_core() needs.
@@ -21,7 +21,7 @@ def target_core(ctx):
     """The core of the target platform as the tools spell it, `host` for another platform."""
     for value in ctx.attr._cores:
         if ctx.target_platform_has_constraint(value[platform_common.ConstraintValueInfo]):
-            return CORES[value.label.name.removeprefix("core_")]
+            return CORES[value.label.name.removeprefix("core_")].mcpu
     return "host"
 
 def embed_program(ctx, program, directory, example = True, registry = None):

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.artifacts.core.core import CORTEX_M, platform_name
 from tools.quiet.console import UserError
 
-_CORES = {"cortex-m4": "cortex_m4", "cortex-m33": "cortex_m33", "cortex-m55": "cortex_m55"}
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
 _ZERO = re.compile(r"(0x)?0+[KM]?")
 
@@ -124,7 +124,7 @@ def files(arguments: argparse.Namespace) -> dict[str, str]:
     if not re.fullmatch(r"[1-9][0-9]*", arguments.clock_hz):
         raise UserError(f"--clock-hz {arguments.clock_hz}: give it in Hz without a unit, such as 80000000")
     values = vars(arguments) | {
-        "core": _CORES[arguments.core],
+        "core": platform_name(arguments.core),
         "description": arguments.description.replace('"', "'") or f"{arguments.name}, {arguments.core}",
         "prefix": _prefix(arguments),
     }
@@ -143,7 +143,7 @@ def _core(text: str) -> str:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="new_board", description=__doc__)
     parser.add_argument("--name", required=True, help="name of the board and its folder")
-    parser.add_argument("--core", required=True, type=_core, choices=sorted(_CORES), help="the core")
+    parser.add_argument("--core", required=True, type=_core, choices=sorted(CORTEX_M), help="the core")
     parser.add_argument("--clock-hz", required=True, help="core clock after start-up, in Hz")
     parser.add_argument("--flash-origin", default="0x08000000", help="address of flash")
     parser.add_argument("--flash-length", required=True, help="bytes of flash, such as 512K")

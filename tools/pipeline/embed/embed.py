@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.kernel_table.kernel_table import read_kernel_table
 from tools.artifacts.manifest.manifest import Border, read_manifest
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, read_memory_plan
 from tools.artifacts.program.program import ELEMENT_SIZES, ScalarType, Tensor, load, read
-from tools.pipeline.plan.plan import POINTER_SIZES
 from tools.pipeline.prelink import PrelinkError, program_source
 from tools.quiet.console import UserError
 

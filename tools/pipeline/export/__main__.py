@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from tools.artifacts.core.core import CORTEX_M, HOST, PORTABLE
 from tools.quiet.console import Console, UserError, run_quietly
 
-# "portable" stands for a program that runs on every core.
-_CORES = ("portable", "cortex-m4", "cortex-m33", "cortex-m55", "host")
+_CORES = (PORTABLE, *CORTEX_M, HOST)
 _BACKENDS = ("portable", "cortex_m")
 _IO = ("float32", "int8")
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         _check("--backend", options.backend, _BACKENDS)
         _check("--io", options.io, _IO)
         if options.backend == "cortex_m":
-            _check("--core of --backend cortex_m", options.core, _CORES[1:-1])
+            _check("--core of --backend cortex_m", options.core, CORTEX_M)
         elif options.io != "float32" or options.plain:
             raise UserError(f"--io int8 and --plain are for --backend cortex_m, not {options.backend}.")
         # Imported here: torch and ExecuTorch print warnings when they are imported.

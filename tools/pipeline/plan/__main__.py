@@ -4,10 +4,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import memory_plan_json
 from tools.quiet.console import UserError
 
-from .plan import POINTER_SIZES, make_plan
+from .plan import make_plan
 
 
 def main() -> int:

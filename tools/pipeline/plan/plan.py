@@ -10,13 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program.program import read
 from tools.pipeline.prelink import PrelinkError, method_layout
 from tools.quiet.console import UserError
-
-POINTER_SIZES = {"cortex-m4": 4, "cortex-m33": 4, "cortex-m55": 4, "host": 8}
-"""Size of a pointer in bytes by core."""
 
 _SHARED_STRIDES = 4
 
@@ -105,7 +103,7 @@ def make_plan(program: Path, core: str, method: str = "forward", prelinked: bool
 
     Args:
       program: the .pte file.
-      core: a key of POINTER_SIZES.
+      core: a key of tools.artifacts.core.core.POINTER_SIZES.
       method: the method's name; a program with a single method needs none.
       prelinked: whether the program is linked at build time, or loaded from its .pte.
 
