@@ -1,7 +1,7 @@
 """The images that //benchmarks measures: every model on every emulated board, without a console. Int8 kernels have code of
 their own for one core more."""
 
-load("//models:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
+load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
 def benchmark_images(name, models, layers = {}):

@@ -1,6 +1,6 @@
 """The networks of this folder, and the boards that each is tested on in float32 and in int8."""
 
-load("//models:boards.bzl", "SIMULATED_BOARDS")
+load("//firmware/boards:boards.bzl", "SIMULATED_BOARDS")
 
 _NUCLEO = ["//firmware/boards/nucleo_wb55rg"]
 _PICO = ["//firmware/boards/pico2_w"]

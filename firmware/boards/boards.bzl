@@ -1,0 +1,37 @@
+"""The boards of this tree, in the order in which tables show them, and what each is used for.
+
+A new one is its folder and a line here; a role that it has no line for costs nothing.
+"""
+
+# What a board is used for here:
+#   emulated: QEMU emulates it; every model is tested on it
+#   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
+#   simulated: //boardsim simulates it; every model that fits is tested on it, in the very image that gets flashed
+#   large: a simulated board with memory for what does not fit into others
+_BOARDS = {
+    "nucleo_wb55rg": ["simulated"],
+    "pico2_w": ["simulated", "large"],
+    "b_l475e_iot01a": [],
+    "mps2_an386": ["emulated"],
+    "mps2_an505": ["emulated"],
+    "mps3_an547": ["vector"],
+}
+
+def _labels(role):
+    return ["//firmware/boards/" + name for name, roles in _BOARDS.items() if role in roles]
+
+# Names, which are folders of this package.
+BOARDS = list(_BOARDS)
+
+# Boards with an emulator, so every one that the runner of any program is linked for.
+QEMU_BOARDS = [name for name, roles in _BOARDS.items() if "emulated" in roles or "vector" in roles]
+
+EMULATED_BOARDS = _labels("emulated")
+
+SIMULATED_BOARDS = _labels("simulated")
+
+LARGE_SIMULATED_BOARDS = _labels("large")
+
+TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS
+
+INT8_BOARDS = EMULATED_BOARDS + _labels("vector")
