@@ -3,7 +3,7 @@
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//firmware:board_binary.bzl", "board_binary")
+load("//rules:board_binary.bzl", "board_binary")
 load("//rules:copts.bzl", "COPTS")
 load("//rules:providers.bzl", "BoardInfo")
 

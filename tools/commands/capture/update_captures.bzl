@@ -1,6 +1,6 @@
 """The `update_captures` rule: `bazel run` makes the documents' pictures of commands."""
 
-load("//firmware:board_binary.bzl", "BoardBinaryInfo")
+load("//rules:board_binary.bzl", "BoardBinaryInfo")
 load("//rules:providers.bzl", "FirmwareInfo", "TorchProgramInfo")
 load("//rules/private:launcher.bzl", "create_launcher")
 

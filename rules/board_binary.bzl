@@ -1,8 +1,8 @@
-"""Rules about boards alone: images without a program of their own, and definitions."""
+"""The `board_binary` rule: an image without a program of its own."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "BoardInfo")
+load(":providers.bzl", "BoardInfo")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "link_image")
 load("//rules/private:transitions.bzl", "firmware_transition")
@@ -51,33 +51,4 @@ the board's definition, which emulating the image needs.""",
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
     provides = [BoardBinaryInfo],
-)
-
-def _board_definition_impl(ctx):
-    return [DefaultInfo(files = depset([ctx.attr.board[BoardInfo].description]))]
-
-board_definition = rule(
-    implementation = _board_definition_impl,
-    doc = "A board's board.json, for targets that are not built for the board.",
-    attrs = {
-        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
-        "console": attr.string(default = "on", values = ["on", "off"], doc = "Without effect; the transition reads it."),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
-    },
-    cfg = firmware_transition,
-)
-
-def _board_file_impl(ctx):
-    return [DefaultInfo(files = depset(ctx.files.src))]
-
-board_file = rule(
-    implementation = _board_file_impl,
-    doc = "The files of a target as they are built for a board's platform, for targets that are not.",
-    attrs = {
-        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
-        "console": attr.string(default = "on", values = ["on", "off"], doc = "Without effect; the transition reads it."),
-        "src": attr.label(mandatory = True, doc = "The target."),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
-    },
-    cfg = firmware_transition,
 )

@@ -1,0 +1,18 @@
+"""The `board_definition` rule: a board's definition for targets that are not built for it."""
+
+load(":providers.bzl", "BoardInfo")
+load("//rules/private:transitions.bzl", "firmware_transition")
+
+def _board_definition_impl(ctx):
+    return [DefaultInfo(files = depset([ctx.attr.board[BoardInfo].description]))]
+
+board_definition = rule(
+    implementation = _board_definition_impl,
+    doc = "A board's board.json, for targets that are not built for the board.",
+    attrs = {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
+        "console": attr.string(default = "on", values = ["on", "off"], doc = "Without effect; the transition reads it."),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    cfg = firmware_transition,
+)

@@ -1,0 +1,19 @@
+"""The `board_file` rule: what is built for a board, for targets that are not."""
+
+load(":providers.bzl", "BoardInfo")
+load("//rules/private:transitions.bzl", "firmware_transition")
+
+def _board_file_impl(ctx):
+    return [DefaultInfo(files = depset(ctx.files.src))]
+
+board_file = rule(
+    implementation = _board_file_impl,
+    doc = "The files of a target as they are built for a board's platform, for targets that are not.",
+    attrs = {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
+        "console": attr.string(default = "on", values = ["on", "off"], doc = "Without effect; the transition reads it."),
+        "src": attr.label(mandatory = True, doc = "The target."),
+        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+    },
+    cfg = firmware_transition,
+)
