@@ -132,6 +132,6 @@ def board(name, core, **kwargs):
     _board(
         name = name,
         core = core,
-        target_compatible_with = ["@platforms//os:none", Label("//platforms:core_" + core)],
+        target_compatible_with = [Label("@platforms//os:none"), Label("//platforms:core_" + core)],
         **kwargs
     )

@@ -13,7 +13,7 @@ SANITIZERS = [
 
 # For the copts and linkopts of the libraries that such tests test: sanitized too where they are built for this machine.
 SANITIZED_ON_HOST = select({
-    "@platforms//os:none": [],
+    Label("@platforms//os:none"): [],
     "//conditions:default": SANITIZERS,
 })
 

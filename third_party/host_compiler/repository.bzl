@@ -29,8 +29,8 @@ def _host_compiler_impl(rctx):
     rctx.delete("probe")
 
     rctx.file("constraints.bzl", _CONSTRAINTS.format(
-        cc = [] if has_cc else ["@torch_fusion//platforms:host_cc_compiler"],
-        fuzzer = [] if clang else ["@torch_fusion//platforms:host_clang_with_libfuzzer"],
+        cc = [] if has_cc else '[Label("@torch_fusion//platforms:host_cc_compiler")]',
+        fuzzer = [] if clang else '[Label("@torch_fusion//platforms:host_clang_with_libfuzzer")]',
     ))
     rctx.file("clang", "#!/bin/sh\nexec \"{}\" \"$@\"\n".format(clang or "clang"))
     rctx.file("BUILD.bazel", "exports_files([\"clang\"], visibility = [\"//visibility:public\"])\n")

@@ -56,7 +56,7 @@ def faulty_image(name, board, core, sources, parts, replace):
         # What a mistake leaves out is not used.
         copts = COPTS + ["-Wno-unused-function"],
         tags = ["manual"],
-        target_compatible_with = ["@platforms//os:none"],
+        target_compatible_with = [Label("@platforms//os:none")],
         deps = [
             parts,
             "//firmware:board_api",
@@ -70,7 +70,7 @@ def faulty_image(name, board, core, sources, parts, replace):
     _other_board(
         name = name + ".variant",
         board = "//firmware/boards/" + board,
-        target_compatible_with = ["@platforms//os:none", Label("//platforms:core_" + core)],
+        target_compatible_with = [Label("@platforms//os:none"), Label("//platforms:core_" + core)],
         tags = ["manual"],
         deps = [":%s.support" % name],
     )

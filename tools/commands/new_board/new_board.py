@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.artifacts.core.core import CORTEX_M, platform_name
-from tools.quiet.console import UserError
+from tools.quiet.console import UserError, user_path
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
 _ZERO = re.compile(r"(0x)?0+[KM]?")
@@ -99,13 +99,28 @@ int board_console_read(void) {{
 """
 
 
-def _prefix(arguments: argparse.Namespace) -> str:
-    """The repository of Torch Fusion's labels."""
-    return "@torch_fusion" if arguments.external else ""
+def _workspace(folder: Path) -> Path | None:
+    """The Bazel workspace that a folder, which need not exist, lies in."""
+    markers = ("MODULE.bazel", "REPO.bazel", "WORKSPACE.bazel", "WORKSPACE")
+    candidates = (folder, *folder.parents)
+    return next((path for path in candidates if any((path / marker).is_file() for marker in markers)), None)
 
 
-def files(arguments: argparse.Namespace) -> dict[str, str]:
+def _prefix(workspace: Path | None, external: bool) -> str:
+    """The repository of Torch Fusion's labels, as a workspace names it."""
+    if external or workspace is None:
+        return "@torch_fusion" if external else ""
+    module = workspace / "MODULE.bazel"
+    text = module.read_text(encoding="utf-8") if module.is_file() else ""
+    return "" if re.search(r'^module\(\s*name = "torch_fusion"', text, re.MULTILINE) else "@torch_fusion"
+
+
+def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
     """The files of a board's folder: name -> contents.
+
+    Args:
+        arguments: the command line's.
+        prefix: the repository of Torch Fusion's labels, empty in its own.
 
     Raises:
         UserError: a value has the wrong form.
@@ -126,7 +141,7 @@ def files(arguments: argparse.Namespace) -> dict[str, str]:
     values = vars(arguments) | {
         "core": platform_name(arguments.core),
         "description": arguments.description.replace('"', "'") or f"{arguments.name}, {arguments.core}",
-        "prefix": _prefix(arguments),
+        "prefix": prefix,
     }
     programmer = _PROGRAMMER.format(**values) if arguments.pyocd_target else ""
     return {
@@ -152,17 +167,25 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--description", default="", help="one line for people: product name, chip, core")
     parser.add_argument("--pyocd-target", default="", help="pyOCD's name of the chip")
     parser.add_argument("--openocd-config", default="", help="OpenOCD's configuration file for the board")
-    parser.add_argument("--output", type=Path, help="folder to write; default: firmware/boards/NAME")
-    parser.add_argument("--external", action="store_true", help="for a workspace that depends on torch_fusion")
+    parser.add_argument(
+        "--output", type=user_path, help="folder to write, in any workspace; default: firmware/boards/NAME of this one"
+    )
+    parser.add_argument(
+        "--external",
+        action="store_true",
+        help="for a workspace that depends on torch_fusion; found out where the folder lies in one",
+    )
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
     root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
-    folder = root / (arguments.output or Path("firmware", "boards", arguments.name))
+    folder = (arguments.output or root / "firmware" / "boards" / arguments.name).resolve()
+    workspace = _workspace(folder)
     try:
-        contents = files(arguments)
+        prefix = _prefix(workspace, arguments.external)
+        contents = files(arguments, prefix)
         taken = [name for name in contents if (folder / name).exists()]
         if taken:
             raise UserError(f"{folder / taken[0]} exists; choose another --name or --output, or delete it")
@@ -172,8 +195,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, OSError) as error:
         print(f"new_board: error: {error}", file=sys.stderr)
         return 1
-    package = (arguments.output or folder.relative_to(root)).as_posix()
     print(f"wrote {folder}: complete board.c (TODO), then")
-    model = f"{_prefix(arguments)}//models/sine"
+    if workspace is None:
+        print("  move it into a Bazel workspace; there")
+    package = "/".join(folder.relative_to(workspace).parts) if workspace else f"FOLDER/{folder.name}"
+    model = f"{prefix}//models/sine"
     print(f'  torch_firmware(name = "image", board = "//{package}:{arguments.name}", model = "{model}")')
     return 0

@@ -14,6 +14,7 @@ def test_the_folder_is_small_and_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    (tmp_path / "MODULE.bazel").write_text('module(\n    name = "torch_fusion",\n)\n')
     assert main(["--name", "my_board", *_ARGUMENTS]) == 0
     folder = tmp_path / "firmware/boards/my_board"
     lines = [line for file in folder.iterdir() for line in file.read_text().splitlines()]
@@ -33,13 +34,36 @@ def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
     assert Path(os.environ["IMAGE"].split()[0]).stat().st_size > 0
 
 
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize(("folder", "package"), [("boards/b", "boards/b"), (".", "")])
 def test_a_board_of_another_workspace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    absolute: bool,
+    folder: str,
+    package: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
-    assert main(["--name", "b", *_ARGUMENTS, "--external", "--output", "boards/b"]) == 0
-    assert 'load("@torch_fusion//rules:board.bzl", "board")' in (tmp_path / "boards/b/BUILD.bazel").read_text()
-    assert 'board = "//boards/b:b", model = "@torch_fusion//models/sine"' in capsys.readouterr().out
+    # Run from Torch Fusion's checkout, or where the user stands.
+    checkout, workspace = tmp_path / "torch_fusion", tmp_path / "mine"
+    checkout.mkdir()
+    workspace.mkdir()
+    (checkout / "MODULE.bazel").write_text('module(name = "torch_fusion")\n')
+    (workspace / "MODULE.bazel").write_text('module(name = "mine")\n')
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(checkout))
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(checkout if absolute else workspace))
+    output = str(workspace / folder) if absolute else folder
+    assert main(["--name", "b", *_ARGUMENTS, "--output", output]) == 0
+    assert 'load("@torch_fusion//rules:board.bzl", "board")' in (workspace / folder / "BUILD.bazel").read_text()
+    assert f'board = "//{package}:b", model = "@torch_fusion//models/sine"' in capsys.readouterr().out
+
+
+def test_a_folder_outside_of_any_workspace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--name", "b", *_ARGUMENTS, "--external", "--output", str(tmp_path / "b")]) == 0
+    assert 'load("@torch_fusion//rules:board.bzl", "board")' in (tmp_path / "b/BUILD.bazel").read_text()
+    said = capsys.readouterr().out
+    assert "move it into a Bazel workspace" in said
+    assert 'board = "//FOLDER/b:b", model = "@torch_fusion//models/sine"' in said
 
 
 @pytest.mark.parametrize("core", ["cortex_m4", "Cortex-M4"])

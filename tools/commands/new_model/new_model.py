@@ -127,7 +127,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "model", type=user_path, help="the model file: model() and example_inputs(), see docs/models.md"
     )
     parser.add_argument(
-        "--output", type=user_path, help="folder to write; default: one with the model's name in the current folder"
+        "--output", type=user_path, help="folder to write; default: one with the model's name beside the model file"
     )
     parser.add_argument(
         "--checkout",
@@ -140,9 +140,15 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
-    output = arguments.output or user_path(arguments.model.stem)
+    output = arguments.output or arguments.model.parent.resolve() / arguments.model.stem
 
     def step(console: Console) -> None:
+        here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+        if arguments.output is None and here is not None and output.is_relative_to(here):
+            raise UserError(
+                f"{arguments.model} lies in {here}, and a workspace in a workspace confuses Bazel: name a folder "
+                "outside with --output"
+            )
         model = check_model(arguments.model)
         write_workspace(model, output, arguments.checkout)
         console.say(

@@ -52,13 +52,17 @@ def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypa
     gate = "import torch\n\nclass Gate(torch.nn.Module):\n    def forward(self, x):\n        return x.relu()\n"
     _write(tmp_path / "mine", gate, "layers/gate.py")
     path = _write(tmp_path / "mine", _MODEL)
-    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path))
-    assert main([str(path), "--checkout", "/checkout"]) == 0
-    build = (tmp_path / "wave" / "BUILD.bazel").read_text(encoding="utf-8")
+    # The user stands in this project's checkout, where nothing of theirs belongs.
+    (tmp_path / "checkout").mkdir()
+    monkeypatch.setenv("BUILD_WORKING_DIRECTORY", str(tmp_path / "checkout"))
+    assert main(["../mine/wave.py", "--checkout", "/checkout"]) == 0
+    assert not any((tmp_path / "checkout").iterdir())
+    output = path.with_suffix("")
+    build = (output / "BUILD.bazel").read_text(encoding="utf-8")
     assert 'torch_program(name = "wave", src = "wave.py", train = True, data = ["layers/gate.py"])' in build
     assert "blink" not in build
-    assert (tmp_path / "wave" / "layers" / "gate.py").read_text(encoding="utf-8") == gate
-    assert (tmp_path / "wave" / "wave.py").read_text(encoding="utf-8") == _MODEL
+    assert (output / "layers" / "gate.py").read_text(encoding="utf-8") == gate
+    assert (output / "wave.py").read_text(encoding="utf-8") == _MODEL
 
 
 @pytest.mark.parametrize(
@@ -88,6 +92,16 @@ def test_a_model_file_that_does_not_work(
 def test_a_model_file_that_is_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "none.py"), "--output", str(tmp_path / "new")]) == 1
     assert "there is no such model file" in capfd.readouterr().err
+
+
+def test_a_model_file_in_the_checkout_needs_a_folder_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = _write(tmp_path, _MODEL)
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    assert main([str(path)]) == 1
+    assert "name a folder outside with --output" in capfd.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
