@@ -6,7 +6,12 @@ load("//rules/private:launcher.bzl", "create_launcher")
 
 def _firmware_command_impl(ctx):
     firmware = ctx.attr.firmware[FirmwareInfo]
-    arguments = ["--elf", firmware.elf, "--board", firmware.board.description]
+    if "files" in ctx.attr.uses:
+        arguments = []
+        for file in ctx.attr.firmware[DefaultInfo].files.to_list():
+            arguments += ["--file", file]
+    else:
+        arguments = ["--elf", firmware.elf, "--board", firmware.board.description]
     files = []
     if "qemu" in ctx.attr.uses and firmware.board.emulated:
         arguments += ["--qemu", ctx.file._qemu]
@@ -20,12 +25,12 @@ def _firmware_command_impl(ctx):
 
 firmware_command = rule(
     implementation = _firmware_command_impl,
-    doc = """`bazel run` starts a tool on an image: it gets `--elf`, `--board` and what it uses besides; what the user gives after
-`--` comes behind.""",
+    doc = """`bazel run` starts a tool on an image: it gets `--elf`, `--board` and what it uses besides, or `--file` for each of the
+image's files; what the user gives after `--` comes behind.""",
     attrs = QEMU_ATTRS | {
         "firmware": attr.label(mandatory = True, providers = [FirmwareInfo], doc = "The torch_firmware."),
         "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "What is started, such as //tools/commands/infer."),
-        "uses": attr.string_list(doc = "Of `qemu`, `algorithm` (if the board has one) and `addr2line`: options of these names, with the files."),
+        "uses": attr.string_list(doc = "Of `qemu`, `algorithm` (if the board has one) and `addr2line`: options of these names, with the files; or `files`, see above."),
         "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
     },
     executable = True,

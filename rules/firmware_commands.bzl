@@ -6,6 +6,7 @@ load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 
 # Target suffix -> tool, and what it uses.
 _COMMANDS = {
+    "copy": (Label("//tools/commands/copy"), ["files"]),
     "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
     "infer": (Label("//tools/commands/infer"), ["qemu"]),
     "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
@@ -16,7 +17,8 @@ _COMMANDS = {
 def torch_firmware(name, tags = [], visibility = None, **kwargs):
     """An image, and commands on it.
 
-    Besides the image, `<name>`, these can be run: `<name>.flash` programs a board, `<name>.gdb` debugs on one, and on a
+    Besides the image, `<name>`, these can be run: `<name>.copy -- FOLDER` copies it with its map and reports to where the user
+    wants them, `<name>.flash` programs a board, `<name>.gdb` debugs on one, and on a
     board, in the emulator or on the simulator `<name>.monitor` shows the console, `<name>.infer` runs the program on inputs of the
     user's, `<name>.plot` plots its outputs. `<name>.simulate` runs it on the board simulator.
 

@@ -46,8 +46,11 @@ def _bar(used: int, limit: int) -> str:
     return "[" + "#" * filled + "." * (_BAR - filled) + "]"
 
 
-def summary(report: dict) -> str:
-    """The report in four lines."""
+def summary(report: dict, elf: Path) -> str:
+    """The report in four lines, and one that says where the image's files are.
+
+    Building images for two boards at once leaves no `bazel-bin` that has both.
+    """
     lines = []
     for memory, name in _MEMORIES.items():
         usage = report[memory]
@@ -55,7 +58,7 @@ def summary(report: dict) -> str:
         bar = _bar(usage["used"], usage["limit"])
         lines.append(f"  {name:<5} {bar} {usage['used']:>9,} of {usage['limit']:,} bytes ({share})")
         lines.append("        " + ", ".join(f"{part} {size:,}" for part, size in usage["parts"].items()))
-    return "\n".join([_title(report), *lines]) + "\n"
+    return "\n".join([_title(report), *lines, f"  {elf.with_suffix('')}.*"]) + "\n"
 
 
 def full_text(report: dict) -> str:
@@ -174,7 +177,7 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"report: error: {problem}", file=sys.stderr)
         return 1
     if not arguments.quiet:
-        print(summary(report), end="")
+        print(summary(report, arguments.elf), end="")
     return 0
 
 

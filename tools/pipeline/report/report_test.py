@@ -114,7 +114,7 @@ def test_both_memories_can_be_over() -> None:
 
 
 def test_texts_name_every_part() -> None:
-    for text in (summary(_report()), full_text(_report())):
+    for text in (summary(_report(), Path("out/firmware.elf")), full_text(_report())):
         for word in (
             "firmware: sine on tiny (cortex-m4)",
             "3,000 of 4,096",
@@ -125,7 +125,12 @@ def test_texts_name_every_part() -> None:
             "stack",
         ):
             assert word in text
-    assert "[##################......]" in summary(_report())
+
+
+def test_the_summary_draws_flash_and_says_where_the_files_are() -> None:
+    text = summary(_report(), Path("bazel-out/k8-ST-1/bin/firmware/my.image.elf"))
+    assert "[##################......]" in text
+    assert text.endswith("\n  bazel-out/k8-ST-1/bin/firmware/my.image.*\n")
 
 
 def test_comparison_has_a_row_per_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.copy.copy import main
+
+sys.exit(main())
