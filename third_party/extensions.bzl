@@ -4,9 +4,27 @@ load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_toolchain")
 load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_compiler")
-load("//third_party/python:repository.bzl", "pypi", "python3_11")
+load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3_11")
 load("//third_party/qemu:repository.bzl", "qemu")
 load("//toolchains/python:exec_tools.bzl", "python_exec_tools")
+
+# The sets of Python packages, each with those that it builds on; third_party/python/requirements has a lock for each.
+_PYPI_SETS = {
+    "tools": [],
+    "torch": ["tools"],
+    "export": ["tools", "torch"],
+    "board": ["tools"],
+    "test": ["tools"],
+}
+
+# A fifth of torch's size: what building C++ against it needs, and programs. Importing it looks for torch_shm_manager.
+_TORCH_EXCLUDE = [
+    "torch/bin/[!t]*",
+    "torch/bin/test*",
+    "torch/include",
+    "torch/share",
+    "torch/test",
+]
 
 _SUITE = "@debian_bookworm//:mirror.txt"
 
@@ -14,16 +32,25 @@ def _third_party_impl(_mctx):
     debian_suite(name = "debian_bookworm", suite = "bookworm")
     arm_gnu_toolchain(name = "arm_gnu_toolchain", suite = _SUITE)
     python3_11(name = "python3_11", suite = _SUITE)
+    for name in _PYPI_SETS:
+        pypi_set(
+            name = "pypi_" + name,
+            builds_on = ["pypi_" + other for other in _PYPI_SETS[name]],
+            content = "python-" + name,
+            exclude = _TORCH_EXCLUDE if name == "torch" else [],
+            lock = "//third_party/python:requirements/{}.txt".format(name),
+            public_lock = "//third_party/python:requirements/torch_public.txt" if name == "torch" else None,
+            python = "@python3_11//:BUILD.bazel",
+        )
     pypi(
         name = "pypi",
-        lock = "//third_party/python:requirements_lock.txt",
-        python = "@python3_11//:BUILD.bazel",
-        programs = ["ruff"],
+        sets = {name: "pypi_" + name for name in _PYPI_SETS},
     )
     executorch(
         name = "executorch",
+        lock = "//third_party/python:requirements/export.txt",
         patches = [],
-        pypi = "@pypi//:BUILD.bazel",
+        python = "@python3_11//:BUILD.bazel",
     )
     qemu(name = "qemu", suite = _SUITE)
     host_compiler(name = "host_compiler")

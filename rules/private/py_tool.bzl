@@ -10,7 +10,7 @@ has no Python. Hash seed and locale are fixed, so what a tool writes does not va
     py_library(
         name = "lib",
         srcs = glob(["*.py"], exclude = ["*_test.py"]),
-        deps = ["//tools/artifacts/program:lib", "@pypi//:site"],
+        deps = ["//tools/artifacts/program:lib", "@pypi//:export"],
     )
 
     # Runs `python -m tools.pipeline.export`: module __main__ of the package.
@@ -62,7 +62,7 @@ _ATTRS = {
         allow_files = True,
     ),
     "deps": attr.label_list(
-        doc = "`py_library` targets; `@pypi//:site` for the packages of the lock.",
+        doc = "`py_library` targets; those of `@pypi` are sets of packages: see third_party/python/requirements.",
         providers = [PyInfo],
     ),
     "env": attr.string_dict(
@@ -79,9 +79,9 @@ _ATTRS = {
     ),
 }
 
-def _launch(ctx, command):
+def _launch(ctx, command, deps):
     """Providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the tree's root."""
-    imports = depset(transitive = [dep[PyInfo].imports for dep in ctx.attr.deps])
+    imports = depset(transitive = [dep[PyInfo].imports for dep in deps])
 
     # The tool's own repository, which is not the main one where another workspace depends on this module.
     path = [ctx.label.repo_name or ctx.workspace_name] + imports.to_list()
@@ -95,8 +95,8 @@ def _launch(ctx, command):
 
     runfiles = ctx.runfiles(
         files = ctx.files.srcs + ctx.files.data + [ctx.file._python],
-        transitive_files = depset(transitive = [dep[PyInfo].transitive_sources for dep in ctx.attr.deps]),
-    ).merge_all([target[DefaultInfo].default_runfiles for target in ctx.attr.deps + ctx.attr.data])
+        transitive_files = depset(transitive = [dep[PyInfo].transitive_sources for dep in deps]),
+    ).merge_all([target[DefaultInfo].default_runfiles for target in deps + ctx.attr.data])
     return [
         DefaultInfo(executable = launcher, runfiles = runfiles),
         RunEnvironmentInfo(environment = {
@@ -107,7 +107,7 @@ def _launch(ctx, command):
 
 def _py_tool_impl(ctx):
     module = ctx.attr.module or ctx.label.package.replace("/", ".")
-    return _launch(ctx, "exec \"$python\" -m " + module + " \"$@\"")
+    return _launch(ctx, "exec \"$python\" -m " + module + " \"$@\"", ctx.attr.deps)
 
 py_tool = rule(
     doc = "A Python program. See the head of this file.",
@@ -135,11 +135,16 @@ def _py_tool_test_impl(ctx):
     return _launch(ctx, _PYTEST.format(
         sources = " ".join(["'%s'" % source.short_path for source in ctx.files.srcs]),
         workspace = ctx.workspace_name,
-    ))
+    ), ctx.attr.deps + [ctx.attr._pytest])
 
 py_tool_test = rule(
-    doc = "Tests in Python, run by pytest; its deps must bring `@pypi//:site`. See the head of this file.",
+    doc = "Tests in Python, run by pytest. See the head of this file.",
     implementation = _py_tool_test_impl,
     test = True,
-    attrs = _ATTRS,
+    attrs = _ATTRS | {
+        "_pytest": attr.label(
+            default = "@pypi//:test",
+            providers = [PyInfo],
+        ),
+    },
 )

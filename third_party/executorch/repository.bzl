@@ -1,5 +1,20 @@
 """ExecuTorch's public C++ headers, program schema and operator lists, taken out of its wheel."""
 
+load("//third_party:shared.bzl", "shared_restore", "shared_store")
+load("//third_party/python:repository.bzl", "PIP_ENVIRON", "install_packages")
+
+# Copies out of the installed package $1.
+_COPY = """\
+set -eu
+cp -R "$1/include" .
+here=$PWD
+cd "$1"
+find . '(' -name '*.fbs' -o -name '*.yaml' ')' -not -path './include/*' | while IFS= read -r file; do
+  mkdir -p "$here/$(dirname "$file")"
+  cp "$file" "$here/$file"
+done
+"""
+
 _BUILD = """\
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
 
@@ -22,22 +37,18 @@ exports_files(glob(["schema/*.fbs", "**/*.yaml"]))
 
 
 def _executorch_impl(rctx):
-    package = rctx.path(rctx.attr.pypi).dirname.get_child("site-packages", "executorch")
-    if not package.exists:
-        fail("The wheel of executorch is not among the packages of {}.".format(rctx.attr.pypi))
-    rctx.file("copy.sh", """\
-set -eu
-cp -R "$1/include" .
-cd "$1"
-find . '(' -name '*.fbs' -o -name '*.yaml' ')' -not -path './include/*' | while IFS= read -r file; do
-  mkdir -p "$2/$(dirname "$file")"
-  cp "$file" "$2/$file"
-done
-""", executable = False)
-    result = rctx.execute(["sh", "copy.sh", str(package), str(rctx.path("."))])
-    if result.return_code:
-        fail(result.stderr)
-    rctx.delete("copy.sh")
+    lock = rctx.path(rctx.attr.lock)
+    decisive = [line for line in rctx.read(lock).split("\n") if line.startswith("executorch==")]
+    if not shared_restore(rctx, "executorch", decisive + [_COPY]):
+        # The wheel by itself: C++ needn't wait for PyTorch.
+        install_packages(rctx, rctx.path(rctx.attr.python).dirname.get_child("python"), lock, only = ["executorch"])
+        rctx.file("copy.sh", _COPY, executable = False)
+        result = rctx.execute(["sh", "copy.sh", "site-packages/executorch"])
+        if result.return_code:
+            fail(result.stderr)
+        rctx.delete("copy.sh")
+        rctx.delete("site-packages")
+        shared_store(rctx, "executorch")
     for patch in rctx.attr.patches:
         rctx.patch(patch, strip = 1)
     rctx.file("BUILD.bazel", _BUILD)
@@ -46,7 +57,9 @@ executorch = repository_rule(
     doc = "`//:headers`, and the schema and lists of operators as files with the paths they have in the wheel.",
     implementation = _executorch_impl,
     attrs = {
+        "lock": attr.label(doc = "Requirements with hashes; only the line of executorch counts.", mandatory = True),
         "patches": attr.label_list(doc = "Patches (-p1) on the files taken, each of which says at its head what it mends."),
-        "pypi": attr.label(doc = "BUILD.bazel of the `pypi` repository.", mandatory = True),
+        "python": attr.label(doc = "BUILD.bazel of a `python3_11` repository.", mandatory = True),
     },
+    environ = PIP_ENVIRON,
 )

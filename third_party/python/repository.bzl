@@ -1,6 +1,7 @@
 """Python 3.11 and its packages as repositories; the host's own Python is neither used nor needed."""
 
 load("@rules_python//python:versions.bzl", "MINOR_MAPPING", "TOOL_VERSIONS", "get_release_info")
+load("//third_party:shared.bzl", "shared_restore", "shared_store")
 load("//third_party/debian:debian.bzl", "debian_available", "debian_multiarch", "debian_unpack")
 
 # The interpreter, the libraries that it and its modules load, what makes the interpreter find those, and pip with the
@@ -79,7 +80,7 @@ def _compile(rctx, python, directory, exclude):
 
 def _python3_11_impl(rctx):
     if debian_available(rctx, rctx.attr.suite):
-        debian_unpack(
+        taken = debian_unpack(
             rctx,
             suite = rctx.attr.suite,
             packages = _DEBIAN_PACKAGES,
@@ -103,7 +104,9 @@ def _python3_11_impl(rctx):
             stripPrefix = "python",
             output = "python",
         )
+        taken = [url]
 
+    rctx.file("taken.txt", "".join([line + "\n" for line in taken]))
     _check(rctx, "compileall", _compile(rctx, "python/bin/python3.11", "python/lib/python3.11", "/(test|lib2to3)/"))
     rctx.file("BUILD.bazel", _PYTHON_BUILD)
 
@@ -117,7 +120,10 @@ Any signed version of Debian's suite will do: the language doesn't change within
     },
 )
 
-_PYPI_BUILD = """\
+# PyTorch's own index of builds for the CPU.
+_TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+
+_SET_BUILD = """\
 load("@rules_python//python:py_library.bzl", "py_library")
 
 package(default_visibility = ["//visibility:public"])
@@ -127,12 +133,33 @@ py_library(
     name = "site",
     data = ["site-packages"],
     imports = ["site-packages"],
+    deps = {deps},
 )
-
 """
 
-def _pip_command(rctx, python):
-    """Returns the command line that starts pip and its environment, for an installation in the directory `python`."""
+_INSTALL = Label("//third_party/python:install.py")
+
+_PUBLIC = """PyTorch for GPUs is taken, which works without one but is about 4 GB larger, from the index that pip uses, because
+{}."""
+
+# Exit status of install.py: another lock may do.
+_NOT_OFFERED = 3
+
+# Where pip looks for packages is the user's choice, and what it may install is the lock's.
+PIP_ENVIRON = [
+    "PIP_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_NO_INDEX",
+    "PIP_PROXY",
+    "PIP_TRUSTED_HOST",
+]
+
+def _install(rctx, python, lock, arguments):
+    """Starts install.py for `site-packages`, with the interpreter in the directory `python`; returns its result."""
     environment = dict(_PYTHON_ENVIRONMENT)
     wheels = python.get_child("share", "python-wheels")
     if wheels.exists:
@@ -140,63 +167,96 @@ def _pip_command(rctx, python):
         environment["PYTHONPATH"] = [str(wheel) for wheel in wheels.readdir() if wheel.basename.startswith("pip-")][0]
         if "PIP_CERT" not in rctx.os.environ and not rctx.path(_HOST_CERTIFICATES).exists:
             environment["PIP_CERT"] = str(python.get_child("share", "ca-certificates.crt"))
-    return [str(python.get_child("bin", "python3.11")), "-m", "pip"], environment
-
-def _pypi_impl(rctx):
-    python = rctx.path(rctx.attr.python).dirname.get_child("python")
-    lock = rctx.path(rctx.attr.lock)
-    pip, environment = _pip_command(rctx, python)
-    install = pip + ["install", "--quiet", "--no-deps", "--no-input", "--no-compile", "--no-warn-script-location", "--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
-
-    rctx.report_progress("installing PyTorch, ExecuTorch and the other packages of the lock")
-    result = rctx.execute(
-        install + ["--target", str(rctx.path("site-packages")), "--requirement", str(lock)],
+    rctx.delete("site-packages")
+    return rctx.execute(
+        [str(python.get_child("bin", "python3.11")), rctx.path(_INSTALL), "--lock", lock, "--target", "site-packages"] + arguments,
         environment = environment,
         timeout = 3600,
         quiet = True,
     )
+
+def install_packages(rctx, python, lock, only = []):
+    """Installs packages of a lock into the directory `site-packages`, without byte code.
+
+    Args:
+      rctx: The repository rule's context; the rule's `environ` has `PIP_ENVIRON`.
+      python: Path of a `python3_11` repository's directory `python`.
+      lock: Path of requirements with hashes.
+      only: Names of packages in the lock; by default all.
+    """
+    result = _install(rctx, python, lock, ["--no-compile"] + (["--only"] + only if only else []))
     if result.return_code:
-        fail("""The Python packages could not be installed from third_party/python/requirements_lock.txt.
-If it is torch that doesn't match, pip found another build than the one for the CPU: point PIP_FIND_LINKS or
-PIP_EXTRA_INDEX_URL to PyTorch's wheels for the CPU. The head of that file says more. pip said:
-{}""".format(result.stdout + result.stderr))
+        fail("{} of {} could not be installed: {}".format(", ".join(only) or "the packages", lock.basename, result.stderr))
 
-    # pip leaves out all of the packages' programs where a package has a directory `bin` of its own, as tosa-tools does.
-    wanted = [line for line in rctx.read(lock).split("\n") if line.split("==")[0] in rctx.attr.programs]
-    rctx.file("programs.txt", "\n".join(wanted))
-    _check(rctx, "pip", rctx.execute(install + ["--target", "programs", "--requirement", "programs.txt"], environment = environment, timeout = 3600))
-    _check(rctx, "mkdir", rctx.execute(["mkdir", "-p", "site-packages/bin"]))
-    for program in rctx.attr.programs:
-        _check(rctx, "mv", rctx.execute(["mv", "programs/bin/" + program, "site-packages/bin/" + program]))
-    rctx.delete("programs")
-    rctx.delete("programs.txt")
-    rctx.file("BUILD.bazel", _PYPI_BUILD)
+def _fetch_set(rctx, python, lock, arguments, warning = None):
+    """Makes `site-packages` of one lock, from the user's cache or with install.py; False if another lock may do.
 
-    # The packages' programs begin with the interpreter's path here, which other directories must not hold, nor hashes of it.
-    _check(rctx, "sed", rctx.execute(["sh", "-c", "sed -i '/^\\.\\.\\/\\.\\.\\/bin\\//d' site-packages/*.dist-info/RECORD"]))
+    Args:
+      rctx: The repository rule's context.
+      python: Path of the interpreter's directory.
+      lock: Path of the lock.
+      arguments: List of install.py's arguments.
+      warning: What the user is told before.
 
-    # Some packages have files that are no Python of this version, so the status says nothing.
-    rctx.report_progress("compiling the packages")
-    _compile(rctx, pip[0], "site-packages", "/(tests?|testing/_internal)/")
+    Returns:
+      None if it is made, or install.py's message if no index has one of the packages.
+    """
+    if warning:
+        # buildifier: disable=print
+        print(warning)
+    entry = "{}-{}".format(rctx.attr.content, lock.basename.removesuffix(".txt"))
+    if shared_restore(rctx, entry, [rctx.read(_INSTALL), rctx.read(python.dirname.get_child("taken.txt")), rctx.read(lock)] + arguments):
+        return None
+    rctx.report_progress("installing the packages of " + lock.basename)
+    result = _install(rctx, python, lock, arguments)
+    if result.return_code == _NOT_OFFERED:
+        return result.stderr.strip()
+    if result.return_code:
+        fail("the Python packages of {} could not be installed: {}".format(lock.basename, result.stderr))
+    if result.stdout.strip():
+        # buildifier: disable=print
+        print(result.stdout.strip())
+    shared_store(rctx, entry)
+    return None
 
-pypi = repository_rule(
-    doc = "The Python packages of a lock, as one directory `site-packages`.",
-    implementation = _pypi_impl,
+def _pypi_set_impl(rctx):
+    python = rctx.path(rctx.attr.python).dirname.get_child("python")
+    arguments = ["--exclude"] + rctx.attr.exclude if rctx.attr.exclude else []
+    lock = rctx.path(rctx.attr.lock)
+    if not rctx.attr.public_lock:
+        _fetch_set(rctx, python, lock, arguments)
+    else:
+        missing = _fetch_set(rctx, python, lock, arguments + ["--local", "cpu", "--local-index", _TORCH_CPU_INDEX])
+        if missing:
+            _fetch_set(rctx, python, rctx.path(rctx.attr.public_lock), arguments, _PUBLIC.format(missing))
+    rctx.file("BUILD.bazel", _SET_BUILD.format(deps = ["@{}//:site".format(name) for name in rctx.attr.builds_on]))
+
+pypi_set = repository_rule(
+    doc = "`:site`, the Python packages of a lock as one directory `site-packages`, with the sets that it builds on.",
+    implementation = _pypi_set_impl,
     attrs = {
-        "lock": attr.label(doc = "requirements with hashes", mandatory = True),
-        "programs": attr.string_list(doc = "Packages of the lock that are a program of the same name: `site-packages/bin` has it."),
+        "builds_on": attr.string_list(doc = "Names of the `pypi_set` repositories whose packages these need."),
+        "content": attr.string(doc = "What is in it, in a word.", mandatory = True),
+        "exclude": attr.string_list(doc = "Globs in `site-packages` of files that nothing here needs."),
+        "lock": attr.label(doc = "Requirements with hashes.", mandatory = True),
+        "public_lock": attr.label(doc = """The lock to take where no index has a package of `lock`, torch's build +cpu.
+
+In order: what pip's configuration offers as +cpu; PyTorch's index of such builds; the packages of this lock."""),
         "python": attr.label(doc = "BUILD.bazel of a `python3_11` repository.", mandatory = True),
     },
-    # Where pip looks for packages is the user's choice, and what it may install is the lock's.
-    environ = [
-        "PIP_CERT",
-        "PIP_CONFIG_FILE",
-        "PIP_DEFAULT_TIMEOUT",
-        "PIP_EXTRA_INDEX_URL",
-        "PIP_FIND_LINKS",
-        "PIP_INDEX_URL",
-        "PIP_NO_INDEX",
-        "PIP_PROXY",
-        "PIP_TRUSTED_HOST",
-    ],
+    environ = PIP_ENVIRON,
+)
+
+def _pypi_impl(rctx):
+    rctx.file("BUILD.bazel", "".join([
+        "alias(name = \"{}\", actual = \"@{}//:site\", visibility = [\"//visibility:public\"])\n".format(name, repository)
+        for name, repository in rctx.attr.sets.items()
+    ]))
+
+pypi = repository_rule(
+    doc = "A target for each set of Python packages, which is fetched when a build needs it.",
+    implementation = _pypi_impl,
+    attrs = {
+        "sets": attr.string_dict(doc = "From a target's name to the `pypi_set` repository.", mandatory = True),
+    },
 )

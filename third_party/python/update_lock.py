@@ -1,4 +1,4 @@
-"""Regenerates requirements_lock.txt from requirements.in with the packages that pip resolves on this machine."""
+"""Regenerates the locks from the files of requirements, with the packages that pip resolves on this machine."""
 
 import argparse
 import json
@@ -13,16 +13,15 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-_HERE = Path("third_party/python")
+_HERE = Path("third_party/python/requirements")
+
+# Sets whose wheels differ by index: the build +LOCAL of the first package is what the lock has, and PUBLIC.txt what the
+# public index has instead, with what importing that needs.
+_LOCAL = {"torch": "cpu"}
 
 _HEAD = """\
-# The Python environment, with a hash for every file. Made by `./bazelw run //third_party/python:update_lock`; only
-# additional hashes are written by hand, and survive an update to the same version.
-#
-# torch: the hash is that of the wheel without CUDA, {torch}, which the package index itself doesn't have. pip finds it
-# where PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL (or pip's configuration) point, e.g. to PyTorch's own index of wheels for
-# the CPU. If pip offers another build of that version (another processor or another index) it names that build's hash;
-# check where it comes from and add it to the line of torch: `--hash=sha256:...`.
+# {title}, with a hash for every file. Made by `./bazelw run //third_party/python:update_lock` from {source};
+# only additional hashes are written by hand, and survive an update to the same version.
 """
 
 
@@ -35,15 +34,20 @@ def exclusions(requirements: str) -> set[str]:
     return {canonicalize_name(name) for name in re.findall(r"^#without (\S+)$", requirements, re.MULTILINE)}
 
 
+def included(requirements: str) -> list[str]:
+    """Returns the files that `-r FILE` lines name."""
+    return re.findall(r"^-r (\S+)$", requirements, re.MULTILINE)
+
+
 def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]:
     """Returns the sorted canonical names of what the requirements need, directly or not, without the exclusions.
 
     Args:
-      requirements: Text of requirements.in.
+      requirements: Text of a file of requirements; lines that include others are ignored.
       installed: From canonical name to the entry of pip's installation report.
     """
     without = exclusions(requirements)
-    lines = [line for line in requirements.splitlines() if line and not line.startswith("#")]
+    lines = [line for line in requirements.splitlines() if line and line[0] not in "#-"]
     pending = [Requirement(line) for line in lines]
     found: set[tuple[str, str]] = set()
     while pending:
@@ -52,7 +56,7 @@ def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]
         if name in without:
             continue
         if name not in installed:
-            raise LockError(f"pip's resolution has no {name}; is it misspelt in requirements.in?")
+            raise LockError(f"pip's resolution has no {name}; is it misspelt in the requirements?")
         for extra in ["", *sorted(requirement.extras)]:
             if (name, extra) in found:
                 continue
@@ -64,37 +68,119 @@ def needed(requirements: str, installed: dict[str, dict[str, Any]]) -> list[str]
     return sorted({name for name, _ in found})
 
 
+def sets(texts: dict[str, str], installed: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+    """Returns for each set the sorted names that its lock has: what it needs, without what the sets it includes have.
+
+    Args:
+      texts: From a set's name to the text of its file of requirements, which includes others as `-r NAME.in`.
+      installed: From canonical name to the entry of pip's installation report.
+    """
+    found: dict[str, list[str]] = {}
+
+    def everything(name: str) -> set[str]:
+        below = set().union(*(everything(Path(file).stem) for file in included(texts[name])))
+        own = set(needed(texts[name], installed)) - below
+        found[name] = sorted(own)
+        return own | below
+
+    for name in texts:
+        everything(name)
+    return found
+
+
 def previous_hashes(lock: str) -> dict[str, list[str]]:
     """Returns the hashes of a lock by `name==version`."""
     entries = [line.split() for line in lock.splitlines() if line and not line.startswith("#")]
     return {entry[0]: [word.removeprefix("--hash=") for word in entry[1:]] for entry in entries}
 
 
-def format_lock(names: list[str], installed: dict[str, dict[str, Any]], previous: dict[str, list[str]]) -> str:
+def format_lock(
+    names: list[str],
+    installed: dict[str, dict[str, Any]],
+    previous: dict[str, list[str]],
+    title: str,
+    source: str,
+) -> str:
     """Returns the lock's text; hashes of `previous` are kept where the version is the same."""
     lines = []
     for name in names:
         entry = installed[name]
-        # A local version (2.13.0+cpu) would bind the lock to one index.
-        version = entry["metadata"]["version"].split("+")[0]
-        pin = f"{name}=={version}"
+        address = entry["download_info"]["url"]
+        if not address.endswith(".whl"):
+            raise LockError(
+                f"pip takes {name} from {address}, which is no wheel: what a machine's compiler makes of it differs from "
+                "machine to machine. Require a version of it that has one."
+            )
+        pin = f"{name}=={entry['metadata']['version']}"
         own = "sha256:" + entry["download_info"]["archive_info"]["hashes"]["sha256"]
         hashes = sorted({own, *previous.get(pin, [])})
         lines.append(" ".join([pin, *(f"--hash={digest}" for digest in hashes)]))
-    return _HEAD.format(torch=installed["torch"]["metadata"]["version"]) + "\n" + "\n".join(lines) + "\n"
+    return _HEAD.format(title=title, source=source) + "\n" + "\n".join(lines) + "\n"
 
 
-def resolve(requirements: Path) -> dict[str, dict[str, Any]]:
-    """Lets pip resolve the requirements, from wheels only; returns the entries of its installation report by canonical name."""
+def resolve(arguments: list[str], environment: dict[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """Lets pip resolve requirements; returns the entries of its installation report by canonical name.
+
+    Args:
+      arguments: Of `pip install`, what is to be resolved.
+      environment: Of pip; by default this process's.
+    """
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
         pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-input", "--quiet"]
-        pip.append("--only-binary=:all:")
-        status = subprocess.run([*pip, "--report", str(report), "--requirement", str(requirements)], check=False)
-        if status.returncode != 0:
-            raise LockError("pip could not resolve requirements.in; its message is above.")
+        pip += ["--prefer-binary", "--report", str(report), *arguments]
+        if subprocess.run(pip, check=False, env=environment).returncode != 0:
+            raise LockError(f"pip could not resolve {' '.join(arguments)}; its message is above.")
         entries = json.loads(report.read_text())["install"]
     return {canonicalize_name(entry["metadata"]["name"]): entry for entry in entries}
+
+
+def resolve_public(name: str, version: str, text: str) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Resolves a set's package as the public index has it, whatever pip's configuration adds to that.
+
+    Args:
+      name: The package.
+      version: Its version, without a local label.
+      text: The set's requirements.
+
+    Returns:
+      The names of what it needs, and pip's entries.
+    """
+    environment = {key: value for key, value in os.environ.items() if key not in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")}
+    entries = resolve([f"{name}=={version}"], environment | {"PIP_CONFIG_FILE": os.devnull})
+    return needed(text, entries), entries
+
+
+def update(directory: Path) -> dict[Path, int]:
+    """Writes the locks of all files of requirements in a directory; returns how many packages each has."""
+    texts = {path.stem: path.read_text() for path in sorted(directory.glob("*.in"))}
+    if not texts:
+        raise LockError(f"{directory} has no files of requirements (*.in).")
+    installed = resolve([word for name in texts for word in ("--requirement", str(directory / f"{name}.in"))])
+    for name, local in _LOCAL.items():
+        version = installed[name]["metadata"]["version"]
+        if name in texts and not version.endswith(f"+{local}"):
+            raise LockError(
+                f"pip resolves {name} to {version}, and the lock needs its build +{local}: point PIP_EXTRA_INDEX_URL or "
+                "PIP_FIND_LINKS to one."
+            )
+    by_set = sets(texts, installed)
+    locks = {name: (names, installed, f"{name}.in") for name, names in by_set.items()}
+    for name in _LOCAL:
+        if name in texts:
+            names, entries = resolve_public(name, installed[name]["metadata"]["version"].split("+")[0], texts[name])
+            below = {other for file in included(texts[name]) for other in by_set[Path(file).stem]}
+            # What both locks have is the same in both, so that other sets fit either.
+            names = sorted(set(names) - below)
+            chosen = {other: installed[other] if other != name and other in installed else entries[other] for other in names}
+            locks[f"{name}_public"] = (names, chosen, f"{name}.in with the public index alone")
+    counts = {}
+    for name, (names, entries, source) in locks.items():
+        path = directory / f"{name}.txt"
+        previous = previous_hashes(path.read_text()) if path.exists() else {}
+        path.write_text(format_lock(names, entries, previous, f"The Python packages of {name}", source))
+        counts[path] = len(names)
+    return counts
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -102,21 +188,17 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="update_lock", description=__doc__)
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     default = Path(workspace) / _HERE if workspace else None
-    parser.add_argument("--directory", type=Path, default=default, help="where requirements.in is and the lock goes")
+    parser.add_argument("--directory", type=Path, default=default, help="where the *.in are and the locks go")
     arguments = parser.parse_args(argv)
     if arguments.directory is None:
         parser.error("start it with `./bazelw run //third_party/python:update_lock`, or give --directory")
-    requirements = arguments.directory / "requirements.in"
-    lock = arguments.directory / "requirements_lock.txt"
     try:
-        installed = resolve(requirements)
-        names = needed(requirements.read_text(), installed)
-        previous = previous_hashes(lock.read_text()) if lock.exists() else {}
-        lock.write_text(format_lock(names, installed, previous))
+        counts = update(arguments.directory)
     except LockError as error:
         print(f"update_lock: {error}", file=sys.stderr)
         return 1
-    print(f"{lock}: {len(names)} packages")
+    for path, count in counts.items():
+        print(f"{path}: {count} packages")
     return 0
 
 

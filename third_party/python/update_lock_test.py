@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
-from third_party.python.update_lock import LockError, format_lock, main, needed, previous_hashes
+from third_party.python.update_lock import LockError, format_lock, included, main, needed, previous_hashes, sets
+
+REQUIREMENTS = Path("third_party/python/requirements")
 
 
-def entry(name: str, version: str, digest: str, *dependencies: str) -> dict[str, Any]:
+def entry(name: str, version: str, digest: str, *dependencies: str, kind: str = ".whl") -> dict[str, Any]:
     """An entry of pip's installation report."""
     return {
         "metadata": {"name": name, "version": version, "requires_dist": list(dependencies)},
-        "download_info": {"archive_info": {"hashes": {"sha256": digest}}},
+        "download_info": {"url": f"https://index/{name}{kind}", "archive_info": {"hashes": {"sha256": digest}}},
     }
 
 
@@ -43,22 +45,40 @@ def test_an_unknown_package_is_named() -> None:
         needed("nosuch\n", INSTALLED)
 
 
-def test_the_lock_names_no_local_version_and_keeps_hashes_of_the_same_version() -> None:
-    previous = previous_hashes("# note\ntorch==2.0 --hash=sha256:99\nsympy==1.4 --hash=sha256:88\n")
-    lock = format_lock(["sympy", "torch"], INSTALLED, previous)
-    assert "torch==2.0 --hash=sha256:99 --hash=sha256:aa\n" in lock
+def test_a_set_has_what_the_sets_it_includes_lack() -> None:
+    texts = {"tools": "mpmath\n", "torch": "-r tools.in\ntorch==2.0\n"}
+    assert sets(texts, INSTALLED) == {"tools": ["mpmath"], "torch": ["sympy", "torch"]}
+
+
+def test_the_lock_keeps_hashes_of_the_same_version() -> None:
+    previous = previous_hashes("# note\ntorch==2.0+cpu --hash=sha256:99\nsympy==1.4 --hash=sha256:88\n")
+    lock = format_lock(["sympy", "torch"], INSTALLED, previous, "Packages", "torch.in")
+    assert "torch==2.0+cpu --hash=sha256:99 --hash=sha256:aa\n" in lock
     assert "sympy==1.5 --hash=sha256:bb\n" in lock
-    assert "2.0+cpu" in lock.splitlines()[3]  # told to the reader, not to pip
 
 
-def test_every_requirement_is_locked_with_hashes() -> None:
-    here = Path("third_party/python")
-    locked = previous_hashes((here / "requirements_lock.txt").read_text())
+def test_a_package_without_a_wheel_is_refused() -> None:
+    installed = {"cobs": entry("cobs", "1.2", "aa", kind=".tar.gz")}
+    with pytest.raises(LockError, match=r"cobs.*tar\.gz.*no wheel"):
+        format_lock(["cobs"], installed, {}, "Packages", "board.in")
+
+
+@pytest.mark.parametrize("requirements", sorted(REQUIREMENTS.glob("*.in")), ids=lambda path: path.stem)
+def test_every_requirement_is_locked_with_hashes(requirements: Path) -> None:
+    locked = previous_hashes(requirements.with_suffix(".txt").read_text())
     assert all(digests for digests in locked.values())
-    names = {pin.split("==")[0] for pin in locked}
-    lines = (here / "requirements.in").read_text().splitlines()
-    wanted = {line.split("==")[0].lower() for line in lines if line and not line.startswith("#")}
-    assert wanted <= names
+    text = requirements.read_text()
+    for file in included(text):
+        locked |= previous_hashes((REQUIREMENTS / file).with_suffix(".txt").read_text())
+    wanted = {line.split("==")[0].lower() for line in text.splitlines() if line and line[0] not in "#-"}
+    assert wanted <= {pin.split("==")[0] for pin in locked}
+
+
+def test_the_public_lock_of_torch_differs_in_torch_and_what_it_adds() -> None:
+    public, local = (previous_hashes((REQUIREMENTS / name).read_text()) for name in ("torch_public.txt", "torch.txt"))
+    (build,) = [pin for pin in local if pin.endswith("+cpu")]
+    assert set(local) - set(public) == {build}
+    assert build.removesuffix("+cpu") in public
 
 
 def test_without_a_workspace_the_command_says_how_to_start_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,60 @@
+#!/bin/sh
+# The shared repositories of shared.bzl; started in a repository's directory:
+#   shared.sh restore DIRECTORY NAME KEY_FILE
+#   shared.sh store DIRECTORY NAME KEY_FILE PATH...
+# Without an entry, or with a damaged one, restoring ends with status 1 and leaves nothing behind.
+set -eu
+
+command=$1 directory=$2 name=$3 key=$4
+shift 4
+digest=$(sha256sum <"$key")
+entry=$directory/$name-${digest%% *}
+
+case $command in
+  restore)
+    if [ ! -f "$entry/content.tar" ] || [ ! -f "$entry/sha256" ]; then
+      rm -rf "$entry"
+      exit 1
+    fi
+    work=shared_restore.incomplete
+    rm -rf "$work"
+    mkdir "$work"
+    mkfifo "$work/pipe"
+    mkdir "$work/content"
+    # Read once: the digest is of what was unpacked.
+    sha256sum <"$work/pipe" >"$work/sha256" &
+    if tee "$work/pipe" <"$entry/content.tar" | tar -x -p -C "$work/content" --no-same-owner && wait &&
+      cmp -s "$work/sha256" "$entry/sha256"; then
+      # A PATH that is there already is what a previous attempt left.
+      for path in "$work"/content/*; do
+        rm -rf "./${path##*/}"
+        mv "$path" .
+      done
+      rm -rf "$work"
+      touch "$entry" 2>/dev/null || :
+      exit 0
+    fi
+    wait || :
+    rm -rf "$work" "$entry"
+    exit 1
+    ;;
+  store)
+    mkdir -p "$directory"
+    find "$directory" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
+    needed=$(du -sk "$@" | awk '{ sum += $1 } END { print sum + 1048576 }')
+    free=$(df -Pk "$directory" | awk 'NR == 2 { print $4 }')
+    [ "$free" -gt "$needed" ] || exit 1
+    work=$(mktemp -d "$directory/incomplete-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    trap 'exit 1' INT TERM HUP
+    mkfifo "$work/pipe"
+    sha256sum <"$work/pipe" >"$work/sha256" &
+    { tar -c --sort=name --owner=0 --group=0 --numeric-owner "$@" || touch "$work/failed"; } |
+      tee "$work/pipe" >"$work/content.tar"
+    wait
+    [ ! -e "$work/failed" ] || exit 1
+    rm "$work/pipe"
+    # Another build may have been first; its entry is the same.
+    mv -T "$work" "$entry" 2>/dev/null || :
+    ;;
+esac
