@@ -10,7 +10,7 @@ import pytest
 
 # What the scripts use of a base system; nothing here fetches or installs.
 BASE = ["awk", "bash", "cat", "df", "dirname", "env", "find", "flock", "grep", "head", "ls", "mkdir", "mv", "perl"]
-BASE += ["readlink", "rm", "sh", "sleep", "tail", "touch", "tr"]
+BASE += ["readlink", "rm", "sed", "sh", "sha256sum", "sleep", "tail", "touch", "tr"]
 
 # apt's data on the stand-in machine; the real keyring need not exist there.
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -53,8 +53,14 @@ def debian(program: Program) -> None:
     """Makes the machine a Debian one, without a network."""
     for name in ["dpkg", "dpkg-deb", "apt-cache", "apt-config"]:
         program(name, "echo amd64")
-    sources = "http://mirror/debian/ main Debian"
-    program("apt-get", f'case "$*" in *indextargets*) echo "{sources}";; *) echo "E: no route";; esac')
+    program("apt-get", apt_get("http://mirror/debian"))
+
+
+def apt_get(*mirrors: str, update: str = "echo 'E: no route'; exit 100") -> str:
+    """The lines of an apt-get whose sources are these mirrors, and which does no more than `update`."""
+    addresses = [f"'{mirror}/dists/some/main/binary-amd64/Packages.xz' mirror_Packages 0" for mirror in mirrors]
+    listing = "\n".join(f'echo "{address}"' for address in addresses)
+    return f'case "$*" in *--print-uris*)\n{listing}\n;;\n*) {update};; esac'
 
 
 def bazelw(machine: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -126,8 +132,56 @@ needs_keyring = pytest.mark.skipif(not Path(KEYRING).exists(), reason=f"this mac
 def test_without_a_network_it_says_so(machine: Path) -> None:
     result = bazelw(machine, "build")
     assert result.returncode == 2
-    assert "could not be downloaded from http://mirror/debian/" in result.stderr
+    assert "could not be downloaded from http://mirror/debian." in result.stderr
     assert "network" in result.stderr
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+@pytest.mark.parametrize(
+    "mirrors",
+    [
+        ["http://other/tools", "http://security/debian-security", "http://mirror/debian"],
+        ["http://security/debian-security", "http://mirror/of/our/own"],
+    ],
+)
+def test_the_mirror_is_the_one_that_apt_would_use(machine: Path, program: Program, mirrors: list[str]) -> None:
+    program("apt-get", apt_get(*mirrors))
+    assert f"could not be downloaded from {mirrors[-1]}" in bazelw(machine, "build").stderr
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+def test_an_expired_index_is_taken_only_after_saying_so(machine: Path, program: Program) -> None:
+    expired = "echo 'E: Release file for http://mirror/forky/InRelease is expired (invalid since 16d).'; exit 100"
+    sources = f"{machine}/home/.cache/torch_fusion/bazel-1/incomplete/apt/sources.list"
+    seen = machine / "seen"
+    program("apt-get", apt_get("http://mirror/debian", update=f'cat "{sources}" >>"{seen}"; {expired}'))
+    result = bazelw(machine, "build")
+    assert "on http://mirror/debian is expired (invalid since 16d); taking it" in result.stderr
+    options = [line.partition("]")[0] for line in seen.read_text().splitlines()]
+    assert ["check-valid-until=no" in line for line in options] == [False, True]
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+def test_a_list_of_packages_that_cannot_be_read_is_named(machine: Path, program: Program) -> None:
+    program("apt-get", apt_get("http://mirror/debian", update='touch "${APT_CONFIG%/*}/lists/mirror_Packages"'))
+    result = bazelw(machine, "build", TORCH_FUSION_TAKEN=str(machine / "missing.txt"))
+    assert result.returncode == 2
+    assert "missing.txt, which can't be read" in result.stderr
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
+def test_packages_that_the_mirror_has_no_more_are_named_with_the_way_on(machine: Path, program: Program) -> None:
+    program("apt-get", apt_get("http://mirror/debian", update='touch "${APT_CONFIG%/*}/lists/mirror_Packages"'))
+    program("apt-cache", 'case $1 in show) echo "E: Version \'1.0\' for \'some\' was not found" >&2; exit 100;; esac')
+    (machine / "taken.txt").write_text("qemu other=3.0 99\nbazel some=1.0 88\n")
+    result = bazelw(machine, "build", TORCH_FUSION_TAKEN=str(machine / "taken.txt"))
+    assert result.returncode == 2
+    assert "Version '1.0' for 'some' was not found" in result.stderr
+    assert "TORCH_FUSION_DEBIAN_SNAPSHOT" in result.stderr
 
 
 @needs_keyring

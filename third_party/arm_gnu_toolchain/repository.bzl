@@ -6,10 +6,12 @@ Two sources, one layout:
   this was developed on cannot fetch it. Both are GCC 12.2.1, but not the same build: their images differ by some bytes.
 
 The environment variable TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian|release forces one
-(`--repo_env=TORCH_FUSION_ARM_GNU_TOOLCHAIN=release`).
+(`--repo_env=TORCH_FUSION_ARM_GNU_TOOLCHAIN=release`). Otherwise Arm's archive also stands in for packages that neither the
+mirror nor a snapshot (third_party/debian/debian.bzl) has any more.
 """
 
-load("//third_party/debian:debian.bzl", "debian_available", "debian_multiarch", "debian_unpack")
+load("//third_party:shared.bzl", "shared_restore", "shared_store")
+load("//third_party/debian:debian.bzl", "DEBIAN_ENVIRON", "debian_available", "debian_unpack")
 
 _GCC_VERSION = "12.2.1"
 
@@ -61,6 +63,8 @@ load("@torch_fusion//toolchains/arm_gnu:cc_toolchains.bzl", "arm_gnu_cc_toolchai
 
 package(default_visibility = ["//visibility:public"])
 
+exports_files(["taken.txt"])
+
 # What compiles; without the libraries, so that an action has few inputs.
 filegroup(
     name = "compiler_files",
@@ -101,15 +105,22 @@ def _execute(rctx, arguments, environment = {}):
     if result.return_code:
         fail("{}: {} failed.\n{}{}".format(rctx.name, arguments[0], result.stdout, result.stderr))
 
+# What of Debian's packages isn't needed to build.
+_EXCLUDE = ["./etc", "./usr/share", "*/plugin", "*-gdb.py", "*/bfd-plugins", "*-lto-dump"]
+
 def _fetch_debian(rctx):
-    debian_unpack(
+    """Makes the directory `usr` of Debian's packages. Returns what went wrong, or None."""
+    result = debian_unpack(
         rctx,
+        allow_fail = True,
         suite = rctx.attr.suite,
         packages = _DEBIAN_PACKAGES.keys(),
         sha256 = {package.split("=")[0]: digest for package, digest in _DEBIAN_PACKAGES.items()},
-        exclude = ["./etc", "./usr/share", "*/plugin", "*-gdb.py", "*/bfd-plugins", "*-lto-dump"],
+        exclude = _EXCLUDE,
     )
-    gcc = "usr/lib/gcc/arm-none-eabi/" + _GCC_VERSION
+    if result.error:
+        return result.error
+    gcc = _DEBIAN_LAYOUT.gcc
     headers = "usr/lib/arm-none-eabi/include"
     libraries = "usr/lib/arm-none-eabi/lib"
 
@@ -120,15 +131,26 @@ def _fetch_debian(rctx):
 
     # nano.specs adds newlib-nano's headers by their path on such a machine; the toolchain's flags add them instead.
     _execute(rctx, ["find", "usr", "-name", "nano.specs", "-type", "f", "-exec", "sed", "-i", "s,-isystem [^ ]*,,", "{}", "+"])
+    rctx.file("taken.txt", "".join([line + "\n" for line in result.taken]), executable = False)
+    return None
+
+def _layout(root, libraries, headers, nano):
+    gcc = "{}lib/gcc/arm-none-eabi/{}".format(root, _GCC_VERSION)
     return struct(
-        root = "usr/",
-        bin = "usr/bin",
-        libraries = "usr/lib/" + debian_multiarch(rctx),
-        nano_include_directory = headers + "/nano",
+        root = root,
+        bin = root + "bin",
+        gcc = gcc,
+        headers = headers,
+        libraries = libraries,
+        nano_include_directory = "{}/{}".format(headers, nano),
         builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", headers],
     )
 
-def _fetch_release(rctx):
+_DEBIAN_LAYOUT = _layout("usr/", "usr/lib/x86_64-linux-gnu", "usr/lib/arm-none-eabi/include", "nano")
+_RELEASE_LAYOUT = _layout("release/", "release/lib", "release/arm-none-eabi/include", "newlib-nano")
+
+def _fetch_release(rctx, reason):
+    """Makes the directory `release` of Arm's archive; `reason` is why Debian's packages aren't taken, for the error."""
     if rctx.os.arch not in _RELEASES or rctx.os.name != "linux":
         fail("There is no Arm GNU toolchain 12.2 for {} on {} here; Linux on x86_64 or aarch64 is needed.".format(rctx.os.name, rctx.os.arch))
     name, sha256 = _RELEASES[rctx.os.arch]
@@ -140,27 +162,45 @@ def _fetch_release(rctx):
         output = "release",
     )
     if not download.success:
-        fail("""Arm's toolchain could not be downloaded from
+        fail("""{}Arm's toolchain could not be downloaded from
   {}
-Is the network reachable? On a Debian machine (x86-64), TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.""".format(_RELEASE_URL.format(name)))
-    gcc = "release/lib/gcc/arm-none-eabi/" + _GCC_VERSION
-    headers = "release/arm-none-eabi/include"
-    _delete_other_multilibs(rctx, gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))
-    return struct(
-        root = "release/",
-        bin = "release/bin",
-        libraries = "release/lib",
-        nano_include_directory = headers + "/newlib-nano",
-        builtin_include_directories = [gcc + "/include", gcc + "/include-fixed", headers],
-    )
+Is the network reachable? On a Debian machine (x86-64), TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.""".format(
+            reason + "\n" if reason else "",
+            _RELEASE_URL.format(name),
+        ))
+    headers = _RELEASE_LAYOUT.headers
+    _delete_other_multilibs(rctx, _RELEASE_LAYOUT.gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))
+    rctx.file("taken.txt", "{} {}\n".format(_RELEASE_URL.format(name), sha256), executable = False)
+
+def _fetch(rctx, source):
+    """Makes the toolchain's directory; returns its layout. `source` is one of "", "debian", "release"."""
+    reason = None
+    if source == "debian" or (not source and rctx.os.arch in ["amd64", "x86_64"]):
+        decisive = ["{} {}".format(package, digest) for package, digest in _DEBIAN_PACKAGES.items()]
+        if shared_restore(rctx, "arm-gnu-toolchain", decisive + _EXCLUDE + _MULTILIBS):
+            return _DEBIAN_LAYOUT
+        if debian_available(rctx, rctx.attr.suite):
+            reason = _fetch_debian(rctx)
+            if not reason:
+                shared_store(rctx, "arm-gnu-toolchain")
+                return _DEBIAN_LAYOUT
+        elif source:
+            reason = "TORCH_FUSION_ARM_GNU_TOOLCHAIN is \"debian\", but apt has no mirror of Debian here."
+        if source:
+            fail(reason)
+        if reason:
+            # buildifier: disable=print
+            print(reason + "\nTrying Arm's release archive.")
+    if not shared_restore(rctx, "arm-gnu-toolchain-release", [json.encode(_RELEASES)] + _MULTILIBS):
+        _fetch_release(rctx, reason)
+        shared_store(rctx, "arm-gnu-toolchain-release")
+    return _RELEASE_LAYOUT
 
 def _arm_gnu_toolchain_impl(rctx):
     source = rctx.os.environ.get("TORCH_FUSION_ARM_GNU_TOOLCHAIN", "")
     if source not in ["", "debian", "release"]:
         fail("TORCH_FUSION_ARM_GNU_TOOLCHAIN is \"{}\"; it can be \"debian\" or \"release\".".format(source))
-    if not source:
-        source = "debian" if rctx.os.arch in ["amd64", "x86_64"] and debian_available(rctx, rctx.attr.suite) else "release"
-    layout = _fetch_debian(rctx) if source == "debian" else _fetch_release(rctx)
+    layout = _fetch(rctx, source)
 
     for tool in _TOOLS:
         rctx.file("tools/" + tool, _WRAPPER.format(bin = layout.bin, libraries = layout.libraries, tool = tool))
@@ -175,7 +215,7 @@ arm_gnu_toolchain = repository_rule(
     doc = "The Arm GNU toolchain; //toolchains/arm_gnu makes it known to Bazel.",
     implementation = _arm_gnu_toolchain_impl,
     attrs = {
-        "suite": attr.label(doc = "`mirror.txt` of the `debian_suite` that the pinned packages are from.", mandatory = True),
+        "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
     },
-    environ = ["TORCH_FUSION_ARM_GNU_TOOLCHAIN"],
+    environ = DEBIAN_ENVIRON + ["TORCH_FUSION_ARM_GNU_TOOLCHAIN"],
 )

@@ -3,7 +3,14 @@
 Nothing on the host changes and root is not needed: apt gets a configuration of its own, in which every directory lies in
 the repository being fetched. The mirror is the one that the host already uses; the archive's signature is checked against
 Debian's keyring. One repository per suite (`debian_suite`) holds the package index, so that it is downloaded once.
+
+A mirror keeps only the newest version of a package. What it has no longer is looked for on a snapshot mirror, if the user
+names one in TORCH_FUSION_DEBIAN_SNAPSHOT. TORCH_FUSION_TAKEN names a file made by `//third_party:taken`: then exactly the
+versions it lists are taken. Both are variables of the environment or of --repo_env; a rule that calls this has
+`DEBIAN_ENVIRON` in its `environ`.
 """
+
+DEBIAN_ENVIRON = ["TORCH_FUSION_DEBIAN_SNAPSHOT", "TORCH_FUSION_TAKEN"]
 
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -29,7 +36,6 @@ APT::Architecture "{architecture}";
 APT::Architectures {{ "{architecture}"; }};
 APT::Sandbox::User "root";
 APT::Install-Recommends "false";
-Acquire::Check-Valid-Until "false";
 Acquire::GzipIndexes "true";
 Acquire::Languages "none";
 Acquire::Retries "3";
@@ -56,26 +62,27 @@ def _run(rctx, arguments, what, environment = {}, working_directory = ""):
         fail("{}: {} failed.\n{}{}".format(rctx.name, what, result.stdout, result.stderr))
     return result.stdout
 
-def _find_mirror(rctx):
-    """The Debian mirror in the host's apt sources, or None."""
-    listing = rctx.execute(["apt-get", "indextargets", "--format", "$(REPO_URI) $(COMPONENT) $(ORIGIN)", "Created-By: Packages"])
-    candidates = []
+def _find_mirrors(rctx):
+    """The mirrors in the host's apt sources that may be Debian's, the likeliest first."""
+
+    # What an update would fetch. `apt-get indextargets` lists only what one has fetched.
+    listing = rctx.execute(["apt-get", "--print-uris", "update"])
+    likely, others = [], []
     for line in listing.stdout.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 2 or fields[1] != "main" or "security" in fields[0]:
+        address = line.split(" ")[0].strip("'")
+        mirror, separator, index = address.partition("/dists/")
+        if not separator or "/main/binary-" not in index or "security" in mirror or mirror in likely + others:
             continue
+        if mirror.endswith("/debian"):
+            likely.append(mirror)
+        else:
+            others.append(mirror)
+    return likely + others
 
-        # The origin is known only after the first `apt-get update` on the host; until then the address is the best hint.
-        origin = fields[2] if len(fields) > 2 and not fields[2].startswith("$") else ""
-        if origin == "Debian" or (not origin and fields[0].rstrip("/").endswith("/debian")):
-            return fields[0]
-        if not origin:
-            candidates.append(fields[0])
-    return candidates[0] if candidates else None
-
-def _download_index(rctx, mirror, suite, directory):
+def _download_index(rctx, mirror, suite, directory, options = ""):
     """Fetches and verifies the suite's package index into `directory` (absolute). Returns apt's error, or None."""
-    rctx.file(directory + "/sources.list", "deb [signed-by={}] {} {} main\n".format(_KEYRING, mirror, suite))
+    rctx.file(directory + "/sources.list", "deb [signed-by={}{}] {} {} main\n".format(_KEYRING, options, mirror, suite))
+    rctx.delete(directory + "/lists")
     rctx.file(directory + "/lists/partial/.keep", "")
     config = _write_config(rctx, directory, directory)
     result = rctx.execute(["apt-get", "-q", "update"], environment = {"APT_CONFIG": config}, timeout = 1800)
@@ -111,20 +118,25 @@ def _write_config(rctx, index, work, stand_ins = []):
 
 def _debian_suite_impl(rctx):
     rctx.file("BUILD.bazel", "exports_files([\"mirror.txt\"])\n")
-    mirror = None
+    mirrors = []
     if rctx.which("apt-get") and rctx.which("dpkg-deb") and rctx.path(_KEYRING).exists:
-        mirror = _find_mirror(rctx)
-    if mirror:
-        rctx.report_progress("reading the package index of Debian " + rctx.attr.suite)
+        mirrors = _find_mirrors(rctx)
+    found, errors = "", []
+    for mirror in mirrors:
+        rctx.report_progress("reading the package index of Debian {} from {}".format(rctx.attr.suite, mirror))
         error = _download_index(rctx, mirror, rctx.attr.suite, str(rctx.path(".")))
-        if error:
-            fail("Debian's package index ({}) could not be fetched; is the network reachable?\n{}".format(rctx.attr.suite, error))
-    rctx.file("mirror.txt", "{} {}".format(mirror, rctx.attr.suite) if mirror else "")
+        if not error:
+            found = mirror
+            break
+        errors.append(error)
+        if mirror.endswith("/debian"):
+            fail("the package index of Debian {} could not be fetched from {}; is the network reachable?\n{}".format(rctx.attr.suite, mirror, error))
+    rctx.file("mirror.txt", "{} {}".format(found, rctx.attr.suite) if found else "")
 
 debian_suite = repository_rule(
     doc = """The package index of one Debian suite.
 
-Away from Debian, or where apt has no Debian mirror, `mirror.txt` is empty and nothing is fetched; see `debian_available`.""",
+Away from Debian, or where no mirror of apt's has the suite, as on Ubuntu, `mirror.txt` is empty; see `debian_available`.""",
     implementation = _debian_suite_impl,
     attrs = {
         "suite": attr.string(doc = "Code name, e.g. \"bookworm\".", mandatory = True),
@@ -132,13 +144,13 @@ Away from Debian, or where apt has no Debian mirror, `mirror.txt` is empty and n
 )
 
 def debian_available(rctx, suite):
-    """Whether Debian's packages can be had on this machine.
+    """Whether Debian's packages can be had on this machine. Fetches the package index.
 
     Args:
       rctx: The repository rule's context.
       suite: Label of `mirror.txt` of a `debian_suite`.
     """
-    return bool(rctx.read(rctx.path(suite)))
+    return bool(rctx.read(rctx.path(Label(suite))))
 
 def debian_multiarch(rctx):
     """Debian's name of the machine's architecture in library paths, e.g. "x86_64-linux-gnu".
@@ -149,7 +161,80 @@ def debian_multiarch(rctx):
     architecture = _run(rctx, ["dpkg", "--print-architecture"], "dpkg").strip()
     return {"amd64": "x86_64", "arm64": "aarch64", "i386": "i386"}.get(architecture, architecture) + "-linux-gnu"
 
-def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies = False, stand_ins = []):
+def debian_held(rctx):
+    """What the user holds this repository to: a list of "NAME=VERSION SHA256", empty if that is nothing.
+
+    Args:
+      rctx: The repository rule's context.
+    """
+    name = rctx.os.environ.get("TORCH_FUSION_TAKEN")
+    if not name:
+        return []
+    if not rctx.path(name).exists:
+        fail("TORCH_FUSION_TAKEN names {}, which does not exist.".format(name))
+    prefix = _short_name(rctx) + " "
+    return [line.removeprefix(prefix) for line in rctx.read(name).split("\n") if line.startswith(prefix) and "=" in line]
+
+def _short_name(rctx):
+    """The repository's name as other files of the workspace know it."""
+    return rctx.name.split("~")[-1].split("+")[-1]
+
+def _explain(rctx, packages, errors, config):
+    """The error for packages that could not be downloaded: which ones, what there is instead, and the ways on."""
+    missing = []
+    for package in packages:
+        name, _, version = package.partition("=")
+        there = [
+            line.split("|")[1].strip()
+            for line in rctx.execute(["apt-cache", "madison", name], environment = {"APT_CONFIG": config}).stdout.splitlines()
+            if line.count("|") == 2
+        ]
+        if not there or (version and version not in there):
+            missing.append("  {}: {}".format(package, "there is " + ", ".join(there) if there else "not there at all"))
+    if not missing:
+        return "Is the network reachable, and is there space on the disk?\n" + "\n".join(errors)
+    return """These are not on the mirror any more:
+{}
+A mirror that keeps old versions, at a time when it had them, has them: --repo_env=TORCH_FUSION_DEBIAN_SNAPSHOT=ADDRESS, such as
+http://snapshot.debian.org/archive/debian/20260701T000000Z.""".format("\n".join(missing))
+
+def _download(rctx, suite, packages, dependencies, stand_ins):
+    """Downloads packages to `_debian/archives`. Returns what went wrong, or None."""
+    mirror, codename = rctx.read(rctx.path(Label(suite))).split(" ")
+    work = str(rctx.path("_debian"))
+    arguments = ["install", "--yes", "--download-only"] if dependencies else ["download"]
+
+    # A shared index may have gone stale: then take a fresh one. A snapshot's index is as old as what is wanted of it: there, and
+    # only there, one whose time is over is accepted.
+    snapshot = rctx.os.environ.get("TORCH_FUSION_DEBIAN_SNAPSHOT", "")
+    errors = []
+    explanation = None
+    for source, options in [(None, ""), (mirror, ""), (snapshot.rstrip("/"), " check-valid-until=no")]:
+        index = work
+        if source == None:
+            index = str(rctx.path(Label(suite)).dirname)
+        elif source:
+            error = _download_index(rctx, source, codename, work, options)
+            if error:
+                errors.append(error)
+                continue
+        else:
+            continue
+        config = _write_config(rctx, index, work, stand_ins)
+        rctx.report_progress("downloading {} Debian packages".format(len(packages)))
+        result = rctx.execute(
+            ["apt-get", "-q"] + arguments + packages,
+            environment = {"APT_CONFIG": config},
+            timeout = 3600,
+            working_directory = work + "/archives",
+        )
+        if result.return_code == 0:
+            return None
+        errors.append(result.stdout + result.stderr)
+        explanation = explanation or _explain(rctx, packages, errors, config)
+    return explanation
+
+def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies = False, stand_ins = [], allow_fail = False):
     """Downloads packages and unpacks them into the repository's directory; /lib becomes usr/lib.
 
     Args:
@@ -160,41 +245,36 @@ def debian_unpack(rctx, suite, packages, sha256 = {}, exclude = [], dependencies
       exclude: List of tar's --exclude patterns, e.g. "./usr/share/doc".
       dependencies: Whether to download also what the packages depend on.
       stand_ins: List of names of packages that dependency resolution takes as given.
+      allow_fail: Whether to return when the packages can't be had, instead of failing.
 
     Returns:
-      List of the packages' file names, e.g. "zlib1g_1%3a1.2.13.dfsg-1_amd64.deb".
+      A struct: `error`, None or what went wrong; `taken`, a list of "NAME=VERSION SHA256".
     """
-    mirror, codename = rctx.read(rctx.path(suite)).split(" ")
+    held = debian_held(rctx)
+    if held:
+        packages = [line.split(" ")[0] for line in held]
+        sha256 = {line.split("=")[0]: line.split(" ")[1] for line in held}
+        dependencies = False
     work = str(rctx.path("_debian"))
-    arguments = ["install", "--yes", "--download-only"] if dependencies else ["download"]
-
-    # A shared index may have gone stale: the archive keeps only the newest version of a package. Then take a fresh one.
-    error = None
-    for index in [str(rctx.path(suite).dirname), work]:
-        if error:
-            error = _download_index(rctx, mirror, codename, work) or error
-        config = _write_config(rctx, index, work, stand_ins)
-        rctx.report_progress("downloading {} Debian packages".format(len(packages)))
-        result = rctx.execute(
-            ["apt-get", "-q"] + arguments + packages,
-            environment = {"APT_CONFIG": config},
-            timeout = 3600,
-            working_directory = work + "/archives",
-        )
-        error = result.stdout + result.stderr if result.return_code else None
-        if not error:
-            break
+    error = _download(rctx, suite, packages, dependencies, stand_ins)
     if error:
-        fail("{}: Debian's packages could not be downloaded. Is the network reachable, and is there space on the disk?\n{}".format(rctx.name, error))
+        rctx.delete("_debian")
+        message = "{}: Debian's packages could not be had. {}".format(_short_name(rctx), error)
+        if allow_fail:
+            return struct(error = message, taken = [])
+        fail(message)
 
     debs = sorted([entry.basename for entry in rctx.path(work + "/archives").readdir() if entry.basename.endswith(".deb")])
-    got = {}
+    taken = []
     for line in _run(rctx, ["sha256sum"] + debs, "sha256sum", working_directory = work + "/archives").splitlines():
         digest, deb = line.split("  ")
-        got[deb.split("_")[0]] = digest
-    for name, digest in sha256.items():
-        if got.get(name) != digest:
-            fail("{}: package {} has sha256 {}, but {} is pinned.".format(rctx.name, name, got.get(name), digest))
+        name, version, _ = deb.split("_")
+        if name in sha256 and sha256[name] != digest:
+            fail("{}: package {} has sha256 {}, but {} is pinned.".format(_short_name(rctx), name, digest, sha256[name]))
+        taken.append("{}={} {}".format(name, version.replace("%3a", ":"), digest))
+    absent = [name for name in sha256 if name not in [deb.split("_")[0] for deb in debs]]
+    if absent:
+        fail("{}: apt downloaded no {}, which is pinned.".format(_short_name(rctx), ", ".join(absent)))
 
     rctx.report_progress("unpacking {} Debian packages".format(len(debs)))
     rctx.file("_debian/exclude", "\n".join(exclude) + "\n")
@@ -213,4 +293,4 @@ done
 """, executable = False)
     _run(rctx, ["sh", "_debian/unpack.sh"], "unpacking Debian's packages")
     rctx.delete("_debian")
-    return debs
+    return struct(error = None, taken = taken)

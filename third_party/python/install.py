@@ -1,6 +1,6 @@
 """Installs the packages of a lock into a directory that holds the same bytes on every machine.
 
-Started by the repositories of repository.bzl, with an interpreter and a pip that are all there is: standard library only.
+Started by the repositories of repository.bzl with an interpreter and a pip, which are all there is.
 """
 
 import argparse
@@ -48,8 +48,8 @@ def explain(output: str, directory: Path) -> InstallError:
     free = shutil.disk_usage(directory).free >> 20
     if "No space left on device" in output or "Errno 28" in output or free < 50:
         return InstallError(
-            f"the disk of {directory} is full: {free} MB are free. Free some space (what earlier builds left in Bazel's "
-            "output base and in ~/.cache/torch_fusion may go), and start again."
+            f"the disk of {directory} is full: {free} MB are free. Free some space (what earlier builds left in "
+            "Bazel's output base and in ~/.cache/torch_fusion may go), and start again."
         )
     if "Disk quota exceeded" in output or "Errno 122" in output:
         return InstallError(f"this user's disk quota for {directory} is used up. Free some space, and start again.")
@@ -90,7 +90,8 @@ def offered(requirement: str, environment: dict[str, str], extra: Sequence[str] 
         return None
     if found:
         return f"it has {', '.join(found[1].split(', ')[:3])}, not {version}"
-    unreachable = re.search(r"Could not fetch URL \S+ (.*?)(?: - skipping)?$", result.stdout + result.stderr, re.MULTILINE)
+    said = result.stdout + result.stderr
+    unreachable = re.search(r"Could not fetch URL \S+ (.*?)(?: - skipping)?$", said, re.MULTILINE)
     return unreachable[1] if unreachable else _last_lines(result.stderr, 1).removeprefix("ERROR: ")
 
 
@@ -174,7 +175,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--lock", type=Path, required=True, help="requirements with hashes")
     parser.add_argument("--target", type=Path, required=True, help="directory to make")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="packages of the lock; default: all")
-    parser.add_argument("--exclude", nargs="*", default=[], metavar="GLOB", help="files in the target that aren't needed")
+    parser.add_argument("--exclude", nargs="*", default=[], metavar="GLOB", help="what isn't needed in the target")
     parser.add_argument("--local", help="local version label of a package that few indexes have, e.g. cpu")
     parser.add_argument("--local-index", help="the index that is tried for it where pip's configuration lacks it")
     parser.add_argument("--no-compile", action="store_true", help="make no byte code")

@@ -2,7 +2,7 @@
 
 load("@rules_python//python:versions.bzl", "MINOR_MAPPING", "TOOL_VERSIONS", "get_release_info")
 load("//third_party:shared.bzl", "shared_restore", "shared_store")
-load("//third_party/debian:debian.bzl", "debian_available", "debian_multiarch", "debian_unpack")
+load("//third_party/debian:debian.bzl", "DEBIAN_ENVIRON", "debian_available", "debian_held", "debian_multiarch", "debian_unpack")
 
 # The interpreter, the libraries that it and its modules load, what makes the interpreter find those, and pip with the
 # certificates it needs where the machine has none.
@@ -30,7 +30,19 @@ _DEBIAN_PACKAGES = [
 # Where Debian's pip expects them.
 _HOST_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
-# The interpreter while it makes the repositories: they hold the same bytes on every machine.
+# Makes byte code that is valid whatever the files' times are: remote workers and caches don't keep them.
+_COMPILE = [
+    "-m",
+    "compileall",
+    "-q",
+    "--invalidation-mode=unchecked-hash",
+    "-x",
+    "/(test|lib2to3)/",
+    "python/lib/python3.11",
+]
+
+# The interpreter while it makes the repositories: they hold the same bytes on every machine. What a compiler itself imports must not
+# be written: that byte code names times, and compileall keeps it.
 _PYTHON_ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
@@ -45,7 +57,7 @@ load("@rules_python//python:py_runtime_pair.bzl", "py_runtime_pair")
 package(default_visibility = ["//visibility:public"])
 
 # For actions: the installation as one directory, because hundreds of single inputs cost time in each action.
-exports_files(["python"])
+exports_files(["python", "taken.txt"])
 
 # For py_binary and py_test.
 py_runtime(
@@ -65,59 +77,51 @@ def _check(rctx, what, result):
     if result.return_code:
         fail("{}: {} failed.\n{}{}".format(rctx.name, what, result.stdout, result.stderr))
 
-def _compile(rctx, python, directory, exclude):
-    """Compiles a directory's modules to byte code, except those whose path matches `exclude`.
+def _fetch_python_from_debian(rctx):
+    """Makes the directory `python` of Debian's packages. Returns a list of what was taken."""
+    taken = debian_unpack(
+        rctx,
+        suite = rctx.attr.suite,
+        packages = _DEBIAN_PACKAGES,
+        exclude = ["./etc", "./usr/share/doc", "./usr/share/man", "./usr/share/lintian", "./usr/share/binfmts", "./usr/lib/binfmt.d", "./usr/sbin"],
+    ).taken
+    _check(rctx, "cat", rctx.execute(["sh", "-c", "cat usr/share/ca-certificates/mozilla/*.crt >usr/share/ca-certificates.crt"]))
 
-    The code is valid whatever the files' times are: remote workers and caches don't keep them. What the compiler itself
-    imports must not be written: that code names times, and compileall keeps it.
-    """
-    return rctx.execute(
-        [python, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode=unchecked-hash", "-x", exclude, directory],
-        environment = _PYTHON_ENVIRONMENT,
-        timeout = 3600,
-        quiet = True,
-    )
+    # Beside the executable, and not by LD_LIBRARY_PATH: the host's programs that Python starts must not see them.
+    libraries = "$ORIGIN/../lib/" + debian_multiarch(rctx)
+    _check(rctx, "patchelf", rctx.execute(["usr/bin/patchelf", "--force-rpath", "--set-rpath", libraries, "usr/bin/python3.11"]))
+    rctx.delete("usr/bin/patchelf")
+    _check(rctx, "mv", rctx.execute(["mv", "usr", "python"]))
+    return taken
+
+def _fetch_python_as_rules_python(rctx):
+    """Makes the directory `python` of the build that rules_python would take. Not tested where this was developed."""
+    version = MINOR_MAPPING["3.11"]
+    platform = rctx.os.arch.replace("amd64", "x86_64") + "-unknown-linux-gnu"
+    url = get_release_info(platform, version)[1]
+    sha256 = TOOL_VERSIONS[version]["sha256"][platform]
+    rctx.download_and_extract(url, sha256 = sha256, stripPrefix = "python", output = "python")
+    return ["{} {}".format(url, sha256)]
 
 def _python3_11_impl(rctx):
-    if debian_available(rctx, rctx.attr.suite):
-        taken = debian_unpack(
-            rctx,
-            suite = rctx.attr.suite,
-            packages = _DEBIAN_PACKAGES,
-            exclude = ["./etc", "./usr/share/doc", "./usr/share/man", "./usr/share/lintian", "./usr/share/binfmts", "./usr/lib/binfmt.d", "./usr/sbin"],
-        )
-        _check(rctx, "cat", rctx.execute(["sh", "-c", "cat usr/share/ca-certificates/mozilla/*.crt >usr/share/ca-certificates.crt"]))
-
-        # Beside the executable, and not by LD_LIBRARY_PATH: the host's programs that Python starts must not see them.
-        libraries = "$ORIGIN/../lib/" + debian_multiarch(rctx)
-        _check(rctx, "patchelf", rctx.execute(["usr/bin/patchelf", "--force-rpath", "--set-rpath", libraries, "usr/bin/python3.11"]))
-        rctx.delete("usr/bin/patchelf")
-        _check(rctx, "mv", rctx.execute(["mv", "usr", "python"]))
-    else:
-        # The build that rules_python would take. Not tested where this was developed.
-        version = MINOR_MAPPING["3.11"]
-        platform = rctx.os.arch.replace("amd64", "x86_64") + "-unknown-linux-gnu"
-        url = get_release_info(platform, version)[1]
-        rctx.download_and_extract(
-            url,
-            sha256 = TOOL_VERSIONS[version]["sha256"][platform],
-            stripPrefix = "python",
-            output = "python",
-        )
-        taken = [url]
-
-    rctx.file("taken.txt", "".join([line + "\n" for line in taken]))
-    _check(rctx, "compileall", _compile(rctx, "python/bin/python3.11", "python/lib/python3.11", "/(test|lib2to3)/"))
+    # Byte code of the standard library is what compileall of this makes.
+    if not shared_restore(rctx, "python3.11", _DEBIAN_PACKAGES + debian_held(rctx) + _COMPILE):
+        from_debian = debian_available(rctx, rctx.attr.suite)
+        taken = _fetch_python_from_debian(rctx) if from_debian else _fetch_python_as_rules_python(rctx)
+        _check(rctx, "compileall", rctx.execute(["python/bin/python3.11"] + _COMPILE, environment = _PYTHON_ENVIRONMENT, timeout = 3600))
+        rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
+        shared_store(rctx, "python3.11")
     rctx.file("BUILD.bazel", _PYTHON_BUILD)
 
 python3_11 = repository_rule(
     doc = """Python 3.11 in the directory `python`: Debian's packages, or away from Debian the build that rules_python knows.
 
-Any signed version of Debian's suite will do: the language doesn't change within 3.11.""",
+Any signed version of Debian's suite will do: the language doesn't change within 3.11. `taken.txt` says which it was.""",
     implementation = _python3_11_impl,
     attrs = {
-        "suite": attr.label(doc = "`mirror.txt` of a `debian_suite`.", mandatory = True),
+        "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
     },
+    environ = DEBIAN_ENVIRON,
 )
 
 # PyTorch's own index of builds for the CPU.

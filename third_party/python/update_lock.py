@@ -108,8 +108,8 @@ def format_lock(
         address = entry["download_info"]["url"]
         if not address.endswith(".whl"):
             raise LockError(
-                f"pip takes {name} from {address}, which is no wheel: what a machine's compiler makes of it differs from "
-                "machine to machine. Require a version of it that has one."
+                f"pip takes {name} from {address}, which is no wheel: what a machine's compiler makes of it differs "
+                "from machine to machine. Require a version of it that has one."
             )
         pin = f"{name}=={entry['metadata']['version']}"
         own = "sha256:" + entry["download_info"]["archive_info"]["hashes"]["sha256"]
@@ -146,7 +146,8 @@ def resolve_public(name: str, version: str, text: str) -> tuple[list[str], dict[
     Returns:
       The names of what it needs, and pip's entries.
     """
-    environment = {key: value for key, value in os.environ.items() if key not in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")}
+    added = ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
+    environment = {key: value for key, value in os.environ.items() if key not in added}
     entries = resolve([f"{name}=={version}"], environment | {"PIP_CONFIG_FILE": os.devnull})
     return needed(text, entries), entries
 
@@ -161,8 +162,8 @@ def update(directory: Path) -> dict[Path, int]:
         version = installed[name]["metadata"]["version"]
         if name in texts and not version.endswith(f"+{local}"):
             raise LockError(
-                f"pip resolves {name} to {version}, and the lock needs its build +{local}: point PIP_EXTRA_INDEX_URL or "
-                "PIP_FIND_LINKS to one."
+                f"pip resolves {name} to {version}, and the lock needs its build +{local}: point PIP_FIND_LINKS or "
+                "PIP_EXTRA_INDEX_URL to one."
             )
     by_set = sets(texts, installed)
     locks = {name: (names, installed, f"{name}.in") for name, names in by_set.items()}
@@ -172,8 +173,8 @@ def update(directory: Path) -> dict[Path, int]:
             below = {other for file in included(texts[name]) for other in by_set[Path(file).stem]}
             # What both locks have is the same in both, so that other sets fit either.
             names = sorted(set(names) - below)
-            chosen = {other: installed[other] if other != name and other in installed else entries[other] for other in names}
-            locks[f"{name}_public"] = (names, chosen, f"{name}.in with the public index alone")
+            entries |= {other: entry for other, entry in installed.items() if other != name}
+            locks[f"{name}_public"] = (names, entries, f"{name}.in with the public index alone")
     counts = {}
     for name, (names, entries, source) in locks.items():
         path = directory / f"{name}.txt"

@@ -4,7 +4,8 @@ Not pinned: what it computes is the architecture's, so any version from 7.2 on d
 enough, else Debian's package. Away from Debian the host's is needed.
 """
 
-load("//third_party/debian:debian.bzl", "debian_available", "debian_multiarch", "debian_unpack")
+load("//third_party:shared.bzl", "shared_restore", "shared_store")
+load("//third_party/debian:debian.bzl", "DEBIAN_ENVIRON", "debian_available", "debian_held", "debian_multiarch", "debian_unpack")
 
 _MINIMUM = [7, 2]
 
@@ -29,6 +30,8 @@ LD_LIBRARY_PATH="$root/usr/lib/{multiarch}" exec "$root/usr/bin/qemu-system-arm"
 """
 
 _BUILD = """\
+exports_files(["taken.txt"], visibility = ["//visibility:public"])
+
 filegroup(
     name = "qemu-system-arm",
     srcs = ["bin/qemu-system-arm"],
@@ -45,36 +48,50 @@ def _version(rctx, qemu):
             return [int(numbers[0]), int(numbers[1])]
     return []
 
-def _qemu_impl(rctx):
-    rctx.file("BUILD.bazel", _BUILD)
+# What of Debian's packages isn't QEMU for Arm.
+_EXCLUDE = [
+    "./etc",
+    "./usr/bin/qemu-storage-daemon",
+    "./usr/bin/qemu-system-aarch64",
+    "./usr/sbin",
+    "./usr/share/[!q]*",
+    "./var",
+]
+
+def _fetch(rctx):
+    """Makes `bin/qemu-system-arm` and taken.txt."""
     host = rctx.which("qemu-system-arm")
-    if host and _version(rctx, host) >= _MINIMUM:
+    version = _version(rctx, host) if host and not debian_held(rctx) else []
+    if version >= _MINIMUM:
         rctx.file("bin/qemu-system-arm", _HOST.format(qemu = host))
+        rctx.file("taken.txt", "{} of this machine, {}\n".format(host, ".".join([str(number) for number in version])), executable = False)
+        return
+    if shared_restore(rctx, "qemu-system-arm", [_DEBIAN] + _STAND_INS + _EXCLUDE + debian_held(rctx)):
         return
     if not debian_available(rctx, rctx.attr.suite):
         fail("QEMU 7.2 or newer is needed to emulate a board: install qemu-system-arm with this machine's package manager.")
-    debian_unpack(
+    taken = debian_unpack(
         rctx,
         suite = rctx.attr.suite,
         packages = ["qemu-system-arm"],
         dependencies = True,
-        exclude = [
-            "./etc",
-            "./usr/bin/qemu-storage-daemon",
-            "./usr/bin/qemu-system-aarch64",
-            "./usr/sbin",
-            "./usr/share/[!q]*",
-            "./var",
-        ],
+        exclude = _EXCLUDE,
         stand_ins = _STAND_INS,
-    )
+    ).taken
     rctx.file("bin/qemu-system-arm", _DEBIAN.format(multiarch = debian_multiarch(rctx)))
+    rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
+    shared_store(rctx, "qemu-system-arm")
+
+def _qemu_impl(rctx):
+    _fetch(rctx)
+    rctx.file("BUILD.bazel", _BUILD)
 
 qemu = repository_rule(
-    doc = "`qemu-system-arm`, a program of one file.",
+    doc = "`qemu-system-arm`, a program of one file. `taken.txt` says which it is.",
     implementation = _qemu_impl,
     attrs = {
-        "suite": attr.label(doc = "`mirror.txt` of a `debian_suite`.", mandatory = True),
+        "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
     },
     configure = True,
+    environ = DEBIAN_ENVIRON,
 )

@@ -58,14 +58,15 @@ apt=$work/apt
 mkdir -p "$apt"/{parts,lists/partial,archives/partial}
 architecture=$(dpkg --print-architecture)
 
-# The mirror that the host uses already.
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(COMPONENT) $(ORIGIN)' 'Created-By: Packages' |
-  awk '$2 != "main" || $1 ~ /security/ { next }
-       $3 == "Debian" || $1 ~ /\/debian\/?$/ { print $1; found = 1; exit }
-       { other = other ? other : $1 }
+# What the host's apt would read, the likeliest to be Debian's first. (apt-get indextargets lists only what an update has fetched.)
+mirror=$(apt-get --print-uris update 2>/dev/null |
+  awk -F"'" '{ where = index($2, "/dists/"); if (!where || $2 !~ /\/main\/binary-/ || $2 ~ /security/) next
+       address = substr($2, 1, where - 1) }
+       address ~ /\/debian$/ { print address; found = 1; exit }
+       { other = other ? other : address }
        END { if (!found) print other }')
+mirror=${mirror:-${TORCH_FUSION_DEBIAN_SNAPSHOT:-}}
 [ -n "$mirror" ] || fail "apt has no package source on this machine to take Debian's Bazel from." "$other_ways"
-printf 'deb [signed-by=%s] %s %s main\n' "$keyring" "$mirror" "$suite" >"$apt/sources.list"
 
 # Dir::Etc::parts matters most: without it the host's hooks run. Proxies and certificates stay the host's.
 cat >"$apt/apt.conf" <<CONF
@@ -88,7 +89,6 @@ APT::Architecture "$architecture";
 APT::Architectures { "$architecture"; };
 APT::Sandbox::User "root";
 APT::Install-Recommends "false";
-Acquire::Check-Valid-Until "false";
 Acquire::Languages "none";
 Acquire::Retries "3";
 Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
@@ -129,9 +129,24 @@ explain_failure() {
     "Check the network (and the proxy in apt's configuration), then start again." "$other_ways"
 }
 
-fetch "1/3 reading the package index of Debian $suite" update
-# apt-get update succeeds even if it fetched nothing.
-compgen -G "$apt/lists/*_Packages*" >/dev/null || explain_failure
+# Reads the index at an address; the second argument is apt's options of that source.
+read_index() {
+  printf 'deb [signed-by=%s%s] %s %s main\n' "$keyring" "$2" "$1" "$suite" >"$apt/sources.list"
+  rm -rf "$apt/lists"
+  mkdir -p "$apt/lists/partial"
+  # apt-get update succeeds even if it fetched nothing.
+  apt-get -q update >"$apt/log" 2>&1 && compgen -G "$apt/lists/*_Packages*" >/dev/null
+}
+
+# The testing suite's index is signed for a week. A mirror that isn't updated any more still has a consistent set of signed packages, and
+# there may be no other; whoever replays an old index could do no more than withhold updates. It is said, and only then accepted.
+say "1/3 reading the package index of Debian $suite"
+if ! read_index "$mirror" ""; then
+  expired=$(grep -oE 'is expired \(.*\)' "$apt/log" | head -n 1) || true
+  [ -n "$expired" ] || explain_failure
+  say "the index of Debian $suite on $mirror $expired; taking it, since the mirror has no newer one"
+  read_index "$mirror" " check-valid-until=no" || explain_failure
+fi
 
 # The wanted version, or when that is gone from the suite the newest that will do.
 version=$(apt-cache madison bazel-bootstrap | awk -v wanted="$wanted" '
@@ -139,15 +154,48 @@ version=$(apt-cache madison bazel-bootstrap | awk -v wanted="$wanted" '
   index(v, wanted) == 1 { print v; found = 1; exit }
   !newest { newest = v }
   END { if (!found && newest) print newest }')
-[ -n "$version" ] || fail "Debian $suite has no Bazel 7.7 or newer, or 8, for $architecture at present." "$other_ways"
-case $version in
-  "$wanted"*) ;;
-  *) say "Debian $suite has Bazel $wanted no more; taking $version" ;;
-esac
+# What the user holds this installation to: NAME=VERSION SHA256.
+held=()
+if [ -n "${TORCH_FUSION_TAKEN:-}" ]; then
+  [ -r "$TORCH_FUSION_TAKEN" ] || fail "TORCH_FUSION_TAKEN names $TORCH_FUSION_TAKEN, which can't be read."
+  mapfile -t held < <(sed -n 's/^bazel \([^ ]*=.*\)$/\1/p' "$TORCH_FUSION_TAKEN")
+fi
 
-# libblake3-0 and the jars of the class path below are needed, but are no dependencies of the package.
-fetch "2/3 downloading Bazel ${version%%-*}, a Java runtime and what they need" --download-only install \
-  "bazel-bootstrap=$version" default-jre-headless patchelf libblake3-0
+if [ "${#held[@]}" != 0 ]; then
+  # A mirror keeps only the newest version; a snapshot, whose index is over by nature, has the others.
+  if ! apt-cache show "${held[@]%% *}" >/dev/null 2>"$apt/log"; then
+    [ -n "${TORCH_FUSION_DEBIAN_SNAPSHOT:-}" ] || fail "$mirror has no more what TORCH_FUSION_TAKEN holds Bazel to:" \
+      "$(grep -E '^E:' "$apt/log" | head -n 5)" "Set TORCH_FUSION_DEBIAN_SNAPSHOT to a mirror that keeps old versions, at a time when it had them."
+    mirror=${TORCH_FUSION_DEBIAN_SNAPSHOT%/}
+    read_index "$mirror" " check-valid-until=no" || explain_failure
+  fi
+  cd "$apt/archives"
+  fetch "2/3 downloading the ${#held[@]} packages that TORCH_FUSION_TAKEN lists" download "${held[@]%% *}"
+else
+  [ -n "$version" ] || fail "Debian $suite has no Bazel 7.7 or newer, or 8, for $architecture at present." "$other_ways"
+  case $version in
+    "$wanted"*) ;;
+    *) say "Debian $suite has Bazel $wanted no more; taking $version" ;;
+  esac
+
+  # libblake3-0 and the jars of the class path below are needed, but are no dependencies of the package.
+  fetch "2/3 downloading Bazel ${version%%-*}, a Java runtime and what they need" --download-only install \
+    "bazel-bootstrap=$version" default-jre-headless patchelf libblake3-0
+fi
+
+# What was taken, for `bazelw run //third_party:taken`.
+(
+  cd "$apt/archives"
+  for deb in *.deb; do
+    digest=$(sha256sum "$deb")
+    field=${deb%_*}
+    field=${field//%3a/:}
+    printf '%s=%s %s\n' "${field%%_*}" "${field#*_}" "${digest%% *}"
+  done
+) >"$work/packages.txt"
+for package in "${held[@]}"; do
+  grep -qxF "$package" "$work/packages.txt" || fail "${package%% *} is not the one that TORCH_FUSION_TAKEN lists: its sha256 differs."
+done
 
 # ---- unpack and relocate ----
 
@@ -255,7 +303,6 @@ mkdir "$new/registry"
   done
 } >"$work/debian.bazelrc"
 
-(cd "$apt/archives" && printf '%s\n' *.deb) >"$work/packages.txt"
 rm -rf "$new"/usr/share/{doc,man,lintian,locale,bash-completion,icons,zsh} "$new"/usr/lib/*/gconv
 mv "$new" "$final"
 mv "$work/packages.txt" "$work/debian.bazelrc" "$install/"
