@@ -13,6 +13,7 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 
 from boardsim.machine import Access, Machine, Stop
+from tools.abi.layouts.layouts import ExitStatus
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.golden.golden import Golden, read_golden
 from tools.artifacts.memory_plan.memory_plan import read_memory_plan
@@ -32,8 +33,6 @@ _STACK_PAINT = (0xC5A5C5A5).to_bytes(4, "little")
 _LIMIT = 1_000_000_000
 # Instructions after which no further sample of a golden file is started.
 _SAMPLES_BUDGET = 50_000_000
-# kExitPass of firmware/host.h, which board_exit() leaves in r0.
-_EXIT_PASS = 0
 _ALIGNMENT = 16
 
 
@@ -67,7 +66,7 @@ class Run:
     @property
     def passed(self) -> bool:
         """Whether the image ended well: with PASS on its console, or with status 0 where it prints nothing."""
-        return "\nPASS\n" in self.console if self.console else self.status == _EXIT_PASS
+        return "\nPASS\n" in self.console if self.console else self.status == ExitStatus.PASS
 
 
 class Image:

@@ -4,7 +4,7 @@
 ///
 /// The host's inputs (firmware/host.h) are a sequence of cases: a CaseHeader, the program, and the
 /// inputs, each of these padded to 16 bytes. Its outputs are a sequence of results: a
-/// ResultHeader and the outputs. Inputs and outputs are sequences of values, each a Header and its
+/// ResultHeader and the outputs. Inputs and outputs are sequences of values, each a ValueHeader and its
 /// bytes in memory order, of inputs both padded to 16 bytes. A number is a tensor without
 /// dimensions: Long for an integer, Double for a float, Bool for a bool. Before a case the console
 /// says "CASE " and its index, so that it is known whose messages follow, and which case ended the
@@ -23,6 +23,7 @@
 #include "firmware/guard.h"
 #include "firmware/high_water_allocator.h"
 #include "firmware/host.h"
+#include "firmware/runner.h"
 #include "firmware/stack.h"
 
 namespace {
@@ -42,43 +43,15 @@ using executorch::runtime::Program;
 using executorch::runtime::Result;
 using executorch::runtime::Span;
 using executorch::runtime::Tag;
+using torch_fusion::CaseHeader;
+using torch_fusion::kMaxDim;
+using torch_fusion::ResultHeader;
+using torch_fusion::Step;
+using torch_fusion::ValueHeader;
 
-constexpr size_t kMaxDim = 16;
 /// Of the schema's planned buffers; ExecuTorch's own planner makes one or two, //conformance one
 /// per tensor.
 constexpr size_t kMaxPlannedBuffers = 256;
-
-struct CaseHeader {
-  uint32_t program_size;
-  uint32_t inputs_size;
-  uint32_t input_count;
-};
-
-/// What a case was doing when it ended.
-enum Step : uint32_t { kLoad, kInput, kExecute, kOutput };
-
-struct ResultHeader {
-  /// executorch::runtime::Error, and where it happened.
-  uint32_t error;
-  uint32_t step;
-  /// Values that follow: none if there was an error.
-  uint32_t output_count;
-  /// As in HostReport.
-  uint32_t load_ticks;
-  uint32_t execute_ticks;
-  uint32_t method_used;
-  uint32_t planned_used;
-  uint32_t temp_used;
-};
-
-/// One input or output, as firmware/host.h's files have it.
-struct Header {
-  int32_t dtype;
-  uint32_t dim;
-  int32_t sizes[kMaxDim];
-  uint8_t dim_order[kMaxDim];
-  uint32_t nbytes;
-};
 
 constexpr size_t kMethodArenaSize = RUNNER_METHOD_ARENA_SIZE;
 constexpr size_t kPlannedArenaSize = RUNNER_PLANNED_ARENA_SIZE;
@@ -218,7 +191,7 @@ T number(const void* data) {
 
 /// Sets the next input from the host's file.
 Error Case::set_input(Method& method, size_t index) {
-  Header header;
+  ValueHeader header;
   std::memcpy(&header, input_, sizeof(header));
   const void* const data = input_ + align_up(sizeof(header));
   input_ += align_up(sizeof(header)) + align_up(header.nbytes);
@@ -250,7 +223,7 @@ Error Case::set_input(Method& method, size_t index) {
 }
 
 void write_value(ScalarType dtype, const void* data, size_t nbytes) {
-  Header header = {};
+  ValueHeader header = {};
   header.dtype = static_cast<int32_t>(dtype);
   header.nbytes = static_cast<uint32_t>(nbytes);
   host_write(&header, sizeof(header));
@@ -271,7 +244,7 @@ void write_output(const EValue& value) {
     return write_value(ScalarType::Bool, &number, sizeof(number));
   }
   const Tensor& tensor = value.toTensor();
-  Header header = {};
+  ValueHeader header = {};
   header.dtype = static_cast<int32_t>(tensor.scalar_type());
   header.dim = static_cast<uint32_t>(tensor.dim());
   for (uint32_t i = 0; i < header.dim; ++i) {
@@ -290,7 +263,7 @@ uint32_t ticks_since(uint32_t start) {
 }
 
 Error Case::run_program() {
-  result_.step = kLoad;
+  result_.step = static_cast<uint32_t>(Step::kLoad);
   // Time for the buffers' sizes, which an image for one program knows, is no part of loading.
   uint32_t start = board_ticks();
   Result<Program> program = Program::load(&loader_, Program::Verification::InternalConsistency);
@@ -310,7 +283,7 @@ Error Case::run_program() {
   ET_CHECK_OK_OR_RETURN_ERROR(method.error());
   result_.method_used = method_allocator_.used_size();
 
-  result_.step = kInput;
+  result_.step = static_cast<uint32_t>(Step::kInput);
   if (method->inputs_size() != input_count_) {
     return Error::InvalidArgument;
   }
@@ -319,14 +292,14 @@ Error Case::run_program() {
   }
   ET_CHECK_OK_OR_RETURN_ERROR(place_outputs(*method));
 
-  result_.step = kExecute;
+  result_.step = static_cast<uint32_t>(Step::kExecute);
   start = board_ticks();
   const Error error = method->execute();
   result_.execute_ticks = ticks_since(start);
   result_.temp_used = temp_allocator_.high_water();
   ET_CHECK_OK_OR_RETURN_ERROR(error);
 
-  result_.step = kOutput;
+  result_.step = static_cast<uint32_t>(Step::kOutput);
   for (size_t i = 0; i < method->outputs_size(); ++i) {
     const EValue& value = method->get_output(i);
     if (!value.isTensor() && !value.isInt() && !value.isDouble() && !value.isBool()) {

@@ -13,8 +13,8 @@ using executorch::aten::ScalarType;
 /**
  * What a kernel has to cope with beyond contiguous tensors of one dtype, equal
  * and static shapes, and default scalar arguments. tools/pipeline/registry derives the
- * bits from a program's call sites; tools/pipeline/registry/variants.py has the same
- * names and values, and says when each is set.
+ * bits from a program's call sites, and its variants.py says when each is set;
+ * tools/abi/layouts has the same names and values.
  */
 enum class Variant : uint32_t {
   /// Operands of one call differ in shape.

@@ -82,11 +82,11 @@ def choose(calls: Path, registries: dict[str, Path], selections: Path) -> None:
     """
     # Imported here: measuring needs neither calls nor kernels.
     from conformance.op_db import CHANNELS_LAST, Row
+    from tools.abi.layouts.layouts import Variant
     from tools.artifacts.program import read
     from tools.pipeline.registry.calls import operator_uses
     from tools.pipeline.registry.catalog import read_catalog
     from tools.pipeline.registry.registry import Selected, registry_source, select
-    from tools.pipeline.registry.variants import Variant
     from tools.verify.run_pte.cases import Case
 
     def effort(entry: Selected) -> tuple[int, int]:

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tools.abi.layouts.layouts import HOST_REPORT_PASS
 from tools.artifacts.board.testing import write_board
 from tools.artifacts.golden.golden import Golden
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.verify.emulate.emulate import accuracy, compare, differences, main
 from tools.verify.emulate.run import join_inputs, split_outputs
-
-_PASS = 0x53534150
 
 # An emulator of an emulator: echoes the inputs as outputs, as the options in the environment say.
 _FAKE_QEMU = """\
@@ -45,7 +44,7 @@ class Setup:
         self.behaviour = folder / "behaviour.py"
         self.behave("")
         self.qemu = folder / "qemu-system-arm"
-        text = _FAKE_QEMU.format(python=sys.executable, behaviour=str(self.behaviour), passed=_PASS)
+        text = _FAKE_QEMU.format(python=sys.executable, behaviour=str(self.behaviour), passed=HOST_REPORT_PASS)
         self.qemu.write_text(text, encoding="utf-8")
         self.qemu.chmod(0o755)
         self.elf = folder / "image.elf"

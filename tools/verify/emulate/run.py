@@ -7,17 +7,17 @@ outputs and a report to others, and exits with a status that says how it ended.
 from __future__ import annotations
 
 import re
-import struct
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
+from tools.abi.layouts.layouts import ERRORS, HOST_REPORT, HOST_REPORT_PASS, ExitStatus
 from tools.artifacts.board.board import Board
 from tools.quiet.console import UserError
 
@@ -25,40 +25,9 @@ from tools.quiet.console import UserError
 _ICOUNT_SHIFT = 6
 _NANOSECONDS_PER_INSTRUCTION = 1 << _ICOUNT_SHIFT
 
-# firmware/host.h, kHostReportPass.
-_PASS = 0x53534150
-
-# Exit statuses of firmware/host.h.
-_EXIT_MISMATCH, _EXIT_ERROR, _EXIT_FAULT, _EXIT_ABORT, _EXIT_HOST = range(1, 6)
-
-# executorch/runtime/core/error.h.
-_ERRORS = {
-    0x01: "Internal",
-    0x02: "InvalidState",
-    0x03: "EndOfMethod",
-    0x04: "AlreadyLoaded",
-    0x10: "NotSupported",
-    0x11: "NotImplemented",
-    0x12: "InvalidArgument",
-    0x13: "InvalidType",
-    0x14: "OperatorMissing",
-    0x15: "RegistrationExceedingMaxKernels",
-    0x16: "RegistrationAlreadyRegistered",
-    0x20: "NotFound",
-    0x21: "MemoryAllocationFailed",
-    0x22: "AccessFailed",
-    0x23: "InvalidProgram",
-    0x24: "InvalidExternalData",
-    0x25: "OutOfResources",
-    0x30: "DelegateInvalidCompatibility",
-    0x31: "DelegateMemoryAllocationFailed",
-    0x32: "DelegateInvalidHandle",
-}
-
-
 @dataclass(frozen=True)
 class Report:
-    """What an image measured: HostReport of firmware/host.h, word by word."""
+    """What an image measured: HostReport of firmware/host.h, in its order."""
 
     passed: int
     error: int
@@ -115,7 +84,7 @@ def instructions(board: Board, ticks: int) -> int:
 
 def error_name(code: int) -> str:
     """The name of an executorch::runtime::Error that is not Ok."""
-    return _ERRORS.get(code, f"Error {code:#x}")
+    return ERRORS.get(code, f"Error {code:#x}")
 
 
 def symbol_at(elf: Path, address: int) -> str | None:
@@ -256,28 +225,28 @@ def _text(data: bytes | None) -> str:
 
 
 def _read_report(path: Path) -> Report | None:
-    words = len(fields(Report))
-    if not path.exists() or path.stat().st_size != 4 * words:
+    words = HOST_REPORT.words()
+    if not path.exists() or path.stat().st_size != words.size:
         return None
-    return Report(*struct.unpack(f"<{words}I", path.read_bytes()))
+    return Report(*words.unpack(path.read_bytes()))
 
 
 def _check_ending(elf: Path, status: int, report: Report | None, console: str, messages: str) -> None:
     """Raises EmulationError unless the image ended with PASS."""
-    if status == _EXIT_FAULT:
+    if status == ExitStatus.FAULT:
         raise EmulationError("Fault", f"{elf.name} took a fault{_fault_place(elf, console)}", console)
-    if status == _EXIT_ABORT:
+    if status == ExitStatus.ABORT:
         raise EmulationError("Abort", f"a check of the runtime failed in {elf.name}", console)
-    if status == _EXIT_HOST:
+    if status == ExitStatus.HOST:
         raise EmulationError("Host", f"{elf.name} could not read its inputs or write its outputs", console)
-    if status == _EXIT_ERROR and report is not None and report.error:
+    if status == ExitStatus.ERROR and report is not None and report.error:
         raise EmulationError(error_name(report.error), f"{elf.name} could not run the program", console)
-    if status == _EXIT_MISMATCH and report is not None and report.passed != _PASS:
+    if status == ExitStatus.MISMATCH and report is not None and report.passed != HOST_REPORT_PASS:
         raise EmulationError("Mismatch", f"the outputs of {elf.name} differ from PyTorch's", console)
     if status != 0:
         reason = f"{elf.name} ended with status {status}" + (f": {messages.strip()}" if messages.strip() else "")
         raise EmulationError("Crash", reason, console)
-    if report is None or report.passed != _PASS or (console and "\nPASS\n" not in console):
+    if report is None or report.passed != HOST_REPORT_PASS or (console and "\nPASS\n" not in console):
         raise EmulationError("MissingPass", f"{elf.name} exited without PASS", console)
     if report.stack_used >= report.stack_size > 0:
         raise EmulationError(

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.abi.layouts.layouts import RUNNER_CASE, RUNNER_RESULT, RUNNER_STEPS
 from tools.artifacts.board.board import Board, read_board
 from tools.verify.emulate.run import EmulationError, Result, emulate, error_name, finish, instructions, pad
 from tools.verify.run_pte.values import Value, read_value
 
-# runner.cpp, CaseHeader: sizes of program and inputs, number of inputs.
-_CASE = struct.Struct("<III")
-# runner.cpp, ResultHeader: error, step, outputs, load and execute ticks, bytes of the method, planned and temp arenas.
-_RESULT = struct.Struct("<8I")
-_STEPS = ("load", "input", "execute", "output")
+_CASE = RUNNER_CASE.words()
+_RESULT = RUNNER_RESULT.words()
 # What the emulated boards hold of cases, and of what these print and give, in one run; they have 16 MB for both.
 _EMULATED_BYTES = 6 << 20
 
@@ -119,7 +116,7 @@ def run_cases(runner: Runner, cases: Sequence[Case], timeout: float = 300) -> li
         for index, section, outcome in zip(indices, _sections(result.console), outcomes, strict=True):
             code, step, outputs, *counts = outcome
             error = error_name(code) if code else "Ok"
-            results[index] = CaseResult(error, _STEPS[step], _messages(section), outputs, *counts)
+            results[index] = CaseResult(error, RUNNER_STEPS[step], _messages(section), outputs, *counts)
     return [result for result in results if result is not None]
 
 

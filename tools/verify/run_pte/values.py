@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tools.abi.layouts.layouts import RUNNER_MAX_DIM
 from tools.verify.emulate.run import pad
 
-# runner.cpp, Header: dtype, dim, sizes, dim order, nbytes.
-_MAX_DIM = 16
-_HEADER = struct.Struct(f"<iI{_MAX_DIM}i{_MAX_DIM}BI")
+# RUNNER_VALUE: dtype, dim, sizes, dim order, nbytes.
+_HEADER = struct.Struct(f"<iI{RUNNER_MAX_DIM}i{RUNNER_MAX_DIM}BI")
 
 _BFLOAT16 = 15
 
@@ -64,15 +64,15 @@ def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> byt
         bits = array.astype(np.float32).view(np.uint32)
         array = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     data = np.ascontiguousarray(array.transpose(list(dim_order))).tobytes()
-    sizes = [*array.shape, *[0] * (_MAX_DIM - array.ndim)]
-    order = [*dim_order, *[0] * (_MAX_DIM - array.ndim)]
+    sizes = [*array.shape, *[0] * (RUNNER_MAX_DIM - array.ndim)]
+    order = [*dim_order, *[0] * (RUNNER_MAX_DIM - array.ndim)]
     return pad(_HEADER.pack(scalar_type, array.ndim, *sizes, *order, len(data))) + pad(data)
 
 
 def read_value(data: bytes, position: int) -> tuple[Value, int]:
     """The value at a position of the runner's outputs, and the position after it."""
     scalar_type, dim, *rest, nbytes = _HEADER.unpack_from(data, position)
-    sizes, order = rest[:dim], rest[_MAX_DIM : _MAX_DIM + dim]
+    sizes, order = rest[:dim], rest[RUNNER_MAX_DIM : RUNNER_MAX_DIM + dim]
     position += _HEADER.size
     name, kind = _DTYPES[scalar_type]
     stored = np.frombuffer(data[position : position + nbytes], dtype=kind).reshape([sizes[d] for d in order])

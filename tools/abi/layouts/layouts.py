@@ -1,0 +1,226 @@
+"""What C++ and Python agree on: numbers and layouts of memory that one writes and the other reads.
+
+asserts.py makes a static_assert of each, against the header that declares it, and //tools/abi/layouts:layouts_test compiles
+them for this machine and for a Cortex-M. So whoever changes one side alone doesn't get past the tests.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+
+class Variant(IntFlag):
+    """What a call asks of a kernel beyond contiguous tensors of one dtype and shape: kernels/selection.h."""
+
+    BROADCAST = 1 << 0
+    MIXED_DTYPES = 1 << 1
+    DIM_ORDER = 1 << 2
+    DYNAMIC_SHAPE = 1 << 3
+    ALPHA = 1 << 4
+    INDICES = 1 << 5
+    FLOATING_SYMBOLS = 1 << 6
+    OPTION = 1 << 7
+    FIRST_MODE = 1 << 8
+    SECOND_MODE = 1 << 9
+    THIRD_MODE = 1 << 10
+    MASKS = 1 << 11
+
+
+class ExitStatus(IntEnum):
+    """How an image ended: firmware/host.h."""
+
+    PASS = 0
+    MISMATCH = 1
+    ERROR = 2
+    FAULT = 3
+    ABORT = 4
+    HOST = 5
+
+
+HOST_REPORT_PASS = 0x53534150
+"""What `pass` of a HostReport is at the end of a run without errors."""
+
+ERRORS = {
+    0x01: "Internal",
+    0x02: "InvalidState",
+    0x03: "EndOfMethod",
+    0x04: "AlreadyLoaded",
+    0x10: "NotSupported",
+    0x11: "NotImplemented",
+    0x12: "InvalidArgument",
+    0x13: "InvalidType",
+    0x14: "OperatorMissing",
+    0x15: "RegistrationExceedingMaxKernels",
+    0x16: "RegistrationAlreadyRegistered",
+    0x20: "NotFound",
+    0x21: "MemoryAllocationFailed",
+    0x22: "AccessFailed",
+    0x23: "InvalidProgram",
+    0x24: "InvalidExternalData",
+    0x25: "OutOfResources",
+    0x30: "DelegateInvalidCompatibility",
+    0x31: "DelegateMemoryAllocationFailed",
+    0x32: "DelegateInvalidHandle",
+}
+"""executorch::runtime::Error by value: executorch/runtime/core/error.h."""
+
+TAGS = {
+    "Null": ("None", 0),
+    "Tensor": ("Tensor", 1),
+    "String": ("String", 2),
+    "Double": ("Double", 3),
+    "Int": ("Int", 4),
+    "Bool": ("Bool", 5),
+    "BoolList": ("ListBool", 6),
+    "DoubleList": ("ListDouble", 7),
+    "IntList": ("ListInt", 8),
+    "TensorList": ("ListTensor", 9),
+    "OptionalTensorList": ("ListOptionalTensor", 11),
+}
+"""executorch::runtime::Tag, name and value, by the schema's name of a value: executorch/runtime/core/tag.h."""
+
+INSTRUCTION_KINDS = {
+    "KernelCall": ("kCall", 0),
+    "MoveCall": ("kMove", 1),
+    "JumpFalseCall": ("kJumpFalse", 2),
+    "FreeCall": ("kFree", 3),
+}
+"""PrelinkedMethod::Kind, name and value, by the schema's name of an instruction."""
+
+OFFSET_BITS = 24
+"""PrelinkedTensor::kOffsetBits."""
+COUNT_BIT = 2
+"""PrelinkedMethod::kCountBit."""
+KERNEL_BIT = 16
+"""PrelinkedMethod::kKernelBit."""
+IN_RAM = 1
+"""PrelinkedMethod::kInRam."""
+PRELINKED_MAGIC = b"TFPL"
+"""PrelinkedProgram::kMagic."""
+PROGRAM_HEAD_SIZE = 64
+"""Program::kMinHeadBytes."""
+EVALUE_SIZE = 16
+"""Bytes of an EValue."""
+
+
+def tensor_size(pointer: int) -> int:
+    """Bytes of a TensorImpl, with pointers of that many bytes: seven words and four bytes."""
+    return (7 * pointer + 4 + pointer - 1) // pointer * pointer
+
+
+POINTER = 0
+"""The size of a field that is a pointer or a word of the core."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A struct that both sides know, field by field in the order of memory.
+
+    Attributes:
+      header: where it is declared, as #include names it.
+      name: its C++ name.
+      fields: name and bytes of each field; POINTER for a word of the core.
+    """
+
+    header: str
+    name: str
+    fields: tuple[tuple[str, int], ...]
+
+    def words(self) -> struct.Struct:
+        """The struct as Python's, where it has numbers of four bytes only."""
+        assert all(size == 4 for _, size in self.fields), self.name
+        return struct.Struct(f"<{len(self.fields)}I")
+
+
+def _layout(header: str, name: str, size: int, *fields: str) -> Layout:
+    return Layout(header, name, tuple((field, size) for field in fields))
+
+
+HOST_REPORT = _layout(
+    "firmware/host.h",
+    "HostReport",
+    4,
+    *("pass", "error", "samples", "load_ticks", "execute_ticks"),
+    *("method_used", "planned_used", "temp_used", "stack_used", "stack_size"),
+)
+"""What an image measured."""
+
+RUNNER_CASE = _layout("firmware/runner.h", "torch_fusion::CaseHeader", 4, "program_size", "inputs_size", "input_count")
+"""What precedes a program in the runner's inputs."""
+
+RUNNER_RESULT = _layout(
+    "firmware/runner.h",
+    "torch_fusion::ResultHeader",
+    4,
+    *("error", "step", "output_count", "load_ticks", "execute_ticks", "method_used", "planned_used", "temp_used"),
+)
+"""What precedes the outputs of a program in the runner's outputs."""
+
+RUNNER_STEPS = ("load", "input", "execute", "output")
+"""What the runner was doing when a case ended, by `step` of a result."""
+
+RUNNER_MAX_DIM = 16
+"""Dimensions that a value of the runner can have."""
+
+RUNNER_VALUE = Layout(
+    "firmware/runner.h",
+    "torch_fusion::ValueHeader",
+    (("dtype", 4), ("dim", 4), ("sizes", 4 * RUNNER_MAX_DIM), ("dim_order", RUNNER_MAX_DIM), ("nbytes", 4)),
+)
+"""What precedes the bytes of an input or output of the runner."""
+
+_PRELINKED = "runtime/prelinked/prelinked.h"
+_INTERNAL = "executorch::runtime::internal::"
+
+PRELINKED_METHOD = Layout(
+    _PRELINKED,
+    _INTERNAL + "PrelinkedMethod",
+    (
+        *((name, POINTER) for name in ("name", "code", "tensors", "values", "lists", "inputs", "planned_sizes")),
+        *((name, POINTER) for name in ("states", "attributes")),
+        *((name, 4) for name in ("code_size", "instruction_count", "shapes_size", "lists_size")),
+        *((name, 2) for name in ("tensor_count", "value_count", "list_count", "input_count")),
+        *((name, 2) for name in ("output_count", "planned_count", "state_count", "attribute_count")),
+        ("argument_count", 4),
+    ),
+)
+
+PRELINKED_TENSOR = Layout(
+    _PRELINKED,
+    _INTERNAL + "PrelinkedTensor",
+    (
+        *((name, POINTER) for name in ("sizes", "dim_order", "strides", "data", "dim", "numel", "numel_bound")),
+        *((name, 1) for name in ("type", "dynamism")),
+        ("device", 2),
+    ),
+)
+
+PRELINKED_INT_LIST = _layout(_PRELINKED, _INTERNAL + "PrelinkedIntList", POINTER, "values", "size", "items")
+
+PRELINKED_LIST = Layout(_PRELINKED, _INTERNAL + "PrelinkedList", (("elements", POINTER), ("size", 2), ("tag", 2)))
+
+PRELINKED_STATE = Layout(_PRELINKED, _INTERNAL + "PrelinkedState", (("data", POINTER), ("nbytes", 4), ("value", 4)))
+
+PRELINKED_ATTRIBUTE = _layout(_PRELINKED, _INTERNAL + "PrelinkedAttribute", POINTER, "name", "value")
+
+PRELINKED_PROGRAM = Layout(
+    _PRELINKED,
+    _INTERNAL + "PrelinkedProgram",
+    (("magic", 4), ("method_count", 4), ("self", POINTER), ("methods", POINTER)),
+)
+
+LAYOUTS = (
+    HOST_REPORT,
+    RUNNER_CASE,
+    RUNNER_RESULT,
+    RUNNER_VALUE,
+    PRELINKED_METHOD,
+    PRELINKED_TENSOR,
+    PRELINKED_INT_LIST,
+    PRELINKED_LIST,
+    PRELINKED_STATE,
+    PRELINKED_ATTRIBUTE,
+    PRELINKED_PROGRAM,
+)

@@ -1,0 +1,4 @@
+/// What it tests is tested by compiling what it links.
+int main() {
+  return 0;
+}
