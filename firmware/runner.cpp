@@ -1,11 +1,12 @@
-/// Runs any programs with every kernel, one after the other: the image of //tools/verify/run_pte and of
+/// Runs any programs with every kernel, one after the other: the image of //tools/verify/run_pte
+/// and of
 /// //conformance. The arenas are as large as the machine allows, because nothing is planned for the
 /// programs.
 ///
 /// The host's inputs (firmware/host.h) are a sequence of cases: a CaseHeader, the program, and the
 /// inputs, each of these padded to 16 bytes. Its outputs are a sequence of results: a
-/// ResultHeader and the outputs. Inputs and outputs are sequences of values, each a ValueHeader and its
-/// bytes in memory order, of inputs both padded to 16 bytes. A number is a tensor without
+/// ResultHeader and the outputs. Inputs and outputs are sequences of values, each a ValueHeader and
+/// its bytes in memory order, of inputs both padded to 16 bytes. A number is a tensor without
 /// dimensions: Long for an integer, Double for a float, Bool for a bool. Before a case the console
 /// says "CASE " and its index, so that it is known whose messages follow, and which case ended the
 /// image if one does.

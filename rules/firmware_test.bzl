@@ -52,7 +52,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
     test = True,
 )
 
-def firmware_test(name, model, boards, prelink = True, size = "small", tags = [], **kwargs):
+def firmware_test(name, model, boards, srcs = None, prelink = True, size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -63,6 +63,8 @@ def firmware_test(name, model, boards, prelink = True, size = "small", tags = []
       name: name of the test suite.
       model: the torch_program.
       boards: labels of boards with an emulator or a simulator.
+      srcs: an application of your own; None: firmware/application.cpp. In QEMU it takes its inputs from firmware/host.h, on
+        a simulated board it runs the program on the embedded example and ends with PASS on its console.
       prelink: as of torch_firmware.
       size: Bazel's test size of each test.
       tags: tags of the suite and of each test.
@@ -79,6 +81,7 @@ def firmware_test(name, model, boards, prelink = True, size = "small", tags = []
             prelink = prelink,
             summary = False,
             tags = ["manual"],
+            **({"srcs": srcs} if srcs else {})
         )
         _firmware_test(name = test, firmware = test + ".image", size = size, tags = tags, **kwargs)
         tests.append(test)

@@ -1,7 +1,7 @@
 """What C++ and Python agree on: numbers and layouts of memory that one writes and the other reads.
 
-asserts.py makes a static_assert of each, against the header that declares it, and //tools/abi/layouts:layouts_test compiles
-them for this machine and for a Cortex-M. So whoever changes one side alone doesn't get past the tests.
+asserts.py makes a static_assert of each, against the header that declares it, and //tools/abi/layouts:layouts_test
+compiles them for this machine and for a Cortex-M. So whoever changes one side alone doesn't get past the tests.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tools.quiet.files import reading
 
@@ -60,7 +61,7 @@ class Board:
         return next((region for region in self.reserved if region.name == name), None)
 
 
-def _region(data: dict) -> Region:
+def _region(data: dict[str, Any]) -> Region:
     return Region(data["name"], int(data["origin"]), int(data["length"]), data.get("use", ""))
 
 

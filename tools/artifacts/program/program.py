@@ -208,14 +208,16 @@ class _Reader:
             offset = self.unpack("H", vtable + place) if place + 2 <= vtable_size else 0
             return position + offset if offset else None
 
-        values = {}
+        values: dict[str, Any] = {}
         for field, slot, kind, is_vector, default in fields:
             place = address(slot)
             if kind in UNIONS and not is_vector:
                 type_place = address(slot - 1)
                 member = UNIONS[kind](self.unpack("B", type_place) if type_place is not None else 0)
-                is_absent = place is None or member.value == 0
-                values[field] = None if is_absent else self.table(member.name, self.target(place))
+                if place is None or member.value == 0:
+                    values[field] = None
+                else:
+                    values[field] = self.table(member.name, self.target(place))
             elif place is None:
                 values[field] = ENUMS[kind][0](default) if kind in ENUMS and default is not None else default
             elif is_vector:

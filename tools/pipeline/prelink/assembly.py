@@ -190,7 +190,12 @@ class _Method:
         planned = list((plan.non_const_buffer_sizes or [])[1:])
         planned_sizes = table.pooled(4, planned)
         initial = self.initial_states()
-        states = self.rows(table.pointer, [lambda s=s: (table.words(s[0]), table.numbers(4, s[1:])) for s in initial])
+
+        def state(address: str, *numbers: int) -> None:
+            table.words(address)
+            table.numbers(4, numbers)
+
+        states = self.rows(table.pointer, [lambda s=s: state(*s) for s in initial])
         named = self.attributes()
         attributes = self.rows(table.pointer, [lambda a=a: table.words(*a) for a in named])
         name = table.text(plan.name or "")
