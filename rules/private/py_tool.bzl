@@ -48,11 +48,23 @@ else
     *) runfiles=${{RUNFILES_DIR:-${{TEST_SRCDIR:?the runfiles of $0 are missing}}}} ;;
   esac
 fi
+# Interpreter and packages are directories of other repositories. On a remote worker Bazel before 8.3 lays out such a directory
+# only at its place in the execution root, and not among the runfiles.
+locate() {{
+  found=$runfiles/$1
+  [ -e "$found" ] || found=${{self%%/bazel-out/*}}/external/$1
+}}
 unset PYTHONHOME PYTHONSTARTUP PYTHONINSPECT
 export RUNFILES_DIR="$runfiles"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 PYTHONNOUSERSITE=1 PYTHONSAFEPATH=1 PYTHONUTF8=1
-export PYTHONPATH="{path}"
-python=$runfiles/{python}
+PYTHONPATH=
+for entry in {path}; do
+  locate "$entry"
+  PYTHONPATH=$PYTHONPATH${{PYTHONPATH:+:}}$found
+done
+export PYTHONPATH
+locate {python}
+python=$found
 {command}
 """
 
@@ -89,8 +101,8 @@ def _launch(ctx, command, deps):
     ctx.actions.write(launcher, is_executable = True, content = _LAUNCHER.format(
         command = command,
         label = ctx.label,
-        path = ":".join(["$runfiles/" + entry for entry in path]),
-        python = runfiles_path(ctx, ctx.file._python) + "/bin/python3.11",
+        path = " ".join(["'%s'" % entry for entry in path]),
+        python = "'%s/bin/python3.11'" % runfiles_path(ctx, ctx.file._python),
     ))
 
     runfiles = ctx.runfiles(
