@@ -9,6 +9,9 @@ load("//rules/private:transitions.bzl", "program_transition")
 _BACKENDS = ["portable", "cortex_m"]
 _IO = ["float32", "int8"]
 
+# What a server says is no declared input.
+_NO_NETWORK = {"block-network": ""}
+
 def _target_core(ctx):
     if ctx.attr.backend == "portable":
         return "portable"
@@ -41,6 +44,7 @@ def _torch_program_impl(ctx):
         logs.append(ctx.actions.declare_file(name + ".train.log"))
         arguments = ctx.actions.args()
         arguments.add("--model", ctx.file.src)
+        arguments.add_all(ctx.files.data, before_each = "--data", expand_directories = False)
         arguments.add("--output", weights)
         arguments.add("--log", logs[0])
         ctx.actions.run(
@@ -48,6 +52,7 @@ def _torch_program_impl(ctx):
             arguments = [arguments],
             inputs = sources,
             outputs = [weights] + logs,
+            execution_requirements = _NO_NETWORK,
             mnemonic = "TorchTrain",
             progress_message = "Training %{label}",
         )
@@ -59,6 +64,7 @@ def _torch_program_impl(ctx):
     logs.append(log)
     arguments = ctx.actions.args()
     arguments.add("--model", ctx.file.src)
+    arguments.add_all(ctx.files.data, before_each = "--data", expand_directories = False)
     arguments.add("--name", name)
     arguments.add("--core", core)
     arguments.add("--backend", ctx.attr.backend)
@@ -82,6 +88,7 @@ def _torch_program_impl(ctx):
         arguments = [arguments],
         inputs = depset([weights] if weights else [], transitive = [sources]),
         outputs = outputs,
+        execution_requirements = _NO_NETWORK,
         mnemonic = "TorchExport",
         progress_message = "Exporting %{label} for " + core,
     )

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tools.artifacts.core.core import CORTEX_M, HOST, PORTABLE
+from tools.pipeline.declared_reads.declared_reads import confine_process, declared_reads
 from tools.quiet.console import Console, UserError, run_quietly
 
 _CORES = (PORTABLE, *CORTEX_M, HOST)
@@ -18,6 +19,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Parses the command line, exports, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="export", description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
+    parser.add_argument(
+        "--data", type=Path, action="append", default=[], help="what else the model file may read; may be repeated"
+    )
     parser.add_argument("--name", required=True, help="name of the program")
     parser.add_argument("--core", required=True, help=f"the core that the program is for: {', '.join(_CORES)}")
     parser.add_argument("--backend", default="portable", help=f"what the program is lowered to: {', '.join(_BACKENDS)}")
@@ -47,7 +51,12 @@ def main(arguments: list[str] | None = None) -> int:
         from tools.pipeline.export.export import Options, export
 
         target = Options(options.core, options.backend, options.io, packed=not options.plain)
-        exported = export(options.model, options.name, target, options.weights, console)
+        declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
+        # What is called with arguments is part of another program.
+        if arguments is None:
+            confine_process(declared)
+        with declared_reads(declared):
+            exported = export(options.model, options.name, target, options.weights, console)
         options.program.write_bytes(exported.program)
         options.golden.write_bytes(exported.golden)
         options.manifest.write_bytes(exported.manifest)

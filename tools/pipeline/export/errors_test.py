@@ -169,7 +169,7 @@ def test_an_error_is_one_message_that_names_the_log(tmp_path: Path) -> None:
 
 
 def test_what_torch_prints_goes_to_the_log(tmp_path: Path) -> None:
-    noise = "import os, sys, warnings\nprint('noise 1')\nos.system('echo noise 2 >&2')\nwarnings.warn('noise 3')\n"
+    noise = "import os, sys, warnings\nprint('noise 1')\nos.write(2, b'noise 2\\n')\nwarnings.warn('noise 3')\n"
     (tmp_path / "my_model.py").write_text(noise + _MODEL + _EXAMPLE, encoding="utf-8")
     result = run_tool("tools.pipeline.export", *arguments(tmp_path))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -137,7 +137,10 @@ class ModelFile:
         except UserError:
             raise
         except Exception as error:
-            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}") from error
+            # An action sees its declared inputs, and nothing else of the workspace.
+            missing = isinstance(error, FileNotFoundError) and error.filename
+            hint = f". Is {str(error.filename)!r} in `data` of the target?" if missing else ""
+            raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}{hint}") from error
 
 
 def brief(error: BaseException) -> str:

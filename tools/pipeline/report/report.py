@@ -13,7 +13,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.program.program import constant_bytes
@@ -25,7 +24,7 @@ _BAR = 24
 _MEMORIES = {"flash": "flash", "ram": "RAM"}
 
 
-def as_json(name: str, program: str | None, board: Board, image: Image) -> dict[str, Any]:
+def as_json(name: str, program: str | None, board: Board, image: Image) -> dict:
     """The report as it is written to the JSON file."""
     return {
         "image": name,
@@ -37,7 +36,7 @@ def as_json(name: str, program: str | None, board: Board, image: Image) -> dict[
     }
 
 
-def _title(report: dict[str, Any]) -> str:
+def _title(report: dict) -> str:
     program = f": {report['program']}" if report["program"] else ""
     return f"{report['image']}{program} on {report['board']} ({report['core']})"
 
@@ -47,7 +46,7 @@ def _bar(used: int, limit: int) -> str:
     return "[" + "#" * filled + "." * (_BAR - filled) + "]"
 
 
-def summary(report: dict[str, Any], elf: Path) -> str:
+def summary(report: dict, elf: Path) -> str:
     """The report in four lines, and one that says where the image's files are.
 
     Building images for two boards at once leaves no `bazel-bin` that has both.
@@ -62,7 +61,7 @@ def summary(report: dict[str, Any], elf: Path) -> str:
     return "\n".join([_title(report), *lines, f"  {elf.with_suffix('')}.*"]) + "\n"
 
 
-def full_text(report: dict[str, Any]) -> str:
+def full_text(report: dict) -> str:
     """The report with one line per part."""
     lines = [_title(report)]
     for memory, name in _MEMORIES.items():
@@ -73,7 +72,7 @@ def full_text(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def over_limits(report: dict[str, Any]) -> Iterator[str]:
+def over_limits(report: dict) -> Iterator[str]:
     """A message per memory that the image does not fit into: by how much, and what takes it."""
     advice = {
         "flash": "use a smaller model, --//firmware:console=off, or a board with more flash",
@@ -90,7 +89,7 @@ def over_limits(report: dict[str, Any]) -> Iterator[str]:
             )
 
 
-def comparison(reports: Sequence[dict[str, Any]]) -> str:
+def comparison(reports: Sequence[dict]) -> str:
     """Several reports side by side: a row per image, a column per part."""
     rows = [["image", "board"]]
     rows[0] += ["flash", *_parts(reports, "flash"), "RAM", *_parts(reports, "ram")]
@@ -111,12 +110,12 @@ def comparison(reports: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _parts(reports: Sequence[dict[str, Any]], memory: str) -> list[str]:
+def _parts(reports: Sequence[dict], memory: str) -> list[str]:
     """All parts that occur, in the order of first occurrence."""
     return list(dict.fromkeys(part for report in reports for part in report[memory]["parts"]))
 
 
-def read_report(path: Path) -> dict[str, Any]:
+def read_report(path: Path) -> dict:
     """Reads the JSON of an earlier report.
 
     Raises:

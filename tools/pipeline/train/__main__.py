@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from tools.pipeline.declared_reads.declared_reads import confine_process, declared_reads
 from tools.quiet.console import Console, run_quietly
 
 
@@ -13,6 +14,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Parses the command line, trains, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="train", description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
+    parser.add_argument(
+        "--data", type=Path, action="append", default=[], help="what else the model file may read; may be repeated"
+    )
     parser.add_argument("--output", type=Path, required=True, help="where the weights go")
     parser.add_argument("--log", type=Path, help="what torch prints on import goes here (default: OUTPUT.log)")
     options = parser.parse_args(arguments)
@@ -21,7 +25,13 @@ def main(arguments: list[str] | None = None) -> int:
         # Imported here: torch prints warnings when it is imported.
         from tools.pipeline.train.train import train
 
-        options.output.write_bytes(train(options.model, console))
+        declared = [options.model, *options.data]
+        # What is called with arguments is part of another program.
+        if arguments is None:
+            confine_process(declared)
+        with declared_reads(declared):
+            weights = train(options.model, console)
+        options.output.write_bytes(weights)
 
     return run_quietly(step, options.log or options.output.with_name(options.output.name + ".log"), "train")
 

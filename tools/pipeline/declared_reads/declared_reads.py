@@ -1,0 +1,275 @@
+"""Keeps what a model is made from to what its target declares.
+
+Bazel runs an action again when one of its declared inputs changes. A model file that reads anything else, a file elsewhere on
+the disk or a server, would give the same program for ever, whatever becomes of what it read. So while training and export
+run, each read of something undeclared fails with an error that says what to declare.
+
+Two mechanisms: an audit hook (PEP 578) sees what Python opens, lists, loads, starts and connects to, and knows whose code it
+was; and on a kernel that has it, Landlock, through `confine_process`, refuses what C++ and started programs read past Python.
+Whether a file exists, the clock and the environment are not watched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from tools.pipeline.declared_reads.landlock import confine_reads
+from tools.quiet.console import UserError
+
+# What describes the machine, the C library's and the dynamic linker's own files: needed by torch and Python themselves.
+SYSTEM = ("/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sys", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share/zoneinfo")
+
+# Where the programs are that torch starts.
+_PROGRAMS = [Path(name) for name in ("/bin", "/sbin", "/usr/bin", "/usr/sbin")]
+
+_ADVICE = "add it to `data` of the target, and read it by its path from the workspace's root"
+
+
+class UndeclaredRead(PermissionError):
+    """A read that the target doesn't declare: the message names what was read and how to declare it."""
+
+
+class _Guard:
+    """What may be read while a step runs, and the audit hook's handlers.
+
+    Args:
+      declared: the declared inputs; below a directory everything is declared.
+      environment: directories of Python, its packages and this tool.
+    """
+
+    def __init__(self, declared: Iterable[Path], environment: Iterable[Path]) -> None:
+        names = [os.path.abspath(path) for path in declared]
+        # By the name that the target gives it, and where the link leads that Bazel lays out for it.
+        self._declared = set(names) | {os.path.realpath(name) for name in names}
+        folders = [os.path.abspath(path) for path in environment]
+        self._folders = [*SYSTEM, *folders, *(os.path.realpath(folder) for folder in folders)]
+        # What the step itself makes it may read again.
+        self._own: set[str] = set()
+        #: The first read that was refused to the user's own code: `file:line: message`. The code may have caught the error.
+        self.refused = ""
+
+    def handle(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Raises UndeclaredRead if the audited event is a read of something undeclared."""
+        try:
+            _HANDLERS[event](self, *arguments)
+        except UndeclaredRead as error:
+            place = self._user_place()
+            if place and not self.refused:
+                self.refused = f"{place}: {error}"
+            raise
+
+    def _on_open(self, path: Any, mode: Any, flags: Any) -> None:
+        name = _absolute(path)
+        if name is None or self._may_read(name):
+            return
+        flags = flags if isinstance(flags, int) else os.O_RDONLY
+        access = flags & os.O_ACCMODE
+        exists = os.path.exists(name)
+        if access != os.O_RDONLY and (not exists or flags & os.O_TRUNC):
+            self._own.add(name)
+        elif access == os.O_WRONLY:
+            pass
+        elif os.path.isdir(name):
+            self._on_list(path)
+        elif exists:
+            raise UndeclaredRead(f"{_shown(name)} is read, but is not an input of the target; {_ADVICE}.")
+
+    def _on_list(self, path: Any) -> None:
+        name = _absolute("." if path is None else path)
+        if name is None or self._may_read(name) or not os.path.isdir(name) or _by_import():
+            return
+        # A directory of inputs: Bazel's sandbox shows nothing else there, but not every action runs in it.
+        for entry in sorted(os.path.join(name, entry) for entry in os.listdir(name)):
+            if not self._may_read(entry) and not self._leads_to_input(entry):
+                what = f"{_shown(name)} is listed, but {_shown(entry)}"
+                raise UndeclaredRead(f"{what} is not an input of the target; {_ADVICE}.")
+
+    def _on_load_library(self, name: Any) -> None:
+        path = _absolute(name) if name and "/" in os.fsdecode(name) else None
+        if path is not None and not self._may_read(path):
+            raise UndeclaredRead(f"{_shown(path)} is loaded, but is not an input of the target; {_ADVICE}.")
+        if path is None and self._by_user():
+            what = f"the C library {name or '(this process)'} is called directly"
+            raise UndeclaredRead(f"{what}; what it reads can't be checked. Read files in Python, and declare them as `data`.")
+
+    def _on_start(self, program: Any, *_: Any) -> None:
+        if self._by_user():
+            what = f"the program {os.fsdecode(program) if program else '(a shell)'} is started"
+            raise UndeclaredRead(f"{what}; what it reads can't be checked. Let another target run it, and declare its output as `data`.")
+
+    def _on_connect(self, *arguments: Any) -> None:
+        address = next((a for a in arguments if isinstance(a, (str, bytes, tuple))), "")
+        # Processes of one program talk by sockets in the file system.
+        if isinstance(address, (str, bytes)) and (not address or os.fsdecode(address)[:1] in ("/", "\0")):
+            return
+        where = ":".join(str(part) for part in address[:2]) if isinstance(address, tuple) else os.fsdecode(address)
+        raise UndeclaredRead(f"the network is used ({where}); download the file, and add it to `data` of the target.")
+
+    def _on_name_lookup(self, host: Any, *_: Any) -> None:
+        if host:
+            self._on_connect(host if isinstance(host, tuple) else (host,))
+
+    def _on_make_directory(self, path: Any, *_: Any) -> None:
+        name = _absolute(path)
+        if name is not None and not os.path.exists(name):
+            self._own.add(name)
+
+    def _on_rename(self, source: Any, target: Any, *_: Any) -> None:
+        old, new = _absolute(source), _absolute(target)
+        if old in self._own and new is not None:
+            self._own.add(new)
+
+    def _may_read(self, name: str) -> bool:
+        target = os.path.realpath(name)
+        # A link that the step itself makes counts as what it leads to.
+        return any(
+            _is_below(path, self._folders) or _is_in(path, self._declared) or _is_in(target, self._own)
+            for path in (name, target)
+        )
+
+    def _leads_to_input(self, folder: str) -> bool:
+        return any(path.startswith(folder + os.sep) for path in self._declared)
+
+    def _by_user(self) -> bool:
+        return bool(self._user_place())
+
+    def _user_place(self) -> str:
+        """`file:line` of the code that caused the event if it is the user's own, and not an installed package's; else empty."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not file.startswith("<") and file != __file__ and not _is_below(file, [_STANDARD_LIBRARY]):
+                mine = not _is_below(os.path.abspath(file), self._folders)
+                return f"{file}:{frame.f_lineno}" if mine else ""
+            frame = frame.f_back
+        return ""
+
+
+_HANDLERS: dict[str, Callable[..., None]] = {
+    "open": _Guard._on_open,
+    "os.listdir": _Guard._on_list,
+    "os.scandir": _Guard._on_list,
+    "sqlite3.connect": lambda guard, path: guard._on_open(path, None, os.O_RDONLY),
+    "ctypes.dlopen": _Guard._on_load_library,
+    "subprocess.Popen": _Guard._on_start,
+    "os.system": _Guard._on_start,
+    "os.exec": _Guard._on_start,
+    "os.posix_spawn": _Guard._on_start,
+    "os.spawn": lambda guard, mode, path, *rest: guard._on_start(path),
+    "pty.spawn": _Guard._on_start,
+    "socket.connect": _Guard._on_connect,
+    "socket.sendto": _Guard._on_connect,
+    "socket.sendmsg": _Guard._on_connect,
+    "socket.getaddrinfo": _Guard._on_name_lookup,
+    "socket.gethostbyname": _Guard._on_name_lookup,
+    "socket.gethostbyaddr": _Guard._on_name_lookup,
+    "os.mkdir": _Guard._on_make_directory,
+    "os.rename": _Guard._on_rename,
+}
+
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib")
+
+_active: _Guard | None = None
+_installed = False
+_thread = threading.local()
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    guard = _active
+    if guard is None or event not in _HANDLERS or getattr(_thread, "is_handling", False):
+        return
+    # What the handlers themselves look at raises events, too.
+    _thread.is_handling = True
+    try:
+        guard.handle(event, arguments)
+    finally:
+        _thread.is_handling = False
+
+
+@contextlib.contextmanager
+def declared_reads(declared: Iterable[Path]) -> Iterator[None]:
+    """While it is entered, reading anything but `declared`, the Python environment and what was written meanwhile fails.
+
+    Args:
+      declared: the target's inputs, files or directories. What doesn't exist among them is no error.
+
+    Raises:
+      UndeclaredRead, in the code that reads; a package may do without a file that is optional.
+      UserError at the end, if it was the user's own code that caught it: what it did then is not what it would do elsewhere.
+    """
+    global _active, _installed
+    if not _installed:
+        # A hook can't be taken away again, so there is one, which does nothing outside of this context.
+        sys.addaudithook(_hook)
+        _installed = True
+    guard = _Guard(declared, environment())
+    before, _active = _active, guard
+    try:
+        yield
+    finally:
+        _active = before
+    if guard.refused:
+        raise UserError(guard.refused)
+
+
+def environment() -> list[Path]:
+    """The directories of Python, of its packages and of this tool."""
+    folders = [Path(sys.prefix), Path(sys.base_prefix), *(Path(entry) for entry in sys.path if entry)]
+    return folders + [Path(os.environ[name]) for name in ("RUNFILES_DIR",) if os.environ.get(name)]
+
+
+def _absolute(path: Any) -> str | None:
+    """The path as a normalized absolute name; None if it is no path (a descriptor)."""
+    if isinstance(path, int) or path is None:
+        return None
+    try:
+        return os.path.abspath(os.fsdecode(path))
+    except TypeError:
+        return None
+
+
+def _is_below(name: str, folders: Iterable[str]) -> bool:
+    return any(name == folder or name.startswith(folder + os.sep) for folder in folders)
+
+
+def _is_in(name: str, paths: set[str]) -> bool:
+    """Whether the path or a directory above it is among `paths`."""
+    return name in paths or any(str(parent) in paths for parent in Path(name).parents)
+
+
+def _by_import() -> bool:
+    """Whether it is the import system that looks; what it then loads, it opens."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith("<frozen importlib")
+
+
+def _shown(name: str) -> str:
+    """A path as the user knows it: from the workspace's root, if it is there."""
+    root = os.getcwd() + os.sep
+    return name.removeprefix(root)
+
+
+def confine_process(declared: Iterable[Path]) -> None:
+    """Has the kernel refuse undeclared reads of this process for good, past Python, too, if it can.
+
+    What is refused is what `declared_reads` refuses, but for this process's temporary files.
+    """
+    folders = [*(Path(name) for name in SYSTEM), *_PROGRAMS, *environment(), Path(tempfile.gettempdir())]
+    confine_reads([*folders, *_links(Path(os.environ.get("RUNFILES_DIR", os.devnull))), *declared])
+
+
+def _links(tree: Path) -> Iterator[Path]:
+    """The symbolic links in a tree of runfiles: the kernel judges what they lead to."""
+    for name, folders, files in os.walk(tree):
+        yield from (path for entry in [*folders, *files] if (path := Path(name, entry)).is_symlink())
