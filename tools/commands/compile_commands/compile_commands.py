@@ -1,0 +1,74 @@
+"""Bazel's compile actions as a compilation database (clang.llvm.org/docs/JSONCompilationDatabase.html)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# What GCC knows and Clang refuses; it changes nothing that an editor shows.
+_GCC_ONLY = re.compile(
+    r"-fno-(?:canonical-system-headers|if-conversion2|ipa-modref|tree-.*|gcse.*)|-ffat-lto-objects|-flto.*|-frandom-seed=.*"
+    r"|--specs=.*|-MD|-MMD|-fstack-usage|-fconserve-stack"
+)
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Where the paths of actions lead: the workspace, the other repositories, and what gets built (bazel-out)."""
+
+    workspace: Path
+    external: Path
+    output: Path
+
+    def absolute(self, path: str) -> str:
+        """A path of an action, so that it names the file that the user edits."""
+        first, _, rest = path.partition("/")
+        if first == "external" and rest:
+            return str(self.external / rest)
+        if first == "bazel-out" and rest:
+            return str(self.output / rest)
+        return path
+
+
+def compile_commands(graph: dict[str, Any], roots: Roots) -> list[dict[str, Any]]:
+    """The compilation database of an action graph.
+
+    Args:
+      graph: what `bazel aquery --output=jsonproto` prints, with compile actions.
+      roots: where the files are.
+
+    Returns:
+      One entry for each source file, sorted: the first of its actions in the order of their arguments.
+    """
+    entries: dict[str, dict[str, Any]] = {}
+    for arguments in sorted(action["arguments"] for action in graph.get("actions", []) if action.get("arguments")):
+        source = _source(arguments)
+        if source is not None and source not in entries:
+            command = _command(arguments, roots)
+            file = roots.absolute(source)
+            entries[source] = {"directory": str(roots.workspace), "file": file, "arguments": command}
+    return [entries[source] for source in sorted(entries)]
+
+
+def _source(arguments: list[str]) -> str | None:
+    return arguments[arguments.index("-c") + 1] if "-c" in arguments[:-1] else None
+
+
+# An option with a path behind it in the same word, and such options whose path is a word of its own.
+_JOINED = re.compile(r"(-I|-iquote|-isystem|--sysroot=|-include)(?=external/|bazel-out/)")
+
+
+def _command(arguments: list[str], roots: Roots) -> list[str]:
+    command: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word in ("-MF", "-o"):
+            # Where dependencies and objects go is Bazel's business.
+            next(words, None)
+        elif not _GCC_ONLY.fullmatch(word):
+            option = _JOINED.match(word)
+            prefix = option.group(1) if option else ""
+            command.append(prefix + roots.absolute(word.removeprefix(prefix)))
+    return command
