@@ -137,7 +137,10 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
             lowered.outputs,
             labels,
             eager=outputs if options.backend == "cortex_m" else None,
-            dim_orders=tuple([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs")),
+            dim_orders=(
+                [entry["dim_order"] for entry in manifest["inputs"]],
+                [entry["dim_order"] for entry in manifest["outputs"]],
+            ),
         ),
         manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),

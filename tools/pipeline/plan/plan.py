@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program.program import read
@@ -61,9 +62,7 @@ class _Values:
                 self.words(2 * count)  # std::optional<Tensor>
 
     def tensor(self, tensor: Any) -> None:
-        # TensorImpl: seven words and four bytes.
-        size = (7 * self.pointer + 4 + self.pointer - 1) // self.pointer * self.pointer
-        self.arena.take(1, size, self.pointer)
+        self.arena.take(1, tensor_size(self.pointer), self.pointer)  # TensorImpl
         sizes = tuple(tensor.sizes or [])
         if int(tensor.shape_dynamism) != 0:
             self.arena.take(len(sizes), 4, 4)
@@ -81,7 +80,7 @@ def _pte_arena_size(plan: Any, pointer: int) -> int:
     values = plan.values or []
     chains = plan.chains or []
     arena = _Arena()
-    arena.take(len(values), 16, 8)  # EValue
+    arena.take(len(values), EVALUE_SIZE, 8)
     parser = _Values(arena, pointer)
     for value in values:
         parser.parse(value.val)

@@ -7,32 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.abi.layouts.layouts import (
+    COUNT_BIT,
+    EVALUE_SIZE,
+    IN_RAM,
+    INSTRUCTION_KINDS,
+    KERNEL_BIT,
+    OFFSET_BITS,
+    PRELINKED_MAGIC,
+    PROGRAM_HEAD_SIZE,
+    TAGS,
+)
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 
 from .layout import MethodLayout, PrelinkError, elements, kind_of, method_layout
 
-_OFFSET_BITS = 24  # PrelinkedTensor::kOffsetBits
-_KERNEL_BIT = 16  # PrelinkedMethod::kKernelBit
-_COUNT_BIT = 2
-_IN_RAM = 1
-_KINDS = {"KernelCall": 0, "MoveCall": 1, "JumpFalseCall": 2, "FreeCall": 3}
-_VALUE_SIZE = 16
 _CONSTANT_ALIGNMENT = 16
-
-# executorch::runtime::Tag, by the schema's names.
-_TAGS = {
-    "Null": 0,
-    "Tensor": 1,
-    "String": 2,
-    "Double": 3,
-    "Int": 4,
-    "Bool": 5,
-    "BoolList": 6,
-    "DoubleList": 7,
-    "IntList": 8,
-    "TensorList": 9,
-    "OptionalTensorList": 11,
-}
 
 
 class _Table:
@@ -124,7 +114,7 @@ def program_source(
     plans = file.program.execution_plan or []
     table = _Table(name, pointer)
     symbol = f"{name}_pte_data"
-    table.numbers(1, list(b"TFPL"))
+    table.numbers(1, list(PRELINKED_MAGIC))
     table.numbers(4, [len(plans)])
     methods = f".L{name}_methods"
     table.words(symbol, methods)
@@ -135,8 +125,7 @@ def program_source(
     for row in rows:
         row()
     constants.place()
-    # Program::kMinHeadBytes
-    while table.size < 64:
+    while table.size < PROGRAM_HEAD_SIZE:
         table.numbers(4, [0])
     return table.lines, table.size
 
@@ -201,7 +190,12 @@ class _Method:
         planned = list((plan.non_const_buffer_sizes or [])[1:])
         planned_sizes = table.pooled(4, planned)
         initial = self.initial_states()
-        states = self.rows(table.pointer, [lambda s=s: (table.words(s[0]), table.numbers(4, s[1:])) for s in initial])
+
+        def state(address: str, *numbers: int) -> None:
+            table.words(address)
+            table.numbers(4, numbers)
+
+        states = self.rows(table.pointer, [lambda s=s: state(*s) for s in initial])
         named = self.attributes()
         attributes = self.rows(table.pointer, [lambda a=a: table.words(*a) for a in named])
         name = table.text(plan.name or "")
@@ -240,7 +234,7 @@ class _Method:
     def reference(self, index: int) -> str:
         """A reference to a value; -1 is a None."""
         if index in self.place:
-            return str(_VALUE_SIZE * self.place[index] + _IN_RAM)
+            return str(EVALUE_SIZE * self.place[index] + IN_RAM)
         if index < 0:
             return self.flash_value("Null", "0")
         tag, payload = self.payload(index)
@@ -264,7 +258,7 @@ class _Method:
         else:
             table.words(payload)
             table.numbers(4, [0] * (2 - table.pointer // 4))
-        table.numbers(4, [_TAGS[tag], 0])
+        table.numbers(4, [TAGS[tag][1], 0])
 
     def payload(self, index: int) -> tuple[str, str]:
         """The schema's kind of a value that isn't in RAM, and its payload: an address, or bits as a number."""
@@ -378,24 +372,24 @@ class _Method:
         if allocation is None:
             return "0", index, self.shape(index)
         offset = allocation.memory_offset_low | allocation.memory_offset_high << 32
-        if offset >= 1 << _OFFSET_BITS or not 0 < allocation.memory_id < 256:
+        if offset >= 1 << OFFSET_BITS or not 0 < allocation.memory_id < 256:
             raise PrelinkError(
                 f"program {self.path}: tensor {index} is at byte {offset} of memory {allocation.memory_id}; images "
-                f"have at most 255 memories of {1 << _OFFSET_BITS} bytes each"
+                f"have at most 255 memories of {1 << OFFSET_BITS} bytes each"
             )
         shape = self.shape(index)
         planned = list((self.layout.plan.non_const_buffer_sizes or [])[1:])
         end = offset + shape[4] * self.element_size(index)
         if allocation.memory_id > len(planned) or end > planned[allocation.memory_id - 1]:
             raise PrelinkError(f"program {self.path}: tensor {index} lies outside its planned memory")
-        return f"0x{allocation.memory_id << _OFFSET_BITS | offset:x}", index, shape
+        return f"0x{allocation.memory_id << OFFSET_BITS | offset:x}", index, shape
 
     def lists(self) -> str:
         rows = []
         for index in self.layout.lists:
             references = [self.reference(item) for item in elements(self.values[index])]
             items = self.struct(f"list {len(references)}", *references) if references else "0"
-            rows.append((items, len(references), _TAGS[kind_of(self.values[index])]))
+            rows.append((items, len(references), TAGS[kind_of(self.values[index])][1]))
         table = self.table
 
         def write(row: tuple[str, int, int]) -> None:
@@ -448,13 +442,13 @@ class _Method:
         words: list[list[str]] = []
         operators = self.layout.plan.operators or []
         for instruction in self.layout.code:
-            head = _KINDS[instruction.kind]
+            head = INSTRUCTION_KINDS[instruction.kind][1]
             if instruction.kind == "KernelCall":
                 operator = operators[instruction.operator]
                 name = f"{operator.name}.{operator.overload}" if operator.overload else str(operator.name)
                 if name not in self.kernels:
                     raise PrelinkError(f"program {self.path}: operator {name} is not in the image's kernel table")
-                head |= len(instruction.values) << _COUNT_BIT | self.kernels.index(name) << _KERNEL_BIT
+                head |= len(instruction.values) << COUNT_BIT | self.kernels.index(name) << KERNEL_BIT
             line = [str(head), *map(self.reference, instruction.values)]
             if instruction.kind == "JumpFalseCall":
                 line.append(str(starts[instruction.destination]))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.quiet.console import UserError
 
-_VALUE_SIZE = 16  # EValue
 _LISTS = ("IntList", "TensorList", "OptionalTensorList")
 
 
@@ -85,7 +85,7 @@ class MethodLayout:
     def arena_size(self, pointer: int) -> int:
         """Bytes that loading takes of the method allocator: Method::init() of runtime/prelinked/method.cpp."""
         return (
-            _VALUE_SIZE * len(self.in_ram)
+            EVALUE_SIZE * len(self.in_ram)
             + self.lists_size(pointer)
             + tensor_size(pointer) * len(self.tensors)
             + self.shapes_size
@@ -93,11 +93,6 @@ class MethodLayout:
             + 2 * pointer  # Chain
             + 2 * len(self.plan.inputs or [])
         )
-
-
-def tensor_size(pointer: int) -> int:
-    """Bytes of a TensorImpl: seven words and four bytes."""
-    return (7 * pointer + 4 + pointer - 1) // pointer * pointer
 
 
 def _aligned(size: int) -> int:

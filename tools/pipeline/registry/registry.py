@@ -6,12 +6,13 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tools.abi.layouts.layouts import Variant
 from tools.artifacts.kernel_table import kernel_table as kernel_tables
 from tools.artifacts.manifest.manifest import Manifest
 from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.pipeline.registry.catalog import Kernel
 from tools.pipeline.registry.parts import Part, parts_source
-from tools.pipeline.registry.variants import MODES, REFUSED_UNLESS_LISTED, Variant, computing_dtypes, needed_variants
+from tools.pipeline.registry.variants import MODES, REFUSED_UNLESS_LISTED, computing_dtypes, needed_variants
 from tools.quiet.console import UserError
 
 _VALUES = {name: value for value, name in SCALAR_TYPES.items()}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tools.abi.layouts.layouts import Variant
 from tools.artifacts.kernel_table.kernel_table import read_kernel_table
 from tools.artifacts.manifest import manifest as manifests
 from tools.artifacts.program import read
@@ -17,7 +18,6 @@ from tools.pipeline.registry.calls import OperatorUse, operator_uses
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.parts import ALL_PARTS, Part, needed_parts
 from tools.pipeline.registry.registry import UnsupportedError, origins_of, registry_source, select, select_all
-from tools.pipeline.registry.variants import Variant
 
 BYTE, CHAR, INT, LONG, HALF, FLOAT, COMPLEX, BOOL = 0, 1, 3, 4, 5, 6, 9, 11
 

@@ -1,29 +1,10 @@
-"""When a program needs a variant of a kernel; names and bits are those of `Variant` in kernels/selection.h."""
+"""When a program needs a variant of a kernel."""
 
 from __future__ import annotations
 
-from enum import IntFlag
-
+from tools.abi.layouts.layouts import Variant
 from tools.pipeline.registry.calls import Call
 from tools.pipeline.registry.catalog import Kernel
-
-
-class Variant(IntFlag):
-    """What a call asks of a kernel beyond contiguous tensors of one dtype and shape."""
-
-    BROADCAST = 1 << 0
-    MIXED_DTYPES = 1 << 1
-    DIM_ORDER = 1 << 2
-    DYNAMIC_SHAPE = 1 << 3
-    ALPHA = 1 << 4
-    INDICES = 1 << 5
-    FLOATING_SYMBOLS = 1 << 6
-    OPTION = 1 << 7
-    FIRST_MODE = 1 << 8
-    SECOND_MODE = 1 << 9
-    THIRD_MODE = 1 << 10
-    MASKS = 1 << 11
-
 
 MODES = (Variant.FIRST_MODE, Variant.SECOND_MODE, Variant.THIRD_MODE)
 

@@ -273,8 +273,8 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
     ram_parts: Counter[str] = Counter()
     for name in in_ram:
         if name.startswith(_ARENA):
-            part = f"arena {name.removeprefix(_ARENA)}"
+            label = f"arena {name.removeprefix(_ARENA)}"
         else:
-            part = "stack" if name == ".stack" else "data"
-        ram_parts[part] += allocated[name]["sh_size"]
+            label = "stack" if name == ".stack" else "data"
+        ram_parts[label] += allocated[name]["sh_size"]
     return Image(_usage(flash_end - flash.origin, flash_parts), _usage(ram_end - ram.origin, ram_parts))

@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.program.program import constant_bytes
@@ -24,7 +25,7 @@ _BAR = 24
 _MEMORIES = {"flash": "flash", "ram": "RAM"}
 
 
-def as_json(name: str, program: str | None, board: Board, image: Image) -> dict:
+def as_json(name: str, program: str | None, board: Board, image: Image) -> dict[str, Any]:
     """The report as it is written to the JSON file."""
     return {
         "image": name,
@@ -36,7 +37,7 @@ def as_json(name: str, program: str | None, board: Board, image: Image) -> dict:
     }
 
 
-def _title(report: dict) -> str:
+def _title(report: dict[str, Any]) -> str:
     program = f": {report['program']}" if report["program"] else ""
     return f"{report['image']}{program} on {report['board']} ({report['core']})"
 
@@ -46,7 +47,7 @@ def _bar(used: int, limit: int) -> str:
     return "[" + "#" * filled + "." * (_BAR - filled) + "]"
 
 
-def summary(report: dict, elf: Path) -> str:
+def summary(report: dict[str, Any], elf: Path) -> str:
     """The report in four lines, and one that says where the image's files are.
 
     Building images for two boards at once leaves no `bazel-bin` that has both.
@@ -61,7 +62,7 @@ def summary(report: dict, elf: Path) -> str:
     return "\n".join([_title(report), *lines, f"  {elf.with_suffix('')}.*"]) + "\n"
 
 
-def full_text(report: dict) -> str:
+def full_text(report: dict[str, Any]) -> str:
     """The report with one line per part."""
     lines = [_title(report)]
     for memory, name in _MEMORIES.items():
@@ -72,7 +73,7 @@ def full_text(report: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def over_limits(report: dict) -> Iterator[str]:
+def over_limits(report: dict[str, Any]) -> Iterator[str]:
     """A message per memory that the image does not fit into: by how much, and what takes it."""
     advice = {
         "flash": "use a smaller model, --//firmware:console=off, or a board with more flash",
@@ -89,7 +90,7 @@ def over_limits(report: dict) -> Iterator[str]:
             )
 
 
-def comparison(reports: Sequence[dict]) -> str:
+def comparison(reports: Sequence[dict[str, Any]]) -> str:
     """Several reports side by side: a row per image, a column per part."""
     rows = [["image", "board"]]
     rows[0] += ["flash", *_parts(reports, "flash"), "RAM", *_parts(reports, "ram")]
@@ -110,12 +111,12 @@ def comparison(reports: Sequence[dict]) -> str:
     )
 
 
-def _parts(reports: Sequence[dict], memory: str) -> list[str]:
+def _parts(reports: Sequence[dict[str, Any]], memory: str) -> list[str]:
     """All parts that occur, in the order of first occurrence."""
     return list(dict.fromkeys(part for report in reports for part in report[memory]["parts"]))
 
 
-def read_report(path: Path) -> dict:
+def read_report(path: Path) -> dict[str, Any]:
     """Reads the JSON of an earlier report.
 
     Raises:

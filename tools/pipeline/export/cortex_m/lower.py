@@ -165,8 +165,9 @@ def _bounds(node: Node) -> tuple[float | None, float | None] | None:
     if node.target in (aten.relu.default, aten.relu_.default):
         return 0.0, None
     if node.target in (aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default):
-        default = (None, None) if node.target == aten.clamp.default else (-1.0, 1.0)
-        low, high = (*node.args[1:], *default[len(node.args) - 1 :])
+        default: list[float | None] = [None, None] if node.target == aten.clamp.default else [-1.0, 1.0]
+        given: list[Any] = list(node.args[1:])
+        low, high = given + default[len(given) :]
         return low, high
     return None
 
@@ -230,7 +231,7 @@ def _count_work(program: ExportedProgram) -> None:
         if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
         results = node.meta["val"].numel()
-        operands = [arg.meta["val"] if isinstance(arg, Node) else None for arg in node.args]
+        operands: list[Any] = [arg.meta["val"] if isinstance(arg, Node) else None for arg in node.args]
         if node.target == operators.quantized_conv2d.default:
             # The weight is [out, height, width, in / groups].
             node.meta[MACS] = results * operands[1].numel() // operands[1].shape[0]
