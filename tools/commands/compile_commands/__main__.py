@@ -1,4 +1,4 @@
-"""Writes compile_commands.json into the workspace, for clangd and other tools that want to know how each file is compiled."""
+"""Writes compile_commands.json into the workspace, for clangd and other tools that ask how each file is compiled."""
 
 from __future__ import annotations
 

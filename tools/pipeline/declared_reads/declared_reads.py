@@ -1,13 +1,16 @@
 """Keeps what a model is made from to what its target declares.
 
-Bazel runs an action again when one of its declared inputs changes. A model file that reads anything else, a file elsewhere on
-the disk or a server, would give the same program for ever, whatever becomes of what it read. So while training and export
-run, each read of something undeclared fails with an error that says what to declare.
+Bazel runs an action again when one of its declared inputs changes. A model file that reads anything else, a file
+elsewhere on the disk or a server, would give the same program for ever, whatever becomes of what it read. So while
+training and export run, each read of something undeclared fails with an error that says what to declare.
 
-Two mechanisms: an audit hook (PEP 578) sees what Python opens, lists, loads, starts and connects to, and knows whose code it
-was; and on a kernel that has it, Landlock, through `confine_process`, refuses what C++ and started programs read past Python.
-Whether a file exists, the clock and the environment are not watched.
+Two mechanisms: an audit hook (PEP 578) sees what Python opens, lists, loads, starts and connects to, and knows whose
+code it was; and on a kernel that has it, Landlock, through `confine_process`, refuses what C++ and started programs
+read past Python. Whether a file exists, the clock and the environment are not watched.
 """
+
+# A path is handled as the audited call has it; pathlib would resolve or reject some.
+# ruff: noqa: PTH100, PTH109, PTH110, PTH112, PTH118, PTH208
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ from tools.pipeline.declared_reads.landlock import confine_reads
 from tools.quiet.console import UserError
 
 # What describes the machine, the C library's and the dynamic linker's own files: needed by torch and Python themselves.
-SYSTEM = ("/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sys", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share/zoneinfo")
+SYSTEM = (
+    *("/dev", "/etc", "/proc", "/sys", "/usr/share/zoneinfo"),
+    *("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64"),
+)
 
 # Where the programs are that torch starts.
 _PROGRAMS = [Path(name) for name in ("/bin", "/sbin", "/usr/bin", "/usr/sbin")]
@@ -54,7 +60,7 @@ class _Guard:
         self._folders = [*SYSTEM, *folders, *(os.path.realpath(folder) for folder in folders)]
         # What the step itself makes it may read again.
         self._own: set[str] = set()
-        #: The first read that was refused to the user's own code: `file:line: message`. The code may have caught the error.
+        # The first read that was refused to the user's own code, `file:line: message`: the code may catch the error.
         self.refused = ""
 
     def handle(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -98,13 +104,17 @@ class _Guard:
         if path is not None and not self._may_read(path):
             raise UndeclaredRead(f"{_shown(path)} is loaded, but is not an input of the target; {_ADVICE}.")
         if path is None and self._by_user():
-            what = f"the C library {name or '(this process)'} is called directly"
-            raise UndeclaredRead(f"{what}; what it reads can't be checked. Read files in Python, and declare them as `data`.")
+            raise UndeclaredRead(
+                f"the C library {name or '(this process)'} is called directly; what it reads can't be checked. Read "
+                "files in Python, and declare them as `data`."
+            )
 
     def _on_start(self, program: Any, *_: Any) -> None:
         if self._by_user():
-            what = f"the program {os.fsdecode(program) if program else '(a shell)'} is started"
-            raise UndeclaredRead(f"{what}; what it reads can't be checked. Let another target run it, and declare its output as `data`.")
+            raise UndeclaredRead(
+                f"the program {os.fsdecode(program) if program else '(a shell)'} is started; what it reads can't be "
+                "checked. Let another target run it, and declare its output as `data`."
+            )
 
     def _on_connect(self, *arguments: Any) -> None:
         address = next((a for a in arguments if isinstance(a, (str, bytes, tuple))), "")
@@ -143,7 +153,7 @@ class _Guard:
         return bool(self._user_place())
 
     def _user_place(self) -> str:
-        """`file:line` of the code that caused the event if it is the user's own, and not an installed package's; else empty."""
+        """`file:line` of the code that caused the event if it is the user's own and not a package's; else empty."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             file = frame.f_code.co_filename
@@ -197,14 +207,14 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 @contextlib.contextmanager
 def declared_reads(declared: Iterable[Path]) -> Iterator[None]:
-    """While it is entered, reading anything but `declared`, the Python environment and what was written meanwhile fails.
+    """While it is entered, reading fails but of `declared`, the Python environment and what was written meanwhile.
 
     Args:
       declared: the target's inputs, files or directories. What doesn't exist among them is no error.
 
     Raises:
       UndeclaredRead, in the code that reads; a package may do without a file that is optional.
-      UserError at the end, if it was the user's own code that caught it: what it did then is not what it would do elsewhere.
+      UserError at the end, if it was the user's own code that caught it: what it did then it would not do elsewhere.
     """
     global _active, _installed
     if not _installed:

@@ -200,7 +200,8 @@ def test_the_kernel_refuses_what_passes_python_by(folder: Path) -> None:
     # The tool's process confines itself: the folder of temporary files may be read, so this one must not be in it.
     environment = dict(os.environ, TMPDIR=str(folder / "data"))
     assert tempfile.gettempdir() != str(folder / "data")
-    result = subprocess.run([sys.executable, "-c", _CONFINED, str(folder)], env=environment, capture_output=True, text=True)
+    command = [sys.executable, "-c", _CONFINED, str(folder)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
 
 

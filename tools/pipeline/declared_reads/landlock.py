@@ -25,7 +25,7 @@ _VERSION_WITH_NETWORK = 4
 
 
 def confine_reads(paths: Iterable[Path]) -> bool:
-    """Lets this process and those it starts read only `paths` and what is below them, and connect to no server; for good.
+    """Lets this process and those it starts read only `paths` and what is below them, and connect to no server.
 
     Args:
       paths: files and directories, whose links are followed; what doesn't exist is left out.

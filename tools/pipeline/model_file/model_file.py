@@ -138,8 +138,8 @@ class ModelFile:
             raise
         except Exception as error:
             # An action sees its declared inputs, and nothing else of the workspace.
-            missing = isinstance(error, FileNotFoundError) and error.filename
-            hint = f". Is {str(error.filename)!r} in `data` of the target?" if missing else ""
+            missing = error.filename if isinstance(error, FileNotFoundError) else None
+            hint = f". Is {str(missing)!r} in `data` of the target?" if missing else ""
             raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}{hint}") from error
 
 
