@@ -204,6 +204,36 @@ def test_what_an_interrupted_installation_left_is_removed(machine: Path) -> None
     assert sorted(path.name for path in left.iterdir()) == ["lock"]
 
 
+@pytest.mark.usefixtures("debian")
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({"HOME": "/home/jürgen"}, "set BAZELW_CACHE"),
+        ({"HOME": "/home/jürgen", "BAZELW_CACHE": "/cache"}, "--output_user_root=DIRECTORY"),
+        ({"XDG_CACHE_HOME": "/кэш"}, "set BAZELW_CACHE"),
+    ],
+)
+def test_a_path_that_bazels_server_cannot_handle_is_named_before_it_starts(
+    machine: Path, environment: dict[str, str], says: str
+) -> None:
+    result = bazelw(machine, "build", **environment)
+    assert result.returncode == 2
+    assert "characters other than ASCII" in result.stderr
+    assert says.lower() in result.stderr.lower()
+    assert "installing" not in result.stderr
+
+
+@pytest.mark.usefixtures("debian")
+def test_a_checkout_that_bazels_server_cannot_handle_is_named(machine: Path) -> None:
+    workspace = machine / "größe"
+    workspace.mkdir()
+    command = [machine / "a checkout/bazelw", "build"]
+    environment = {"PATH": str(machine / "bin"), "HOME": str(machine / "home")}
+    result = subprocess.run(command, cwd=workspace, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "größe, has characters other than ASCII" in result.stderr
+
+
 def test_an_installed_debian_bazel_is_used(machine: Path) -> None:
     install = machine / "home/.cache/torch_fusion/bazel-1"
     (install / "root/usr/bin").mkdir(parents=True)

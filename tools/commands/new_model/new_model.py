@@ -158,4 +158,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"  {arguments.checkout}/bazelw run //:nucleo_wb55rg.flash    # onto a connected board"
         )
 
-    return run_quietly(step, Path(tempfile.gettempdir(), "torch_fusion_new_model.log"), "new_model")
+    # A name that nobody can know before, and a file that only this user can read: the folder is everybody's.
+    descriptor, name = tempfile.mkstemp(prefix="torch_fusion_new_model_", suffix=".log")
+    os.close(descriptor)
+    log = Path(name)
+    status = run_quietly(step, log, "new_model")
+    if status == 0:
+        log.unlink()
+    return status

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -109,3 +111,22 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capfd: pyte
     assert main([str(path), "--output", str(tmp_path)]) == 1
     assert "is not empty" in capfd.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
+
+
+def test_the_log_is_private_and_kept_only_for_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    path = _write(tmp_path / "mine", _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
+    assert main([str(path), "--output", str(tmp_path / "new")]) == 0
+    assert list(temporary.iterdir()) == []
+
+    logs = []
+    for _ in range(2):
+        assert main([str(tmp_path / "none.py"), "--output", str(tmp_path / "other")]) == 1
+        (log,) = re.findall(r"what torch printed: (.*)\)", capfd.readouterr().err)
+        logs.append(Path(log))
+    assert logs[0] != logs[1]
+    assert [log.stat().st_mode & 0o777 for log in logs] == [0o600, 0o600]
