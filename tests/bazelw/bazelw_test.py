@@ -152,6 +152,17 @@ def test_the_mirror_is_the_one_that_apt_would_use(machine: Path, program: Progra
 
 @needs_keyring
 @pytest.mark.usefixtures("debian")
+def test_on_ubuntu_it_says_how_to_get_bazelisk(machine: Path, program: Program) -> None:
+    said = "E: The repository 'http://archive/ubuntu forky Release' does not have a Release file."
+    program("apt-get", apt_get("http://archive/ubuntu", update=f'echo "{said}"; exit 100'))
+    result = bazelw(machine, "build")
+    assert result.returncode == 2
+    assert "http://archive/ubuntu has no suite forky" in result.stderr
+    assert "bazelisk" in result.stderr
+
+
+@needs_keyring
+@pytest.mark.usefixtures("debian")
 def test_an_expired_index_is_taken_only_after_saying_so(machine: Path, program: Program) -> None:
     expired = "echo 'E: Release file for http://mirror/forky/InRelease is expired (invalid since 16d).'; exit 100"
     sources = f"{machine}/home/.cache/torch_fusion/bazel-1/incomplete/apt/sources.list"

@@ -143,6 +143,9 @@ read_index() {
 say "1/3 reading the package index of Debian $suite"
 if ! read_index "$mirror" ""; then
   expired=$(grep -oE 'is expired \(.*\)' "$apt/log" | head -n 1) || true
+  if grep -q 'does not have a Release file' "$apt/log"; then
+    fail "apt's source $mirror has no suite $suite: it is no mirror of Debian (Ubuntu's aren't)." "$other_ways"
+  fi
   [ -n "$expired" ] || explain_failure
   say "the index of Debian $suite on $mirror $expired; taking it, since the mirror has no newer one"
   read_index "$mirror" " check-valid-until=no" || explain_failure
