@@ -276,7 +276,10 @@ def confine_process(declared: Iterable[Path]) -> None:
     What is refused is what `declared_reads` refuses, but for this process's temporary files.
     """
     folders = [*(Path(name) for name in SYSTEM), *_PROGRAMS, *environment(), Path(tempfile.gettempdir())]
-    confine_reads([*folders, *_links(Path(os.environ.get("RUNFILES_DIR", os.devnull))), *declared])
+    names = list(declared)
+    # To import a module beside the model file, Python lists the folder.
+    listed = [Path.cwd(), *(name.parent for name in names)]
+    confine_reads([*folders, *_links(Path(os.environ.get("RUNFILES_DIR", os.devnull))), *names], listed)
 
 
 def _links(tree: Path) -> Iterator[Path]:

@@ -211,3 +211,31 @@ def test_confining_reads_tells_whether_the_kernel_can() -> None:
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout in ("True\n", "False\n")
     assert callable(confine_reads)
+
+
+_IMPORTS = """\
+import sys
+from pathlib import Path
+from tools.pipeline.declared_reads.declared_reads import confine_process
+confine_process([Path("model/layers.py")])
+sys.path.append("model")
+import layers
+try:
+    print(open("model/other.txt").read())
+except PermissionError:
+    print("refused")
+"""
+
+
+def test_a_confined_process_imports_a_module_beside_the_model_file(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/layers.py").write_text("")
+    (tmp_path / "model/other.txt").write_text("read")
+    (tmp_path / "temporary").mkdir()
+    environment = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
+    command = [sys.executable, "-c", _IMPORTS]
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    # Without Landlock the kernel refuses nothing.
+    script = "from tools.pipeline.declared_reads.landlock import confine_reads; print(confine_reads([]))"
+    can = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert result.stdout == ("refused\n" if can == "True\n" else "read\n")

@@ -24,11 +24,12 @@ _CONNECT_TCP = 1 << 1
 _VERSION_WITH_NETWORK = 4
 
 
-def confine_reads(paths: Iterable[Path]) -> bool:
+def confine_reads(paths: Iterable[Path], listed: Iterable[Path] = ()) -> bool:
     """Lets this process and those it starts read only `paths` and what is below them, and connect to no server.
 
     Args:
       paths: files and directories, whose links are followed; what doesn't exist is left out.
+      listed: directories that may be listed, and those below them, whose files may not be read for that.
 
     Returns:
       Whether the kernel does it; False on one without Landlock, where nothing changes.
@@ -41,10 +42,8 @@ def confine_reads(paths: Iterable[Path]) -> bool:
     attributes = struct.pack(f"={len(handled)}Q", *handled)
     rules = _check(libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0))
     try:
-        for path in paths:
-            if not path.exists():
-                continue
-            access = _READ_FILE | _READ_DIR if path.is_dir() else _READ_FILE
+        rights = [(path, _READ_FILE | _READ_DIR if path.is_dir() else _READ_FILE) for path in paths if path.exists()]
+        for path, access in [*rights, *((path, _READ_DIR) for path in listed if path.is_dir())]:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
             try:
                 _check(libc.syscall(_ADD_RULE, rules, _RULE_PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0))
