@@ -2,7 +2,7 @@
 
 `py_binary` starts with a stub that needs a Python on the machine. `py_tool` starts with a few lines of /bin/sh and runs
 @python3_11 with the packages of its deps, so it works as a tool in an action, with `bazel run`, and on a remote worker that
-has no Python. Hash seed and locale are fixed, so what a tool writes does not vary.
+has no Python. Hash seed, locale and what numerical libraries choose by the processor are fixed, so what a tool writes does not vary.
 
     load("@rules_python//python:py_library.bzl", "py_library")
     load("//rules/private:py_tool.bzl", "py_tool", "py_tool_test")
@@ -35,6 +35,29 @@ ctx.executable._export, ...)`.
 load("@rules_python//python:py_info.bzl", "PyInfo")
 load(":launcher.bzl", "runfiles_path")
 
+# What numerical libraries would choose by the processor they run on, fixed so that torch and NumPy compute the same bytes on
+# every x86-64 processor, of any maker. Most of it is read once, when a library is loaded, so it cannot wait for Python; what
+# torch is told by Python is in tools/pipeline/model_file/deterministic.py.
+_ANY_PROCESSOR = {
+    # torch's own kernels, compiled for SSE2, AVX2 and AVX-512.
+    "ATEN_CPU_CAPABILITY": "default",
+    # The C library's functions with fused multiplications; Python's, NumPy's and torch's sines come from there. Names before and
+    # since glibc 2.33, which ignores those that it doesn't know.
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-FMA4,-FMA_Usable,-FMA4_Usable",
+    # MKL, torch's BLAS and LAPACK. Of its settings this and AUTO are the ones that processors of other makers take; it also
+    # fixes the sizes of caches that blocks of matrices are made for.
+    "MKL_CBWR": "COMPATIBLE",
+    # Sums are split among threads.
+    "MKL_NUM_THREADS": "1",
+    # NumPy's own kernels beyond its baseline, SSE3.
+    "NPY_DISABLE_CPU_FEATURES": "SSSE3 SSE41 POPCNT SSE42 AVX F16C FMA3 AVX2 AVX512F AVX512CD AVX512_KNL AVX512_KNM " +
+                                "AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
+    "OMP_NUM_THREADS": "1",
+    # OpenBLAS, NumPy's and SciPy's BLAS and LAPACK: the oldest of its processors.
+    "OPENBLAS_CORETYPE": "Prescott",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
 _LAUNCHER = """\
 #!/bin/sh
 # Runs Python code of {label} on the interpreter it declares.
@@ -57,6 +80,7 @@ locate() {{
 unset PYTHONHOME PYTHONSTARTUP PYTHONINSPECT
 export RUNFILES_DIR="$runfiles"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 PYTHONNOUSERSITE=1 PYTHONSAFEPATH=1 PYTHONUTF8=1
+{any_processor}
 PYTHONPATH=
 for entry in {path}; do
   locate "$entry"
@@ -99,6 +123,7 @@ def _launch(ctx, command, deps):
     path = [ctx.label.repo_name or ctx.workspace_name] + imports.to_list()
     launcher = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(launcher, is_executable = True, content = _LAUNCHER.format(
+        any_processor = "\n".join(["export %s='%s'" % variable for variable in _ANY_PROCESSOR.items()]),
         command = command,
         label = ctx.label,
         path = " ".join(["'%s'" % entry for entry in path]),

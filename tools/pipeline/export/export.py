@@ -27,6 +27,7 @@ from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
 from tools.pipeline.export.manifest import Quantization, make_manifest
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.serialize import serialize
+from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
 
@@ -88,9 +89,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
 
     Raises UserError for what the user can mend.
     """
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    make_deterministic()
     file = ModelFile(path)
     model = file.model()
     if weights is not None:
@@ -109,10 +108,11 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     for index in golden.non_finite_outputs(outputs):
         console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
 
-    if options.backend == "cortex_m":
-        lowered = _lower_quantized(file, model, inputs, samples, (outputs, labels), options, console)
-    else:
-        lowered = _Lowered(_lower(file, model, inputs), samples, outputs)
+    with tracing():
+        if options.backend == "cortex_m":
+            lowered = _lower_quantized(file, model, inputs, samples, (outputs, labels), options, console)
+        else:
+            lowered = _Lowered(_lower(file, model, inputs), samples, outputs)
     emitted = lowered.emitted
     plan = emitted.program.execution_plan[0]
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]

@@ -6,16 +6,13 @@ The weights file is what `torch.save` makes of the state_dict; equal weights giv
 from __future__ import annotations
 
 import io
-import random
 from pathlib import Path
 
-import numpy
 import torch
 
+from tools.pipeline.model_file.deterministic import make_deterministic
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
-
-_SEED = 0
 
 
 def train(path: Path, console: Console) -> bytes:
@@ -36,15 +33,6 @@ def train(path: Path, console: Console) -> bytes:
     weights = {name: tensor.detach().contiguous() for name, tensor in trained.state_dict().items()}
     _check_weights(path, expected, weights)
     return serialize(weights)
-
-
-def make_deterministic() -> None:
-    """Fixes every source of randomness and of differing order of additions that torch has."""
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    torch.manual_seed(_SEED)
-    random.seed(_SEED)
-    numpy.random.seed(_SEED)
 
 
 def serialize(weights: dict[str, torch.Tensor]) -> bytes:

@@ -24,6 +24,7 @@ from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import MACS, Parameters, origin
 from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.export.plan_passes import LEAD
+from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
 _DECOMPOSED = torch.ops.quantized_decomposed
@@ -319,7 +320,7 @@ def quantize_sample(tensors: tuple[torch.Tensor, ...], parameters: list[Paramete
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
     """What the dialect's Python implementation computes: the integers that the kernels must give."""
     module = program.module(check_guards=False)
-    with torch.no_grad():
+    with computing():
         return [list(torch.utils._pytree.tree_leaves(module(*sample))) for sample in samples]
 
 

@@ -26,6 +26,7 @@ from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
 
@@ -110,7 +111,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
-    with torch.no_grad():
+    with computing():
         for index, sample in enumerate(samples):
             run = _Calibration(prepared, path, index)
             run.run(*sample)

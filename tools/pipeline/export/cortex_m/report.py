@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from tools.pipeline.export.cortex_m.quantize import Quantized
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.model_file.deterministic import computing
 
 _DECOMPOSED = torch.ops.quantized_decomposed
 _QUANTIZE = _DECOMPOSED.quantize_per_tensor.default
@@ -38,7 +39,7 @@ def make_report(
     """
     floating = {place for _, place in unquantized}
     values = [_Values(quantized.module) for _ in quantized.samples]
-    with torch.no_grad():
+    with computing():
         for run, sample in zip(values, quantized.samples, strict=True):
             run.run(*sample)
     layers = []
