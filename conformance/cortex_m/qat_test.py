@@ -24,13 +24,14 @@ def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch() -> No
     assert {run.error for run in runs} == {"Ok"}
     outputs = np.stack([run.outputs[0].array for run in runs])
     assert np.array_equal(outputs, result.golden["output_0"])
-    # A layer may round in another place than the module with its quantize and dequantize operators, and a later layer adds up
-    # what the layers before it differ by. Over five seeds of the training the mean was 0.21 to 0.31 steps and the
+    # A layer may round in another place than the module with its quantize and dequantize operators, and a later layer
+    # adds up what the layers before it differ by. Over five seeds of the training the mean was 0.21 to 0.31 steps and the
     # largest difference 2; one that computes something else is off by tens.
     steps = np.abs(outputs - result.golden["eager_0"]) / result.manifest["outputs"][0]["scale"]
     assert steps.mean() < 0.6
     assert steps.max() < 8
     right, right_in_pytorch = (
-        (values.reshape(100, 4).argmax(axis=1) == labels.numpy()).mean() for values in (outputs, result.golden["eager_0"])
+        (values.reshape(100, 4).argmax(axis=1) == labels.numpy()).mean()
+        for values in (outputs, result.golden["eager_0"])
     )
     assert abs(right - right_in_pytorch) < 0.05

@@ -1,9 +1,10 @@
-"""Training and export give the same bytes on any processor: settings that choose code in the libraries below torch, numbers of
-threads, and, by hand, emulated processors.
+"""Training and export give the same bytes on any processor: settings that choose code in the libraries below torch,
+numbers of threads, and, by hand, emulated processors.
 
     ./bazelw run //tools/pipeline/export:emulated_processors_test
 
-needs `qemu-x86_64` (Debian's qemu-user) on the PATH, which has the instructions of its CPU model only, and takes minutes.
+needs `qemu-x86_64` (Debian's qemu-user) on the PATH, which has the instructions of its CPU model only, and takes
+minutes.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=8), nn.Conv2d(8, 16, 1),
-            nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16 * 9, 33), nn.Sigmoid(), nn.Linear(33, 4),
+            *(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=8)),
+            *(nn.Conv2d(8, 16, 1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten()),
+            *(nn.Linear(16 * 9, 33), nn.Sigmoid(), nn.Linear(33, 4)),
         )
         # A constant that the export computes.
         self.register_buffer("scales", torch.linspace(0.1, 1, 4))
@@ -64,8 +66,8 @@ def train():
     return net.eval()
 """
 
-# What makes these libraries choose as they would on another processor, unless launcher and make_deterministic() overrule it;
-# they are compared with a run without any.
+# What makes these libraries choose as they would on another processor, unless launcher and make_deterministic() overrule
+# it; they are compared with a run without any.
 _SETTINGS = {
     "AVX2": {
         "ATEN_CPU_CAPABILITY": "avx2",

@@ -1,11 +1,12 @@
 """The same numbers from torch on every x86-64 processor, with any number of cores.
 
-torch and the libraries below it choose code by the processor they run on, and different code rounds differently. What they read
-from the environment when they are loaded is fixed by the launcher of `py_tool` (rules/private/py_tool.bzl, which says what
-each variable does); the rest, here:
+torch and the libraries below it choose code by the processor they run on, and different code rounds differently. What
+they read from the environment when they are loaded is fixed by the launcher of `py_tool` (rules/private/py_tool.bzl,
+which says what each variable does); the rest, here:
 
-* oneDNN and NNPACK, which compute convolutions in an order of additions that depends on instruction sets and the sizes of
-  caches, are off: torch's own code on top of MKL's matrix products takes their place. Results lie in memory as oneDNN's would;
+* oneDNN and NNPACK, which compute convolutions in an order of additions that depends on instruction sets and the sizes
+  of caches, are off: torch's own code on top of MKL's matrix products takes their place. Results lie in memory as
+  oneDNN's would;
 * one thread: sums are split among threads;
 * functions that torch takes from MKL's vector mathematics and that start from the processor's approximation of 1/x or
   1/sqrt(x) (rcpps, rsqrtps). Intel's and AMD's differ, and MKL uses them for these functions even with
