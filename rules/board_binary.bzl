@@ -2,10 +2,10 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":providers.bzl", "BoardInfo")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "link_image")
 load("//rules/private:transitions.bzl", "firmware_transition")
+load(":providers.bzl", "BoardInfo")
 
 BoardBinaryInfo = provider(
     doc = "An image that is linked for a board.",

@@ -1,7 +1,7 @@
 """The `board_definition` rule: a board's definition for targets that are not built for it."""
 
-load(":providers.bzl", "BoardInfo")
 load("//rules/private:transitions.bzl", "firmware_transition")
+load(":providers.bzl", "BoardInfo")
 
 def _board_definition_impl(ctx):
     return [DefaultInfo(files = depset([ctx.attr.board[BoardInfo].description]))]

@@ -1,7 +1,7 @@
 """The `board_file` rule: what is built for a board, for targets that are not."""
 
-load(":providers.bzl", "BoardInfo")
 load("//rules/private:transitions.bzl", "firmware_transition")
+load(":providers.bzl", "BoardInfo")
 
 def _board_file_impl(ctx):
     return [DefaultInfo(files = depset(ctx.files.src))]

@@ -1,8 +1,8 @@
 """The `firmware_benchmark` rule: sizes and instruction counts of images."""
 
-load(":providers.bzl", "FirmwareInfo")
 load("//rules/private:emulator.bzl", "QEMU_ATTRS", "write_index")
 load("//rules/private:launcher.bzl", "create_launcher")
+load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_benchmark_impl(ctx):
     images = []

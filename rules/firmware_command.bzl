@@ -1,8 +1,8 @@
 """The `firmware_command` rule: a tool that talks to an image on a board, in an emulator or on the simulator."""
 
-load(":providers.bzl", "FirmwareInfo")
 load("//rules/private:emulator.bzl", "QEMU_ATTRS")
 load("//rules/private:launcher.bzl", "create_launcher")
+load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_command_impl(ctx):
     firmware = ctx.attr.firmware[FirmwareInfo]

@@ -1,7 +1,7 @@
 """The `firmware_flash` rule: programs a board."""
 
-load(":providers.bzl", "FirmwareInfo")
 load("//rules/private:launcher.bzl", "create_launcher")
+load(":providers.bzl", "FirmwareInfo")
 
 def flash_arguments(firmware):
     """Arguments of //tools/commands/flash for a FirmwareInfo, as create_launcher takes them."""

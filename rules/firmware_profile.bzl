@@ -1,9 +1,9 @@
 """The `firmware_profile` rule: what each operator of an image takes."""
 
-load(":providers.bzl", "FirmwareInfo")
 load("//rules/private:emulator.bzl", "QEMU_ATTRS", "write_index")
 load("//rules/private:launcher.bzl", "create_launcher")
 load("//rules/private:transitions.bzl", "profile_transition")
+load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_profile_impl(ctx):
     index, files = write_index(ctx, [(target, {}) for target in ctx.attr.firmware])

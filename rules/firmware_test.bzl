@@ -1,9 +1,9 @@
 """The `firmware_test` macro: an image on emulated and simulated boards, compared with PyTorch."""
 
-load(":providers.bzl", "FirmwareInfo")
-load(":torch_firmware.bzl", "torch_firmware")
 load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments")
 load("//rules/private:launcher.bzl", "create_launcher")
+load(":providers.bzl", "FirmwareInfo")
+load(":torch_firmware.bzl", "torch_firmware")
 
 def _simulator_arguments(ctx):
     """Arguments of //boardsim for `ctx.attr.firmware`, as create_launcher takes them."""

@@ -25,6 +25,7 @@ def _compile(ctx, source, compilation):
     output = ctx.actions.declare_file("_fuzz/{}/{}.o".format(ctx.label.name, source.short_path))
     arguments = ctx.actions.args()
     arguments.add_all(["-std=c++17", "-O1", "-g", "-fno-exceptions", "-fno-rtti"] + COPTS + SANITIZERS)
+
     # The checks of calls through pointers need a part of the runtime library that only clang++ links.
     arguments.add_all(["-fsanitize=fuzzer-no-link", "-fno-sanitize=function"])
     arguments.add_all(ctx.attr.defines + compilation.defines.to_list(), before_each = "-D")

@@ -2,9 +2,9 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":providers.bzl", "KernelRegistryInfo", "TorchProgramInfo")
 load("//rules/private:actions.bzl", "REGISTRY_ATTRS", "generate_registry")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
+load(":providers.bzl", "KernelRegistryInfo", "TorchProgramInfo")
 
 def _kernel_registry_impl(ctx):
     registry = generate_registry(ctx, [p[TorchProgramInfo] for p in ctx.attr.programs], ctx.label.name)

@@ -2,9 +2,9 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":providers.bzl", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 load("//rules/private:actions.bzl", "PLAN_ATTRS", "embed_program")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
+load(":providers.bzl", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 
 def _program_data_impl(ctx):
     program = ctx.attr.program[TorchProgramInfo]

@@ -1,7 +1,7 @@
 """The `reproducibility_test` rule: two clean builds of an image give identical bytes."""
 
-load(":providers.bzl", "FirmwareInfo")
 load("//rules/private:launcher.bzl", "create_launcher")
+load(":providers.bzl", "FirmwareInfo")
 
 _BUILD_ID = "//rules/private:build_id"
 
@@ -35,6 +35,7 @@ def _reproducibility_test_impl(ctx):
     ):
         if first.path == second.path:
             fail("%s: %s was built once only" % (ctx.label, first.short_path))
+
         # The two have one path in the runfiles, so they are linked under names of their own.
         for build, file in {"first": first, "second": second}.items():
             link = ctx.actions.declare_file("%s/%s/%s" % (ctx.label.name, build, file.basename))

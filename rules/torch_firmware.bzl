@@ -3,11 +3,11 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
 load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
+load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 
 def _torch_firmware_impl(ctx):
     name = ctx.label.name

@@ -1,10 +1,10 @@
 """The `torch_program` rule: exports a PyTorch module to an ExecuTorch program."""
 
 load("//platforms:cores.bzl", "CORES")
-load(":providers.bzl", "TorchProgramInfo")
-load(":quantization_report.bzl", "quantization_report")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
+load(":providers.bzl", "TorchProgramInfo")
+load(":quantization_report.bzl", "quantization_report")
 
 _BACKENDS = ["portable", "cortex_m"]
 _IO = ["float32", "int8"]

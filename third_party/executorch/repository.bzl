@@ -35,7 +35,6 @@ cc_library(
 exports_files(glob(["schema/*.fbs", "**/*.yaml"]))
 """
 
-
 def _executorch_impl(rctx):
     lock = rctx.path(rctx.attr.lock)
     decisive = [line for line in rctx.read(lock).split("\n") if line.startswith("executorch==")]

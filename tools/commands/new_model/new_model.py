@@ -78,10 +78,15 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
         model: the model.
         checkout: this project's folder, which the workspace refers to.
     """
-    options = ", train = True" if model.trains else ""
+    # As buildifier formats it.
+    options = ""
     if model.modules:
         folder = model.path.parent.resolve()
-        options += ", data = [" + ", ".join(f'"{module.relative_to(folder)}"' for module in model.modules) + "]"
+        names = [f'"{module.relative_to(folder)}"' for module in model.modules]
+        listed = f"[{names[0]}]" if len(names) == 1 else "[\n        " + ",\n        ".join(names) + ",\n    ]"
+        options += f"    data = {listed},\n"
+    if model.trains:
+        options += "    train = True,\n"
 
     def fill(name: str) -> str:
         text = (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")

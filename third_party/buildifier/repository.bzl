@@ -1,0 +1,52 @@
+"""buildifier, which formats BUILD and .bzl files, out of its npm package."""
+
+_VERSION = "8.2.1"
+_SHA256 = "b96ea9b13003036c801f52bee6f9b0314738f8432e5cb9d814c89f59292604ee"
+_REGISTRY = "https://registry.npmjs.org/"
+
+_BUILD = """\
+load("@bazel_skylib//rules:native_binary.bzl", "native_binary")
+
+native_binary(
+    name = "buildifier",
+    src = "{program}",
+    out = "buildifier",
+    visibility = ["//visibility:public"],
+)
+"""
+
+def _registry(rctx):
+    """The npm registry that this machine's npm uses, if it has one: a mirror, where the public one can't be reached."""
+    named = rctx.getenv("NPM_CONFIG_REGISTRY") or rctx.getenv("npm_config_registry")
+    npm = rctx.which("npm")
+    if not named and npm:
+        result = rctx.execute([npm, "config", "get", "registry"])
+        named = result.stdout.strip() if not result.return_code else None
+    return (named if named and named.startswith("http") else _REGISTRY).removesuffix("/")
+
+def _buildifier_impl(rctx):
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(rctx.os.arch, rctx.os.arch)
+    program = "buildifier-linux_" + machine
+    rctx.download_and_extract(
+        url = "{}/@bazel/buildifier/-/buildifier-{}.tgz".format(_registry(rctx), _VERSION),
+        sha256 = _SHA256,
+        stripPrefix = "package",
+    )
+    if not rctx.path(program).exists:
+        fail("{}: buildifier {} has no program for Linux on {}.".format(rctx.name, _VERSION, rctx.os.arch))
+
+    # The programs for other machines.
+    for file in rctx.path(".").readdir():
+        if file.basename not in [program, "LICENSE"]:
+            rctx.delete(file)
+    rctx.file("BUILD.bazel", _BUILD.format(program = program))
+
+buildifier = repository_rule(
+    doc = "`//:buildifier`, a program.",
+    implementation = _buildifier_impl,
+)
+
+def _extension_impl(_mctx):
+    buildifier(name = "buildifier")
+
+buildifier_extension = module_extension(implementation = _extension_impl)
