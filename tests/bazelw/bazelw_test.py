@@ -255,6 +255,22 @@ def test_an_installed_debian_bazel_is_used(machine: Path) -> None:
     assert bazelw(machine, "version").stdout == "debian: version\n"
 
 
+@pytest.mark.parametrize("chosen", ["", "build --disk_cache=/cache/of/mine\n", "build --disk_cache=\n"])
+def test_checkouts_share_a_cache_of_actions_unless_the_user_chose_one(machine: Path, chosen: str) -> None:
+    cache = machine / "home/.cache/torch_fusion"
+    installed = cache / "bazel-1/root/usr/bin/bazel"
+    installed.parent.mkdir(parents=True)
+    (cache / "bazel-1/complete").touch()
+    installed.write_text('#!/bin/sh\nfor argument; do echo "$argument"; done\n')
+    installed.chmod(0o755)
+    (machine / "home/.bazelrc").write_text(chosen)
+    arguments = bazelw(machine, "build", "//a b").stdout.splitlines()
+    assert arguments[-2:] == ["build", "//a b"]
+    assert (f"--bazelrc={cache}/actions.bazelrc" in arguments) == (not chosen)
+    if not chosen:
+        assert f'"--disk_cache={cache}/actions"' in (cache / "actions.bazelrc").read_text()
+
+
 @needs_keyring
 @pytest.mark.usefixtures("debian")
 def test_a_second_bazelw_waits_for_the_first_and_finds_its_work_done(machine: Path) -> None:
