@@ -20,11 +20,13 @@ load(
     _KernelRegistryInfo = "KernelRegistryInfo",
     _MemoryPlanInfo = "MemoryPlanInfo",
     _ProgramDataInfo = "ProgramDataInfo",
+    _TorchOperatorInfo = "TorchOperatorInfo",
     _TorchProgramInfo = "TorchProgramInfo",
 )
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
+load(":torch_operator.bzl", _torch_operator = "torch_operator")
 load(":torch_program.bzl", _torch_program = "torch_program")
 
 board = _board
@@ -40,6 +42,7 @@ quantization_report = _quantization_report
 reproducibility_test = _reproducibility_test
 size_report = _size_report
 torch_firmware = _torch_firmware
+torch_operator = _torch_operator
 torch_program = _torch_program
 
 BoardInfo = _BoardInfo
@@ -47,4 +50,5 @@ FirmwareInfo = _FirmwareInfo
 KernelRegistryInfo = _KernelRegistryInfo
 MemoryPlanInfo = _MemoryPlanInfo
 ProgramDataInfo = _ProgramDataInfo
+TorchOperatorInfo = _TorchOperatorInfo
 TorchProgramInfo = _TorchProgramInfo

@@ -14,10 +14,11 @@ def _kernel_registry_impl(ctx):
         ctx,
         cc,
         name = ctx.label.name,
-        srcs = [registry.source],
-        hdrs = [],
+        srcs = [registry.source] + registry.operator_sources,
+        hdrs = registry.operator_headers,
         include_directories = [],
         deps = deps,
+        quote_includes = registry.quote_includes,
     )
     return [
         DefaultInfo(files = depset([registry.source, registry.kernels])),

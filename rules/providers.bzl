@@ -15,6 +15,18 @@ BoardInfo = provider(
     },
 )
 
+TorchOperatorInfo = provider(
+    doc = "An operator of a user's own.",
+    fields = {
+        "operator": "str: its name, `namespace::name`.",
+        "module": "File: the Python file that registers it with torch.library.",
+        "description": "File: its kernel, as in kernels/*/operators.yaml.",
+        "sources": "list of File: the kernel's sources.",
+        "headers": "list of File: the kernel's headers.",
+        "root": "str: the root of their repository, from which they are included; empty for the main one.",
+    },
+)
+
 TorchProgramInfo = provider(
     doc = "A PyTorch module exported to an ExecuTorch program.",
     fields = {
@@ -25,6 +37,7 @@ TorchProgramInfo = provider(
         "report": "File: .json: what quantization made of each layer; None if the program is not quantized.",
         "weights": "File: the trained weights, None if the model is not trained in the build.",
         "core": "str: the core that the program was lowered for, or `portable` where it runs on any.",
+        "operators": "list of TorchOperatorInfo: operators of the user's own that it may use.",
     },
 )
 
@@ -51,6 +64,9 @@ KernelRegistryInfo = provider(
     fields = {
         "source": "File: registry.cpp.",
         "kernels": "File: kernels.json: the kernels in the order of the table, with their dtypes and variants.",
+        "operator_sources": "list of File: kernels of users' own operators, to be compiled with it.",
+        "operator_headers": "list of File: their headers.",
+        "quote_includes": "list of str: where those are found.",
     },
 )
 

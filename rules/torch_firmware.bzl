@@ -26,7 +26,7 @@ def _torch_firmware_impl(ctx):
     header = write_model_header(ctx, program, name, profiling = profiling == "on")
     cc = configure_cc(ctx)
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
-    application = compile_application(ctx, cc, name, ctx.files.srcs + [registry.source], data, header, deps)
+    application = compile_application(ctx, cc, name, ctx.files.srcs, data, header, deps, registry = registry)
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
     images = {}

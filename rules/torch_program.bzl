@@ -3,7 +3,7 @@
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
-load(":providers.bzl", "TorchProgramInfo")
+load(":providers.bzl", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
 
 _BACKENDS = ["portable", "cortex_m"]
@@ -32,7 +32,12 @@ def _torch_program_impl(ctx):
     if ctx.attr.backend == "portable" and (ctx.attr.io != "float32" or not ctx.attr.packed):
         fail("%s: io and packed are for backend = \"cortex_m\"; a portable program takes the dtypes of the model" % ctx.label)
 
-    sources = depset([ctx.file.src], transitive = [depset(ctx.files.data)])
+    operators = [target[TorchOperatorInfo] for target in ctx.attr.operators]
+    declared = depset([operator.module for operator in operators] + ctx.files.data)
+    sources = depset([ctx.file.src], transitive = [declared])
+
+    # Where the model file imports from, besides its own folder and repository.
+    path = {operator.root: None for operator in operators if operator.root}.keys()
     weights = ctx.attr.weights[TorchProgramInfo].weights if ctx.attr.weights else None
     if ctx.attr.weights and not weights:
         fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
@@ -44,9 +49,10 @@ def _torch_program_impl(ctx):
         logs.append(ctx.actions.declare_file(name + ".train.log"))
         arguments = ctx.actions.args()
         arguments.add("--model", ctx.file.src)
-        arguments.add_all(ctx.files.data, before_each = "--data", expand_directories = False)
+        arguments.add_all(declared, before_each = "--data", expand_directories = False)
         arguments.add("--output", weights)
         arguments.add("--log", logs[0])
+        arguments.add_all(path, before_each = "--path")
         ctx.actions.run(
             executable = ctx.executable._train,
             arguments = [arguments],
@@ -64,7 +70,7 @@ def _torch_program_impl(ctx):
     logs.append(log)
     arguments = ctx.actions.args()
     arguments.add("--model", ctx.file.src)
-    arguments.add_all(ctx.files.data, before_each = "--data", expand_directories = False)
+    arguments.add_all(declared, before_each = "--data", expand_directories = False)
     arguments.add("--name", name)
     arguments.add("--core", core)
     arguments.add("--backend", ctx.attr.backend)
@@ -77,6 +83,8 @@ def _torch_program_impl(ctx):
     arguments.add("--manifest", manifest)
     arguments.add("--golden", golden)
     arguments.add("--log", log)
+    arguments.add_all(path, before_each = "--path")
+    arguments.add_all([operator.operator for operator in operators], before_each = "--operator")
     outputs = [program, manifest, golden, log]
     report = None
     if ctx.attr.backend == "cortex_m":
@@ -95,7 +103,7 @@ def _torch_program_impl(ctx):
     return [
         DefaultInfo(files = depset([program, manifest, golden])),
         OutputGroupInfo(log = depset(logs), quantization_report = depset([report] if report else [])),
-        TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core, weights = weights, report = report),
+        TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core, weights = weights, report = report, operators = operators),
     ]
 
 _torch_program = rule(
@@ -104,6 +112,10 @@ _torch_program = rule(
     attrs = CORE_ATTRS | {
         "src": attr.label(mandatory = True, allow_single_file = [".py"], doc = "The model file."),
         "data": attr.label_list(allow_files = True, doc = "Files that the model file reads or imports, by path from the workspace root."),
+        "operators": attr.label_list(
+            providers = [TorchOperatorInfo],
+            doc = "Operators of one's own that the model uses: torch_operator. The model file imports their modules by path from the workspace root, or from beside it.",
+        ),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
         "weights": attr.label(providers = [TorchProgramInfo], doc = "A trained program of the same model file, whose weights this one takes."),
         "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, or int8 for the board's core." % _BACKENDS),
@@ -152,7 +164,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
         cores = sorted(CORES)
     if backend != "portable" and train:
         # Trained once, not for every core.
-        portable = {key: value for key, value in kwargs.items() if key in ["src", "data"]}
+        portable = {key: value for key, value in kwargs.items() if key in ["src", "data", "operators"]}
         _torch_program(name = name + ".trained", program_name = name, train = True, tags = ["manual"], **portable)
         train, weights = False, name + ".trained"
     if backend == "cortex_m":

@@ -106,14 +106,30 @@ def generate_registry(ctx, programs, directory, prelinked = False):
         arguments.add("--manifest", program.manifest)
     if prelinked:
         arguments.add("--prelinked")
+    own = {}
+    for operator in [operator for program in programs for operator in program.operators]:
+        if own.setdefault(operator.operator, operator).description != operator.description:
+            fail("%s: operator %s is defined twice, by %s and %s" % (
+                ctx.label,
+                operator.operator,
+                own[operator.operator].description.owner,
+                operator.description.owner,
+            ))
+    arguments.add_all([operator.description for operator in own.values()], before_each = "--catalog")
     arguments.add("--output", source)
     arguments.add("--kernels", kernels)
     ctx.actions.run(
         executable = ctx.executable._registry,
         arguments = [arguments],
-        inputs = [p.program for p in programs] + [p.manifest for p in programs],
+        inputs = [p.program for p in programs] + [p.manifest for p in programs] + [operator.description for operator in own.values()],
         outputs = [source, kernels],
         mnemonic = "KernelRegistry",
         progress_message = "Generating the kernel registry of %{label}",
     )
-    return KernelRegistryInfo(source = source, kernels = kernels)
+    return KernelRegistryInfo(
+        source = source,
+        kernels = kernels,
+        operator_sources = [file for operator in own.values() for file in operator.sources],
+        operator_headers = [file for operator in own.values() for file in operator.headers],
+        quote_includes = {operator.root: None for operator in own.values() if operator.root}.keys(),
+    )

@@ -17,7 +17,7 @@ def configure_cc(ctx):
     )
     return struct(toolchain = toolchain, features = features)
 
-def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = [], copts = []):
+def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additional_inputs = [], defines = [], copts = [], quote_includes = []):
     """Compiles sources with this project's options.
 
     Args:
@@ -31,6 +31,7 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
       additional_inputs: list of Files that the sources include by other means, such as .incbin.
       defines: list of str, preprocessor definitions of these sources.
       copts: list of str, further compiler options.
+      quote_includes: list of str, where else headers that are included in quotes are found.
 
     Returns:
       (CcCompilationContext, CcCompilationOutputs)
@@ -43,6 +44,7 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
         srcs = srcs,
         public_hdrs = hdrs,
         includes = include_directories,
+        quote_includes = quote_includes,
         user_compile_flags = COPTS + copts,
         local_defines = defines,
         compilation_contexts = [dep.compilation_context for dep in deps],

@@ -29,17 +29,18 @@ inline constexpr bool kProfiling = {profiling};
 """.format(program = program.name, profiling = "true" if profiling else "false"))
     return header
 
-def compile_application(ctx, cc, name, srcs, data, header, deps):
+def compile_application(ctx, cc, name, srcs, data, header, deps, registry = None):
     """Compiles an application with its program.
 
     Args:
       ctx: rule context.
       cc: what configure_cc returned.
       name: name of the compilation, unique in the target.
-      srcs: list of source Files of the application and, where the image has just this one, of its kernel registry.
+      srcs: list of source Files of the application.
       data: ProgramDataInfo of the program.
       header: what write_model_header returned.
       deps: list of CcInfo.
+      registry: KernelRegistryInfo, where the image has just this one.
 
     Returns:
       CcCompilationOutputs
@@ -48,11 +49,12 @@ def compile_application(ctx, cc, name, srcs, data, header, deps):
         ctx,
         cc,
         name = name,
-        srcs = srcs + [data.source],
-        hdrs = [data.header, header],
+        srcs = srcs + [data.source] + ([registry.source] + registry.operator_sources if registry else []),
+        hdrs = [data.header, header] + (registry.operator_headers if registry else []),
         include_directories = [header.dirname],
         deps = deps,
         additional_inputs = [data.program],
+        quote_includes = registry.quote_includes if registry else [],
     )
     return outputs
 

@@ -1,7 +1,8 @@
 """Analysis tests of the rules: what they provide and how they refuse."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "quantization_report", "torch_firmware", "torch_program")
+load("@bazel_skylib//rules:write_file.bzl", "write_file")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "quantization_report", "torch_firmware", "torch_operator", "torch_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -108,6 +109,18 @@ def _manual_program(name, **kwargs):
         **kwargs
     )
 
+def _manual_operator(name, operator = "mine::twice", **kwargs):
+    torch_operator(
+        name = name,
+        src = "//models/sine:sine.py",
+        header = ":twice.h",
+        kernel = "mine::twice_out",
+        operator = operator,
+        tags = ["manual"],
+        test_boards = [],
+        **kwargs
+    )
+
 def rules_test_suite(name):
     """Declares the analysis tests.
 
@@ -128,6 +141,22 @@ def rules_test_suite(name):
     _manual_program("untrained")
     _manual_program("weights_of_an_untrained", weights = ":untrained")
     _manual_program("trained_twice", train = True, weights = "//models/sine")
+    write_file(
+        name = "twice_header",
+        out = "twice.h",
+        tags = ["manual"],
+    )
+    _manual_operator("operator_without_namespace", operator = "twice")
+    _manual_operator("operator_of_pytorch", operator = "aten::twice")
+    _manual_operator("operator_on_complex", dtypes = ["complex64"])
+    _manual_operator("twice")
+    _manual_operator("twice_again")
+    _manual_program("operators_of_one_name", operators = [":twice", ":twice_again"])
+    kernel_registry(
+        name = "kernels_of_one_name",
+        programs = [":operators_of_one_name"],
+        tags = ["manual"],
+    )
     quantization_report(
         name = "report_of_a_portable",
         program = ":untrained",
@@ -190,6 +219,10 @@ def rules_test_suite(name):
         "benchmark_without_variant": ["row 'sine' of", "is not 'model variant'"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
         "int8_of_a_portable": ["io and packed are for backend = \"cortex_m\""],
+        "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
+        "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
+        "operator_on_complex": ["dtypes [\"complex64\"]: give some of"],
+        "operator_without_namespace": ["operator 'twice' is no name such as mine::soft_threshold"],
         "report_of_a_portable": ["untrained is not quantized; a report needs backend = \"cortex_m\""],
         "tested_good_board": ["board good_board can't be tested here"],
         "trained_twice": ["train = True and weights = ", "exclude each other"],

@@ -37,6 +37,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--manifest", type=Path, required=True, help="where the manifest (.json) goes")
     parser.add_argument("--report", type=Path, help="where the report of a quantized program (.json) goes")
     parser.add_argument("--log", type=Path, required=True, help="what torch prints on import and export goes here")
+    parser.add_argument(
+        "--operator", action="append", default=[], help="an operator of the user's own, namespace::name; repeatable"
+    )
+    parser.add_argument(
+        "--path", type=Path, action="append", default=[], help="a folder that the model file imports from; repeatable"
+    )
     options = parser.parse_args(arguments)
 
     def step(console: Console) -> None:
@@ -50,7 +56,14 @@ def main(arguments: list[str] | None = None) -> int:
         # Imported here: torch and ExecuTorch print warnings when they are imported.
         from tools.pipeline.export.export import Options, export
 
-        target = Options(options.core, options.backend, options.io, packed=not options.plain)
+        target = Options(
+            options.core,
+            options.backend,
+            options.io,
+            packed=not options.plain,
+            operators=tuple(options.operator),
+            folders=tuple(options.path),
+        )
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
         # What is called with arguments is part of another program.
         if arguments is None:

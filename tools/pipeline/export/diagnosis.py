@@ -121,7 +121,7 @@ def _unsupported(nodes: list[Node], path: Path) -> UserError:
     return UserError(
         f"{path}: the model uses operators that ExecuTorch has no kernel interface for:\n"
         + "\n".join(found)
-        + "\n  Express them by other operators of torch."
+        + "\n  Express them by other operators of torch, or give one of your own a kernel: docs/own_operator.md."
     )
 
 

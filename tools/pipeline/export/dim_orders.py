@@ -37,6 +37,28 @@ CONTIGUOUS_ONLY = frozenset(
 )
 
 
+# Where operators come from that this project has kernels for.
+_KNOWN_NAMESPACES = frozenset(
+    {
+        "aten",
+        "cortex_m",
+        "dim_order_ops",
+        "executorch_prim",
+        "higher_order",
+        "prims",
+        "quantized_decomposed",
+        "torch_fusion",
+    }
+)
+
+
+def _takes_any_order(name: str | None) -> bool:
+    """Whether an operator's kernel takes images in any order; those of a user's own take the default one."""
+    if name is None:
+        return True
+    return name not in CONTIGUOUS_ONLY and name.partition("::")[0] in _KNOWN_NAMESPACES
+
+
 def default_order(tensor: torch.Tensor) -> list[int]:
     """The order of dimensions of contiguous tensors."""
     return list(range(tensor.dim()))
@@ -70,7 +92,7 @@ def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
     copies: dict[Node, Node] = {}
     for node in list(graph.nodes):
         schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or getattr(schema, "name", None) not in CONTIGUOUS_ONLY:
+        if node.op != "call_function" or _takes_any_order(getattr(schema, "name", None)):
             continue
         for source in list(node.all_input_nodes):
             value = source.meta.get("val")

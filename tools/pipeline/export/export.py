@@ -25,10 +25,12 @@ from tools.pipeline.export.diagnosis import (
 )
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
 from tools.pipeline.export.manifest import Quantization, make_manifest
+from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.serialize import serialize
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
+from tools.pipeline.model_file.sample_calls import find_operator
 from tools.quiet.console import Console, UserError
 
 
@@ -53,12 +55,16 @@ class Options:
       io: dtype of a quantized program's inputs and outputs, `float32` or `int8`.
       packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
+      operators: operators of the user's own that have a kernel, `namespace::name`.
+      folders: what the model file imports from, besides its own folder and the workspace.
     """
 
     core: str = "portable"
     backend: str = "portable"
     io: str = "float32"
     packed: bool = True
+    operators: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
 
 
 @dataclass
@@ -90,7 +96,9 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     Raises UserError for what the user can mend.
     """
     make_deterministic()
-    file = ModelFile(path)
+    file = ModelFile(path, options.folders)
+    for operator in options.operators:
+        define_out_variant(find_operator(operator, str(path)))
     model = file.model()
     if weights is not None:
         _load_weights(model, weights, path)

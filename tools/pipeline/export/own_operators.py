@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.quiet.console import UserError
+
 _aten = torch.ops.aten
 
 _library = torch.library.Library("torch_fusion", "FRAGMENT")
@@ -71,6 +73,44 @@ def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
         graph.erase_node(node)
     program.graph_module.recompile()
     return program
+
+
+def define_out_variant(functional: torch._ops.OpOverload) -> None:
+    """Defines the variant `out` of an operator of a user's own, which writes its results into given memory.
+
+    Raises:
+      UserError: the operator writes to its arguments, or returns something else than tensors.
+    """
+    schema = functional._schema
+    name = schema.name
+    if any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments):
+        raise UserError(f"operator {name} writes to its arguments; return new tensors instead: {schema}")
+    if not schema.returns or any(str(result.type) != "Tensor" or result.alias_info for result in schema.returns):
+        raise UserError(f"operator {name} must return tensors of its own, not views: {schema}")
+    if "out" in getattr(getattr(torch.ops, functional.namespace), name.partition("::")[2]).overloads():
+        return
+    outs = ["out"] if len(schema.returns) == 1 else [f"out{index}" for index in range(len(schema.returns))]
+    kinds = [f"Tensor({chr(ord('a') + index)}!)" for index in range(len(outs))]
+    given, _, _ = str(schema).partition("(")[2].rpartition(") -> ")
+    keyword_only = "" if any(argument.kwarg_only for argument in schema.arguments) else "*, "
+    arguments = ", ".join(filter(None, [given, keyword_only + ", ".join(map(" ".join, zip(kinds, outs, strict=True)))]))
+    results = kinds[0] if len(kinds) == 1 else f"({', '.join(kinds)})"
+
+    def write(*args: Any, **kwargs: Any) -> Any:
+        given_outs = [kwargs.pop(out) for out in outs]
+        computed = functional(*args, **kwargs)
+        computed = [computed] if len(outs) == 1 else computed
+        copies = tuple(out.copy_(result) for out, result in zip(given_outs, computed, strict=True))
+        return copies[0] if len(outs) == 1 else copies
+
+    # Lives as long as the process: a library that is collected takes its operators with it.
+    library = torch.library.Library(functional.namespace, "FRAGMENT")
+    _own_libraries.append(library)
+    library.define(f"{name.partition('::')[2]}.out({arguments}) -> {results}")
+    library.impl(f"{name.partition('::')[2]}.out", write, "CompositeExplicitAutograd")
+
+
+_own_libraries: list[torch.library.Library] = []
 
 
 _LSTM = (

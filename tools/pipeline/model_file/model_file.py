@@ -27,10 +27,16 @@ from tools.quiet.console import UserError
 class ModelFile:
     """A loaded model file. Each method calls the user's function and checks what it returns.
 
+    Args:
+      path: the file.
+      folders: what it imports from, besides its own folder and the workspace.
+
     Every method raises UserError when the function is missing, fails, or returns something else than it should.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, folders: Iterable[Path] = ()) -> None:
+        # None of them hides an installed module.
+        sys.path += [str(folder.absolute()) for folder in folders]
         self.path = path
         self.module = _import_file(path)
 
@@ -189,6 +195,8 @@ def _import_file(path: Path) -> ModuleType:
         place = _place(path, error)
         hint = f" Is {error.name!r} among the model's deps?" if error.name else ""
         raise UserError(f"{place}: {brief(error)}.{hint}") from error
+    except UserError:
+        raise
     except Exception as error:
         place = _place(path, error)
         raise UserError(f"{place}: importing the model file failed: {brief(error)}") from error

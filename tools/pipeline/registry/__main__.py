@@ -33,13 +33,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--prelinked", action="store_true", help="for programs that are linked at build time, not loaded as .pte"
     )
+    parser.add_argument(
+        "--catalog", type=Path, action="append", default=[], help="kernels of users' own operators (.yaml); repeatable"
+    )
     parser.add_argument("--output", type=Path, required=True, help="where the C++ source goes")
     parser.add_argument("--kernels", type=Path, required=True, help="where the table of kernels (.json) goes")
     options = parser.parse_args(arguments)
     if options.all == bool(options.program):
         parser.error("give either --all or --program")
 
-    catalog = read_catalog()
+    catalog = read_catalog(own=options.catalog)
     try:
         if options.all:
             selected = select_all(catalog)

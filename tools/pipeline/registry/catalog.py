@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class Kernel:
       variants: names of those variants that it handles and could be left out; in lower case.
       is_boxed: whether it takes its arguments boxed, as the registry calls it.
       is_template: whether it is a template on its Selection; boxed kernels are if they have dtypes or variants.
+      is_limited: whether calls with other dtypes and variants than these can be refused.
       fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
       factors: positions of Scalars for which 1 means that they need no code.
       operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
@@ -52,6 +54,7 @@ class Kernel:
     variants: tuple[str, ...]
     is_boxed: bool
     is_template: bool
+    is_limited: bool
     fixed_dtypes: dict[int, tuple[str, ...]]
     factors: tuple[int, ...]
     operands: tuple[int, ...]
@@ -61,10 +64,14 @@ class Kernel:
     modes: dict[int, tuple[str | None, ...]]
 
 
-def read_catalog(folder: Path = KERNELS) -> dict[str, Kernel]:
-    """All kernels by operator, in the order of the files' names and of the entries in them."""
+def read_catalog(folder: Path = KERNELS, own: Iterable[Path] = ()) -> dict[str, Kernel]:
+    """All kernels by operator, in the order of the files' names and of the entries in them.
+
+    Args:
+      own: files with kernels of users' own operators.
+    """
     kernels: dict[str, Kernel] = {}
-    for path in sorted(folder.glob("*/operators.yaml")):
+    for path in [*sorted(folder.glob("*/operators.yaml")), *own]:
         for entry in yaml.safe_load(path.read_text()):
             kernel = _kernel(entry)
             if kernel.operator in kernels:
@@ -79,6 +86,7 @@ def _dtypes(given: str | list[str]) -> tuple[str, ...]:
 
 
 def _kernel(entry: dict[str, Any]) -> Kernel:
+    is_limited = not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry
     return Kernel(
         operator=entry["op"],
         function=entry["kernel"],
@@ -86,7 +94,8 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         dtypes=_dtypes(entry.get("dtypes", "any")),
         variants=tuple(entry.get("variants", ())),
         is_boxed=bool(entry.get("boxed", False)),
-        is_template=not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry,
+        is_template=is_limited and entry.get("template", True),
+        is_limited=is_limited,
         fixed_dtypes={index: _dtypes(types) for index, types in entry.get("fixed_dtypes", {}).items()},
         factors=tuple(entry.get("factors", ())),
         operands=tuple(entry.get("operands", ())),

@@ -70,7 +70,7 @@ def select(
                 for position, tensors in enumerate(call.arguments):
                     allowed = kernel.fixed_dtypes.get(position, kernel.dtypes)
                     problems += [f"dtype {tensor.dtype}" for tensor in tensors if tensor.dtype not in allowed]
-            if problems and kernel.is_template:
+            if problems and kernel.is_limited:
                 errors.append(_unsupported(use, kernel, sorted(set(problems)), origins))
     if errors:
         raise UnsupportedError("\n".join([*errors, f"  operators with a kernel: {', '.join(sorted(catalog))}"]))
@@ -188,8 +188,9 @@ def registry_source(selected: Sequence[Selected], parts: Part | None) -> str:
 
 def _function(entry: Selected) -> str:
     kernel = entry.kernel
+    native = "torch::executor::native"
     if not kernel.is_template:
-        return f"    &{kernel.function},"
+        return f"    &{kernel.function}," if kernel.is_boxed else f"    {native}::boxed<&{kernel.function}>,"
     comment = ""
     if entry.dtypes is None or entry.variants is None:
         selection = "SelectAll"
@@ -198,7 +199,6 @@ def _function(entry: Selected) -> str:
         selection = f"Selection<{mask:#x}, {int(entry.variants):#x}>"
         words = sorted(entry.dtypes) + [variant.lower() for variant in _names(entry.variants)]
         comment = f"    // {' '.join(words)}\n"
-    native = "torch::executor::native"
     function = f"{kernel.function}<{native}::{selection}>"
     return f"{comment}    &{function}," if kernel.is_boxed else f"{comment}    {native}::boxed<&{function}>,"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -239,6 +240,21 @@ def test_what_a_kernel_refuses_at_run_time_fails_the_build() -> None:
     program = uses(("aten::tril", "out"), [last, Int(0), last], [0, 1, 2, 2], (2,))
     with pytest.raises(UnsupportedError, match="not contiguous"):
         select([program], read_catalog(), {})
+
+
+def test_a_kernel_of_a_users_own_is_called_as_it_is(tmp_path: Path) -> None:
+    catalog_file = tmp_path / "mine.yaml"
+    entry = {"op": "mine::smooth.out", "kernel": "mine::smooth_out", "header": "dsp/smooth.h", "dtypes": ["Float"]}
+    catalog_file.write_text(json.dumps([entry | {"variants": ["mixed_dtypes"], "template": False}]))
+    catalog = read_catalog(own=[catalog_file])
+    x = tensor(FLOAT, 2, 3)
+    program = uses(("mine::smooth", "out"), [x, Double(0.5), x], [0, 1, 2, 2], (2,))
+    source = registry_source(select([program], catalog, {}), None)
+    assert '#include "dsp/smooth.h"' in source
+    assert "torch::executor::native::boxed<&mine::smooth_out>," in source
+    image = tensor(LONG, 2, 3)
+    with pytest.raises(UnsupportedError, match=r"mine::smooth.out does not support dtype Long"):
+        select([uses(("mine::smooth", "out"), [image, Double(0.5), image], [0, 1, 2, 2], (2,))], catalog, {})
 
 
 def test_all_has_every_kernel() -> None:

@@ -19,6 +19,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--output", type=Path, required=True, help="where the weights go")
     parser.add_argument("--log", type=Path, help="what torch prints on import goes here (default: OUTPUT.log)")
+    parser.add_argument(
+        "--path", type=Path, action="append", default=[], help="a folder that the model file imports from; repeatable"
+    )
     options = parser.parse_args(arguments)
 
     def step(console: Console) -> None:
@@ -30,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments is None:
             confine_process(declared)
         with declared_reads(declared):
-            weights = train(options.model, console)
+            weights = train(options.model, console, options.path)
         options.output.write_bytes(weights)
 
     return run_quietly(step, options.log or options.output.with_name(options.output.name + ".log"), "train")

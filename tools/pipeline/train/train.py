@@ -6,6 +6,7 @@ The weights file is what `torch.save` makes of the state_dict; equal weights giv
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -15,14 +16,17 @@ from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
 
 
-def train(path: Path, console: Console) -> bytes:
+def train(path: Path, console: Console, folders: Iterable[Path] = ()) -> bytes:
     """The trained state_dict of the model in the file `path`, serialized.
+
+    Args:
+      folders: what the model file imports from, besides its own folder and the workspace.
 
     Raises UserError if the file has no train(), if train() fails or returns a module that is not the one of model(),
     or if a trained weight is not finite.
     """
     make_deterministic()
-    file = ModelFile(path)
+    file = ModelFile(path, folders)
     if not file.has("train"):
         raise UserError(f"{path}: there is no function train(); define it, or leave training out of the target.")
     expected = {name: (t.shape, t.dtype) for name, t in file.model().state_dict().items()}
