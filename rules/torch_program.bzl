@@ -1,5 +1,6 @@
 """The `torch_program` rule: exports a PyTorch module to an ExecuTorch program."""
 
+load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
@@ -24,6 +25,28 @@ def _target_core(ctx):
         sorted([known.mcpu for known in CORES.values()]),
     ))
 
+def _import_folders(ctx):
+    """Where the model file imports from, besides its own folder and the workspace, without duplicates.
+
+    Returns:
+      (folders of `operators` and `deps`, those of installed packages: what is in another repository than the target)
+    """
+    folders, packages = {}, {}
+    for target in ctx.attr.operators + ctx.attr.deps:
+        if target.label.workspace_root:
+            folders[target.label.workspace_root] = None
+    for target in ctx.attr.deps:
+        roots = {file.root.path: None for file in target[PyInfo].transitive_sources.to_list()} | {"": None}
+        for entry in target[PyInfo].imports.to_list():
+            # As in runfiles: the repository's name comes first.
+            repository, _, folder = entry.partition("/")
+            is_main = repository == ctx.workspace_name
+            path = folder if is_main else "external/" + entry
+            for root in roots:
+                full = "/".join([part for part in [root, path] if part]) or "."
+                (folders if is_main else packages)[full] = None
+    return folders.keys(), packages.keys()
+
 def _torch_program_impl(ctx):
     name = ctx.attr.program_name or ctx.label.name
     if not name.replace("_", "a").isalnum() or name[0].isdigit():
@@ -33,11 +56,13 @@ def _torch_program_impl(ctx):
         fail("%s: io and packed are for backend = \"cortex_m\"; a portable program takes the dtypes of the model" % ctx.label)
 
     operators = [target[TorchOperatorInfo] for target in ctx.attr.operators]
-    declared = depset([operator.module for operator in operators] + ctx.files.data)
+    declared = depset(
+        [operator.module for operator in operators] + ctx.files.data,
+        transitive = [target[PyInfo].transitive_sources for target in ctx.attr.deps] +
+                     [target[DefaultInfo].default_runfiles.files for target in ctx.attr.deps],
+    )
     sources = depset([ctx.file.src], transitive = [declared])
-
-    # Where the model file imports from, besides its own folder and repository.
-    path = {operator.root: None for operator in operators if operator.root}.keys()
+    path, packages = _import_folders(ctx)
     weights = ctx.attr.weights[TorchProgramInfo].weights if ctx.attr.weights else None
     if ctx.attr.weights and not weights:
         fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
@@ -53,6 +78,7 @@ def _torch_program_impl(ctx):
         arguments.add("--output", weights)
         arguments.add("--log", logs[0])
         arguments.add_all(path, before_each = "--path")
+        arguments.add_all(packages, before_each = "--packages")
         ctx.actions.run(
             executable = ctx.executable._train,
             arguments = [arguments],
@@ -84,6 +110,7 @@ def _torch_program_impl(ctx):
     arguments.add("--golden", golden)
     arguments.add("--log", log)
     arguments.add_all(path, before_each = "--path")
+    arguments.add_all(packages, before_each = "--packages")
     arguments.add_all([operator.operator for operator in operators], before_each = "--operator")
     outputs = [program, manifest, golden, log]
     report = None
@@ -112,6 +139,11 @@ _torch_program = rule(
     attrs = CORE_ATTRS | {
         "src": attr.label(mandatory = True, allow_single_file = [".py"], doc = "The model file."),
         "data": attr.label_list(allow_files = True, doc = "Files that the model file reads or imports, by path from the workspace root."),
+        "deps": attr.label_list(
+            cfg = "exec",
+            providers = [PyInfo],
+            doc = "Python libraries that the model file imports: `py_library`, or packages of a lock of one's own. None of them hides a package that Torch Fusion has.",
+        ),
         "operators": attr.label_list(
             providers = [TorchOperatorInfo],
             doc = "Operators of one's own that the model uses: torch_operator. The model file imports their modules by path from the workspace root, or from beside it.",
@@ -164,7 +196,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
         cores = sorted(CORES)
     if backend != "portable" and train:
         # Trained once, not for every core.
-        portable = {key: value for key, value in kwargs.items() if key in ["src", "data", "operators"]}
+        portable = {key: value for key, value in kwargs.items() if key in ["src", "data", "deps", "operators"]}
         _torch_program(name = name + ".trained", program_name = name, train = True, tags = ["manual"], **portable)
         train, weights = False, name + ".trained"
     if backend == "cortex_m":

@@ -4,6 +4,7 @@ load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_toolchain")
 load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_compiler")
+load("//third_party/python:packages.bzl", "python_packages")
 load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3_11")
 load("//third_party/qemu:repository.bzl", "qemu")
 load("//toolchains/python:exec_tools.bzl", "python_exec_tools")
@@ -61,5 +62,28 @@ def _third_party_impl(mctx):
     qemu(name = "qemu", suite = _SUITE)
     host_compiler(name = "host_compiler")
     python_exec_tools(name = "python_exec_tools")
+    for module in mctx.modules:
+        for tag in module.tags.python_packages:
+            python_packages(
+                name = tag.name,
+                lock = tag.lock,
+                # What exporting and training run with.
+                provided = ["//third_party/python:requirements/{}.txt".format(name) for name in _PYPI_SETS["export"] + ["export"]],
+                python = "@python3_11//:BUILD.bazel",
+            )
 
-third_party = module_extension(implementation = _third_party_impl)
+_python_packages_tag = tag_class(
+    doc = "Python packages of one's own: `@NAME//:site`, for the `deps` of a torch_program.",
+    attrs = {
+        "lock": attr.label(
+            doc = "Requirements with hashes, as `pip-compile --generate-hashes` writes them. Packages that Torch Fusion has are left out.",
+            mandatory = True,
+        ),
+        "name": attr.string(doc = "Name of the repository, for use_repo().", mandatory = True),
+    },
+)
+
+third_party = module_extension(
+    implementation = _third_party_impl,
+    tag_classes = {"python_packages": _python_packages_tag},
+)

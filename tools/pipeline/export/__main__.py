@@ -43,7 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--path", type=Path, action="append", default=[], help="a folder that the model file imports from; repeatable"
     )
+    parser.add_argument(
+        "--packages", type=Path, action="append", default=[], help="a folder of installed packages; repeatable"
+    )
     options = parser.parse_args(arguments)
+    # They are part of the environment, as this tool's own are, none of which they hide.
+    sys.path += [str(folder.absolute()) for folder in options.packages]
 
     def step(console: Console) -> None:
         _check("--core", options.core, _CORES)

@@ -230,7 +230,11 @@ def _user_file(model_file: Path, name: str) -> str:
     folder = model_file.parent.absolute()
     if file.is_relative_to(folder):
         return str(model_file.parent / file.relative_to(folder))
-    return str(file.relative_to(Path.cwd())) if file.is_relative_to(Path.cwd()) else ""
+    if not file.is_relative_to(Path.cwd()):
+        return ""
+    # In an action packages of the user's own lie in the workspace, below `external`.
+    inside = file.relative_to(Path.cwd())
+    return "" if inside.parts[0] == "external" else str(inside)
 
 
 # torch's folder of packages, Python's own modules, this project's tools.

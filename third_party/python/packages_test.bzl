@@ -1,0 +1,39 @@
+"""Tests of how locks of users' own are read."""
+
+load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
+load(":packages.bzl", "left_out", "parse_lock", "requirement_key")
+
+_LOCK = """\
+# made by pip-compile
+--extra-index-url https://download.pytorch.org/whl/cpu
+einops==0.8.2 \\
+    --hash=sha256:aa \\
+    --hash=sha256:bb
+    # via -r requirements.in
+Typing_Extensions==4.16.0 ; python_version < "3.13" --hash=sha256:cc  # via torch
+numpy==2.4.6 --hash=sha256:dd
+torch==2.13.0 --hash=sha256:ee
+httpx[http2]==1.0 --hash=sha256:ff
+"""
+
+def _packages_test_impl(ctx):
+    env = unittest.begin(ctx)
+    requirements, options = parse_lock(_LOCK)
+    asserts.equals(env, ["--extra-index-url https://download.pytorch.org/whl/cpu"], options)
+    asserts.equals(env, "einops==0.8.2 --hash=sha256:aa --hash=sha256:bb", requirements[0])
+    asserts.equals(env, 5, len(requirements))
+    asserts.equals(env, ("typing-extensions", "4.16.0"), requirement_key(requirements[1]))
+    asserts.equals(env, ("httpx", "1.0"), requirement_key(requirements[4]))
+    provided = {"numpy": "2.1.3", "torch": "2.13.0+cpu", "typing-extensions": "4.16.0"}
+    kept, differing, error = left_out(requirements, provided, "lock.txt")
+    asserts.equals(env, None, error)
+    asserts.equals(env, [requirements[0], requirements[4]], kept)
+
+    # torch's build for the CPU is the same version.
+    asserts.equals(env, ["numpy 2.1.3 instead of 2.4.6"], differing)
+    for bad in ["einops", "einops>=0.8 --hash=sha256:aa", "einops==0.8.2", "git+https://example.org/x.git#egg=x"]:
+        _, _, error = left_out([bad], provided, "lock.txt")
+        asserts.true(env, error and "lock.txt: '%s' is not pinned as NAME==VERSION with --hash" % bad in error, bad)
+    return unittest.end(env)
+
+packages_test = unittest.make(_packages_test_impl)
