@@ -75,7 +75,7 @@ FirmwareInfo = provider(
     fields = {
         "name": "str: the image's name.",
         "board": "BoardInfo of the board that the image is for.",
-        "program": "TorchProgramInfo of the program in it.",
+        "program": "TorchProgramInfo of the program in it, with several of the first.",
         "plan": "File: plan.json of the program on the board's core.",
         "elf": "File: the ELF image with debug information.",
         "bin": "File: raw bytes of the flash contents.",

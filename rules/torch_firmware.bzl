@@ -5,28 +5,47 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
-load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
+load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 
 def _torch_firmware_impl(ctx):
     name = ctx.label.name
     board = ctx.attr.board[BoardInfo]
-    program = ctx.attr.model[TorchProgramInfo]
+    if bool(ctx.attr.model) == bool(ctx.attr.models):
+        fail("%s: give either model or models" % ctx.label)
+    if ctx.attr.models and ctx.files.srcs == ctx.files._application:
+        fail("%s: //firmware:application.cpp runs one program; an image with several models needs srcs of its own" % ctx.label)
+    models = ctx.attr.models or [ctx.attr.model]
+    programs = [target[TorchProgramInfo] for target in models]
+    program = programs[0]
     console = ctx.attr._console[BuildSettingInfo].value
     profiling = ctx.attr._profiling[BuildSettingInfo].value
-    if profiling == "on" and (console == "off" or not ctx.attr.example):
+    if profiling == "on" and not ctx.attr.models and (console == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
-    if program.core not in ["portable", board.core]:
-        fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, ctx.attr.model.label, program.core, board.name, board.core))
+    by_name = {}
+    for target in models:
+        entry = target[TorchProgramInfo]
+        if entry.core not in ["portable", board.core]:
+            fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, entry.core, board.name, board.core))
+        if by_name.setdefault(entry.name, target) != target:
+            fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[entry.name].label, target.label, entry.name))
 
-    registry = generate_registry(ctx, [program], name, prelinked = ctx.attr.prelink)
-    data, plan = embed_program(ctx, program, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
+    registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink)
+    embedded = [
+        embed_program(ctx, entry, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
+        for entry in programs
+    ]
+    data, plan = embedded[0]
+    all_data = [entry for entry, _ in embedded]
 
-    header = write_model_header(ctx, program, name, profiling = profiling == "on")
+    if ctx.attr.models:
+        header = write_models_header(ctx, programs, name)
+    else:
+        header = write_model_header(ctx, program, name, profiling = profiling == "on")
     cc = configure_cc(ctx)
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
-    application = compile_application(ctx, cc, name, ctx.files.srcs, data, header, deps, registry = registry)
+    application = compile_application(ctx, cc, name, ctx.files.srcs, all_data, header, deps, registry = registry)
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
     images = {}
@@ -57,8 +76,7 @@ def _torch_firmware_impl(ctx):
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
     arguments.add("--board", board.description)
-    arguments.add("--plan", data.plan)
-    arguments.add("--program", program.program)
+    arguments.add_all([entry.program for entry in programs], before_each = "--program")
     arguments.add("--text", report_text)
     arguments.add("--json", report_json)
     if not ctx.attr.summary:
@@ -66,7 +84,7 @@ def _torch_firmware_impl(ctx):
     ctx.actions.run(
         executable = ctx.executable._report,
         arguments = [arguments],
-        inputs = [elf, map_file, board.description, data.plan, program.program],
+        inputs = [elf, map_file, board.description] + [entry.program for entry in programs],
         outputs = [report_text, report_json],
         mnemonic = "SizeReport",
         progress_message = "Measuring %{label}",
@@ -78,7 +96,10 @@ def _torch_firmware_impl(ctx):
             # Whatever is built of the image, one that does not fit into its board fails.
             _validation = depset([report_json]),
             registry = depset([registry.source, registry.kernels]),
-            program = depset([program.program, program.manifest, data.header, data.plan]),
+            program = depset(
+                [file for entry in programs for file in [entry.program, entry.manifest]] +
+                [file for entry in all_data for file in [entry.header, entry.plan]],
+            ),
         ),
         data,
         plan,
@@ -107,7 +128,12 @@ where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
 much. Everything below it is built for the board's platform.""",
     attrs = PLAN_ATTRS | REGISTRY_ATTRS | {
-        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program to run."),
+        "model": attr.label(providers = [TorchProgramInfo], doc = "The torch_program to run."),
+        "models": attr.label_list(
+            providers = [TorchProgramInfo],
+            doc = """Instead of `model`: several programs in one image, for an application of one's own. They share kernels and, by
+\"model_programs.h\", arenas; each has its header, \"NAME_pte.h\".""",
+        ),
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
         "console": attr.string(
             values = ["", "on", "off"],
@@ -116,7 +142,7 @@ much. Everything below it is built for the board's platform.""",
         "srcs": attr.label_list(
             default = ["//firmware:application.cpp"],
             allow_files = [".c", ".cc", ".cpp", ".S"],
-            doc = "The application; it includes \"model_program.h\" for the program and its sizes.",
+            doc = "The application; it includes \"model_program.h\" for the program and its sizes, with `models` \"model_programs.h\".",
         ),
         "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
         "example": attr.bool(
@@ -124,6 +150,7 @@ much. Everything below it is built for the board's platform.""",
             doc = "Whether the example input is embedded, which the application runs on, and with a console PyTorch's output.",
         ),
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
+        "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_uf2": attr.label(default = "//tools/pipeline/uf2", executable = True, cfg = "exec"),

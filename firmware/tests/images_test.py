@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -80,3 +81,10 @@ def test_a_stack_overflow_is_found(board: str) -> None:
 def test_the_small_string_functions_are_right(board: str) -> None:
     path, definition = _image("string", board)
     assert emulate(path, definition, QEMU).console == "\nPASS\n"
+
+
+def test_several_programs_in_one_image_leave_each_others_state_alone() -> None:
+    path, definition = _image("several_models", "mps2_an386")
+    assert "PASS" in emulate(path, definition, QEMU, timeout=60).console
+    report = json.loads(path.with_name("several_models_mps2_an386.report.json").read_text())
+    assert report["program"] == "sine, softmax, state"

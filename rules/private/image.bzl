@@ -29,16 +29,67 @@ inline constexpr bool kProfiling = {profiling};
 """.format(program = program.name, profiling = "true" if profiling else "false"))
     return header
 
+def write_models_header(ctx, programs, directory):
+    """Writes `model_programs.h`: the headers of several programs, and the arenas that these share.
+
+    Args:
+      ctx: rule context.
+      programs: list of TorchProgramInfo.
+      directory: folder of the header below the package; it becomes an include path.
+
+    Returns:
+      File
+    """
+    header = ctx.actions.declare_file(directory + "/model_programs.h")
+    names = [program.name + "_pte" for program in programs]
+    ctx.actions.write(header, """#pragma once
+
+#include "firmware/shared_arenas.h"
+
+{includes}
+
+/// The programs of this image, in the order of `models`, and arenas that serve all of them.
+namespace model_programs {{
+
+inline constexpr size_t kCount = {count};
+{offsets}
+
+}} // namespace model_programs
+""".format(
+        count = len(names),
+        includes = "\n".join(["#include \"%s.h\"" % name for name in names]),
+        offsets = """
+/// All programs are loaded at once, each into its part of the method arena.
+inline constexpr auto kMethodArenaOffsets = torch_fusion::arena_offsets({{{method}}}, {{{every}}});
+inline constexpr size_t kMethodArenaSize = kMethodArenaOffsets[kCount];
+
+/// One program runs at a time: they share planned memory, except those that keep state from one inference to the next. Where a
+/// program's outputs are, another one's inference may write.
+inline constexpr auto kPlannedArenaOffsets = torch_fusion::arena_offsets({{{planned}}}, {{{state}}});
+inline constexpr size_t kPlannedArenaSize = kPlannedArenaOffsets[kCount];
+
+/// Temporary memory is shared by all.
+inline constexpr size_t kTempArenaSize = torch_fusion::arena_offsets({{{temp}}}, {{{none}}})[kCount];""".format(
+            every = ", ".join(["true"] * len(names)),
+            method = ", ".join([name + "::kMethodArenaSize" for name in names]),
+            none = ", ".join(["false"] * len(names)),
+            planned = ", ".join([name + "::kPlannedArenaSize" for name in names]),
+            state = ", ".join([name + "::kKeepsState" for name in names]),
+            temp = ", ".join([name + "::kTempArenaSize" for name in names]),
+        ),
+    ))
+    return header
+
 def compile_application(ctx, cc, name, srcs, data, header, deps, registry = None):
-    """Compiles an application with its program.
+    """Compiles an application with its programs.
 
     Args:
       ctx: rule context.
       cc: what configure_cc returned.
       name: name of the compilation, unique in the target.
       srcs: list of source Files of the application.
-      data: ProgramDataInfo of the program.
-      header: what write_model_header returned.
+      data: list of ProgramDataInfo of the programs.
+      header: what write_model_header or write_models_header returned.
       deps: list of CcInfo.
       registry: KernelRegistryInfo, where the image has just this one.
 
@@ -49,11 +100,11 @@ def compile_application(ctx, cc, name, srcs, data, header, deps, registry = None
         ctx,
         cc,
         name = name,
-        srcs = srcs + [data.source] + ([registry.source] + registry.operator_sources if registry else []),
-        hdrs = [data.header, header] + (registry.operator_headers if registry else []),
+        srcs = srcs + [entry.source for entry in data] + ([registry.source] + registry.operator_sources if registry else []),
+        hdrs = [entry.header for entry in data] + [header] + (registry.operator_headers if registry else []),
         include_directories = [header.dirname],
         deps = deps,
-        additional_inputs = [data.program],
+        additional_inputs = [entry.program for entry in data],
         quote_includes = registry.quote_includes if registry else [],
     )
     return outputs

@@ -139,6 +139,7 @@ def rules_test_suite(name):
     _manual_program("bad-name")
     _manual_program("int8_of_a_portable", io = "int8")
     _manual_program("untrained")
+    _manual_program("sine_again", program_name = "sine")
     _manual_program("weights_of_an_untrained", weights = ":untrained")
     _manual_program("trained_twice", train = True, weights = "//models/sine")
     write_file(
@@ -207,6 +208,19 @@ def rules_test_suite(name):
         tags = ["manual"],
     )
 
+    for firmware_name, models in {
+        "firmware_of_none": [],
+        "firmware_of_several": ["//models/sine", ":untrained"],
+        "firmware_of_two_alike": ["//models/sine", ":sine_again"],
+    }.items():
+        torch_firmware(
+            name = firmware_name,
+            srcs = ["//firmware:application.cpp" if firmware_name == "firmware_of_several" else "//firmware/tests:undefined.cpp"],
+            board = "//firmware/boards/mps2_an386",
+            models = models,
+            tags = ["manual"],
+        )
+
     _board_test(name = "board_test", target_under_test = ":good_board")
     _shared_program_test(
         name = "shared_program_test",
@@ -218,6 +232,9 @@ def rules_test_suite(name):
         "benchmark_not_emulated": ["board nucleo_wb55rg of", "has no emulator"],
         "benchmark_without_variant": ["row 'sine' of", "is not 'model variant'"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
+        "firmware_of_none": ["give either model or models"],
+        "firmware_of_several": ["an image with several models needs srcs of its own"],
+        "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "int8_of_a_portable": ["io and packed are for backend = \"cortex_m\""],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],

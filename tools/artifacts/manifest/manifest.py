@@ -9,7 +9,7 @@ from typing import Any
 from tools.artifacts.document.document import from_json, to_json
 from tools.quiet.files import reading
 
-_FORMAT, _VERSION = "manifest", 1
+_FORMAT, _VERSION = "manifest", 2
 _ADVICE = "pass the manifest.json of a torch_program"
 
 
@@ -49,6 +49,7 @@ class Manifest:
       operators: in the order of the program's.
       calls: the operator calls in the order of execution.
       inputs, outputs: in the order of the program's.
+      keeps_state: whether an inference depends on earlier ones, so that planned memory must stay as it is.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Manifest:
     calls: tuple[Call, ...]
     inputs: tuple[Border, ...]
     outputs: tuple[Border, ...]
+    keeps_state: bool
 
 
 def manifest_json(content: dict[str, Any]) -> str:
@@ -93,4 +95,5 @@ def read_manifest(path: Path) -> Manifest:
             ),
             inputs=border("inputs"),
             outputs=border("outputs"),
+            keeps_state=bool(content["keeps_state"]),
         )

@@ -16,6 +16,7 @@ _MANIFEST = {
     ],
     "inputs": [],
     "outputs": [],
+    "keeps_state": False,
     "instructions": [
         {"operator": 0, "origin": "conv (Conv2d) at net.py:3", "macs": 1500},
         {"operator": 1, "origin": "relu (ReLU)", "macs": 0},

@@ -16,7 +16,7 @@ from pathlib import Path
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.kernel_table.kernel_table import read_kernel_table
-from tools.artifacts.manifest.manifest import Border, read_manifest
+from tools.artifacts.manifest.manifest import Border, Manifest, read_manifest
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, read_memory_plan
 from tools.artifacts.program.program import ELEMENT_SIZES, ScalarType, Tensor, load, read
 from tools.pipeline.prelink import PrelinkError, program_source
@@ -106,10 +106,10 @@ def read_example(path: Path, inputs: Sequence[TensorSpec], outputs: Sequence[Ten
     )
 
 
-def read_parameters(
+def read_program_manifest(
     path: Path, core: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
-) -> tuple[list[Border], list[Border]]:
-    """Scales and zero points of inputs and outputs from a manifest.
+) -> Manifest:
+    """A manifest that fits the image and the program.
 
     Args:
         core: the core of the image; a program that was lowered for another one is refused.
@@ -125,7 +125,7 @@ def read_parameters(
         )
     if (len(manifest.inputs), len(manifest.outputs)) != (len(inputs), len(outputs)):
         raise UserError(f"manifest {path} has other inputs or outputs than the program; it is another program's")
-    return list(manifest.inputs), list(manifest.outputs)
+    return manifest
 
 
 def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
@@ -177,7 +177,7 @@ def header(
     has_example: bool,
     atol: float,
     rtol: float,
-    parameters: tuple[Sequence[Border], Sequence[Border]] = ((), ()),
+    manifest: Manifest | None = None,
 ) -> str:
     """The text of NAME_pte.h."""
     offsets = [0]
@@ -255,12 +255,15 @@ def header(
         _array("size_t", "kPlannedBufferSizes", plan.planned),
         _array("size_t", "kPlannedBufferOffsets", offsets[:-1]),
         "",
+        "/// Whether an inference depends on earlier ones: the planned arena is then the program's own.",
+        f"inline constexpr bool kKeepsState = {'true' if manifest is None or manifest.keeps_state else 'false'};",
+        "",
         "/// Different operators that the program calls.",
         f"inline constexpr size_t kOperatorCount = {plan.operators};",
         "",
-        *_specs("Input", inputs, parameters[0]),
+        *_specs("Input", inputs, manifest.inputs if manifest else ()),
         "",
-        *_specs("Output", outputs, parameters[1]),
+        *_specs("Output", outputs, manifest.outputs if manifest else ()),
         "",
         "/// Whether the example is embedded, and how far from PyTorch's an output element may be:",
         "/// kAtol + kRtol * |element|.",
@@ -383,11 +386,11 @@ def embed(arguments: argparse.Namespace) -> None:
         lines, size = prelinked_program(arguments.name, arguments.program, plan, arguments.prelink)
     else:
         lines, size = pte_bytes(arguments.program), arguments.program.stat().st_size
-    parameters = (
-        read_parameters(arguments.manifest, arguments.core, inputs, outputs) if arguments.manifest else ([], [])
-    )
+    manifest = None
+    if arguments.manifest:
+        manifest = read_program_manifest(arguments.manifest, arguments.core, inputs, outputs)
     text = header(
-        arguments.name, size, plan, inputs, outputs, example is not None, arguments.atol, arguments.rtol, parameters
+        arguments.name, size, plan, inputs, outputs, example is not None, arguments.atol, arguments.rtol, manifest
     )
     arguments.header.write_text(text, encoding="utf-8")
     arguments.source.write_text(source(arguments.name, lines, example), encoding="utf-8")

@@ -185,6 +185,7 @@ def _manifest(files: Files, **changes: object) -> str:
         "instructions": [],
         "inputs": [{}, {}],
         "outputs": [{"scale": 0.1, "zero_point": -3}],
+        "keeps_state": False,
     }
     path.write_text(manifest_json(content | changes), encoding="utf-8")
     return str(path)
@@ -196,6 +197,14 @@ def test_scales_and_zero_points_of_the_manifest_are_constants(files: Files) -> N
     assert "inline constexpr float kOutputScales[] = {0.1f};" in header
     assert "inline constexpr int32_t kOutputZeroPoints[] = {-3};" in header
     assert "kInputScales" not in header
+    assert _constant(header, "kKeepsState") == "false"
+
+
+def test_a_program_keeps_state_if_its_manifest_says_so_or_there_is_none(files: Files) -> None:
+    assert files.run() == 0
+    assert _constant(files.header.read_text(), "kKeepsState") == "true"
+    assert files.run("--manifest", _manifest(files, keeps_state=True), "--core", "cortex-m4") == 0
+    assert _constant(files.header.read_text(), "kKeepsState") == "true"
 
 
 @pytest.mark.parametrize(

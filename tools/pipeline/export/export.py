@@ -136,7 +136,16 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         nodes, memory = [emitted.nodes[index] for index in report.kept], report.memory
         program = serialize(emitted.program, constants)
     manifest = make_manifest(
-        name, options.core, options.backend, emitted.program, constants, nodes, memory, path, lowered.quantization
+        name,
+        options.core,
+        options.backend,
+        emitted.program,
+        constants,
+        nodes,
+        memory,
+        path,
+        lowered.quantization,
+        emitted.keeps_state,
     )
     return Exported(
         program=program,

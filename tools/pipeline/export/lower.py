@@ -64,6 +64,7 @@ class EmittedProgram:
       program: ExecuTorch's own in-memory program.
       nodes: for every instruction of the program's only chain, in order, the graph node that it came from; empty if
         there is a file.
+      keeps_state: whether the model has buffers that it changes.
       file: the .pte file, if ExecuTorch has planned its memory: with control flow or dynamic shapes. Without, it is
         left to the passes over the plan and our own serializer.
     """
@@ -71,6 +72,7 @@ class EmittedProgram:
     program: Program
     nodes: list[Node]
     file: bytes | None
+    keeps_state: bool
 
 
 def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:
@@ -149,6 +151,7 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     has_control_flow = any(
         node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator) for node in edge.graph.nodes
     )
+    keeps_state = bool(edge.graph_signature.buffers_to_mutate)
     keeps_plan = has_control_flow or _has_dynamic_shapes(edge)
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
         # In other plans our own passes remove the views, where it can be seen which memory they alias.
@@ -156,11 +159,13 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     )
     program = manager.executorch_program
     if has_control_flow:
-        return EmittedProgram(program, [], manager.buffer)
+        return EmittedProgram(program, [], manager.buffer, keeps_state)
     if keeps_plan:
         _fit_arenas(program)
-        return EmittedProgram(program, [], serialize(program, [buffer.storage for buffer in program.constant_buffer]))
-    return EmittedProgram(program, _nodes_of_instructions(program, manager.exported_program().graph_module), None)
+        file = serialize(program, [buffer.storage for buffer in program.constant_buffer])
+        return EmittedProgram(program, [], file, keeps_state)
+    nodes = _nodes_of_instructions(program, manager.exported_program().graph_module)
+    return EmittedProgram(program, nodes, None, keeps_state)
 
 
 def _fit_arenas(program: Program) -> None:

@@ -56,6 +56,7 @@ def make_manifest(
     memory: MemoryPlan | None,
     model_file: Path,
     quantization: Quantization | None = None,
+    keeps_state: bool = False,
 ) -> dict[str, Any]:
     """The manifest as a JSON object.
 
@@ -69,6 +70,7 @@ def make_manifest(
       memory: the memory plan, None if it is ExecuTorch's.
       model_file: path of the model file as the user gave it.
       quantization: of a quantized program.
+      keeps_state: whether an inference depends on earlier ones.
     """
     plan = program.execution_plan[0]
     manifest: dict[str, Any] = {
@@ -89,6 +91,7 @@ def make_manifest(
             for value in plan.values
             if isinstance(value.val, Tensor)
         ],
+        "keeps_state": keeps_state,
         "planned_buffers": plan.non_const_buffer_sizes[1:],
         "constants_bytes": sum(len(constant) for constant in constants),
     }

@@ -216,7 +216,7 @@ def test_several_programs_give_the_union_in_the_first_ones_order() -> None:
 def test_a_missing_operator_is_named_with_its_place_and_what_there_is() -> None:
     program = uses(("aten::add", "Complex_out"), [tensor(FLOAT, 2)], [0])
     operator = manifests.Operator("aten::add", "Complex_out", ("layer (Net) at models/net.py:12",))
-    manifest = manifests.Manifest("net", "portable", (operator,), (), (), ())
+    manifest = manifests.Manifest("net", "portable", (operator,), (), (), (), False)
     with pytest.raises(UnsupportedError) as error:
         select([program], read_catalog(), origins_of([manifest]))
     message = str(error.value)
@@ -272,6 +272,7 @@ def test_a_real_program(tmp_path: Path) -> None:
     (program,) = [path for path in os.environ["PROGRAM"].split() if path.endswith(".pte")]
     manifest = tmp_path / "manifest.json"
     content = {"name": "sine", "core": "portable", "operators": [], "instructions": [], "inputs": [], "outputs": []}
+    content["keeps_state"] = False
     manifest.write_text(manifests.manifest_json(content))
     source, kernels = tmp_path / "registry.cpp", tmp_path / "kernels.json"
     arguments = ["--program", program, "--manifest", manifest, "--output", source, "--kernels", kernels]

@@ -136,8 +136,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--elf", type=Path, help="the image")
     parser.add_argument("--map", type=Path, help="the linker's map")
     parser.add_argument("--board", type=Path, help="board.json of the board it is for")
-    parser.add_argument("--program", type=Path, help="the .pte in the image, for the size of its constants")
-    parser.add_argument("--plan", type=Path, help="plan.json of the program")
+    parser.add_argument(
+        "--program",
+        type=Path,
+        action="append",
+        default=[],
+        help="a .pte in the image, for the size of its constants; repeat for more",
+    )
     parser.add_argument(
         "--compare", type=Path, action="append", default=[], help="earlier report (JSON); repeat to compare images"
     )
@@ -167,9 +172,9 @@ def _run(arguments: argparse.Namespace) -> int:
             print(text, end="")
         return 0
     board = read_board(arguments.board)
-    constants = constant_bytes(arguments.program) if arguments.program else 0
+    constants = sum(map(constant_bytes, arguments.program))
     image = measure(arguments.elf, arguments.map, board.flash, board.ram, constants)
-    program = arguments.program.stem if arguments.program else None
+    program = ", ".join(path.stem for path in arguments.program) or None
     report = as_json(arguments.elf.stem, program, board, image)
     problems = list(over_limits(report))
     _write(arguments, full_text(report), report)
