@@ -47,7 +47,7 @@ def _operator_images_impl(ctx):
     registry = generate_registry(ctx, [program], name, prelinked = True)
     data, _ = embed_program(ctx, program, name, example = False, registry = registry)
     header = write_model_header(ctx, program, name)
-    application = compile_application(ctx, cc, name, ctx.files.srcs, [data], header, deps)
+    application = compile_application(ctx, cc, name, ctx.files.srcs, [data], [header], deps)
 
     # A transition makes a list of an attribute.
     calls = ctx.attr.calls[0][OpDbInfo].calls

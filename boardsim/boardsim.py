@@ -111,8 +111,8 @@ class Outputs:
     places: tuple[tuple[int, np.dtype, tuple[int, ...]], ...]
 
 
-def output_places(pte: Path, plan: Path, golden: Golden) -> Outputs:
-    """Finds the outputs of a program by its memory plan.
+def output_places(pte: Path, plan: Path, golden: Golden, name: str = "forward") -> Outputs:
+    """Finds the outputs of a program's method by its memory plan; a program with a single method needs no name.
 
     Args:
         pte: the program.
@@ -122,7 +122,8 @@ def output_places(pte: Path, plan: Path, golden: Golden) -> Outputs:
     Raises:
         UserError: an output lies outside the planned memory.
     """
-    method = program.load(pte).program.execution_plan[0]
+    methods = program.load(pte).program.execution_plan
+    method = methods[0] if len(methods) == 1 else next(method for method in methods if method.name == name)
     starts = np.cumsum([0, *(-(-size // _ALIGNMENT) * _ALIGNMENT for size in read_memory_plan(plan).planned)])
     places = []
     for index, (value, expected) in enumerate(zip(method.outputs, golden.outputs_in_memory(), strict=True)):
@@ -298,6 +299,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--golden", type=Path, help="inputs and eager outputs (.npz) to compare with")
     parser.add_argument("--program", type=Path, help="the .pte in the image; with --golden")
     parser.add_argument("--plan", type=Path, help="plan.json of the image; with --golden")
+    parser.add_argument("--method", default="forward", help="the method that the image runs; with --golden")
     parser.add_argument(
         "--samples", type=int, default=20, help="the most samples of --golden to run, each from reset on"
     )
@@ -365,7 +367,7 @@ def _run(arguments: argparse.Namespace) -> int:
     board = find_board(arguments.board)
     image = Image(arguments.elf)
     golden = read_golden(arguments.golden) if arguments.golden else None
-    outputs = output_places(arguments.program, arguments.plan, golden) if golden else None
+    outputs = output_places(arguments.program, arguments.plan, golden, arguments.method) if golden else None
     simulation = Simulation(image, board, trace=arguments.trace_peripherals, outputs=outputs)
     run = simulation.run(
         (arguments.input + "\n").encode() if arguments.input is not None else b"", arguments.instructions

@@ -19,6 +19,8 @@ def _simulator_arguments(ctx):
         firmware.program.golden,
         "--program",
         firmware.program.program,
+        "--method",
+        firmware.program.method,
     ]
 
 def _firmware_test_impl(ctx):
@@ -52,7 +54,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
     test = True,
 )
 
-def firmware_test(name, model, boards, srcs = None, prelink = True, size = "small", tags = [], **kwargs):
+def firmware_test(name, model, boards, method = "forward", srcs = None, prelink = True, size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -63,6 +65,7 @@ def firmware_test(name, model, boards, srcs = None, prelink = True, size = "smal
       name: name of the test suite.
       model: the torch_program.
       boards: labels of boards with an emulator or a simulator.
+      method: as of torch_firmware.
       srcs: an application of your own; None: firmware/application.cpp. In QEMU it takes its inputs from firmware/host.h, on
         a simulated board it runs the program on the embedded example and ends with PASS on its console.
       prelink: as of torch_firmware.
@@ -77,6 +80,7 @@ def firmware_test(name, model, boards, srcs = None, prelink = True, size = "smal
             name = test + ".image",
             board = board,
             console = "on",
+            method = method,
             model = model,
             prelink = prelink,
             summary = False,

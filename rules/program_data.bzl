@@ -2,26 +2,27 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "PLAN_ATTRS", "embed_program")
+load("//rules/private:actions.bzl", "PLAN_ATTRS", "embed_program", "methods_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
 load(":providers.bzl", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 
 def _program_data_impl(ctx):
     program = ctx.attr.program[TorchProgramInfo]
-    data, plan = embed_program(ctx, program, ctx.label.name, example = ctx.attr.example)
+    embedded = [embed_program(ctx, method, ctx.label.name, example = ctx.attr.example) for method in methods_of([program])]
+    data, plan = embedded[0]
     cc = configure_cc(ctx)
     context, outputs = compile_sources(
         ctx,
         cc,
         name = ctx.label.name,
-        srcs = [data.source],
-        hdrs = [data.header],
+        srcs = [entry.source for entry, _ in embedded],
+        hdrs = [entry.header for entry, _ in embedded],
         include_directories = [data.header.dirname],
         deps = [],
         additional_inputs = [data.program],
     )
     return [
-        DefaultInfo(files = depset([data.header, data.plan])),
+        DefaultInfo(files = depset([file for entry, _ in embedded for file in [entry.header, entry.plan]])),
         library_info(ctx, cc, ctx.label.name, context, outputs, []),
         data,
         plan,
@@ -30,7 +31,8 @@ def _program_data_impl(ctx):
 program_data = rule(
     implementation = _program_data_impl,
     doc = """Embeds a program for C and C++: `#include "<program>_pte.h"` gives its bytes, 16-byte aligned and
-executed in place, and the sizes of the arenas it needs on the target core. Use it in `deps` of a cc_library.""",
+executed in place, and the sizes of the arenas it needs on the target core; `<program>_<method>_pte.h` the same of a further
+method. Use it in `deps` of a cc_library.""",
     attrs = PLAN_ATTRS | {
         "program": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program."),
         "example": attr.bool(doc = "Whether the example input and the eager module's output are embedded, too."),

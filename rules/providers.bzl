@@ -38,6 +38,9 @@ TorchProgramInfo = provider(
         "weights": "File: the trained weights, None if the model is not trained in the build.",
         "core": "str: the core that the program was lowered for, or `portable` where it runs on any.",
         "operators": "list of TorchOperatorInfo: operators of the user's own that it may use.",
+        "method": "str: the method that manifest and golden are of.",
+        "methods": "list of TorchProgramInfo: the program's further methods, each with a name, manifest and golden of its own.",
+        "data_of": "str: the name of the program that a further method belongs to; empty for the program itself.",
     },
 )
 

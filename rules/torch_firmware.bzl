@@ -3,7 +3,7 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
+load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
 load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
@@ -18,7 +18,13 @@ def _torch_firmware_impl(ctx):
         fail("%s: //firmware:application.cpp runs one program; an image with several models needs srcs of its own" % ctx.label)
     models = ctx.attr.models or [ctx.attr.model]
     programs = [target[TorchProgramInfo] for target in models]
-    program = programs[0]
+    methods = methods_of(programs)
+    found = [method for method in methods_of([programs[0]]) if method.method == ctx.attr.method]
+    if not found:
+        fail("%s: %s has no method %s; it has %s" % (ctx.label, models[0].label, ctx.attr.method, [method.method for method in methods_of([programs[0]])]))
+
+    # The method that the application runs.
+    program = found[0]
     console = ctx.attr._console[BuildSettingInfo].value
     profiling = ctx.attr._profiling[BuildSettingInfo].value
     if profiling == "on" and not ctx.attr.models and (console == "off" or not ctx.attr.example):
@@ -28,24 +34,26 @@ def _torch_firmware_impl(ctx):
         entry = target[TorchProgramInfo]
         if entry.core not in ["portable", board.core]:
             fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, entry.core, board.name, board.core))
-        if by_name.setdefault(entry.name, target) != target:
-            fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[entry.name].label, target.label, entry.name))
+        for method in methods_of([entry]):
+            if by_name.setdefault(method.name, target) != target:
+                fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
 
     registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink)
     embedded = [
-        embed_program(ctx, entry, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
-        for entry in programs
+        embed_program(ctx, method, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
+        for method in methods
     ]
-    data, plan = embedded[0]
+    data, plan = embedded[methods.index(program)]
     all_data = [entry for entry, _ in embedded]
 
-    if ctx.attr.models:
-        header = write_models_header(ctx, programs, name)
-    else:
-        header = write_model_header(ctx, program, name, profiling = profiling == "on")
+    headers = []
+    if len(methods) > 1:
+        headers.append(write_models_header(ctx, methods, name))
+    if not ctx.attr.models:
+        headers.append(write_model_header(ctx, program, name, profiling = profiling == "on"))
     cc = configure_cc(ctx)
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
-    application = compile_application(ctx, cc, name, ctx.files.srcs, all_data, header, deps, registry = registry)
+    application = compile_application(ctx, cc, name, ctx.files.srcs, all_data, headers, deps, registry = registry)
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
     images = {}
@@ -97,7 +105,7 @@ def _torch_firmware_impl(ctx):
             _validation = depset([report_json]),
             registry = depset([registry.source, registry.kernels]),
             program = depset(
-                [file for entry in programs for file in [entry.program, entry.manifest]] +
+                [file for entry in methods for file in [entry.program, entry.manifest]] +
                 [file for entry in all_data for file in [entry.header, entry.plan]],
             ),
         ),
@@ -134,6 +142,7 @@ much. Everything below it is built for the board's platform.""",
             doc = """Instead of `model`: several programs in one image, for an application of one's own. They share kernels and, by
 \"model_programs.h\", arenas; each has its header, \"NAME_pte.h\".""",
         ),
+        "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
         "console": attr.string(
             values = ["", "on", "off"],

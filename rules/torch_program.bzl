@@ -113,6 +113,27 @@ def _torch_program_impl(ctx):
     arguments.add_all(packages, before_each = "--packages")
     arguments.add_all([operator.operator for operator in operators], before_each = "--operator")
     outputs = [program, manifest, golden, log]
+    methods = []
+    for method in ctx.attr.methods:
+        if method == "forward" or not method.replace("_", "a").isalnum() or method[0].isdigit():
+            fail("%s: methods: '%s' is not the name of a method besides forward" % (ctx.label, method))
+        methods.append(TorchProgramInfo(
+            name = "%s_%s" % (name, method),
+            program = program,
+            manifest = ctx.actions.declare_file("%s.%s.manifest.json" % (name, method)),
+            golden = ctx.actions.declare_file("%s.%s.golden.npz" % (name, method)),
+            core = core,
+            weights = None,
+            report = None,
+            operators = operators,
+            method = method,
+            methods = [],
+            data_of = name,
+        ))
+        outputs += [methods[-1].manifest, methods[-1].golden]
+        arguments.add_all("--method", [method, methods[-1].golden, methods[-1].manifest])
+    if methods and ctx.attr.backend != "portable":
+        fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, ctx.attr.backend))
     report = None
     if ctx.attr.backend == "cortex_m":
         report = ctx.actions.declare_file(name + ".quantization.json")
@@ -128,9 +149,21 @@ def _torch_program_impl(ctx):
         progress_message = "Exporting %{label} for " + core,
     )
     return [
-        DefaultInfo(files = depset([program, manifest, golden])),
+        DefaultInfo(files = depset([program, manifest, golden] + [file for method in methods for file in [method.manifest, method.golden]])),
         OutputGroupInfo(log = depset(logs), quantization_report = depset([report] if report else [])),
-        TorchProgramInfo(name = name, program = program, manifest = manifest, golden = golden, core = core, weights = weights, report = report, operators = operators),
+        TorchProgramInfo(
+            name = name,
+            program = program,
+            manifest = manifest,
+            golden = golden,
+            core = core,
+            weights = weights,
+            report = report,
+            operators = operators,
+            method = "forward",
+            methods = methods,
+            data_of = "",
+        ),
     ]
 
 _torch_program = rule(
@@ -143,6 +176,9 @@ _torch_program = rule(
             cfg = "exec",
             providers = [PyInfo],
             doc = "Python libraries that the model file imports: `py_library`, or packages of a lock of one's own. None of them hides a package that Torch Fusion has.",
+        ),
+        "methods": attr.string_list(
+            doc = "Methods of the module besides forward() that the program has; the model file gives their inputs by `method_inputs()`.",
         ),
         "operators": attr.label_list(
             providers = [TorchOperatorInfo],

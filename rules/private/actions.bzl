@@ -24,12 +24,16 @@ def target_core(ctx):
             return CORES[value.label.name.removeprefix("core_")].mcpu
     return "host"
 
+def methods_of(programs):
+    """The methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones."""
+    return [method for program in programs for method in [program] + program.methods]
+
 def embed_program(ctx, program, directory, example = True, registry = None):
-    """Plans a program's memory and embeds it.
+    """Plans the memory of a program's method and embeds it.
 
     Args:
       ctx: rule context, with PLAN_ATTRS.
-      program: TorchProgramInfo.
+      program: TorchProgramInfo; for a further method just its header and example are made, beside the program's own.
       directory: folder of the outputs below the package; it becomes the include path of the header.
       example: whether the example input and its expected output are embedded beside the program.
       registry: KernelRegistryInfo with which the program is linked at build time; None: it is embedded as a .pte.
@@ -42,6 +46,7 @@ def embed_program(ctx, program, directory, example = True, registry = None):
     arguments = ctx.actions.args()
     arguments.add("--program", program.program)
     arguments.add("--core", core)
+    arguments.add("--method", program.method)
     if registry:
         arguments.add("--prelinked")
     arguments.add("--output", plan)
@@ -62,6 +67,9 @@ def embed_program(ctx, program, directory, example = True, registry = None):
     arguments.add("--manifest", program.manifest)
     arguments.add("--core", core)
     arguments.add("--name", program.name)
+    arguments.add("--method", program.method)
+    if program.data_of:
+        arguments.add("--data", program.data_of)
     arguments.add("--header", header)
     arguments.add("--source", source)
     inputs = [program.program, plan, program.manifest]
@@ -103,7 +111,8 @@ def generate_registry(ctx, programs, directory, prelinked = False):
         arguments.add("--all")
     for program in programs:
         arguments.add("--program", program.program)
-        arguments.add("--manifest", program.manifest)
+    for method in methods_of(programs):
+        arguments.add("--manifest", method.manifest)
     if prelinked:
         arguments.add("--prelinked")
     own = {}
@@ -121,7 +130,7 @@ def generate_registry(ctx, programs, directory, prelinked = False):
     ctx.actions.run(
         executable = ctx.executable._registry,
         arguments = [arguments],
-        inputs = [p.program for p in programs] + [p.manifest for p in programs] + [operator.description for operator in own.values()],
+        inputs = [p.program for p in programs] + [p.manifest for p in methods_of(programs)] + [operator.description for operator in own.values()],
         outputs = [source, kernels],
         mnemonic = "KernelRegistry",
         progress_message = "Generating the kernel registry of %{label}",

@@ -48,7 +48,7 @@ def write_models_header(ctx, programs, directory):
 
 {includes}
 
-/// The programs of this image, in the order of `models`, and arenas that serve all of them.
+/// The programs of this image, in the order of `models`, each followed by its further methods, and arenas that serve all of them.
 namespace model_programs {{
 
 inline constexpr size_t kCount = {count};
@@ -80,7 +80,7 @@ inline constexpr size_t kTempArenaSize = torch_fusion::arena_offsets({{{temp}}},
     ))
     return header
 
-def compile_application(ctx, cc, name, srcs, data, header, deps, registry = None):
+def compile_application(ctx, cc, name, srcs, data, headers, deps, registry = None):
     """Compiles an application with its programs.
 
     Args:
@@ -89,7 +89,7 @@ def compile_application(ctx, cc, name, srcs, data, header, deps, registry = None
       name: name of the compilation, unique in the target.
       srcs: list of source Files of the application.
       data: list of ProgramDataInfo of the programs.
-      header: what write_model_header or write_models_header returned.
+      headers: list of what write_model_header and write_models_header returned.
       deps: list of CcInfo.
       registry: KernelRegistryInfo, where the image has just this one.
 
@@ -101,8 +101,8 @@ def compile_application(ctx, cc, name, srcs, data, header, deps, registry = None
         cc,
         name = name,
         srcs = srcs + [entry.source for entry in data] + ([registry.source] + registry.operator_sources if registry else []),
-        hdrs = [entry.header for entry in data] + [header] + (registry.operator_headers if registry else []),
-        include_directories = [header.dirname],
+        hdrs = [entry.header for entry in data] + headers + (registry.operator_headers if registry else []),
+        include_directories = [headers[0].dirname],
         deps = deps,
         additional_inputs = [entry.program for entry in data],
         quote_includes = registry.quote_includes if registry else [],

@@ -141,6 +141,7 @@ def rules_test_suite(name):
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
     _manual_program("weights_of_an_untrained", weights = ":untrained")
+    _manual_program("method_forward", methods = ["forward"])
     _manual_program("trained_twice", train = True, weights = "//models/sine")
     write_file(
         name = "twice_header",
@@ -208,6 +209,13 @@ def rules_test_suite(name):
         tags = ["manual"],
     )
 
+    torch_firmware(
+        name = "firmware_of_no_method",
+        board = "//firmware/boards/mps2_an386",
+        method = "encode",
+        model = "//models/sine",
+        tags = ["manual"],
+    )
     for firmware_name, models in {
         "firmware_of_none": [],
         "firmware_of_several": ["//models/sine", ":untrained"],
@@ -237,6 +245,8 @@ def rules_test_suite(name):
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "int8_of_a_portable": ["io and packed are for backend = \"cortex_m\""],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
+        "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
+        "method_forward": ["methods: 'forward' is not the name of a method besides forward"],
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
         "operator_on_complex": ["dtypes [\"complex64\"]: give some of"],
         "operator_without_namespace": ["operator 'twice' is no name such as mine::soft_threshold"],

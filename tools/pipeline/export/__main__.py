@@ -38,6 +38,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--report", type=Path, help="where the report of a quantized program (.json) goes")
     parser.add_argument("--log", type=Path, required=True, help="what torch prints on import and export goes here")
     parser.add_argument(
+        "--method",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("NAME", "GOLDEN", "MANIFEST"),
+        help="a further method of the module, and where its golden data and its manifest go; repeatable",
+    )
+    parser.add_argument(
         "--operator", action="append", default=[], help="an operator of the user's own, namespace::name; repeatable"
     )
     parser.add_argument(
@@ -68,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
             packed=not options.plain,
             operators=tuple(options.operator),
             folders=tuple(options.path),
+            methods=tuple(name for name, _, _ in options.method),
         )
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
         # What is called with arguments is part of another program.
@@ -78,6 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
         options.program.write_bytes(exported.program)
         options.golden.write_bytes(exported.golden)
         options.manifest.write_bytes(exported.manifest)
+        for name, golden, manifest in options.method:
+            Path(golden).write_bytes(exported.methods[name].golden)
+            Path(manifest).write_bytes(exported.methods[name].manifest)
         if options.report is not None and exported.report is not None:
             options.report.write_bytes(exported.report)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from executorch.exir.schema import Program, Tensor
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 
@@ -35,13 +36,22 @@ from tools.quiet.console import Console, UserError
 
 
 @dataclass(frozen=True)
+class ExportedMethod:
+    """The files of a further method of a program."""
+
+    golden: bytes
+    manifest: bytes
+
+
+@dataclass(frozen=True)
 class Exported:
-    """The files of an export; a quantized program has a report."""
+    """The files of an export; a quantized program has a report, one of several methods the further ones' files."""
 
     program: bytes
     golden: bytes
     manifest: bytes
     report: bytes | None
+    methods: dict[str, ExportedMethod]
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,7 @@ class Options:
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
+      methods: methods of the module besides forward(), which the program has too.
     """
 
     core: str = "portable"
@@ -65,6 +76,7 @@ class Options:
     packed: bool = True
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
+    methods: tuple[str, ...] = ()
 
 
 @dataclass
@@ -134,7 +146,10 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         wasted = constant_only_instructions(plan)
         assert not wasted, f"instructions {wasted} of the plan work on constants only"
         nodes, memory = [emitted.nodes[index] for index in report.kept], report.memory
-        program = serialize(emitted.program, constants)
+        program = b""
+    if options.methods and (emitted.file is not None or emitted.keeps_state or options.backend != "portable"):
+        raise UserError(f"{path}: {_ONE_METHOD}")
+    # Before constants of other methods come.
     manifest = make_manifest(
         name,
         options.core,
@@ -147,8 +162,12 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         lowered.quantization,
         emitted.keeps_state,
     )
+    methods = {
+        method: _add_method(method, file, model, emitted.program, constants, name, options)
+        for method in options.methods
+    }
     return Exported(
-        program=program,
+        program=program or serialize(emitted.program, constants),
         golden=golden.serialize(
             lowered.samples,
             lowered.outputs,
@@ -161,6 +180,83 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         ),
         manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),
+        methods=methods,
+    )
+
+
+# What a program of several methods cannot be.
+_ONE_METHOD = (
+    "a program of several methods can be neither quantized, nor keep state, nor have control flow or dynamic shapes; "
+    "make a program of each method"
+)
+
+
+class _Calls(torch.nn.Module):
+    """Has a method of another module as its forward()."""
+
+    def __init__(self, module: torch.nn.Module, method: str) -> None:
+        super().__init__()
+        self.module = module
+        self._method = method
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return getattr(self.module, self._method)(*inputs)
+
+
+def _add_method(
+    method: str,
+    file: ModelFile,
+    model: torch.nn.Module,
+    program: Program,
+    constants: list[bytes],
+    name: str,
+    options: Options,
+) -> ExportedMethod:
+    """Adds a method to a program, whose constants it shares.
+
+    Args:
+      program: gets the method's plan.
+      constants: get those of its constants that are not among them.
+      name: the program's.
+    """
+    path = file.path
+    if not callable(getattr(model, method, None)):
+        raise UserError(f"{path}: the module that model() returns has no method {method}().")
+    module = _Calls(model, method).eval()
+    inputs = tuple(tensor.contiguous() for tensor in file.method_inputs(method))
+    golden.check_dtypes(inputs, f"{path}: input of {method}()")
+    try:
+        outputs = golden.run_eager(module, [inputs])
+    except UserError as error:
+        raise UserError(f"{path}: {method}(): {error}") from error
+    except Exception as error:
+        raise explain_forward(file, module, inputs, error) from error
+    golden.check_dtypes(outputs[0], f"{path}: output of {method}()")
+    with tracing():
+        emitted = _lower(file, module, inputs)
+    if emitted.file is not None or emitted.keeps_state:
+        raise UserError(f"{path}: {_ONE_METHOD}")
+    plan = emitted.program.execution_plan[0]
+    leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
+    report = optimize_plan(plan, leads)
+    nodes = [emitted.nodes[index] for index in report.kept]
+    own = [buffer.storage for buffer in emitted.program.constant_buffer]
+    manifest = make_manifest(
+        f"{name}_{method}", options.core, options.backend, emitted.program, own, nodes, report.memory, path
+    )
+    plan.name = method
+    places = {constant: index for index, constant in reversed(list(enumerate(constants))) if index}
+    for value in plan.values:
+        if isinstance(value.val, Tensor) and value.val.data_buffer_idx:
+            constant = own[value.val.data_buffer_idx]
+            if constant not in places:
+                places[constant] = len(constants)
+                constants.append(constant)
+            value.val.data_buffer_idx = places[constant]
+    program.execution_plan.append(plan)
+    orders = tuple([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
+    return ExportedMethod(
+        golden=golden.serialize([inputs], outputs, None, dim_orders=orders), manifest=manifest_json(manifest).encode()
     )
 
 

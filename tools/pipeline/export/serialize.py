@@ -45,7 +45,7 @@ _HEADER_MAGIC = b"eh00"
 
 
 def serialize(program: Program, constants: Sequence[bytes]) -> bytes:
-    """The .pte file of a program with one execution plan of kernel calls.
+    """The .pte file of a program whose execution plans have kernel calls only.
 
     Args:
       program: the program; its constants are taken from `constants`.

@@ -4,6 +4,7 @@
 * `example_inputs() -> tuple[torch.Tensor, ...]`: required; what one call of the model takes.
 * `train() -> torch.nn.Module`: optional; the module of model(), trained.
 * `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization.
+* `method_inputs() -> dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs.
 * `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, as torch.export takes them.
 * `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
 """
@@ -62,6 +63,17 @@ class ModelFile:
             )
         _check_tensors(inputs, f"{place}: example_inputs()")
         return tuple(inputs)
+
+    def method_inputs(self, method: str) -> tuple[torch.Tensor, ...]:
+        """The tensors that one call of another method of the module takes."""
+        inputs, place = self._call("method_inputs")
+        if not isinstance(inputs, dict) or method not in inputs:
+            given = f"one for {', '.join(map(str, inputs))}" if isinstance(inputs, dict) else describe(inputs)
+            raise UserError(
+                f"{place}: method_inputs() must return a dict with an entry for the method {method!r}, not {given}."
+            )
+        _check_tensors(inputs[method], f"{place}: method_inputs(): {method!r}")
+        return inputs[method]
 
     def dynamic_shapes(self) -> Any:
         """Which sizes of the inputs vary, as `torch.export.export(dynamic_shapes=)` takes it; None if none do."""
