@@ -1,0 +1,1 @@
+"""Functional models of Arm's Ethos-U NPUs."""

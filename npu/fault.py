@@ -1,0 +1,5 @@
+"""What a modelled NPU objects to."""
+
+
+class NpuFault(Exception):
+    """The NPU can't execute a command stream; the message names the command, the bad value and what is allowed."""
