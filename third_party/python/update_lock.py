@@ -159,7 +159,7 @@ def update(directory: Path) -> dict[Path, int]:
         raise LockError(f"{directory} has no files of requirements (*.in).")
     installed = resolve([word for name in texts for word in ("--requirement", str(directory / f"{name}.in"))])
     for name, local in _LOCAL.items():
-        version = installed[name]["metadata"]["version"]
+        version = installed[name]["metadata"]["version"] if name in texts else ""
         if name in texts and not version.endswith(f"+{local}"):
             raise LockError(
                 f"pip resolves {name} to {version}, and the lock needs its build +{local}: point PIP_FIND_LINKS or "
