@@ -40,10 +40,12 @@ def compile_commands(graph: dict[str, Any], roots: Roots) -> list[dict[str, Any]
       roots: where the files are.
 
     Returns:
-      One entry for each source file, sorted: the first of its actions in the order of their arguments.
+      One entry for each source file, sorted: the first of its actions in the order of their arguments, those of the
+      machine's own compiler last.
     """
     entries: dict[str, dict[str, Any]] = {}
-    for arguments in sorted(action["arguments"] for action in graph.get("actions", []) if action.get("arguments")):
+    commands = [action["arguments"] for action in graph.get("actions", []) if action.get("arguments")]
+    for arguments in sorted(commands, key=lambda command: (command[0].startswith("/"), command)):
         source = _source(arguments)
         if source is not None and source not in entries:
             command = _command(arguments, roots)

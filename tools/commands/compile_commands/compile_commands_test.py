@@ -41,6 +41,12 @@ def test_a_file_compiled_for_two_cores_has_one_entry() -> None:
     assert first_arguments == [("a.cpp", "-c"), ("b.cpp", "-mcpu=cortex-m4")]
 
 
+def test_the_board_comes_before_this_machine() -> None:
+    host = {"arguments": ["/usr/bin/gcc", "-c", "a.cpp"]}
+    [entry] = compile_commands({"actions": [host, action("a.cpp")]}, _ROOTS)
+    assert entry["arguments"][0] == "/base/external/arm/tools/gcc"
+
+
 def test_what_compiles_nothing_is_left_out() -> None:
     assert compile_commands({"actions": [{"arguments": ["gcc", "-shared"]}, {}]}, _ROOTS) == []
     assert compile_commands({}, _ROOTS) == []
