@@ -66,8 +66,8 @@ def train():
     return net.eval()
 """
 
-# What makes these libraries choose as they would on another processor, unless launcher and make_deterministic() overrule
-# it; they are compared with a run without any.
+# What makes these libraries choose as on another processor, unless launcher and make_deterministic() overrule it; they
+# are compared with a run without any.
 _SETTINGS = {
     "AVX2": {
         "ATEN_CPU_CAPABILITY": "avx2",
