@@ -3,6 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES")
+load(":board_npu.bzl", "board_npu")
 load(":providers.bzl", "BoardInfo")
 
 _UNITS = {"K": 1024, "M": 1024 * 1024}
@@ -54,6 +55,7 @@ def _board_impl(ctx):
         } if ctx.attr.emulator_machine else None,
         "simulator": ctx.attr.simulator or None,
         "uf2_family": _parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
+        "npu": json.decode(ctx.attr.npu) if ctx.attr.npu else None,
     }, indent = "  ") + "\n")
 
     linker_script = ctx.actions.declare_file(ctx.label.name + "/linker.ld")
@@ -109,18 +111,20 @@ image may use; any other region is kept free and only documented. Numbers: 0x200
         ),
         "simulator": attr.string_dict(doc = "//boardsim: `chip`, and options of the chip's model; empty for a board that it has no chip of."),
         "uf2_family": attr.string(doc = "Family ID of the chip's UF2 boot loader, such as 0xe48bff59; empty without one."),
+        "npu": attr.string(doc = "The board's NPU, what `ethos_u()` returns; empty without one."),
         "deps": attr.label_list(providers = [CcInfo], doc = "cc_library of the board's start-up code, clock, console and fault handler."),
         "_linker_script": attr.label(default = "//tools/pipeline/linker_script", executable = True, cfg = "exec"),
     },
     provides = [BoardInfo, CcInfo],
 )
 
-def board(name, core, **kwargs):
-    """Defines a board and its platform, `<name>.platform`, whose parent is the core's.
+def board(name, core, npu = "", **kwargs):
+    """Defines a board, its platform, `<name>.platform`, whose parent is the core's, and `<name>.npu`.
 
     Args:
       name: the board's name.
       core: the core, a value of //platforms:core.
+      npu: the board's NPU, what `ethos_u()` returns; empty without one.
       **kwargs: attributes of the rule, see above.
     """
     if core not in CORES:
@@ -128,10 +132,17 @@ def board(name, core, **kwargs):
     native.platform(
         name = name + ".platform",
         parents = [Label("//platforms:" + core)],
+        constraint_values = [Label("//platforms:npu_ethos_u")] if npu else [],
+    )
+    board_npu(
+        name = name + ".npu",
+        description = npu,
+        visibility = ["//visibility:public"],
     )
     _board(
         name = name,
         core = core,
+        npu = npu,
         target_compatible_with = [Label("@platforms//os:none"), Label("//platforms:core_" + core)],
         **kwargs
     )

@@ -4,7 +4,9 @@
 """
 
 load(":board.bzl", _board = "board")
+load(":board_program.bzl", _board_program = "board_program")
 load(":board_support.bzl", _board_support = "board_support")
+load(":ethos_u.bzl", _ethos_u = "ethos_u", _npu_port = "npu_port")
 load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
 load(":firmware_commands.bzl", _torch_firmware = "torch_firmware")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
@@ -19,6 +21,7 @@ load(
     _FirmwareInfo = "FirmwareInfo",
     _KernelRegistryInfo = "KernelRegistryInfo",
     _MemoryPlanInfo = "MemoryPlanInfo",
+    _NpuInfo = "NpuInfo",
     _ProgramDataInfo = "ProgramDataInfo",
     _TorchOperatorInfo = "TorchOperatorInfo",
     _TorchProgramInfo = "TorchProgramInfo",
@@ -30,13 +33,16 @@ load(":torch_operator.bzl", _torch_operator = "torch_operator")
 load(":torch_program.bzl", _torch_program = "torch_program")
 
 board = _board
+board_program = _board_program
 board_support = _board_support
+ethos_u = _ethos_u
 firmware_benchmark = _firmware_benchmark
 firmware_emulate = _firmware_emulate
 firmware_flash = _firmware_flash
 firmware_profile = _firmware_profile
 firmware_test = _firmware_test
 kernel_registry = _kernel_registry
+npu_port = _npu_port
 program_data = _program_data
 quantization_report = _quantization_report
 reproducibility_test = _reproducibility_test
@@ -49,6 +55,7 @@ BoardInfo = _BoardInfo
 FirmwareInfo = _FirmwareInfo
 KernelRegistryInfo = _KernelRegistryInfo
 MemoryPlanInfo = _MemoryPlanInfo
+NpuInfo = _NpuInfo
 ProgramDataInfo = _ProgramDataInfo
 TorchOperatorInfo = _TorchOperatorInfo
 TorchProgramInfo = _TorchProgramInfo

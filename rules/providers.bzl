@@ -27,6 +27,14 @@ TorchOperatorInfo = provider(
     },
 )
 
+NpuInfo = provider(
+    doc = "The NPU of a board.",
+    fields = {
+        "accelerator": "str: its configuration, such as `ethos-u55-128`; empty for none.",
+        "description": "File: what `ethos_u()` says of it, as JSON; None for none.",
+    },
+)
+
 TorchProgramInfo = provider(
     doc = "A PyTorch module exported to an ExecuTorch program.",
     fields = {
@@ -41,6 +49,7 @@ TorchProgramInfo = provider(
         "method": "str: the method that manifest and golden are of.",
         "methods": "list of TorchProgramInfo: the program's further methods, each with a name, manifest and golden of its own.",
         "data_of": "str: the name of the program that a further method belongs to; empty for the program itself.",
+        "accelerator": "str: the configuration of the NPU that parts of the program are compiled for; empty for none.",
     },
 )
 

@@ -34,6 +34,8 @@ def _torch_firmware_impl(ctx):
         entry = target[TorchProgramInfo]
         if entry.core not in ["portable", board.core]:
             fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, entry.core, board.name, board.core))
+        if entry.accelerator:
+            fail("%s: %s is compiled for %s, and images can't run programs of an NPU yet; board_program builds the .pte for another runtime" % (ctx.label, target.label, entry.accelerator))
         for method in methods_of([entry]):
             if by_name.setdefault(method.name, target) != target:
                 fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))

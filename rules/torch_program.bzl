@@ -4,11 +4,11 @@ load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
-load(":providers.bzl", "TorchOperatorInfo", "TorchProgramInfo")
+load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
 
-_BACKENDS = ["portable", "cortex_m"]
-_IO = ["float32", "int8"]
+_BACKENDS = ["portable", "cortex_m", "ethos_u"]
+_IO = ["float32", "int8", "int16"]
 
 # What a server says is no declared input.
 _NO_NETWORK = {"block-network": ""}
@@ -52,8 +52,15 @@ def _torch_program_impl(ctx):
     if not name.replace("_", "a").isalnum() or name[0].isdigit():
         fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
     core = _target_core(ctx)
-    if ctx.attr.backend == "portable" and (ctx.attr.io != "float32" or not ctx.attr.packed):
-        fail("%s: io and packed are for backend = \"cortex_m\"; a portable program takes the dtypes of the model" % ctx.label)
+    npu = ctx.attr._npu[NpuInfo]
+    if ctx.attr.backend == "portable" and ctx.attr.io != "float32":
+        fail("%s: io is for backends that quantize; a portable program takes the dtypes of the model" % ctx.label)
+    if ctx.attr.backend != "cortex_m" and not ctx.attr.packed:
+        fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
+    if ctx.attr.backend != "ethos_u" and ctx.attr.io == "int16":
+        fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, ctx.attr.backend))
+    if ctx.attr.backend == "ethos_u" and not npu.description:
+        fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
 
     operators = [target[TorchOperatorInfo] for target in ctx.attr.operators]
     declared = depset(
@@ -123,6 +130,7 @@ def _torch_program_impl(ctx):
             manifest = ctx.actions.declare_file("%s.%s.manifest.json" % (name, method)),
             golden = ctx.actions.declare_file("%s.%s.golden.npz" % (name, method)),
             core = core,
+            accelerator = "",
             weights = None,
             report = None,
             operators = operators,
@@ -134,29 +142,43 @@ def _torch_program_impl(ctx):
         arguments.add_all("--method", [method, methods[-1].golden, methods[-1].manifest])
     if methods and ctx.attr.backend != "portable":
         fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, ctx.attr.backend))
+    inputs = [weights] if weights else []
     report = None
-    if ctx.attr.backend == "cortex_m":
+    if ctx.attr.backend != "portable":
         report = ctx.actions.declare_file(name + ".quantization.json")
         arguments.add("--report", report)
         outputs.append(report)
+    npu_report = []
+    if ctx.attr.backend == "ethos_u":
+        npu_report = [ctx.actions.declare_file(name + ".npu." + kind) for kind in ["txt", "json"]]
+        arguments.add("--npu", npu.description)
+        arguments.add("--npu-text", npu_report[0])
+        arguments.add("--npu-json", npu_report[1])
+        inputs.append(npu.description)
+        outputs.extend(npu_report)
     ctx.actions.run(
-        executable = ctx.executable._export,
+        executable = ctx.executable._export_ethos_u if npu_report else ctx.executable._export,
         arguments = [arguments],
-        inputs = depset([weights] if weights else [], transitive = [sources]),
+        inputs = depset(inputs, transitive = [sources]),
         outputs = outputs,
         execution_requirements = _NO_NETWORK,
         mnemonic = "TorchExport",
-        progress_message = "Exporting %{label} for " + core,
+        progress_message = "Exporting %{label} for " + (npu.accelerator if npu_report else core),
     )
     return [
-        DefaultInfo(files = depset([program, manifest, golden] + [file for method in methods for file in [method.manifest, method.golden]])),
-        OutputGroupInfo(log = depset(logs), quantization_report = depset([report] if report else [])),
+        DefaultInfo(files = depset([program, manifest, golden] + npu_report + [file for method in methods for file in [method.manifest, method.golden]])),
+        OutputGroupInfo(
+            log = depset(logs),
+            npu_report = depset(npu_report),
+            quantization_report = depset([report] if report else []),
+        ),
         TorchProgramInfo(
             name = name,
             program = program,
             manifest = manifest,
             golden = golden,
             core = core,
+            accelerator = npu.accelerator if npu_report else "",
             weights = weights,
             report = report,
             operators = operators,
@@ -186,11 +208,12 @@ _torch_program = rule(
         ),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
         "weights": attr.label(providers = [TorchProgramInfo], doc = "A trained program of the same model file, whose weights this one takes."),
-        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, or int8 for the board's core." % _BACKENDS),
+        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, int8 for the board's core, or the board's NPU." % _BACKENDS),
         "io": attr.string(
             default = "float32",
             values = _IO,
-            doc = "Dtype of a quantized program's inputs and outputs; with `int8` the caller quantizes, by the scales and zero points in header and manifest.",
+            doc = """Dtype of a quantized program's inputs and outputs; with `int8` and `int16` the caller quantizes, by the scales and zero
+points in header and manifest. `int16` is for `ethos_u`, and all activations have 16 bits then.""",
         ),
         "packed": attr.bool(
             default = True,
@@ -200,6 +223,8 @@ _torch_program = rule(
         "cores": attr.string_list(doc = "The cores that the model is for, of %s; empty: all." % sorted(CORES)),
         "_train": attr.label(default = "//tools/pipeline/train", executable = True, cfg = "exec"),
         "_export": attr.label(default = "//tools/pipeline/export", executable = True, cfg = "exec"),
+        "_export_ethos_u": attr.label(default = "//tools/pipeline/export:export_ethos_u", executable = True, cfg = "exec"),
+        "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     cfg = program_transition,
@@ -219,8 +244,9 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
       name: the target, and the program unless program_name says otherwise.
       cores: the cores that the model is for, values of //platforms:core without `core_`; an image for a board with another
         core is incompatible. Empty: all.
-      backend: `portable`, or `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; by
-        itself, without a board, such a program is incompatible.
+      backend: `portable`; `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; or
+        `ethos_u`, which quantizes it and compiles what it can for the board's NPU. Without a board, or one without an
+        NPU, such programs are incompatible.
       train: whether the model file has `train()`.
       weights: a trained torch_program of the same model file, whose weights this one takes: trained once for both.
       **kwargs: attributes of the rule, see above.
@@ -228,7 +254,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     unknown = [core for core in cores if core not in CORES]
     if unknown:
         fail("torch_program %s: cores %s are unknown; allowed: %s" % (name, unknown, sorted(CORES)))
-    if backend == "cortex_m" and not cores:
+    if backend in ["cortex_m", "ethos_u"] and not cores:
         cores = sorted(CORES)
     if backend != "portable" and train:
         # Trained once, not for every core.
@@ -255,6 +281,6 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
             for core in cores
         } | {
             "//conditions:default": [Label("//platforms:core_listed_by_the_program")] if cores else [],
-        }),
+        }) + ([Label("//platforms:npu_ethos_u")] if backend == "ethos_u" else []),
         **kwargs
     )

@@ -14,6 +14,7 @@ _PYPI_SETS = {
     "tools": [],
     "torch": ["tools"],
     "export": ["tools", "torch"],
+    "ethos_u": ["tools", "torch", "export"],
     "board": ["tools"],
     "test": ["tools"],
 }

@@ -7,6 +7,7 @@ A new one is its folder and a line here; a role that it has no line for costs no
 #   emulated: QEMU emulates it; every model is tested on it
 #   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
 #   simulated: //boardsim simulates it; every model that fits is tested on it, in the very image that gets flashed
+#   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
 #   large: a simulated board with memory for what does not fit into others
 _BOARDS = {
     "nucleo_wb55rg": ["simulated"],
@@ -15,6 +16,7 @@ _BOARDS = {
     "mps2_an386": ["emulated"],
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],
+    "mps3_an547_u55": ["npu"],
 }
 
 def _labels(role):
@@ -35,3 +37,5 @@ LARGE_SIMULATED_BOARDS = _labels("large")
 TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS
 
 INT8_BOARDS = EMULATED_BOARDS + _labels("vector")
+
+NPU_BOARDS = _labels("npu")

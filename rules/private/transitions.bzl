@@ -4,27 +4,45 @@ _PLATFORMS = "//command_line_option:platforms"
 _CONSOLE = "//firmware:console"
 _MODEL = "//firmware:model"
 _PROFILE = "//firmware:profiling"
+_NPU = "//rules:npu"
+_NO_NPU = "//rules:no_npu"
+
+def _board_settings(board):
+    """The settings that stand for a board, by its label."""
+    return {
+        _PLATFORMS: [str(board.same_package_label(board.name + ".platform"))],
+        _NPU: str(board.same_package_label(board.name + ".npu")),
+    }
 
 def _firmware_transition_impl(settings, attr):
-    return {
-        _PLATFORMS: [str(attr.board.same_package_label(attr.board.name + ".platform"))],
-        _CONSOLE: attr.console or settings[_CONSOLE],
-    }
+    return _board_settings(attr.board) | {_CONSOLE: attr.console or settings[_CONSOLE]}
 
 firmware_transition = transition(
     # An image and everything below it is built for the board's platform.
     implementation = _firmware_transition_impl,
     inputs = [_CONSOLE],
-    outputs = [_PLATFORMS, _CONSOLE],
+    outputs = [_PLATFORMS, _NPU, _CONSOLE],
+)
+
+def _board_transition_impl(_settings, attr):
+    return _board_settings(attr.board)
+
+board_transition = transition(
+    # What an image of the attribute `board` would have.
+    implementation = _board_transition_impl,
+    inputs = [],
+    outputs = [_PLATFORMS, _NPU],
 )
 
 def _program_transition_impl(settings, attr):
     # A program that runs on any core is exported (and trained) once for all
     # boards and consoles, so its configuration must not depend on them. One
-    # that is lowered or meant for a core keeps the board's platform.
+    # that is lowered or meant for a core keeps the board's platform, and one
+    # for an NPU keeps that, too.
     portable = attr.backend == "portable" and not attr.cores
     return {
         _PLATFORMS: ["//platforms:portable"] if portable else [str(p) for p in settings[_PLATFORMS]],
+        _NPU: str(settings[_NPU]) if attr.backend == "ethos_u" else _NO_NPU,
         _CONSOLE: "on",
         _MODEL: "//models/sine:sine",
         _PROFILE: "off",
@@ -32,8 +50,8 @@ def _program_transition_impl(settings, attr):
 
 program_transition = transition(
     implementation = _program_transition_impl,
-    inputs = [_PLATFORMS],
-    outputs = [_PLATFORMS, _CONSOLE, _MODEL, _PROFILE],
+    inputs = [_PLATFORMS, _NPU],
+    outputs = [_PLATFORMS, _NPU, _CONSOLE, _MODEL, _PROFILE],
 )
 
 def _profile_transition_impl(_settings, _attr):

@@ -243,7 +243,7 @@ def rules_test_suite(name):
         "firmware_of_none": ["give either model or models"],
         "firmware_of_several": ["an image with several models needs srcs of its own"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
-        "int8_of_a_portable": ["io and packed are for backend = \"cortex_m\""],
+        "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "method_forward": ["methods: 'forward' is not the name of a method besides forward"],

@@ -102,6 +102,15 @@ class ProgramFile:
             return [segment[start:end] for start, end in zip(offsets, [*offsets[1:], len(segment)], strict=True)]
         return [buffer.storage or b"" for buffer in self.program.constant_buffer or []]
 
+    def delegate(self, reference: Any) -> bytes:
+        """The bytes that a backend made of a subgraph: of the `processed` of an entry of a method's delegates."""
+        if reference.location.name == "SEGMENT":
+            return self.segment(reference.index)
+        inline = self.program.backend_delegate_data or []
+        if not 0 <= reference.index < len(inline):
+            raise ProgramError(f"{self.path} has no delegate data {reference.index}: it is corrupted")
+        return inline[reference.index].data or b""
+
 
 def load(path: Path) -> ProgramFile:
     """Reads a program with its segments.

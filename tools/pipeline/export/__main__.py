@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 from tools.artifacts.core.core import CORTEX_M, HOST, PORTABLE
+from tools.artifacts.ethos_u.npu import read_npu
 from tools.pipeline.declared_reads.declared_reads import confine_process, declared_reads
 from tools.quiet.console import Console, UserError, run_quietly
 
 _CORES = (PORTABLE, *CORTEX_M, HOST)
-_BACKENDS = ("portable", "cortex_m")
-_IO = ("float32", "int8")
+_BACKENDS = ("portable", "cortex_m", "ethos_u")
+_IO = ("float32", "int8", "int16")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,11 +32,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--plain", action="store_true", help="leave ExecuTorch's cortex_m operators as they are, for use elsewhere"
     )
+    parser.add_argument("--npu", type=Path, help="the board's NPU (.json), for --backend ethos_u")
     parser.add_argument("--weights", type=Path, help="what tools/pipeline/train wrote for the same model file")
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
     parser.add_argument("--golden", type=Path, required=True, help="where inputs and eager outputs (.npz) go")
     parser.add_argument("--manifest", type=Path, required=True, help="where the manifest (.json) goes")
     parser.add_argument("--report", type=Path, help="where the report of a quantized program (.json) goes")
+    parser.add_argument("--npu-text", type=Path, help="where the NPU's estimates by layer go, for people")
+    parser.add_argument("--npu-json", type=Path, help="the same for programs")
     parser.add_argument("--log", type=Path, required=True, help="what torch prints on import and export goes here")
     parser.add_argument(
         "--method",
@@ -62,13 +66,20 @@ def main(arguments: list[str] | None = None) -> int:
         _check("--core", options.core, _CORES)
         _check("--backend", options.backend, _BACKENDS)
         _check("--io", options.io, _IO)
-        if options.backend == "cortex_m":
-            _check("--core of --backend cortex_m", options.core, CORTEX_M)
-        elif options.io != "float32" or options.plain:
-            raise UserError(f"--io int8 and --plain are for --backend cortex_m, not {options.backend}.")
+        if options.backend != "portable":
+            _check(f"--core of --backend {options.backend}", options.core, CORTEX_M)
+        elif options.io != "float32":
+            raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
+        if options.backend != "cortex_m" and options.plain:
+            raise UserError(f"--plain is for --backend cortex_m, not {options.backend}.")
+        if (options.backend == "ethos_u") != (options.npu is not None):
+            raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
+        if options.backend != "ethos_u" and options.io == "int16":
+            raise UserError(f"--io int16 is for --backend ethos_u, not {options.backend}.")
         # Imported here: torch and ExecuTorch print warnings when they are imported.
         from tools.pipeline.export.export import Options, export
 
+        npu = None if options.npu is None else read_npu(options.npu)
         target = Options(
             options.core,
             options.backend,
@@ -77,6 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
             operators=tuple(options.operator),
             folders=tuple(options.path),
             methods=tuple(name for name, _, _ in options.method),
+            npu=npu,
         )
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
         # What is called with arguments is part of another program.
@@ -92,6 +104,10 @@ def main(arguments: list[str] | None = None) -> int:
             Path(manifest).write_bytes(exported.methods[name].manifest)
         if options.report is not None and exported.report is not None:
             options.report.write_bytes(exported.report)
+        if exported.npu is not None:
+            for path, content in zip((options.npu_text, options.npu_json), exported.npu, strict=True):
+                if path is not None:
+                    path.write_bytes(content)
 
     return run_quietly(step, options.log, "export")
 

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.schema import Program, Tensor
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 
+from tools.artifacts.document.document import to_json
+from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.pipeline.export import golden
+from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.diagnosis import (
     check_captured,
     check_examples,
@@ -28,7 +32,7 @@ from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
 from tools.pipeline.export.manifest import Quantization, make_manifest
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
-from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.model_file.sample_calls import find_operator
@@ -45,13 +49,18 @@ class ExportedMethod:
 
 @dataclass(frozen=True)
 class Exported:
-    """The files of an export; a quantized program has a report, one of several methods the further ones' files."""
+    """The files of an export; a quantized program has a report, one of several methods the further ones' files.
+
+    Attributes:
+      npu: what an NPU's compiler estimates, for people and for programs.
+    """
 
     program: bytes
     golden: bytes
     manifest: bytes
     report: bytes | None
     methods: dict[str, ExportedMethod]
+    npu: tuple[bytes, bytes] | None
 
 
 @dataclass(frozen=True)
@@ -60,14 +69,16 @@ class Options:
 
     Attributes:
       core: the core that the program is for, `portable` if any.
-      backend: what computes: `portable`, kernels of ExecuTorch's operator set in the model's own dtypes, or `cortex_m`,
-        which quantizes the model to int8.
-      io: dtype of a quantized program's inputs and outputs, `float32` or `int8`.
+      backend: what computes: `portable`, kernels of ExecuTorch's operator set in the model's own dtypes; `cortex_m`,
+        which quantizes the model to int8; `ethos_u`, which quantizes it for the NPU.
+      io: dtype of a quantized program's inputs and outputs, `float32`, `int8`, or with `ethos_u` `int16`, with which
+        all activations have 16 bits.
       packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
       methods: methods of the module besides forward(), which the program has too.
+      npu: the board's NPU, with backend `ethos_u`.
     """
 
     core: str = "portable"
@@ -77,6 +88,7 @@ class Options:
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     methods: tuple[str, ...] = ()
+    npu: Npu | None = None
 
 
 @dataclass
@@ -89,6 +101,7 @@ class _Lowered:
       outputs: what the program must return for them.
       quantization: of a quantized program.
       report: of a quantized program.
+      npu: what the NPU's compiler estimates, for people and for programs.
     """
 
     emitted: EmittedProgram
@@ -96,6 +109,7 @@ class _Lowered:
     outputs: list[list[torch.Tensor]]
     quantization: Quantization | None = None
     report: dict[str, Any] | None = None
+    npu: tuple[str, dict[str, Any]] | None = None
 
 
 def export(path: Path, name: str, options: Options, weights: Path | None, console: Console) -> Exported:
@@ -131,6 +145,8 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     with tracing():
         if options.backend == "cortex_m":
             lowered = _lower_quantized(file, model, inputs, samples, (outputs, labels), options, console)
+        elif options.backend == "ethos_u":
+            lowered = _lower_for_npu(file, name, model, inputs, samples, (outputs, labels), options, console)
         else:
             lowered = _Lowered(_lower(file, model, inputs), samples, outputs)
     emitted = lowered.emitted
@@ -172,7 +188,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
             lowered.samples,
             lowered.outputs,
             labels,
-            eager=outputs if options.backend == "cortex_m" else None,
+            eager=outputs if options.backend != "portable" else None,
             dim_orders=(
                 [entry["dim_order"] for entry in manifest["inputs"]],
                 [entry["dim_order"] for entry in manifest["outputs"]],
@@ -181,6 +197,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),
         methods=methods,
+        npu=None if lowered.npu is None else (lowered.npu[0].encode(), _npu_json(name, lowered.npu[1])),
     )
 
 
@@ -260,6 +277,10 @@ def _add_method(
     )
 
 
+def _npu_json(name: str, report: dict[str, Any]) -> bytes:
+    return to_json("NPU report", 1, {"name": name} | report).encode()
+
+
 def _json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=1) + "\n").encode()
 
@@ -323,6 +344,60 @@ def _lower_quantized(
     quantization = Quantization(options.io, border.inputs, border.outputs)
     made = report.make_report(quantized, unquantized, accuracy, path)
     return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
+
+
+def _lower_for_npu(
+    file: ModelFile,
+    name: str,
+    model: torch.nn.Module,
+    inputs: golden.Sample,
+    samples: list[golden.Sample],
+    eager: tuple[list[list[torch.Tensor]], torch.Tensor | None],
+    options: Options,
+    console: Console,
+) -> _Lowered:
+    # Imported here: it costs seconds, and only programs for an NPU need it.
+    from tools.pipeline.export.cortex_m import quantize, report
+    from tools.pipeline.export.ethos_u import lower
+    from tools.pipeline.export.ethos_u import report as npu_report
+
+    path, npu = file.path, options.npu
+    assert npu is not None
+    if file.has("dynamic_shapes"):
+        raise UserError(f'{path}: backend "ethos_u" takes no dynamic_shapes(), an NPU has commands for one shape.')
+    bits = 16 if options.io == "int16" else 8
+    model = model.to(memory_format=torch.channels_last)
+    inputs = quantize.channels_last(inputs)
+    samples = [quantize.channels_last(sample) for sample in samples]
+    captured = _capture(file, model, inputs)
+    if quantize.is_quantized(captured):
+        console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
+        quantized = quantize.Quantized(captured.module(check_guards=False), [], [], {})
+    else:
+        calibration = quantize.calibration_samples(file, inputs, console)
+        quantized = lower.quantize(fold_batch_norm(captured), calibration, npu, bits, path)
+        captured = capture(quantized.module, inputs)
+    lowered = lower.delegate(captured, npu, path)
+    made = npu_report.make_report(lowered.compiled, lowered.rejected, npu)
+    npu_report.check_memory(name, made, npu)
+    for operator, place, reason in lowered.rejected:
+        console.say(f"export: note: {path}: {operator} stays on the core: {place}: {reason}")
+    edge = lowered.manager.exported_program()
+    found = lower.border(edge)
+    if options.io != "float32":
+        lower.remove_border(edge, path)
+        samples = [lower.quantize_sample(sample, found[0], bits) for sample in samples]
+    outputs = lower.run(edge, lowered.compiled, samples)
+    emitted = lowered.manager.to_executorch(ExecutorchBackendConfig(segment_alignment=CONSTANT_ALIGNMENT))
+    on_core = [(operator, place) for operator, place, _ in lowered.rejected]
+    return _Lowered(
+        EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state=False),
+        samples,
+        outputs,
+        Quantization(options.io, *found),
+        report.make_report(quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
+        (npu_report.format_report(name, made), made),
+    )
 
 
 def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> ExportedProgram:

@@ -109,6 +109,22 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
     """
     quantizer = CortexMQuantizer()
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    observed, kept = calibrate(prepared, samples, path)
+    converted = convert_pt2e(prepared)
+    _drop_second_quantization(converted)
+    return Quantized(converted, observed, kept, _rejections(quantizer))
+
+
+def calibrate(
+    prepared: GraphModule, samples: Iterable[Sample], path: Path
+) -> tuple[list[dict[str, torch.Tensor]], list[Sample]]:
+    """Runs the samples through a module with observers; returns `observed` and `samples` of Quantized.
+
+    Args:
+      path: the model file, for messages.
+
+    Raises UserError for values that have no integers and for tensors that have no range, by layer.
+    """
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
     with computing():
@@ -119,9 +135,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
                 observed.append(run.values)
                 kept.append(sample)
     _check_ranges(prepared, path)
-    converted = convert_pt2e(prepared)
-    _drop_second_quantization(converted)
-    return Quantized(converted, observed, kept, _rejections(quantizer))
+    return observed, kept
 
 
 def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
@@ -173,7 +187,7 @@ class _Calibration(Interpreter):
         if isinstance(result, torch.Tensor) and result.is_floating_point() and not torch.isfinite(result).all():
             raise UserError(
                 f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
-                f"{origin(n, self._path)}; int8 has no values for them: mend the layer or the sample."
+                f"{origin(n, self._path)}; integers have no values for them: mend the layer or the sample."
             )
         if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
             self.values[n.name] = result

@@ -1,0 +1,119 @@
+"""Runs what Vela made of a network on the model of the NPU, and the TOSA that Vela was given on its reference model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import torch
+import tosa_reference_model
+from tosa.TosaGraph import TosaGraph
+
+from conformance.ethos_u.networks import Network
+from npu import ethos_u55, ethos_u85
+from npu.engine import Engine, Operation
+from npu.memory import Segments
+from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.payload import Payload, TensorPlace, parse, parse_commands
+from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.ethos_u import lower
+from tools.pipeline.export.ethos_u.vela import Compiled
+from tools.pipeline.export.lower import capture
+
+# All sizes of the NPU that there is a model of, by Vela's name.
+CONFIGURATIONS = ethos_u55.CONFIGURATIONS | ethos_u85.CONFIGURATIONS
+
+# Where the model's memory has the regions; they are of no consequence.
+_CONSTANTS, _ARENA = 0x1000_0000, 0x3000_0000
+_PORT = {"burst_length": 32, "read_latency": 32, "write_latency": 32, "max_reads": 4, "max_writes": 4}
+
+
+def npu(accelerator: str) -> Npu:
+    """An NPU of this configuration on a board with plenty of memory."""
+    ports = {"axi0": {"memory": "Sram", "clock_scale": "1.0"}, "axi1": {"memory": "OffChipFlash", "clock_scale": "0.5"}}
+    return Npu(
+        accelerator=accelerator,
+        memory_mode="shared_sram",
+        clock_hz=500_000_000,
+        ports={name: port | _PORT for name, port in ports.items()},
+        arena_bytes=1 << 22,
+        cache_bytes=0,
+    )
+
+
+def build(network: Network, accelerator: str) -> list[Compiled]:
+    """Quantizes and compiles a network; fails if something of it would be left to the core."""
+    torch.manual_seed(0)
+    inputs = network.inputs()
+    path = Path("networks.py")
+    captured = fold_batch_norm(capture(network.make().eval(), inputs))
+    quantized = lower.quantize(captured, [inputs], npu(accelerator), network.bits, path)
+    lowered = lower.delegate(capture(quantized.module, inputs), npu(accelerator), path)
+    assert not lowered.rejected, lowered.rejected
+    assert lowered.compiled
+    return lowered.compiled
+
+
+@dataclass
+class Run:
+    """One run of a payload.
+
+    Attributes:
+      outputs: their bytes.
+      operations: what the NPU did.
+    """
+
+    outputs: list[bytes]
+    operations: list[Operation]
+
+
+def execute(payload: Payload, inputs: list[bytes], accelerator: str) -> Run:
+    """Runs a payload on the model, with a memory to work in that holds anything before."""
+    commands = parse_commands(payload.commands)
+    configuration = CONFIGURATIONS[accelerator]
+    assert commands.config == configuration.config, f"0x{commands.config:x} is not {accelerator}"
+    arena = numpy.random.default_rng(7).integers(0, 256, payload.scratch_size).astype(numpy.uint8)
+    for place, data in zip(payload.inputs, inputs, strict=True):
+        arena[_range(place)] = numpy.frombuffer(data, numpy.uint8)
+    memory = Segments()
+    memory.add(_CONSTANTS, numpy.frombuffer(payload.weights, numpy.uint8), writable=False)
+    memory.add(_ARENA, arena, writable=True)
+    # The fast scratch is the same as the scratch where there is no cache.
+    if isinstance(configuration, ethos_u85.Configuration):
+        model: Engine = ethos_u85.EthosU85(configuration, memory)
+    else:
+        model = ethos_u55.EthosU55(configuration, memory)
+    operations = model.run(commands.words, {0: _CONSTANTS, 1: _ARENA, 2: _ARENA})
+    return Run([arena[_range(place)].tobytes() for place in payload.outputs], operations)
+
+
+def _range(place: TensorPlace) -> slice:
+    return slice(place.offset, place.offset + place.size)
+
+
+def check(compiled: Compiled, accelerator: str, bits: int) -> Run:
+    """Holds the model to the reference model on random inputs; returns what it did."""
+    payload = parse(compiled.payload)
+    generator = numpy.random.default_rng(11)
+    dtype = numpy.dtype(f"int{bits}")
+    limits = numpy.iinfo(dtype)
+    arrays = []
+    for shape in _input_shapes(compiled.tosa):
+        arrays.append(generator.integers(limits.min, limits.max + 1, shape).astype(dtype))
+    expected, status = tosa_reference_model.run(compiled.tosa, arrays, verbosity="LOW")
+    assert status == tosa_reference_model.GraphStatus.TOSA_VALID
+    run = execute(payload, [array.tobytes() for array in arrays], accelerator)
+    for index, (got, array) in enumerate(zip(run.outputs, expected, strict=True)):
+        values = numpy.frombuffer(got, array.dtype)
+        wrong = int((values != array.ravel()).sum())
+        assert wrong == 0, f"output {index}: {wrong} of {array.size} elements differ"
+        assert array.size == 1 or array.min() < array.max(), f"output {index}: all of it is {array.flat[0]}"
+    return run
+
+
+def _input_shapes(tosa: bytes) -> list[tuple[int, ...]]:
+    block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+    tensors = {block.Tensors(i).Name(): block.Tensors(i) for i in range(block.TensorsLength())}
+    inputs = [tensors[block.Inputs(i)] for i in range(block.InputsLength())]
+    return [tuple(tensor.Shape(axis) for axis in range(tensor.ShapeLength())) for tensor in inputs]

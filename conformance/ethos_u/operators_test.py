@@ -1,0 +1,29 @@
+"""Every operator that Vela emits gives the integers of the TOSA reference model, on the model of the NPU.
+
+`ACCELERATORS`: "each" runs all networks on all configurations; otherwise every network runs on one of them, in turn.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from conformance.ethos_u.compare import CONFIGURATIONS, build, check
+from conformance.ethos_u.networks import NETWORKS
+
+
+def _cases() -> list[tuple[str, str]]:
+    cases = []
+    for index, (name, network) in enumerate(NETWORKS.items()):
+        able = [accelerator for accelerator in CONFIGURATIONS if "u85" in accelerator or not network.u85_only]
+        chosen = able if os.environ.get("ACCELERATORS") == "each" else [able[index % len(able)]]
+        cases += [(name, accelerator) for accelerator in chosen]
+    return cases
+
+
+@pytest.mark.parametrize(("name", "accelerator"), _cases())
+def test_operator(name: str, accelerator: str) -> None:
+    network = NETWORKS[name]
+    for compiled in build(network, accelerator):
+        check(compiled, accelerator, network.bits)

@@ -1,0 +1,241 @@
+"""Quantizes a captured model for an Ethos-U and delegates to it what it can compute."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import tosa_reference_model
+from executorch.backends.arm.ethosu import EthosUPartitioner
+from executorch.backends.arm.quantizer import (
+    EthosUQuantizer,
+    get_symmetric_a16w8_quantization_config,
+    get_symmetric_quantization_config,
+)
+from executorch.backends.arm.tosa import partitioner as tosa_partitioner
+from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
+from executorch.exir.backend.utils import WhyNoPartitionReporter
+from executorch.exir.delegate import executorch_call_delegate
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._pytree import tree_leaves
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
+from tools.pipeline.export.ethos_u import vela
+from tools.pipeline.export.manifest import Parameters, origin
+from tools.quiet.console import UserError
+
+_QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
+_DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
+_POOLS = (torch.ops.aten.avg_pool2d.default, torch.ops.aten.max_pool2d.default)
+
+
+@dataclass
+class Lowered:
+    """A program with delegates.
+
+    Attributes:
+      manager: the edge program.
+      compiled: what Vela made of each delegate, in their order.
+      rejected: what the NPU can't take, as (operator, place in the model, reason).
+    """
+
+    manager: EdgeProgramManager
+    compiled: list[vela.Compiled]
+    rejected: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+def quantize(program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits: int, path: Path) -> Quantized:
+    """The program with quantize and dequantize operators of ExecuTorch's Ethos-U quantizer, calibrated on the samples.
+
+    Args:
+      bits: of the activations, 8 or 16; weights have 8.
+      path: the model file, for messages.
+
+    Raises UserError for values that calibrating cannot work with, by layer.
+    """
+    quantizer = EthosUQuantizer(vela.compile_spec(npu))
+    quantizer.set_global(
+        get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
+    )
+    _reduce_strides(program)
+    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    observed, kept = calibrate(prepared, samples, path)
+    return Quantized(convert_pt2e(prepared), observed, kept, {})
+
+
+def _reduce_strides(program: ExportedProgram) -> None:
+    """Gives poolings of one window the stride 1, in place: the NPU's stride is at most 3."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
+            continue
+        source, kernel, *rest = node.args
+        kernel = [kernel] * 2 if isinstance(kernel, int) else list(kernel)
+        if any(padding for padding in tree_leaves(rest[1:2])):
+            continue
+        # Rows and columns behind the window, which the stride would have skipped.
+        with graph.inserting_before(node):
+            for axis, size in ((-2, kernel[0]), (-1, kernel[-1])):
+                if source.meta["val"].shape[axis] > size:
+                    value = source.meta["val"].narrow(axis, 0, size)
+                    source = graph.call_function(torch.ops.aten.slice.Tensor, (source, axis % value.dim(), 0, size))
+                    source.meta = dict(node.meta) | {"val": value}
+        node.args = (source, kernel, [1, 1], *rest[1:])
+    program.graph_module.recompile()
+
+
+def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
+    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
+
+    Raises UserError if Vela refuses a subgraph.
+    """
+    reporters: list[WhyNoPartitionReporter] = []
+    with _reported(reporters), vela.compiling(npu) as compiled:
+        partitioner = EthosUPartitioner(vela.compile_spec(npu))
+        try:
+            manager = to_edge_transform_and_lower(
+                program,
+                partitioner=[partitioner],
+                compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            )
+        except vela.VelaError as error:
+            raise UserError(
+                f"{path}: Vela can't compile the model for {npu.accelerator}: {error}. Write the layer another way, or "
+                'leave the model to the core: backend = "cortex_m".'
+            ) from error
+    rejected = {
+        (str(getattr(node.target, "_schema", node.target).name), origin(node, path), reason)
+        for reporter in reporters
+        for node, reason in reporter._rejected_nodes.items()
+        if node.op == "call_function" and hasattr(node.target, "_schema")
+    }
+    return Lowered(manager, compiled, sorted(rejected))
+
+
+@contextlib.contextmanager
+def _reported(reporters: list[WhyNoPartitionReporter]) -> Iterator[None]:
+    """Keeps the partitioner's reasons, which it only logs."""
+    original = tosa_partitioner.WhyNoPartitionReporter
+
+    def make() -> WhyNoPartitionReporter:
+        reporters.append(original())
+        return reporters[-1]
+
+    tosa_partitioner.WhyNoPartitionReporter = make
+    try:
+        yield
+    finally:
+        tosa_partitioner.WhyNoPartitionReporter = original
+
+
+def border(program: ExportedProgram) -> tuple[list[Parameters | None], list[Parameters | None]]:
+    """Returns the parameters of inputs and outputs that are only quantized, or only come from quantized tensors."""
+    inputs = [_shared(_parameters(user, _QUANTIZE) for user in node.users) for node in _user_inputs(program)]
+    outputs = [_parameters(node, _DEQUANTIZE) for node in program.graph.output_node().args[0]]
+    return inputs, outputs
+
+
+def _user_inputs(program: ExportedProgram) -> list[Node]:
+    names = program.graph_signature.user_inputs
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    return [nodes[name] for name in names]
+
+
+def _parameters(node: Node, target: Any) -> Parameters | None:
+    return Parameters(float(node.args[1]), int(node.args[2])) if node.target == target else None
+
+
+def _shared(found: Iterable[Parameters | None]) -> Parameters | None:
+    distinct = set(found)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def remove_border(program: ExportedProgram, path: Path) -> None:
+    """Lets inputs and outputs be the integers themselves, in place.
+
+    Raises UserError where the program needs an input or output in floating point.
+    """
+    graph = program.graph
+    inputs, outputs = border(program)
+    for kind, found in (("input", inputs), ("output", outputs)):
+        for index, parameters in enumerate(found):
+            if parameters is None:
+                raise UserError(
+                    f"{path}: {kind} {index} of the program isn't quantized, an operator needs it in floating "
+                    'point (the notes say which): io = "float32".'
+                )
+    for node in _user_inputs(program):
+        for user in list(node.users):
+            value = user.meta["val"]
+            user.replace_all_uses_with(node)
+            graph.erase_node(user)
+            node.meta["val"] = value
+    output = graph.output_node()
+    results = list(output.args[0])
+    for index, (node, spec) in enumerate(zip(results, program.graph_signature.output_specs, strict=True)):
+        results[index] = node.args[0]
+        spec.arg.name = results[index].name
+    output.args = (tuple(results),)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def quantize_sample(sample: Sample, parameters: list[Parameters | None], bits: int) -> Sample:
+    """A sample in the integers of a program whose border is removed."""
+    dtype = torch.int8 if bits == 8 else torch.int16
+    limits = torch.iinfo(dtype)
+    low = limits.min if bits == 8 else -limits.max
+    return tuple(
+        tensor
+        if found is None
+        else torch.ops.quantized_decomposed.quantize_per_tensor.default(
+            tensor, found.scale, found.zero_point, low, limits.max, dtype
+        )
+        for tensor, found in zip(sample, parameters, strict=True)
+    )
+
+
+def run(program: ExportedProgram, compiled: list[vela.Compiled], samples: list[Sample]) -> list[list[torch.Tensor]]:
+    """What the program returns: delegates by the TOSA reference model, everything else by PyTorch."""
+    by_payload = {item.payload: item.tosa for item in compiled}
+    constants = {**program.state_dict, **program.constants}
+    specs = program.graph_signature.input_specs
+    outputs = []
+    for sample in samples:
+        given = iter(sample)
+        arguments = [next(given) if spec.kind == InputKind.USER_INPUT else constants[spec.target] for spec in specs]
+        with torch.no_grad():
+            outputs.append(list(_Run(program.graph_module, by_payload).run(*arguments)))
+    return outputs
+
+
+class _Run(Interpreter):
+    def __init__(self, module: GraphModule, tosa: dict[bytes, bytes]) -> None:
+        super().__init__(module)
+        self._tosa = tosa
+
+    def run_node(self, n: Node) -> Any:
+        if n.target != executorch_call_delegate:
+            return super().run_node(n)
+        module, *inputs = self.map_nodes_to_values(n.args, n)
+        arrays = [tensor.permute(tensor.dim_order()).contiguous().numpy() for tensor in inputs]
+        results, status = tosa_reference_model.run(self._tosa[module.processed_bytes], arrays, verbosity="LOW")
+        if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+            raise RuntimeError(f"the TOSA reference model returned {status} for {n.name}")
+        expected = n.meta["val"]
+        values = expected if isinstance(expected, (list, tuple)) else [expected]
+        tensors = []
+        for array, value in zip(results, values, strict=True):
+            order = list(value.dim_order())
+            inverse = [order.index(axis) for axis in range(len(order))]
+            tensors.append(torch.from_numpy(array).to(value.dtype).permute(inverse))
+        return tensors if isinstance(expected, (list, tuple)) else tensors[0]

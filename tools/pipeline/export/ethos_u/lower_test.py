@@ -1,0 +1,117 @@
+"""The export for an Ethos-U: what becomes a delegate, what stays on the core and why, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy
+import pytest
+from executorch.exir._serialize._program import deserialize_pte_binary
+
+from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.quiet.console import UserError
+
+_PORT = {"burst_length": 32, "read_latency": 32, "write_latency": 32, "max_reads": 4, "max_writes": 4}
+_NPU = Npu(
+    accelerator="ethos-u55-128",
+    memory_mode="shared_sram",
+    clock_hz=400_000_000,
+    ports={
+        "axi0": {"memory": "Sram", "clock_scale": "1.0"} | _PORT,
+        "axi1": {"memory": "OffChipFlash", "clock_scale": "0.5"} | _PORT,
+    },
+    arena_bytes=1 << 20,
+    cache_bytes=0,
+)
+_IMAGE = "(torch.randn(1, 4, 12, 12),)"
+
+
+def _export(folder: Path, source: str, io: str = "int8", npu: Npu = _NPU) -> Result:
+    return export_source(folder, source, options=Options("cortex-m55", "ethos_u", io, npu=npu))
+
+
+def _delegates(result: Result) -> int:
+    return len(deserialize_pte_binary(result.program).program.execution_plan[0].delegates)
+
+
+_LAYER = model_source("return torch.relu(self.conv(x))", _IMAGE, "self.conv = nn.Conv2d(4, 8, 3)")
+
+
+@pytest.mark.parametrize(("io", "dtype"), [("int8", numpy.int8), ("int16", numpy.int16), ("float32", numpy.float32)])
+def test_io(tmp_path: Path, io: str, dtype: type) -> None:
+    result = _export(tmp_path, _LAYER, io)
+    assert _delegates(result) == 1
+    assert result.golden["input_0"].dtype == result.golden["output_0"].dtype == dtype
+    # With float32 the program quantizes at its border, otherwise it does nothing beside the delegate.
+    assert bool(result.operators) == (io == "float32")
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = result.golden["output_0"].astype(numpy.float64)
+    if io != "float32":
+        values = (values - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_the_same_bytes(tmp_path: Path) -> None:
+    assert _export(tmp_path, _LAYER).program == _export(tmp_path, _LAYER).program
+
+
+@pytest.mark.parametrize("size", ["12", "(11, 12)", "9"])
+def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path, size: str) -> None:
+    """Its stride, the kernel's size here, is above what the NPU has; behind the window there may be more."""
+    init = f"self.conv = nn.Conv2d(4, 4, 1)\nself.pool = nn.AvgPool2d({size})"
+    source = model_source("return self.pool(self.conv(x))", _IMAGE, init)
+    result = _export(tmp_path, source)
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+_PARTLY = model_source(
+    "return self.second(torch.nn.functional.interpolate(self.first(x), scale_factor=2.5, mode='bilinear'))",
+    _IMAGE,
+    "self.first = nn.Conv2d(4, 4, 3)\nself.second = nn.Conv2d(4, 4, 3)",
+)
+
+
+def test_what_the_npu_cannot_take_stays_on_the_core(tmp_path: Path) -> None:
+    result = _export(tmp_path, _PARTLY, "float32")
+    assert _delegates(result) == 2
+    assert any("bilinear" in name for name in result.operators)
+    (note,) = [line for line in result.said if "stays on the core" in line]
+    assert "bilinear" in note
+    assert "my_model.py:" in note
+
+
+def test_memory_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        _export(tmp_path, _LAYER, npu=replace(_NPU, arena_bytes=256))
+    assert "bytes of memory to work in, and the board has 256 for it" in str(caught.value)
+    assert "Conv2D" in str(caught.value)
+
+
+def test_an_input_in_floating_point(tmp_path: Path) -> None:
+    """The first operator stays on the core: an input of integers would be no use."""
+    source = model_source(
+        "return self.second(torch.cumprod(x, 1))", "(torch.rand(2, 4),)", "self.second = nn.Linear(4, 4)"
+    )
+    with pytest.raises(UserError, match=r"input 0 of the program isn't quantized.*io = \"float32\""):
+        _export(tmp_path, source)
+
+
+def test_dynamic_shapes(tmp_path: Path) -> None:
+    source = _LAYER + "\n\ndef dynamic_shapes():\n    return {'x': {2: torch.export.Dim('h', max=12)}}\n"
+    with pytest.raises(UserError, match="takes no dynamic_shapes"):
+        _export(tmp_path, source)
+
+
+def test_what_vela_refuses(tmp_path: Path) -> None:
+    """A transposed convolution of 16 bits: the partitioner takes it for the NPU, the compiler does not."""
+    source = model_source("return self.up(x)", _IMAGE, "self.up = nn.ConvTranspose2d(4, 4, 3, 2)")
+    message = r"my_model\.py: Vela can't compile the model for ethos-u55-128: .*Write the layer another way"
+    with pytest.raises(UserError, match=message):
+        _export(tmp_path, source, "int16")

@@ -1,0 +1,106 @@
+"""What Vela says of a program: cycles, multiply-accumulates and memory by layer, and what stays on the core."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.payload import parse
+from tools.pipeline.export.ethos_u.vela import Compiled
+from tools.quiet.console import UserError
+
+_HEADINGS = ("#", "operator", "layer", "cycles", "share", "MACs", "SRAM")
+
+
+def make_report(compiled: list[Compiled], rejected: list[tuple[str, str, str]], npu: Npu) -> dict[str, Any]:
+    """The report as a JSON object.
+
+    `delegates` has an entry for each subgraph that the NPU computes: sizes in bytes, and Vela's estimates as `summary`
+    and `layers`, whose `cycles` are the most of NPU and each memory. `core` has what the NPU can't compute.
+
+    Args:
+      rejected: (operator, place in the model, reason).
+    """
+    delegates = []
+    for item in compiled:
+        payload = parse(item.payload)
+        delegates.append(
+            {
+                "bytes": len(item.payload),
+                "commands_bytes": len(payload.commands),
+                "weights_bytes": len(payload.weights),
+                "arena_bytes": payload.scratch_size,
+                "summary": item.summary,
+                "layers": item.layers,
+            }
+        )
+    return {
+        "accelerator": npu.accelerator,
+        "memory_mode": npu.memory_mode,
+        "clock_hz": npu.clock_hz,
+        "delegates": delegates,
+        "core": [{"operator": name, "place": place, "reason": reason} for name, place, reason in rejected],
+    }
+
+
+def format_report(name: str, report: dict[str, Any]) -> str:
+    """The report for people."""
+    lines = [f"{name} on {report['accelerator']} at {report['clock_hz'] / 1e6:g} MHz: Vela's estimates"]
+    for index, delegate in enumerate(report["delegates"]):
+        cycles = delegate["summary"]["cycles_total"]
+        if len(report["delegates"]) > 1:
+            lines.append(f"subgraph {index}")
+        rows = [
+            (
+                str(position),
+                str(layer["operator"]),
+                _layer_name(str(layer["name"])),
+                f"{layer['cycles']:,}",
+                f"{layer['cycles'] / cycles if cycles else 0:.1%}",
+                f"{layer['macs']:,}" if layer["macs"] else "",
+                f"{layer['sram_bytes']:,}",
+            )
+            for position, layer in enumerate(delegate["layers"])
+        ]
+        total = ("", "total", "", f"{cycles:,}", "100.0%", f"{delegate['summary']['nn_macs']:,}", "")
+        lines += _table([_HEADINGS, *rows, total])
+        lines.append(
+            f"{cycles / report['clock_hz'] * 1e3:.3f} ms; {delegate['commands_bytes']:,} bytes of commands, "
+            f"{delegate['weights_bytes']:,} of weights and scales, {delegate['arena_bytes']:,} of memory to work in"
+        )
+    if not report["delegates"]:
+        lines.append("nothing of the model runs on the NPU")
+    for entry in report["core"]:
+        lines.append(f"on the core: {entry['operator']}: {entry['place']}: {entry['reason']}")
+    return "\n".join(lines) + "\n"
+
+
+def check_memory(name: str, report: dict[str, Any], npu: Npu) -> None:
+    """Raises UserError with the table if a subgraph needs more memory than the board gives the NPU."""
+    most = max((delegate["arena_bytes"] for delegate in report["delegates"]), default=0)
+    if most > npu.arena_bytes:
+        raise UserError(
+            f"{name}: the NPU needs {most:,} bytes of memory to work in, and the board has {npu.arena_bytes:,} for it "
+            "(arena_bytes of its ethos_u()). Make the layers with the most SRAM smaller, or choose another board:\n"
+            + format_report(name, report)
+        )
+
+
+def _layer_name(name: str) -> str:
+    """The name without what the exporter adds to all of them."""
+    return re.sub(r"^(aten|tosa)_|_default|_tensor", "", name)
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    rows = list(rows)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    left = {1, 2}
+    return [
+        "  ".join(
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
