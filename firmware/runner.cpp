@@ -101,7 +101,6 @@ class Case final {
       : loader_(program, header.program_size),
         input_count_(header.input_count),
         input_(static_cast<const uint8_t*>(inputs)),
-        input_end_(input_ + header.inputs_size),
         method_allocator_(kMethodArenaSize, method_arena) {}
 
   /// Runs the program and writes the result.
@@ -117,7 +116,6 @@ class Case final {
   BufferDataLoader loader_;
   uint32_t input_count_;
   const uint8_t* input_;
-  const uint8_t* input_end_;
   MemoryAllocator method_allocator_;
   TempAllocator temp_allocator_;
   ResultHeader result_ = {};

@@ -3,7 +3,7 @@
 load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_toolchain")
 load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
-load("//third_party/host_compiler:repository.bzl", "host_compiler")
+load("//third_party/host_compiler:repository.bzl", "host_clang", "host_compiler")
 load("//third_party/python:packages.bzl", "python_packages")
 load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3_11")
 load("//third_party/qemu:repository.bzl", "qemu")
@@ -61,7 +61,14 @@ def _third_party_impl(mctx):
         python = "@python3_11//:BUILD.bazel",
     )
     qemu(name = "qemu", suite = _SUITE)
-    host_compiler(name = "host_compiler")
+    host_clang(name = "host_clang", suite = _SUITE)
+    host_compiler(
+        name = "host_compiler",
+        clang = "@host_clang//:BUILD.bazel",
+        suite = _SUITE,
+        # Where another workspace depends on this module, what compiles for its machine is its own choice.
+        toolchain = any([module.is_root for module in mctx.modules if module.name == "torch_fusion"]),
+    )
     python_exec_tools(name = "python_exec_tools")
     for module in mctx.modules:
         for tag in module.tags.python_packages:

@@ -13,8 +13,8 @@ BASE_LINUX = {"/bin/sh", "/bin/bash", "/dev/null", "/bin", "/usr/bin", "/usr/loc
 # How Bazel names an action's working directory, whatever it is.
 WORKING_DIRECTORY = "/proc/self/cwd"
 
-# Repositories that stand for the machine's own tools.
-HOST_REPOSITORIES = re.compile(r"(?:^|/)external/[^/]*\b(?:local_config_cc|host_compiler|local_jdk)\b")
+# Repositories that stand for the machine's own tools, or for what compiles for it: an image needs neither.
+HOST_REPOSITORIES = re.compile(r"(?:^|/)external/[^/]*\b(?:local_config_cc|host_clang|host_compiler|local_jdk)\b")
 
 # An absolute path at the start of a word, or after what introduces one in an option: -I/usr/include, --path=/tmp, a:/b.
 _ABSOLUTE_PATH = re.compile(r"(?:^|[=:,;'\"\s(]|^-[A-Za-z]{1,8})(/[A-Za-z0-9_.~+@-][^\s:,;'\"=)]*)")
