@@ -1,0 +1,55 @@
+"""Fuzzes the runtime with programs made of the models', for minutes or hours, or runs one program again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from tools.quiet.console import UserError, user_path
+
+from .fuzz import explain, fuzz, replay, table
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("--minutes", type=float, help="how long (default: 10, if --runs is not given)")
+    parser.add_argument("--runs", type=int, help="how many programs")
+    parser.add_argument("--seed", type=int, default=1, help="other numbers give other programs (default: 1)")
+    parser.add_argument(
+        "--output",
+        type=user_path,
+        default=user_path("fuzz_faults"),
+        help="folder for programs that give a fault (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--replay", type=user_path, metavar="FILE", help="run this program, with what the sanitizers say of it"
+    )
+    options = parser.parse_args(arguments)
+    fuzzer, seeds = Path(os.environ["FUZZER"]), Path(os.environ["SEEDS"])
+    try:
+        if options.replay is not None:
+            return replay(fuzzer, seeds, options.replay)
+        minutes = options.minutes if options.minutes is not None else 0 if options.runs is not None else 10
+        outcome = fuzz(
+            fuzzer,
+            seeds,
+            options.output,
+            runs=options.runs if options.runs is not None else -1,
+            seconds=round(60 * minutes),
+            random_seed=options.seed,
+            say=lambda line: print(line, flush=True),
+        )
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(table(outcome))
+    if outcome.reproducer is not None:
+        print(explain(outcome, seeds))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

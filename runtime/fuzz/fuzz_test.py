@@ -1,0 +1,91 @@
+"""Programs made of the models' break nothing; and what a fault would look like."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runtime.fuzz.__main__ import main
+from runtime.fuzz.fuzz import Outcome, explain, fuzz, table
+from runtime.fuzz.make_seeds import TRAILER
+
+FUZZER = Path(os.environ["FUZZER"])
+SEEDS = Path(os.environ["SEEDS"])
+NAMES = (SEEDS / "names.txt").read_text().split()
+
+RUNS = 20_000
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return fuzz(FUZZER, SEEDS, tmp_path_factory.mktemp("faults"), runs=RUNS)
+
+
+def test_no_program_gives_a_fault(outcome: Outcome) -> None:
+    assert outcome.reproducer is None, explain(outcome, SEEDS)
+    assert outcome.total.programs >= RUNS - 10
+    print(table(outcome))
+
+
+def test_every_seed_takes_part(outcome: Outcome) -> None:
+    assert min(counts.programs for counts in outcome.counts.values()) >= RUNS // len(NAMES) // 10
+
+
+def test_programs_reach_execution_and_validation(outcome: Outcome) -> None:
+    # What validation refuses never gets to the kernels; what it never refuses is no test of it.
+    assert 0.2 <= outcome.total.loaded / outcome.total.programs <= 0.9
+    assert outcome.total.executed / outcome.total.programs >= 0.1
+    for name, counts in outcome.counts.items():
+        assert counts.loaded, f"nothing that was made of {name} loaded"
+
+
+def test_every_seed_runs_as_it_is(tmp_path: Path) -> None:
+    outcome = fuzz(FUZZER, SEEDS, tmp_path, runs=0)
+    assert {
+        name: (c.programs, c.executed) for name, c in outcome.counts.items() if not name.startswith("runtime.")
+    } == {name: (1, 1) for name in NAMES if not name.startswith("runtime.")}
+
+
+def fuzzer_with_fault(tmp_path: Path) -> Path:
+    """A program that behaves as a fuzzer does that finds a fault in what it made of the second seed."""
+    fuzzer = tmp_path / "fuzzer"
+    reproducer = tmp_path / "reproducer"
+    reproducer.write_bytes(b"program" + TRAILER.pack(b"SEED", 1, 0))
+    fuzzer.write_text(f"""#!/bin/sh
+for argument; do case $argument in -artifact_prefix=*) cp {reproducer} "${{argument#*=}}crash-1";; esac; done
+printf '#100\\tpulse  cov: 10 ft: 20\\nERROR: AddressSanitizer: SEGV\\n' >&2
+exit 77
+""")
+    fuzzer.chmod(0o755)
+    return fuzzer
+
+
+def test_a_fault_is_reported_with_the_way_to_run_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FUZZER", str(fuzzer_with_fault(tmp_path)))
+    faults = tmp_path / "faults"
+    assert main(["--runs", "100", "--output", str(faults)]) == 1
+    out = capsys.readouterr().out
+    assert "ERROR: AddressSanitizer: SEGV\n" in out
+    assert f"fault: {faults}/crash-1, made of {NAMES[1]}\n" in out
+    assert f"./bazelw run //runtime/fuzz -- --replay {faults}/crash-1" in out
+
+
+def test_a_fuzzer_that_does_not_start_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fuzzer = tmp_path / "fuzzer"
+    fuzzer.write_text("#!/bin/sh\necho 'no such library' >&2\nexit 127\n")
+    fuzzer.chmod(0o755)
+    monkeypatch.setenv("FUZZER", str(fuzzer))
+    assert main(["--runs", "1", "--output", str(tmp_path / "faults")]) == 1
+    assert f"error: {fuzzer} ended with status 127:\nno such library\n" in capsys.readouterr().err
+
+
+def test_replay(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    seed = next((SEEDS / "corpus").glob("*_softmax"))
+    assert main(["--replay", str(seed)]) == 0
+    assert "no fault" in capfd.readouterr().err
+    assert main(["--replay", str(tmp_path / "missing")]) == 1
+    assert "missing is no file" in capfd.readouterr().err

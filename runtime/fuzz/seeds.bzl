@@ -1,0 +1,36 @@
+"""The `fuzz_seeds` rule: what a fuzzer of programs starts from."""
+
+def _name(prefix, file):
+    return "{}{}={}".format(prefix + "." if prefix else "", file.basename.removesuffix(".pte"), file.path)
+
+def _fuzz_seeds_impl(ctx):
+    folder = ctx.actions.declare_directory(ctx.label.name)
+    arguments = ctx.actions.args()
+    arguments.add("--output", folder.path)
+    inputs = []
+    for programs, prefix in ctx.attr.programs.items():
+        files = programs[DefaultInfo].files.to_list()
+        inputs += files
+        arguments.add_all([_name(prefix, file) for file in files])
+    ctx.actions.run(
+        executable = ctx.executable._make_seeds,
+        arguments = [arguments],
+        inputs = inputs,
+        outputs = [folder],
+        mnemonic = "FuzzSeeds",
+        progress_message = "Making the seeds %{label}",
+    )
+    return [DefaultInfo(files = depset([folder]), runfiles = ctx.runfiles([folder]))]
+
+fuzz_seeds = rule(
+    doc = "A folder with programs and descriptions of their fields; make_seeds.py says what is in it.",
+    implementation = _fuzz_seeds_impl,
+    attrs = {
+        "programs": attr.label_keyed_string_dict(
+            doc = "Targets with .pte files, or with folders of them, and what to put before their names.",
+            allow_files = True,
+            mandatory = True,
+        ),
+        "_make_seeds": attr.label(default = "//runtime/fuzz:make_seeds", executable = True, cfg = "exec"),
+    },
+)
