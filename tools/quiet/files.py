@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from .console import UserError
 
 # What json, numpy and zipfile raise for foreign and truncated files, and what taking apart foreign content does.
-_SOMETHING_ELSE = (ValueError, LookupError, TypeError, AttributeError, EOFError, RuntimeError, zipfile.BadZipFile)
+_SOMETHING_ELSE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    EOFError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @contextlib.contextmanager

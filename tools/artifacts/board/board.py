@@ -61,8 +61,28 @@ class Board:
         return next((region for region in self.reserved if region.name == name), None)
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _texts(value: Any) -> dict[str, str]:
+    return {_text(key): _text(entry) for key, entry in dict(value or {}).items()}
+
+
+def _positive(value: Any) -> int:
+    number = int(value)
+    if number <= 0:
+        raise ValueError(f"{number} is not above 0")
+    return number
+
+
 def _region(data: dict[str, Any]) -> Region:
-    return Region(data["name"], int(data["origin"]), int(data["length"]), data.get("use", ""))
+    region = Region(_text(data["name"]), int(data["origin"]), _positive(data["length"]), _text(data.get("use", "")))
+    if region.origin < 0 or region.end > 1 << 32:
+        raise ValueError(f"region {region.name} lies outside of the address space")
+    return region
 
 
 def read_board(path: Path) -> Board:
@@ -75,17 +95,22 @@ def read_board(path: Path) -> Board:
         data = json.loads(path.read_text(encoding="utf-8"))
         emulator = data.get("emulator")
         return Board(
-            name=data["name"],
-            description=data["description"],
-            core=data["core"],
+            name=_text(data["name"]),
+            description=_text(data["description"]),
+            core=_text(data["core"]),
             flash=_region(data["flash"]),
             ram=_region(data["ram"]),
             reserved=tuple(_region(region) for region in data["reserved"]),
-            clock_hz=int(data["clock_hz"]),
-            stack_size=int(data["stack_size"]),
-            console=dict(data.get("console") or {}),
-            programmer=data.get("programmer"),
-            emulator=emulator
-            and Emulator(emulator["machine"], tuple(emulator.get("arguments", ())), int(emulator["clock_hz"])),
-            simulator=data.get("simulator"),
+            clock_hz=_positive(data["clock_hz"]),
+            stack_size=_positive(data["stack_size"]),
+            console=_texts(data.get("console")),
+            programmer=_texts(data["programmer"]) if data.get("programmer") else None,
+            emulator=Emulator(
+                _text(emulator["machine"]),
+                tuple(map(_text, emulator.get("arguments", ()))),
+                _positive(emulator["clock_hz"]),
+            )
+            if emulator
+            else None,
+            simulator=_texts(data["simulator"]) if data.get("simulator") else None,
         )

@@ -105,9 +105,15 @@ def read_golden(path: Path) -> Golden:
         inputs, outputs, eager = numbered("input"), numbered("output"), numbered("eager")
         dim_orders = orders("input", len(inputs)), orders("output", len(outputs))
         samples = {array.shape[0] for array in (*inputs, *outputs)}
+        for arrays_of, orders_of in zip((inputs, outputs), dim_orders, strict=True):
+            for array, order in zip(arrays_of, orders_of, strict=False):
+                if sorted(order) != list(range(array.ndim - 1)):
+                    raise ValueError(f"{order} is no dim order of {list(array.shape[1:])}")
     if version is None or not outputs:
         missing = "output_0" if version is not None else "version"
         raise UserError(f"golden file {path} has no array {missing}; {_ADVICE}")
+    if samples == {0}:
+        raise UserError(f"golden file {path} has no sample; {_ADVICE}")
     if len(samples) != 1:
         raise UserError(f"golden file {path}: its arrays differ in their number of samples")
     return Golden(inputs, outputs, arrays.get("labels"), eager, *dim_orders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def read_manifest(path: Path) -> Manifest:
         return tuple(Border(float(entry.get("scale", 0)), int(entry.get("zero_point", 0))) for entry in content[kind])
 
     with reading(_FORMAT, path, _ADVICE):
-        return Manifest(
+        manifest = Manifest(
             name=str(content["name"]),
             core=str(content["core"]),
             operators=tuple(
@@ -97,3 +98,10 @@ def read_manifest(path: Path) -> Manifest:
             outputs=border("outputs"),
             keeps_state=bool(content["keeps_state"]),
         )
+        for call in manifest.calls:
+            if not 0 <= call.operator < len(manifest.operators) or call.macs < 0:
+                raise ValueError(f"{call} with {len(manifest.operators)} operators")
+        for place in (*manifest.inputs, *manifest.outputs):
+            if not (math.isfinite(place.scale) and place.scale >= 0 and -(2**31) <= place.zero_point < 2**31):
+                raise ValueError(f"an input or output has scale {place.scale} and zero point {place.zero_point}")
+        return manifest

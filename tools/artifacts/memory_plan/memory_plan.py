@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.document.document import from_json, to_json
 from tools.quiet.files import reading
 
@@ -55,7 +56,7 @@ def read_memory_plan(path: Path) -> MemoryPlan:
     """
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
-        return MemoryPlan(
+        plan = MemoryPlan(
             core=str(content["core"]),
             method=int(content["method"]),
             planned=tuple(int(size) for size in content["planned"]),
@@ -65,3 +66,8 @@ def read_memory_plan(path: Path) -> MemoryPlan:
             tensors=int(content["tensors"]),
             instructions=int(content["instructions"]),
         )
+        if plan.core not in POINTER_SIZES:
+            raise ValueError(f"core {plan.core} is unknown")
+        if min(plan.method, plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions, *plan.planned) < 0:
+            raise ValueError("a size or count is negative")
+        return plan

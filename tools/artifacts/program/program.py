@@ -150,6 +150,10 @@ def load(path: Path) -> ProgramFile:
     if not program.execution_plan:
         raise ProgramError(f"{path} has no method")
     for plan in program.execution_plan:
+        # A vector without elements may be left out.
+        for name in ("values", "inputs", "outputs", "chains", "operators", "delegates", "non_const_buffer_sizes"):
+            if getattr(plan, name) is None:
+                setattr(plan, name, [])
         for what, index, count in _references(plan):
             if not 0 <= index < count:
                 raise ProgramError(f"{path} is corrupted: method {plan.name}: {what} {index} of {count}")

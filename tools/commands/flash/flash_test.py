@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import struct
 import threading
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from tools.commands.flash.pyocd_tool import choose_probe
 from tools.commands.flash.stm32wb55 import read_algorithm
 from tools.commands.flash.uf2 import copy_uf2
 from tools.commands.flash.usb import explain_missing_probe
+from tools.pipeline.uf2.uf2 import uf2 as make_uf2
 from tools.quiet.console import UserError
 
 # 16 bytes at 0x08000000 and 4 at 0x08000100, as Intel HEX.
@@ -224,7 +224,7 @@ def test_a_file_that_is_no_algorithm(tmp_path: Path) -> None:
 
 
 # A block of an image for the RP2350: magic, flags, address, size, number, count, family.
-_UF2 = struct.pack("<8I", 0x0A324655, 0x9E5D5157, 0x2000, 0x10000000, 256, 0, 1, 0xE48BFF59).ljust(512, b"\1")
+_UF2 = make_uf2(b"\1" * 25600, 0x10000000, 0xE48BFF59)
 
 
 def _drives(folder: Path, *names: str, board_id: str = "RP2350") -> Path:
@@ -241,7 +241,7 @@ def _drives(folder: Path, *names: str, board_id: str = "RP2350") -> Path:
 @pytest.fixture
 def uf2_image(tmp_path: Path) -> Path:
     path = tmp_path / "image.uf2"
-    path.write_bytes(_UF2 * 100)
+    path.write_bytes(_UF2)
     return path
 
 
@@ -256,7 +256,7 @@ def test_an_image_is_copied_to_the_uf2_drive(
     image: Path, uf2_image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], tool: list[str]
 ) -> None:
     assert _run_uf2(image, uf2_image, tmp_path, _drives(tmp_path, "RPI RP2350"), *tool) == 0
-    assert (tmp_path / "RPI RP2350" / "image.uf2").read_bytes() == _UF2 * 100
+    assert (tmp_path / "RPI RP2350" / "image.uf2").read_bytes() == _UF2
     assert f"copied to {tmp_path / 'RPI RP2350'}; the board restarts" in capsys.readouterr().out
 
 

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tools.pipeline.uf2.uf2 import check_uf2
 from tools.quiet.console import UserError
+from tools.quiet.files import reading
 
 # The file that tells a UF2 boot loader's drive from others (UF2 specification, "Files exposed by bootloaders").
 _MARK = "INFO_UF2.TXT"
@@ -81,6 +83,8 @@ def copy_uf2(image: Path, mounts: Path | None = None, progress: Callable[[float]
         data = image.read_bytes()
     except OSError as error:
         raise UserError(f"image {image}: {error.strerror}; build it first") from error
+    with reading("UF2 image", image, "build it anew"):
+        check_uf2(data)
     drive = find_drive(data, mounts)
     target = drive / image.name
     written = 0

@@ -333,7 +333,9 @@ def prelinked_program(name: str, program: Path, plan: MemoryPlan, kernels: Path)
     try:
         return program_source(name, program, load(program), names, POINTER_SIZES[plan.core])
     except PrelinkError as error:
-        raise UserError(f"{error}; torch_firmware with prelink = False loads the .pte on the device") from error
+        raise UserError(
+            f"{error}; kernel table: {kernels}; torch_firmware with prelink = False loads the .pte on the device"
+        ) from error
 
 
 def source(name: str, program: Sequence[str], example: Example | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tools.pipeline.registry.calls import SCALAR_TYPES
+from tools.quiet.files import reading
 
 KERNELS = Path(__file__).absolute().parents[3] / "kernels"
 
@@ -69,14 +70,22 @@ def read_catalog(folder: Path = KERNELS, own: Iterable[Path] = ()) -> dict[str, 
 
     Args:
       own: files with kernels of users' own operators.
+
+    Raises:
+      UserError: a file is no table of kernels, or an operator has two.
     """
     kernels: dict[str, Kernel] = {}
     for path in [*sorted(folder.glob("*/operators.yaml")), *own]:
-        for entry in yaml.safe_load(path.read_text()):
-            kernel = _kernel(entry)
-            if kernel.operator in kernels:
-                raise ValueError(f"{path}: {kernel.operator} has a kernel already")
-            kernels[kernel.operator] = kernel
+        with reading("table of kernels", path, "kernels/README.md says what an entry is"):
+            try:
+                entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+            except yaml.YAMLError as error:
+                raise ValueError(str(error)) from error
+            for entry in entries:
+                kernel = _kernel(entry)
+                if kernel.operator in kernels:
+                    raise ValueError(f"{kernel.operator} has a kernel already")
+                kernels[kernel.operator] = kernel
     return kernels
 
 
@@ -86,6 +95,9 @@ def _dtypes(given: str | list[str]) -> tuple[str, ...]:
 
 
 def _kernel(entry: dict[str, Any]) -> Kernel:
+    for key in ("op", "kernel", "header"):
+        if not isinstance(entry[key], str):
+            raise TypeError(f"{key} is {entry[key]!r}, no text")
     is_limited = not entry.get("boxed", False) or "dtypes" in entry or "variants" in entry
     return Kernel(
         operator=entry["op"],

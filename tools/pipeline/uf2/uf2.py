@@ -21,6 +21,9 @@ _MAGIC_END = 0x0AB16F30
 _FAMILY_ID_PRESENT = 0x2000
 _PAYLOAD = 256
 _DATA = 476
+_BLOCK = 512
+#: Magic words, flags, address, bytes of payload, block number, number of blocks, family ID.
+_HEADER = struct.Struct("<8I")
 
 
 def uf2(image: bytes, address: int, family: int) -> bytes:
@@ -42,8 +45,7 @@ def uf2(image: bytes, address: int, family: int) -> bytes:
         raise UserError("the image is empty; link something into flash")
     pages = [image[i : i + _PAYLOAD].ljust(_PAYLOAD, b"\0") for i in range(0, len(image), _PAYLOAD)]
     return b"".join(
-        struct.pack(
-            "<8I",
+        _HEADER.pack(
             *_MAGIC_START,
             _FAMILY_ID_PRESENT,
             address + number * _PAYLOAD,
@@ -56,6 +58,24 @@ def uf2(image: bytes, address: int, family: int) -> bytes:
         + struct.pack("<I", _MAGIC_END)
         for number, page in enumerate(pages)
     )
+
+
+def check_uf2(data: bytes) -> None:
+    """Checks that bytes are a whole .uf2 as uf2() makes them: a boot loader takes what it is given.
+
+    Raises:
+        ValueError: they aren't; the message says what is wrong.
+    """
+    if not data or len(data) % _BLOCK:
+        raise ValueError(f"{len(data)} bytes are not blocks of {_BLOCK}")
+    count = len(data) // _BLOCK
+    first = _HEADER.unpack_from(data)
+    for number in range(count):
+        header = _HEADER.unpack_from(data, number * _BLOCK)
+        end = struct.unpack_from("<I", data, (number + 1) * _BLOCK - 4)[0]
+        wanted = (*_MAGIC_START, _FAMILY_ID_PRESENT, first[3] + number * _PAYLOAD, _PAYLOAD, number, count, first[7])
+        if (header, end) != (wanted, _MAGIC_END) or first[3] % _PAYLOAD:
+            raise ValueError(f"block {number} is damaged")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
