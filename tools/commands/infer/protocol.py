@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import random
 import struct
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -31,6 +32,12 @@ _STATUS = {1: "malformed request", 2: "outside the tensors"}
 _LONGEST_WAIT = 3.0
 # Data bytes of a frame, when so many get lost that only short ones have a chance.
 _SMALLEST_CHUNK = 16
+
+# What is kept of a stream in which no frame ends: more than the longest frame.
+_LONGEST_STRETCH = 1 << 18
+_LONGEST_CHUNK = 1 << 16
+# Bytes of all inputs, and of all outputs: more than a microcontroller has memory.
+_MOST_BYTES = 1 << 28
 
 # ScalarType -> numpy's dtype; bfloat16, which numpy does not have, as its bits.
 _DTYPES = {0: "u1", 1: "i1", 2: "<i2", 3: "<i4", 4: "<i8", 5: "<f2", 6: "<f4", 7: "<f8", 11: "?", 15: "<u2", 27: "<u2"}
@@ -66,6 +73,9 @@ class FrameReader:
             elif stretch:
                 self.dropped += 1
                 self._keep_text(stretch)
+        if len(self._pending) > _LONGEST_STRETCH:
+            self.dropped += 1
+            del self._pending[: -_SMALLEST_CHUNK]
 
     def unframed(self) -> str:
         """Text that came, including what no zero has ended yet."""
@@ -166,6 +176,7 @@ class Client:
         total = sum(spec.nbytes for spec in device.outputs)
         self._sequence += 1
         result = self._ask(_EXECUTE, lambda chunk: struct.pack("<I", min(chunk, total)))
+        self._expect(len(result) >= 8, "the answer to an execution is too short")
         error, ticks = struct.unpack_from("<II", result)
         if error:
             raise UserError(f"{device.name} could not execute: {error_name(error)}")
@@ -173,7 +184,10 @@ class Client:
         while len(data) < total:
             offset = len(data)
             self._sequence += 1
-            data += self._ask(_READ, lambda chunk, at=offset: struct.pack("<II", at, min(chunk, total - at)))
+            part = self._ask(_READ, lambda chunk, at=offset: struct.pack("<II", at, min(chunk, total - at)))
+            self._expect(bool(part), "it reads nothing of the outputs")
+            data += part
+        self._expect(len(data) == total, f"its outputs are {len(data)} bytes, not the {total} that it described")
         outputs = tuple(
             np.frombuffer(data, spec.dtype, prod(spec.shape), spec.offset).reshape(spec.shape)
             for spec in device.outputs
@@ -188,31 +202,58 @@ class Client:
     def _meet(self) -> Device:
         # The line feed ends what may be on the device's line of text.
         answer = self._ask(_HELLO, lambda _: b"", before=b"\n")
+        self._expect(len(answer) >= 3, "the answer to hello is too short")
         version, inputs, outputs = struct.unpack_from("<BBB", answer)
         if version != _VERSION:
             raise UserError(
                 f"the device speaks version {version} of the protocol, this tool {_VERSION}: flash an image of this "
                 "build"
             )
+        self._expect(len(answer) >= 24, "the answer to hello is too short")
         chunk, inputs_size, size, crc, ticks_per_second = struct.unpack_from("<IIIII", answer, 4)
+        self._expect(chunk > 0, "its frames hold no data")
+        self._expect(ticks_per_second > 0, "its counter stands still")
+        input_specs, output_specs = (
+            tuple(self._describe(kind, i) for i in range(count)) for kind, count in enumerate((inputs, outputs))
+        )
+        for specs, size_of_all in ((input_specs, inputs_size), (output_specs, sum(s.nbytes for s in output_specs))):
+            self._expect(
+                all(spec.offset + spec.nbytes <= min(size_of_all, _MOST_BYTES) for spec in specs),
+                "a tensor lies outside of what its tensors take",
+            )
         return Device(
             answer[24:].decode("utf-8", "replace"),
             size,
             crc,
             ticks_per_second,
             inputs_size,
-            chunk,
-            tuple(self._describe(0, i) for i in range(inputs)),
-            tuple(self._describe(1, i) for i in range(outputs)),
+            min(chunk, _LONGEST_CHUNK),
+            input_specs,
+            output_specs,
         )
 
     def _describe(self, kind: int, index: int) -> TensorSpec:
         self._sequence += 1
         answer = self._ask(_DESCRIBE, lambda _: bytes([kind, index]))
+        self._expect(len(answer) >= 12, "the description of a tensor is too short")
         dtype, dim, _, offset, nbytes = struct.unpack_from("<bBHII", answer)
         if dtype not in _DTYPES:
             raise UserError(f"the device has a tensor of ScalarType {dtype}, which this tool cannot send")
-        return TensorSpec(np.dtype(_DTYPES[dtype]), struct.unpack_from(f"<{dim}i", answer, 12), offset, nbytes)
+        self._expect(len(answer) >= 12 + 4 * dim, "the description of a tensor is too short")
+        spec = TensorSpec(np.dtype(_DTYPES[dtype]), struct.unpack_from(f"<{dim}i", answer, 12), offset, nbytes)
+        self._expect(
+            all(size >= 0 for size in spec.shape) and prod(spec.shape) * spec.dtype.itemsize == nbytes,
+            f"a tensor of {spec.dtype} {list(spec.shape)} has {nbytes} bytes",
+        )
+        return spec
+
+    def _expect(self, holds: bool, problem: str) -> None:
+        """Raises a UserError if the device's answer makes no sense: its checksum is right, so it is not noise."""
+        if not holds:
+            raise UserError(
+                f"{self._channel.name} gives an answer that makes no sense: {problem}. Is an image of this build "
+                "flashed there (bazel run //firmware:flash)?"
+            )
 
     def _write(self, offset: int, data: bytes) -> None:
         at = 0
@@ -241,6 +282,7 @@ class Client:
         chunk = self._chunk
         while True:
             request = _HEADER.pack(kind, 0, sequence) + arguments(chunk)
+            begin = time.monotonic()
             self._channel.write(before + encode_frame(request))
             answer = self._answer(kind, sequence, wait)
             if answer is not None:
@@ -250,7 +292,8 @@ class Client:
                 if status:
                     raise UserError(f"the device refused request {kind}: {_STATUS.get(status, f'status {status}')}")
                 return answer[_HEADER.size :]
-            waited += wait
+            # Where something comes all the time that is no answer, it took longer.
+            waited += max(wait, time.monotonic() - begin)
             if waited >= self._patience:
                 raise UserError(self._silence())
             self.repeated += 1
@@ -260,7 +303,8 @@ class Client:
 
     def _answer(self, kind: int, sequence: int, wait: float) -> bytes | None:
         """The answer to a request, if it comes in time. Others, to requests sent twice, are skipped."""
-        while True:
+        begin = time.monotonic()
+        while time.monotonic() - begin < self._patience:
             data = self._channel.read(wait)
             if not data:
                 return None
@@ -272,6 +316,7 @@ class Client:
                         found = payload
             if found is not None:
                 return found
+        return None
 
     def _silence(self) -> str:
         said = self._reader.unframed().strip()
