@@ -51,7 +51,7 @@ MEMORY_LIMIT = 1 << 30
 
 
 def holds(read: Callable[[Path], object], path: Path, content: bytes, others: tuple[str, ...] = ()) -> None:
-    """Reads a file of some content. What fails is a UserError, which names the file, or one of others that it doesn't fit."""
+    """Reads a file of some content. What fails is a UserError that names the file, or one that it doesn't fit."""
     path.write_bytes(content)
     try:
         read(path)

@@ -271,9 +271,10 @@ def _add_method(
                 constants.append(constant)
             value.val.data_buffer_idx = places[constant]
     program.execution_plan.append(plan)
-    orders = tuple([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
+    input_orders, output_orders = ([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
     return ExportedMethod(
-        golden=golden.serialize([inputs], outputs, None, dim_orders=orders), manifest=manifest_json(manifest).encode()
+        golden=golden.serialize([inputs], outputs, None, dim_orders=(input_orders, output_orders)),
+        manifest=manifest_json(manifest).encode(),
     )
 
 
