@@ -174,7 +174,8 @@ size_t InferenceServer::read(const uint8_t* arguments, size_t size) {
   }
   const uint32_t offset = load32(arguments);
   const uint32_t bytes = load32(arguments + sizeof(uint32_t));
-  if (bytes > kMaxData || copy_outputs(offset, frame_ + kHeaderSize, bytes) != bytes) {
+  if (error_ != Error::Ok || bytes > kMaxData ||
+      copy_outputs(offset, frame_ + kHeaderSize, bytes) != bytes) {
     return refuse(Status::OutOfRange);
   }
   return kHeaderSize + bytes;

@@ -7,12 +7,11 @@
 
 namespace torch_fusion {
 
-/// The device's side of tools/commands/infer: a host writes inputs, has the method executed and reads
-/// outputs, in frames (firmware/frame.h) on the console. The host asks and the device answers, one
-/// at a time, so that an answer is the acknowledgement. Whoever gets none asks again with the same
-/// sequence number; the device then answers again, but executes no second time. All numbers are
-/// little-endian.
-/// docs/console.md describes requests and answers.
+/// The device's side of tools/commands/infer: a host writes inputs, has the method executed and
+/// reads outputs, in frames (firmware/frame.h) on the console. The host asks and the device
+/// answers, one at a time, so that an answer is the acknowledgement. Whoever gets none asks again
+/// with the same sequence number; the device then answers again, but executes no second time. All
+/// numbers are little-endian. docs/console.md describes requests and answers.
 class InferenceServer {
  public:
   using Method = executorch::runtime::Method;
@@ -59,7 +58,8 @@ class InferenceServer {
   const Application& application_;
   uint16_t sequence_ = 0;
   bool open_ = false;
-  Error error_ = Error::Ok;
+  /// Of the last execution. Only after a good one the outputs are there to be read.
+  Error error_ = Error::InvalidState;
   uint32_t ticks_ = 0;
   // COBS adds a byte to every 254.
   static inline uint8_t frame_[kMaxData + kOverhead + 8];

@@ -100,7 +100,8 @@ class Case final {
   Case(const CaseHeader& header, const void* program, const void* inputs)
       : loader_(program, header.program_size),
         input_count_(header.input_count),
-        input_(static_cast<const uint8_t*>(inputs)),
+        first_input_(static_cast<const uint8_t*>(inputs)),
+        input_(first_input_),
         method_allocator_(kMethodArenaSize, method_arena) {}
 
   /// Runs the program and writes the result.
@@ -112,9 +113,11 @@ class Case final {
   Error place_buffers(const MethodMeta& meta);
   Error place_outputs(Method& method);
   Error set_input(Method& method, size_t index);
+  void run_again(Method& method);
 
   BufferDataLoader loader_;
   uint32_t input_count_;
+  const uint8_t* first_input_;
   const uint8_t* input_;
   MemoryAllocator method_allocator_;
   TempAllocator temp_allocator_;
@@ -261,6 +264,18 @@ uint32_t ticks_since(uint32_t start) {
   return end - start - overhead;
 }
 
+/// Sets the inputs anew and executes; how that ends is of no interest.
+void Case::run_again(Method& method) {
+  input_ = first_input_;
+  Error error = Error::Ok;
+  for (size_t i = 0; i < input_count_ && error == Error::Ok; ++i) {
+    error = set_input(method, i);
+  }
+  if (error == Error::Ok) {
+    static_cast<void>(method.execute());
+  }
+}
+
 Error Case::run_program() {
   result_.step = static_cast<uint32_t>(Step::kLoad);
   // Time for the buffers' sizes, which an image for one program knows, is no part of loading.
@@ -309,6 +324,10 @@ Error Case::run_program() {
   host_write(&result_, sizeof(result_));
   for (size_t i = 0; i < method->outputs_size(); ++i) {
     write_output(method->get_output(i));
+  }
+  if constexpr (torch_fusion::kGuardSize != 0) {
+    // Where accesses are watched, once more: the next execution finds what this one has changed.
+    run_again(*method);
   }
   return Error::Ok;
 }

@@ -209,7 +209,8 @@ struct Unbox<std::optional<T>> {
 template <class T>
 using Bare = std::remove_cv_t<std::remove_reference_t<T>>;
 
-/// Beside the tags of an argument: the kernel writes to it, as it does to every `Tensor&`.
+/// Beside the tags of an argument: the kernel writes to it. A list that it writes to is checked by
+/// out_list().
 constexpr TagSet kWritten = 1u << 15;
 
 /// The tag sets of an argument list, one table per signature in the image.
@@ -219,11 +220,33 @@ struct ExpectedTags {
       Unbox<Bare<Args>>::kTags | (std::is_same_v<Args, Tensor&> ? kWritten : 0))...};
 };
 
+/// Whether an argument's type says that the kernel writes to it.
+template <class T>
+constexpr bool is_written_v = std::is_same_v<T, Tensor&> || std::is_same_v<T, Span<Tensor>>;
+
+/// A bit for each argument that a kernel may write to.
+template <class... Args>
+constexpr uint32_t written_arguments() {
+  uint32_t result = 0;
+  uint32_t bit = 1;
+  ((result |= is_written_v<Args> ? bit : 0, bit <<= 1), ...);
+  return result;
+}
+
 template <auto kFn>
 struct Boxed;
 
 template <class Return, class... Args, Return (*kFn)(KernelRuntimeContext&, Args...)>
 struct Boxed<kFn> {
+  /// Of an operator whose schema says that it writes to `kWrites`, 0 for its last argument.
+  template <uint32_t kWrites>
+  static constexpr auto checked() {
+    static_assert(
+        written_arguments<Args...>() == (kWrites == 0 ? 1u << (sizeof...(Args) - 1) : kWrites),
+        "the arguments that the kernel takes to write to are not those of its operator's schema");
+    return &call;
+  }
+
   static void call(KernelRuntimeContext& ctx, Span<EValue*> stack) {
     if (check_arguments(ctx, stack, ExpectedTags<Args...>::kTable, sizeof...(Args))) {
       unpack(ctx, stack.data(), std::index_sequence_for<Args...>());
@@ -252,9 +275,14 @@ struct Boxed<kFn> {
  * `R kernel(KernelRuntimeContext&, args...)`: takes the arguments from the
  * values of a kernel call, in the schema's order, out arguments included. What
  * a corrupted program may hold instead fails the context; nothing aborts.
+ *
+ * @tparam kWrites A bit for each argument that the operator's schema says is
+ *     written (`Tensor(a!)`, scratch memory included); 0 if that is the last one.
+ *     The kernel takes these, and no others, as `Tensor&` or `Span<Tensor>`: they
+ *     are what is checked to be no constants before each call.
  */
-template <auto kFn>
-constexpr auto boxed = &internal::Boxed<kFn>::call;
+template <auto kFn, uint32_t kWrites = 0>
+constexpr auto boxed = internal::Boxed<kFn>::template checked<kWrites>();
 
 } // namespace native
 } // namespace executor

@@ -97,7 +97,8 @@ bool check_pad(
         false,
         "The tensor to pad is neither contiguous nor channels last");
     step *= shape.sizes[i];
-    out_sizes[dim] = shape.before[i] + shape.sizes[i] + shape.after[i];
+    // What is too large becomes negative, which no tensor's size is.
+    out_sizes[dim] = wrapping_add(shape.before[i] + shape.after[i], shape.sizes[i]);
   }
   for (size_t i = 0; i < dims; ++i) {
     sizes.append(out_sizes[i]);

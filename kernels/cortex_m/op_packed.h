@@ -42,7 +42,7 @@ void packed_images_out(
     const Tensor& packed,
     LayerKind kind,
     void (*layer)(const PackedParts&, const PackedImages&, const int8_t*, int8_t*, int8_t*),
-    const Tensor& scratch,
+    Tensor& scratch,
     Tensor& out) {
   PackedParts parts;
   PackedImages images;
@@ -65,7 +65,7 @@ Tensor& packed_convolution_out(
     const Tensor& input,
     const Tensor& packed,
     int64_t /*geometry*/,
-    const Tensor& scratch,
+    Tensor& scratch,
     Tensor& out) {
   packed_images_out<S>(
       ctx, input, packed, LayerKind::Convolution, packed_convolution, scratch, out);
@@ -80,7 +80,7 @@ Tensor& packed_depthwise_convolution_out(
     const Tensor& input,
     const Tensor& packed,
     int64_t /*geometry*/,
-    const Tensor& scratch,
+    Tensor& scratch,
     Tensor& out) {
   packed_images_out<S>(ctx, input, packed, LayerKind::Depthwise, packed_depthwise, scratch, out);
   return out;

@@ -1,5 +1,6 @@
 #include "kernels/cortex_m/packed.h"
 
+#include "kernels/cortex_m/requantize.h"
 #include "runtime/kernel/kernel_lookup.h"
 
 namespace torch {
@@ -22,6 +23,30 @@ constexpr bool supports(Arrangement arrangement) {
 /// To a power of two.
 constexpr uint32_t round_up(uint32_t value, uint32_t multiple) {
   return (value + multiple - 1) & ~(multiple - 1);
+}
+
+/// Checks what open_packed() does not, as no kernel looks at it before using it.
+bool check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
+  const PackedLayer& layer = *parts.layer;
+  const bool halves = layer.arrangement == Arrangement::Dsp && layer.is_wide == 0;
+  const int32_t least = halves ? 0 : kMinShift;
+  const int32_t factors =
+      parts.factor_step == 0 ? 4 : static_cast<int32_t>(parts.multipliers - parts.bias);
+  bool in_range = layer.min >= -128 && layer.min <= layer.max && layer.max <= 127;
+  for (int32_t i = 0; i < factors; ++i) {
+    in_range = in_range && parts.shifts[i] >= least && parts.shifts[i] <= kMaxShift;
+  }
+  // So that sizes of scratch memory fit in 32 bits.
+  for (const int32_t padding : layer.padding) {
+    in_range = in_range && padding * int64_t{layer.in_channels} < 0x2000000;
+  }
+  KERNEL_CHECK(
+      ctx,
+      in_range,
+      InvalidProgram,
+      false,
+      "A packed constant's shifts, padding or range of outputs are out of range");
+  return true;
 }
 
 } // namespace
@@ -99,27 +124,18 @@ bool open_packed(
 namespace executorch {
 namespace runtime {
 
-Error internal::check_call(const std::string_view& name, Span<EValue*> arguments) {
+Error internal::check_packed(const executorch::aten::Tensor& constant) {
   namespace cortex_m = torch::executor::native::cortex_m;
-  using cortex_m::LayerKind;
-  constexpr struct {
-    const char* name;
-    LayerKind kind;
-  } kLayers[] = {
-      {"torch_fusion::convolution", LayerKind::Convolution},
-      {"torch_fusion::depthwise_convolution", LayerKind::Depthwise},
-      {"torch_fusion::linear", LayerKind::Linear},
-  };
-  for (const auto& layer : kLayers) {
-    if (name == layer.name && arguments.size() > 1 && arguments[1]->isTensor() &&
-        arguments[1]->toTensor().const_data_ptr() != nullptr) {
-      KernelRuntimeContext context;
-      cortex_m::PackedParts parts;
-      cortex_m::open_packed(context, arguments[1]->toTensor(), layer.kind, parts);
-      return context.failure_state();
-    }
+  KernelRuntimeContext context;
+  cortex_m::PackedParts parts;
+  // Whether it is the kind that its kernel takes the kernel checks. What is too short is none.
+  const auto kind = constant.nbytes() < sizeof(cortex_m::PackedLayer)
+      ? cortex_m::LayerKind::Linear
+      : static_cast<const cortex_m::PackedLayer*>(constant.const_data_ptr())->kind;
+  if (cortex_m::open_packed(context, constant, kind, parts)) {
+    cortex_m::check_contents(context, parts);
   }
-  return Error::Ok;
+  return context.failure_state();
 }
 
 } // namespace runtime

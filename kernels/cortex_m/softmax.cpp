@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/op_softmax.h"
 
+#include <cstring>
+
 #include "kernels/math/exp.h"
 
 namespace torch {
@@ -36,11 +38,14 @@ void softmax(
     sum += exponential(in[i * step]);
   }
   for (size_t i = 0; i < count; ++i) {
-    // Halves to even by adding 1.5 * 2^23.
+    // Halves to even by adding 1.5 * 2^23: the integer is in the lowest bits then. What is none, as
+    // where a corrupted program lays the output over the input, is some integer, too.
     constexpr float kRound = 12582912.0f;
-    const float part = exponential(in[i * step]) / sum;
-    const float nearest = (rounded(part * 256.0f) + kRound) - kRound;
-    out[i * step] = Range{-128, 127}.clamp(static_cast<int32_t>(nearest) - 128);
+    constexpr uint32_t kRoundBits = 0x4B400000;
+    const float nearest = rounded(exponential(in[i * step]) / sum * 256.0f) + kRound;
+    uint32_t bits;
+    std::memcpy(&bits, &nearest, sizeof(bits));
+    out[i * step] = Range{-128, 127}.clamp(static_cast<int32_t>(bits - kRoundBits) - 128);
   }
 }
 

@@ -179,7 +179,8 @@ int32_t Indexing::masked_offset(size_t k) {
       ++mask.ordinal;
     }
   }
-  int32_t flat = mask.place;
+  // There is one, unless the result lies over the mask in a corrupted program.
+  int32_t flat = mask.place < 0 ? 0 : mask.place;
   int32_t offset = 0;
   for (size_t i = sizes.size(); i-- > 0;) {
     offset += flat % sizes[i] * self_->strides[dims_[k] + i];

@@ -2,6 +2,7 @@
 
 #include "kernels/util/checks.h"
 #include "kernels/util/shape.h"
+#include "runtime/core/tensor_view.h"
 
 namespace torch {
 namespace executor {
@@ -29,7 +30,7 @@ void et_view(KernelRuntimeContext& ctx, Span<EValue*> stack) {
       InvalidState,
       ,
       "self is a tensor without memory");
-  out.unsafeGetTensorImpl()->set_data(self.mutable_data_ptr());
+  executorch::runtime::internal::make_view(out, self);
 }
 
 } // namespace native

@@ -1,6 +1,7 @@
 // Calls kernels as the runtime does, on the arguments that a file holds, and
 // writes what they leave in their outputs. Every tensor has a heap block of
-// exactly its size, so that the address sanitizer sees any other access.
+// exactly its size, so that the address sanitizer sees any other access. A kernel that writes to
+// another tensor than its outputs must refuse constants there: otherwise the tests fail.
 //
 //   case_runner CASES RESULTS
 //
@@ -22,6 +23,8 @@
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 #include <executorch/runtime/kernel/operator_registry.h>
 #include <executorch/runtime/platform/runtime.h>
+
+#include "runtime/kernel/constant_data.h"
 
 namespace {
 
@@ -110,6 +113,9 @@ class Case {
   const std::vector<TensorImpl*>& outputs() const {
     return outputs_;
   }
+  const std::vector<const TensorImpl*>& inputs() const {
+    return inputs_;
+  }
   const std::vector<EValue*>& values() const {
     return arguments_;
   }
@@ -143,6 +149,8 @@ class Case {
         TensorImpl* const impl = read_tensor(file);
         if (kind == 'o') {
           outputs_.push_back(impl);
+        } else {
+          inputs_.push_back(impl);
         }
         return add(Tensor(impl));
       }
@@ -220,6 +228,7 @@ class Case {
   std::string name_;
   std::vector<EValue*> arguments_;
   std::vector<TensorImpl*> outputs_;
+  std::vector<const TensorImpl*> inputs_;
   // Lists: their elements must not move.
   std::list<TensorStorage> tensors_;
   std::list<std::string> strings_;
@@ -239,9 +248,46 @@ class Case {
   std::list<EValue> values_;
 };
 
+std::string bytes_of(const TensorImpl& tensor) {
+  const char* const data = static_cast<const char*>(tensor.data());
+  return std::string(data, data + tensor.nbytes());
+}
+
+/// Ends the tests if a kernel writes to a tensor that is no output and, made a constant, is written
+/// to as well.
+void check_inputs(
+    Case& test,
+    executorch::runtime::OpFunction kernel,
+    const std::vector<std::string>& before) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    const TensorImpl& input = *test.inputs()[i];
+    const std::string after = bytes_of(input);
+    if (after == before[i]) {
+      continue;
+    }
+    executorch::runtime::internal::constant_data = {
+        reinterpret_cast<uintptr_t>(input.data()), input.nbytes()};
+    KernelRuntimeContext context;
+    kernel(context, test.arguments());
+    executorch::runtime::internal::constant_data = {};
+    if (bytes_of(input) != after || context.failure_state() != Error::InvalidProgram) {
+      std::fprintf(
+          stderr,
+          "%s writes to tensor %zu of its inputs, and would to a constant\n",
+          test.name().c_str(),
+          i);
+      std::exit(1);
+    }
+  }
+}
+
 void run(Case& test, File& results) {
   const auto kernel = executorch::runtime::get_op_function_from_registry(test.name().c_str(), {});
   KernelRuntimeContext context;
+  std::vector<std::string> before;
+  for (const TensorImpl* input : test.inputs()) {
+    before.push_back(bytes_of(*input));
+  }
   if (kernel.ok()) {
     (*kernel)(context, test.arguments());
   } else {
@@ -265,6 +311,9 @@ void run(Case& test, File& results) {
     results.write(output->sizes().data(), output->sizes().size() * sizeof(int32_t));
     results.write(static_cast<uint32_t>(output->nbytes()));
     results.write(output->data(), output->nbytes());
+  }
+  if (kernel.ok()) {
+    check_inputs(test, *kernel, before);
   }
 }
 

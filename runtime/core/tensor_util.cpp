@@ -1,5 +1,7 @@
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
+#include "runtime/core/tensor_view.h"
+
 namespace executorch {
 namespace runtime {
 
@@ -68,16 +70,28 @@ bool tensors_have_same_dim_order(const ArrayRef<Tensor> tensor_list) {
 
 namespace internal {
 
-/// Gives resize_tensor_impl() access to TensorImpl.
+/// Has access to TensorImpl.
 class TensorResizerFriend final {
  public:
   static Error resize(TensorImpl* impl, ArrayRef<SizesType> new_sizes) {
     return impl->internal_resize_contiguous(new_sizes);
   }
+
+  static void limit(TensorImpl* impl, const TensorImpl& other) {
+    if (other.numel_bound_ < impl->numel_bound_) {
+      impl->numel_bound_ = other.numel_bound_;
+    }
+  }
 };
 
 Error resize_tensor_impl(TensorImpl* impl, ArrayRef<SizesType> new_sizes) {
   return TensorResizerFriend::resize(impl, new_sizes);
+}
+
+void make_view(const Tensor& view, const Tensor& base) {
+  TensorImpl* const impl = view.unsafeGetTensorImpl();
+  impl->set_data(base.mutable_data_ptr());
+  TensorResizerFriend::limit(impl, *base.unsafeGetTensorImpl());
 }
 
 Error share_tensor_data(const Tensor& t_dst, const Tensor& t_src) {

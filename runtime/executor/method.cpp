@@ -10,11 +10,27 @@
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 
 #include "runtime/executor/arena.h"
+#include "runtime/executor/execution_limit.h"
 #include "runtime/executor/method_values.h"
+#include "runtime/executor/optional_parts.h"
 #include "runtime/executor/value_parser.h"
 #include "runtime/kernel/constant_data.h"
 #include "runtime/kernel/kernel_lookup.h"
 #include "runtime/schema/program_reader.h"
+
+namespace torch_fusion {
+
+namespace {
+
+TORCH_FUSION_THREAD_LOCAL uint32_t instruction_limit = kDefaultInstructionLimit;
+
+} // namespace
+
+void set_instruction_limit(uint32_t instructions) {
+  instruction_limit = instructions;
+}
+
+} // namespace torch_fusion
 
 namespace executorch {
 namespace runtime {
@@ -62,13 +78,21 @@ struct Chain {
   /// Room for the arguments of any one instruction.
   EValue** arguments;
   internal::ConstantData constants;
-  uint32_t backward_jumps;
+  /// Instructions that this execution may have run so far; of the method's first chain.
+  uint32_t instructions_run;
 };
 
 // tools/pipeline/plan knows this size.
 static_assert(sizeof(Chain) == 8 * sizeof(void*));
 
 namespace {
+
+/// True if a value is a tensor whose data is in the program.
+bool is_constant(const EValue& value, const internal::ConstantData& constants) {
+  return value.isTensor() &&
+      reinterpret_cast<uintptr_t>(value.payload.as_tensor.const_data_ptr()) - constants.begin <
+      constants.size;
+}
 
 /// What a method allocates, made by a Builder in one block.
 struct Parts {
@@ -126,7 +150,7 @@ class Builder final {
     Chain first;
     first.instructions = nullptr;
     first.constants = constants_;
-    first.backward_jumps = 0;
+    first.instructions_run = 0;
     error = find_kernels(operators, arena, &first.kernels);
     if (error != Error::Ok) {
       return error;
@@ -165,10 +189,7 @@ class Builder final {
         const void* data = input.isTensor() ? input.payload.as_tensor.const_data_ptr() : nullptr;
         // It is written to, or made to point at the caller's data.
         ET_CHECK_OR_RETURN_ERROR(
-            reinterpret_cast<uintptr_t>(data) - constants_.begin >= constants_.size,
-            InvalidProgram,
-            "input %" PRIu32 " is a constant",
-            i);
+            !is_constant(input, constants_), InvalidProgram, "input %" PRIu32 " is a constant", i);
         parts.input_flags[i] = false;
         parts.input_flags[input_count + i] = data != nullptr;
       }
@@ -388,25 +409,155 @@ class Builder final {
   return *reinterpret_cast<const Indices*>(known_target(call, KernelCall::VT_ARGS));
 }
 
-/// Has the kernels check the constants that they are called with.
-Error check_calls(const ExecutionPlan& plan, Span<const Chain> chains, EValue* values) {
-  for (const Chain& chain : chains) {
-    for (uint32_t i = 0; i < length(chain.instructions); ++i) {
-      InstructionArguments type;
-      const flatbuffers::Table* content = decode((*chain.instructions)[i], &type);
-      if (type != InstructionArguments::KernelCall) {
+/// A mark, in the padding behind a value's tag: an instruction moves another value to this one.
+uint8_t& is_moved_to(EValue& value) {
+  static_assert(offsetof(EValue, tag) + sizeof(EValue::tag) < sizeof(EValue));
+  return reinterpret_cast<uint8_t*>(&value + 1)[-1];
+}
+
+/**
+ * Checks what execution relies on and does not look at again: an input's memory stays the input's,
+ * and a constant the constant that its kernel has checked. Instructions that give values other
+ * contents, or tensors other memory, are the only ones that could change that. What is in constants
+ * that kernels rely on is checked, too.
+ */
+class Effects final {
+ public:
+  Effects([[maybe_unused]] const ExecutionPlan& plan, Span<const Chain> chains, EValue* values)
+      : plan_(plan), chains_(chains), values_(values) {}
+
+  Error check(size_t value_count) const {
+    for (size_t i = 0; i < value_count; ++i) {
+      is_moved_to(values_[i]) = 0;
+    }
+    // All moves are known before anything is judged, wherever they stand in a loop.
+    for (const bool is_known : {false, true}) {
+      for (const Chain& chain : chains_) {
+        for (uint32_t i = 0; i < length(chain.instructions); ++i) {
+          const Error error = check_instruction(chain, (*chain.instructions)[i], is_known);
+          ET_CHECK_OK_OR_RETURN_ERROR(error, "instruction %" PRIu32 " cannot run", i);
+        }
+      }
+    }
+    return Error::Ok;
+  }
+
+ private:
+  Error check_instruction(const Chain& chain, const Instruction* instruction, bool is_known) const {
+    using namespace executorch_flatbuffer;
+    InstructionArguments type;
+    const flatbuffers::Table* content = decode(instruction, &type);
+    if (type == InstructionArguments::KernelCall) {
+      return is_known ? check_call(chain, content) : Error::Ok;
+    }
+    if (type == InstructionArguments::MoveCall) {
+      const auto* call = static_cast<const MoveCall*>(content);
+      EValue& to = values_[call->move_to()];
+      if (!is_known) {
+        is_moved_to(to) = 1;
+        return Error::Ok;
+      }
+      const EValue& from = values_[call->move_from()];
+      // Who reads a tensor relies on what the program declares of it.
+      ET_CHECK_OR_RETURN_ERROR(
+          !to.isTensor() ||
+              (from.isTensor() &&
+               from.payload.as_tensor.scalar_type() == to.payload.as_tensor.scalar_type() &&
+               from.payload.as_tensor.dim() == to.payload.as_tensor.dim()),
+          InvalidProgram,
+          "it moves what is no such tensor to a tensor");
+      return check_replaced(to);
+    }
+    if (type == InstructionArguments::FreeCall && is_known) {
+      return check_memory(values_[static_cast<const FreeCall*>(content)->value_index()]);
+    }
+    return Error::Ok;
+  }
+
+  Error check_call(const Chain& chain, const void* call) const {
+    uint32_t operator_index;
+    const Indices& args = decode_call(call, &operator_index);
+    for (const internal::CheckedArguments& checked : internal::kOptionalParts.checked_arguments) {
+      if (checked.kernel != chain.kernels[operator_index]) {
         continue;
       }
-      uint32_t operator_index;
-      const Indices& args = decode_call(content, &operator_index);
-      for (uint32_t j = 0; j < args.size(); ++j) {
-        chain.arguments[j] = &values[args[j]];
+      for (uint32_t i = 0; i < args.size() && i < 16; ++i) {
+        EValue& value = values_[args[i]];
+        const bool is_checked = ((checked.constants >> i) & 1) != 0;
+        ET_CHECK_OR_RETURN_ERROR(
+            !is_checked || is_constant(value, chain.constants),
+            InvalidProgram,
+            "argument %" PRIu32 " of operator %s has to be a constant",
+            i,
+            (*plan_.operators())[operator_index]->name()->c_str());
+        Error error = Error::Ok;
+        if (((checked.packed >> i) & 1) != 0) {
+          error = internal::check_packed(value.payload.as_tensor);
+        } else if (((checked.views >> i) & 1) != 0) {
+          error = check_memory(value);
+        }
+        if (error != Error::Ok) {
+          return error;
+        }
       }
-      const auto* name = (*plan.operators())[operator_index]->name();
-      const Error error = internal::check_call(view(name), {chain.arguments, args.size()});
-      ET_CHECK_OK_OR_RETURN_ERROR(
-          error, "instruction %" PRIu32 " cannot run: operator %s", i, name->c_str());
     }
+    return Error::Ok;
+  }
+
+  /// A value gets another one's content.
+  Error check_replaced(const EValue& value) const {
+    const Chain& first = chains_[0];
+    bool is_fixed = is_constant(value, first.constants);
+    for (uint32_t i = 0; i < length(first.inputs); ++i) {
+      is_fixed |= &values_[(*first.inputs)[i]] == &value;
+    }
+    ET_CHECK_OR_RETURN_ERROR(
+        !is_fixed, InvalidProgram, "it changes what must stay: an input or a constant");
+    return Error::Ok;
+  }
+
+  /// A value's tensor gets other memory: after a move that would be another value's, too.
+  Error check_memory(EValue& value) const {
+    ET_CHECK_OR_RETURN_ERROR(
+        is_moved_to(value) == 0,
+        InvalidProgram,
+        "it changes what must stay: the memory of a tensor that a move shares");
+    return check_replaced(value);
+  }
+
+  [[maybe_unused]] const ExecutionPlan& plan_;
+  Span<const Chain> chains_;
+  EValue* values_;
+};
+
+/// Counts instructions that may run ahead.
+[[gnu::noinline]] Error count_instructions(Chain& first, size_t instructions) {
+  ET_CHECK_OR_RETURN_ERROR(
+      !__builtin_add_overflow(first.instructions_run, instructions, &first.instructions_run) &&
+          first.instructions_run <= torch_fusion::instruction_limit,
+      InvalidProgram,
+      "a loop of the program does not end: it runs more than %" PRIu32 " instructions",
+      torch_fusion::instruction_limit);
+  return Error::Ok;
+}
+
+/// Every output that is to be a tensor is one, with memory.
+Error check_outputs(const Chain& first, const ExecutionPlan& plan, const EValue* values) {
+  for (uint32_t i = 0; i < length(first.outputs); ++i) {
+    const uint32_t index = static_cast<uint32_t>((*first.outputs)[i]);
+    const EValue& value = values[index];
+    const bool is_tensor = value.isTensor();
+    ET_CHECK_OR_RETURN_ERROR(
+        is_tensor ||
+            (*plan.values())[index]->val_type() != executorch_flatbuffer::KernelTypes::Tensor,
+        InvalidProgram,
+        "output %" PRIu32 " is no tensor any more",
+        i);
+    ET_CHECK_OR_RETURN_ERROR(
+        !is_tensor || internal::has_memory(value.payload.as_tensor),
+        InvalidState,
+        "output %" PRIu32 " has no memory: the program gave it up, or nobody gave it any",
+        i);
   }
   return Error::Ok;
 }
@@ -468,11 +619,9 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
   input_set_ = parts.input_flags;
   n_chains_ = parts.chain_count;
   chains_ = parts.chains;
-  if (internal::check_call != nullptr) {
-    const Error error = check_calls(*s_plan, {chains_, n_chains_}, values_);
-    if (error != Error::Ok) {
-      return error;
-    }
+  const Error error = Effects(*s_plan, {chains_, n_chains_}, values_).check(n_value_);
+  if (error != Error::Ok) {
+    return error;
   }
   init_state_ = InitializationState::Initialized;
   return Error::Ok;
@@ -586,10 +735,12 @@ Error Method::execute_instruction() {
       }
       if (!*condition) {
         const size_t destination = static_cast<size_t>(call->destination_instruction());
-        ET_CHECK_OR_RETURN_ERROR(
-            destination >= next || chain.backward_jumps++ < internal::kMaxBackwardJumps,
-            InvalidProgram,
-            "a loop of the program does not end");
+        if (destination < next) {
+          const Error error = count_instructions(*chains_, next - destination);
+          if (error != Error::Ok) {
+            return error;
+          }
+        }
         next = destination;
       }
       break;
@@ -616,31 +767,21 @@ Error Method::execute() {
     ET_CHECK_OR_RETURN_ERROR(input_set_[i], InvalidState, "input %zu has not been set", i);
   }
   Error error = Error::Ok;
+  chains_->instructions_run = 0;
   for (; step_state_.chain_idx < n_chains_ && error == Error::Ok;
        step_state_ = {step_state_.chain_idx + 1, 0}) {
-    Chain& chain = chains_[step_state_.chain_idx];
-    chain.backward_jumps = 0;
+    const Chain& chain = chains_[step_state_.chain_idx];
     internal::constant_data = chain.constants;
     const size_t count = length(chain.instructions);
+    error = count_instructions(*chains_, count);
     while (step_state_.instr_idx < count && error == Error::Ok) {
       error = execute_instruction();
     }
   }
   internal::constant_data = {};
   step_state_ = {};
-  return error;
+  return error == Error::Ok ? check_outputs(*chains_, *serialization_plan_, values_) : error;
 }
-
-namespace {
-
-// Gives the next execution by steps the whole bound on its loops again.
-void forget_jumps(Chain* chains, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    chains[i].backward_jumps = 0;
-  }
-}
-
-} // namespace
 
 Error Method::step() {
   ET_CHECK_OR_RETURN_ERROR(initialized(), InvalidState, "the method is not initialized");
@@ -650,14 +791,15 @@ Error Method::step() {
     step_state_ = {step_state_.chain_idx + 1, 0};
   }
   if (step_state_.chain_idx >= n_chains_) {
-    return Error::EndOfMethod;
+    const Error error = check_outputs(*chains_, *serialization_plan_, values_);
+    return error == Error::Ok ? Error::EndOfMethod : error;
   }
   internal::constant_data = chains_[step_state_.chain_idx].constants;
   const Error error = execute_instruction();
   internal::constant_data = {};
   if (error != Error::Ok) {
     step_state_ = {};
-    forget_jumps(chains_, n_chains_);
+    chains_->instructions_run = 0;
   }
   return error;
 }
@@ -673,7 +815,9 @@ Error Method::reset_execution() {
   ET_CHECK_OR_RETURN_ERROR(
       !in_progress(), InvalidState, "the method has instructions left to step through");
   step_state_ = {};
-  forget_jumps(chains_, n_chains_);
+  if (initialized()) {
+    chains_->instructions_run = 0;
+  }
   return Error::Ok;
 }
 

@@ -219,6 +219,15 @@ Error Method::set_output_data_ptr(void* buffer, size_t size, size_t output_idx) 
       "output %zu has memory already, by the memory plan or as a constant",
       output_idx);
   const Tensor& target = output.payload.as_tensor;
+  // A move has made it another value, whose memory it has.
+  for (size_t i = 0; i < n_value_; ++i) {
+    ET_CHECK_OR_RETURN_ERROR(
+        i == index || !values_[i].isTensor() ||
+            values_[i].payload.as_tensor.unsafeGetTensorImpl() != target.unsafeGetTensorImpl(),
+        InvalidState,
+        "output %zu has the memory of another value",
+        output_idx);
+  }
   ET_CHECK_OR_RETURN_ERROR(
       reinterpret_cast<uintptr_t>(buffer) % static_cast<size_t>(target.element_size()) == 0,
       InvalidArgument,
@@ -246,7 +255,13 @@ Error Method::get_outputs(EValue* output_evalues, size_t length) {
   const size_t count = outputs_size();
   const Error error = check_room(output_evalues, length, count);
   for (size_t i = 0; error == Error::Ok && i < length; ++i) {
-    output_evalues[i] = i < count ? get_output(i) : EValue();
+    const EValue output = i < count ? get_output(i) : EValue();
+    ET_CHECK_OR_RETURN_ERROR(
+        !output.isTensor() || internal::has_memory(output.payload.as_tensor),
+        InvalidState,
+        "output %zu has no memory",
+        i);
+    output_evalues[i] = output;
   }
   return error;
 }

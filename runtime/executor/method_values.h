@@ -25,6 +25,11 @@ namespace internal {
  */
 bool has_own_memory(const executorch_flatbuffer::ExecutionPlan* plan, size_t index);
 
+/// True if a tensor has memory, or needs none.
+inline bool has_memory(const executorch::aten::Tensor& tensor) {
+  return tensor.const_data_ptr() != nullptr || tensor.numel() == 0;
+}
+
 /**
  * The truth of a jump's condition: a flag, or a tensor of flags that must all be set.
  *
@@ -32,10 +37,6 @@ bool has_own_memory(const executorch_flatbuffer::ExecutionPlan* plan, size_t ind
  * @retval Error::InvalidState The tensor has no data.
  */
 Result<bool> is_true(const EValue& condition);
-
-/// What loops a method may run: jumps back to an earlier instruction, in one execution. A program's
-/// loops end by themselves; this is for those of a corrupted one.
-inline constexpr uint32_t kMaxBackwardJumps = 1u << 20;
 
 } // namespace internal
 } // namespace runtime

@@ -9,7 +9,8 @@ ET_WEAK extern const OptionalParts kOptionalParts = {
     &deserialization::TensorParser::parse_list,
     &deserialization::TensorParser::find_constant,
     &deserialization::TensorParser::load_initial_state,
-    &locate_segment};
+    &locate_segment,
+    {}};
 
 } // namespace internal
 } // namespace runtime

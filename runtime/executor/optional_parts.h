@@ -1,15 +1,29 @@
 #pragma once
 
+#include <executorch/runtime/kernel/operator_registry.h>
+
 #include "runtime/executor/value_parser.h"
 
 namespace executorch {
 namespace runtime {
 namespace internal {
 
+/// What the loader checks of the arguments of a kernel's calls, a bit for each.
+struct CheckedArguments {
+  OpFunction kernel;
+  /// Those that must be constants: what the kernel has checked, and then reads again, must not
+  /// change meanwhile.
+  uint16_t constants;
+  /// Those that the kernel makes views, giving them other memory.
+  uint8_t views;
+  /// Of the constants those that are packed layers: check_packed() checks what is in them.
+  uint8_t packed;
+};
+
 /**
  * What of the runtime only some programs need. Method and Program call these functions through
- * kOptionalParts, so that an image holds those that its programs use: tools/pipeline/registry writes the
- * table beside that of the kernels. A program that needs a part which is left out gives
+ * kOptionalParts, so that an image holds those that its programs use: tools/pipeline/registry
+ * writes the table beside that of the kernels. A program that needs a part which is left out gives
  * Error::NotSupported.
  */
 struct OptionalParts {
@@ -36,6 +50,8 @@ struct OptionalParts {
       size_t index,
       size_t* offset,
       size_t* size);
+  /// Of the image's kernels those that have some, as kernels/*/operators.yaml say.
+  Span<const CheckedArguments> checked_arguments;
 };
 
 /// Finds where a segment lies in the file.

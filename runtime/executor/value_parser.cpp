@@ -24,6 +24,10 @@ using flatbuffers::View;
 constexpr uint8_t kElementSizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 0, 0, 0, 1, 1, 1, 4,
                                      2, 1, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 2, 4, 8};
 
+// What the largest stride of a tensor without elements may span: kernels walk along sizes that no
+// memory bounds.
+constexpr uint32_t kMaxEmptySpan = 1u << 24;
+
 // A vector of one dimension has the stride 1, whatever its size.
 constexpr int32_t kOne = 1;
 
@@ -250,6 +254,10 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
         product <= INT32_MAX, InvalidProgram, "the size of a tensor is negative or too large");
     span = static_cast<uint32_t>(product);
   }
+  ET_CHECK_OR_RETURN_ERROR(
+      !is_empty || span <= kMaxEmptySpan,
+      InvalidProgram,
+      "a tensor without elements has other sizes that are too large");
   ET_CHECK_OR_RETURN_ERROR(
       seen == (1u << dim) - 1,
       InvalidProgram,

@@ -53,16 +53,15 @@ ET_WEAK OpFunction find_kernel_for_arguments(
     Span<EValue*> arguments);
 
 /**
- * Checks the constants that a call has as arguments, when a method is loaded.
+ * Checks what is in the constant of a packed layer, when a method is loaded: all that its kernel
+ * relies on and does not check at each call.
  *
- * Defined, and called by Method, only in images with kernels whose constants have a layout of their
- * own. A program that is linked when it is built is checked then.
+ * Defined only in images with kernels of packed layers. A program that is linked when it is built
+ * is checked then (tools/pipeline/prelink).
  *
- * @param[in] name The operator's name without its overload.
- * @param[in] arguments The call's arguments; memory that is no constant's holds nothing yet.
  * @returns Ok, or the error that the kernel would fail with.
  */
-ET_WEAK Error check_call(const std::string_view& name, Span<EValue*> arguments);
+ET_WEAK Error check_packed(const executorch::aten::Tensor& constant);
 
 /// The kernels that register_kernels() registered, after the static ones. Linked only where
 /// register_kernels() is.

@@ -49,6 +49,10 @@ struct Chain {
 
 namespace {
 
+/// What loops a method may run: jumps back to an earlier instruction, in one execution. A program's
+/// loops end by themselves; the build has seen those of this one.
+constexpr uint32_t kMaxBackwardJumps = 1u << 20;
+
 /// The value that a reference of a program's tables means.
 [[gnu::always_inline]] inline EValue* resolve(EValue* values, uintptr_t reference) {
   return (reference & PrelinkedMethod::kInRam) != 0
@@ -277,7 +281,7 @@ Error Method::execute_instruction() {
       word += 2;
       if (!*condition) {
         ET_CHECK_OR_RETURN_ERROR(
-            destination >= word || chains_->backward_jumps++ < internal::kMaxBackwardJumps,
+            destination >= word || chains_->backward_jumps++ < kMaxBackwardJumps,
             InvalidProgram,
             "a loop of the program does not end");
         word = destination;

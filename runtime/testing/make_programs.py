@@ -128,7 +128,7 @@ def _exported() -> dict[str, tuple[bytes, torch.Tensor]]:
 
 # ---- programs put together by hand ----
 
-INCREMENT, AT_LEAST, INSPECT, SUM = range(4)
+INCREMENT, AT_LEAST, INSPECT, SUM, VIEW = range(5)
 """Indices of the operators that runtime/testing/test_kernels.cpp has kernels for."""
 
 _OPERATORS = [
@@ -136,6 +136,7 @@ _OPERATORS = [
     Operator("test::at_least", "out"),
     Operator("test::inspect", ""),
     Operator("test::sum", "out"),
+    Operator("executorch_prim::et_view", "default"),
 ]
 
 
@@ -170,6 +171,7 @@ def _plan(
     planned: int = 64,
     name: str = "forward",
     delegates: list[BackendDelegate] | None = None,
+    chains: int = 1,
 ) -> ExecutionPlan:
     return ExecutionPlan(
         name=name,
@@ -177,7 +179,7 @@ def _plan(
         values=[EValue(value) for value in values],
         inputs=[0] if inputs is None else inputs,
         outputs=[1] if outputs is None else outputs,
-        chains=[Chain([], [], [Instruction(instruction) for instruction in instructions], None)],
+        chains=[Chain([], [], [Instruction(instruction) for instruction in instructions], None)] * chains,
         operators=_OPERATORS,
         delegates=delegates or [],
         non_const_buffer_sizes=[0, planned],
@@ -272,6 +274,13 @@ def _made() -> dict[str, Callable[[], bytes]]:
         KernelCall(INCREMENT, [0, 1, 1]),
     ]
     increment = [KernelCall(INCREMENT, [0, 1, 1])]
+    constant = _tensor([2], None, constant=1)
+    # Of a view: values 3 to 5, a number, the size made of it, and the tensor that becomes the view.
+    view = [Int(2), IntList([3]), _tensor([2], 32)]
+
+    def with_constant(instructions: list[object], *values: object, outputs: list[int] | None = None) -> bytes:
+        plan = _plan([*_x_and_y(), constant, *values], instructions, outputs=outputs)
+        return _serialize(_program(plan, constants=[_floats(10, 20)]))
 
     def with_delegate() -> bytes:
         program = _program(_plan(_x_and_y(), [DelegateCall(0, [0, 1])], delegates=[delegate]))
@@ -287,7 +296,36 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "loop": lambda: _serialize(_program(_plan([*_x_and_y(), _tensor([1], 32, ScalarType.BOOL)], loop))),
         "endless": lambda: _serialize(_program(_plan([*_x_and_y(), Bool(False)], [JumpFalseCall(2, 0)]))),
         "move": lambda: _serialize(_program(_plan([*_x_and_y(), Null()], [MoveCall(0, 2)], outputs=[2]))),
-        "free": lambda: _serialize(_program(_plan(_x_and_y(), [FreeCall(0), *increment]))),
+        "chains": lambda: _serialize(_program(_plan(_x_and_y(), increment, chains=3))),
+        # What an instruction may not change: an input, a constant, what another value shares.
+        "move_to_input": lambda: with_constant([*increment, MoveCall(2, 0)]),
+        "move_to_constant": lambda: with_constant([*increment, MoveCall(1, 2)]),
+        "free_input": lambda: _serialize(_program(_plan(_x_and_y(), [*increment, FreeCall(0)]))),
+        "free_constant": lambda: with_constant([*increment, FreeCall(2)]),
+        "view_as_input": lambda: with_constant([*increment, KernelCall(VIEW, [2, 4, 0])], *view),
+        "view_as_constant": lambda: with_constant([*increment, KernelCall(VIEW, [1, 4, 2])], *view),
+        "view_of_moved": lambda: with_constant([MoveCall(0, 5), KernelCall(VIEW, [2, 4, 5]), *increment], *view),
+        "free_of_moved": lambda: with_constant([*increment, FreeCall(5), MoveCall(2, 5)], *view),
+        "view_of_null": lambda: with_constant([MoveCall(0, 6), KernelCall(VIEW, [2, 4, 6])], *view, Null()),
+        "move_number": lambda: _serialize(_program(_plan([*_x_and_y(), Int(7)], [*increment, MoveCall(2, 1)]))),
+        "move_dtype": lambda: _serialize(
+            _program(_plan([*_x_and_y(), _tensor([2], 32, ScalarType.INT)], [*increment, MoveCall(2, 1)]))
+        ),
+        # What may be moved and viewed.
+        "view": lambda: with_constant([KernelCall(VIEW, [0, 4, 5]), KernelCall(INCREMENT, [5, 1, 1])], *view),
+        "move_tensor": lambda: with_constant([KernelCall(INCREMENT, [0, 5, 5]), MoveCall(5, 1)], *view),
+        # A constant that a move makes what a kernel writes to.
+        "moved_constant_output": lambda: with_constant([MoveCall(2, 5), KernelCall(INCREMENT, [0, 5, 5])], *view),
+        # Outputs without memory.
+        "free_output": lambda: _serialize(_program(_plan(_x_and_y(), [*increment, FreeCall(1)]))),
+        "move_nothing": lambda: _serialize(_program(_plan([*_x_and_y(), _tensor([2], None)], [MoveCall(2, 1)]))),
+        "unplanned_output": lambda: _serialize(_program(_plan([_tensor([2], 0), _tensor([2], None)], increment))),
+        # An output that is an input, by a move, and one that is a constant.
+        "moved_output": lambda: _serialize(_program(_plan([_tensor([2], 0), _tensor([2], None)], [MoveCall(0, 1)]))),
+        "moved_constant": lambda: with_constant([MoveCall(2, 3)], _tensor([2], None), outputs=[3]),
+        "free": lambda: _serialize(
+            _program(_plan([*_x_and_y(), _tensor([2], 32)], [FreeCall(2), KernelCall(INCREMENT, [2, 1, 1])]))
+        ),
         "free_number": lambda: _serialize(_program(_plan([*_x_and_y(), Int(1)], [FreeCall(2)]))),
         "lists": _lists,
         "dtypes": _dtypes,

@@ -7,6 +7,7 @@
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/executor/program.h>
 
+#include "runtime/executor/execution_limit.h"
 #include "runtime/testing/check.h"
 #include "runtime/testing/log.h"
 #include "runtime/testing/program_runner.h"
@@ -79,6 +80,7 @@ void check_runs(const char* name, std::vector<float> expected) {
   // Again, from the same state.
   CHECK_ERROR(test.runner->set_inputs(), Error::Ok);
   CHECK_ERROR(test.runner->method().execute(), Error::Ok);
+  check_output(*test.runner, expected);
 }
 
 void check_refused(const char* name, Error expected, const char* message) {
@@ -105,6 +107,9 @@ void test_instructions() {
   check_runs("inline_constant", {11, 21});
   check_runs("loop", {4.5f, 4.75f});
   check_runs("move", {-0.5f, -0.25f});
+  check_runs("move_tensor", {0.5f, 0.75f});
+  check_runs("view", {0.5f, 0.75f});
+  check_runs("chains", {0.5f, 0.75f});
   check_runs("lists", {1, 13});
 }
 
@@ -118,10 +123,112 @@ void test_refused() {
   check_refused("free", Error::InvalidState, "without memory");
   check_refused("free_number", Error::InvalidProgram, "no tensor");
   check_refused("endless", Error::InvalidProgram, "does not end");
+  check_refused("moved_constant_output", Error::InvalidProgram, "is a constant");
+  for (const char* name : {"move_number", "move_dtype"}) {
+    check_refused(name, Error::InvalidProgram, "moves what is no such tensor to a tensor");
+  }
+  for (const char* name :
+       {"move_to_input",
+        "move_to_constant",
+        "free_input",
+        "free_constant",
+        "free_of_moved",
+        "view_as_input",
+        "view_as_constant",
+        "view_of_moved",
+        "view_of_null"}) {
+    Test test(name);
+    take_log();
+    CHECK_ERROR(test.runner->load(), Error::InvalidProgram);
+    const std::string log = take_log();
+    CHECK(log.find("changes what must stay") != std::string::npos, "%s: %s", name, log.c_str());
+  }
   check_refused("huge_tensor", Error::InvalidProgram, "too large");
   check_refused("negative_size", Error::InvalidProgram, "negative");
   check_refused("outside_planned", Error::MemoryAllocationFailed, "for memory_id 0");
   check_refused("misaligned_plan", Error::InvalidProgram, "misaligned");
+}
+
+/// What an execution leaves without memory is no output, however it is asked for.
+void test_outputs_without_memory() {
+  for (const char* name : {"free_output", "move_nothing"}) {
+    check_refused(name, Error::InvalidState, "output 0 has no memory");
+    Test test(name);
+    CHECK_ERROR(test.runner->load(), Error::Ok);
+    CHECK_ERROR(test.runner->run(), Error::InvalidState);
+    EValue output;
+    CHECK_ERROR(test.runner->method().get_outputs(&output, 1), Error::InvalidState);
+    CHECK(output.isNone());
+
+    Test stepped(name);
+    CHECK_ERROR(stepped.runner->load(), Error::Ok);
+    CHECK_ERROR(stepped.runner->set_inputs(), Error::Ok);
+    Error error = Error::Ok;
+    while (error == Error::Ok) {
+      error = stepped.runner->method().step();
+    }
+    CHECK_ERROR(error, Error::InvalidState);
+  }
+  Test unplanned("unplanned_output");
+  CHECK_ERROR(unplanned.runner->load(), Error::Ok);
+  CHECK_ERROR(unplanned.runner->set_inputs(), Error::Ok);
+  EValue output;
+  CHECK_ERROR(unplanned.runner->method().get_outputs(&output, 1), Error::InvalidState);
+  CHECK_ERROR(unplanned.runner->method().execute(), Error::InvalidState);
+  CHECK_ERROR(unplanned.runner->run(), Error::Ok);
+  check_output(*unplanned.runner, {0.5f, 0.75f});
+}
+
+/// An output that a move has made another value has that one's memory: what the caller gives would
+/// become the memory of an input, or of a constant.
+void test_moved_outputs() {
+  for (const char* name : {"moved_output", "moved_constant"}) {
+    Test test(name);
+    CHECK_ERROR(test.runner->load(), Error::Ok);
+    CHECK_ERROR(test.runner->run(), Error::Ok);
+    const std::vector<float> expected = test.runner->output();
+    take_log();
+    CHECK_ERROR(test.runner->set_outputs(), Error::InvalidState);
+    const std::string log = take_log();
+    CHECK(log.find("memory of another value") != std::string::npos, "%s", log.c_str());
+    CHECK_ERROR(test.runner->set_inputs(), Error::Ok);
+    CHECK_ERROR(test.runner->method().execute(), Error::Ok);
+    check_output(*test.runner, expected);
+    const uint8_t* const data = test.block->data();
+    CHECK(test.bytes == std::vector<uint8_t>(data, data + test.block->size()));
+  }
+}
+
+/// Executes a program with a limit of instructions, twice.
+void check_limit(const char* name, uint32_t limit, Error expected) {
+  Test test(name);
+  CHECK_ERROR(test.runner->load(), Error::Ok);
+  set_instruction_limit(limit);
+  for (int i = 0; i < 2; ++i) {
+    CHECK_ERROR(test.runner->set_inputs(), Error::Ok);
+    CHECK_ERROR(test.runner->method().execute(), expected);
+  }
+  set_instruction_limit(kDefaultInstructionLimit);
+}
+
+void test_instruction_limit() {
+  // Four instructions, and three times the three of the loop again.
+  check_limit("loop", 13, Error::Ok);
+  check_limit("loop", 12, Error::InvalidProgram);
+  check_limit("chains", 3, Error::Ok);
+  check_limit("chains", 2, Error::InvalidProgram);
+  check_limit("endless", 1000, Error::InvalidProgram);
+
+  // By steps the jumps count.
+  Test test("endless");
+  CHECK_ERROR(test.runner->load(), Error::Ok);
+  CHECK_ERROR(test.runner->set_inputs(), Error::Ok);
+  set_instruction_limit(10);
+  for (int i = 0; i < 10; ++i) {
+    CHECK_ERROR(test.runner->method().step(), Error::Ok);
+  }
+  CHECK_ERROR(test.runner->method().step(), Error::InvalidProgram);
+  set_instruction_limit(kDefaultInstructionLimit);
 }
 
 void test_arena_is_exact() {
@@ -369,6 +476,9 @@ int main(int, char** argv) {
   folder = argv[1];
   test_instructions();
   test_refused();
+  test_outputs_without_memory();
+  test_moved_outputs();
+  test_instruction_limit();
   test_arena_is_exact();
   test_allocator_on_heap();
   test_state();

@@ -1,6 +1,8 @@
 // Kernels of the operators in make_programs.py's programs, as the registry of the runtime's tests.
 
 #include "kernels/boxed.h"
+#include "kernels/prim/et_view.h"
+#include "runtime/executor/optional_parts.h"
 #include "runtime/kernel/constant_data.h"
 #include "runtime/kernel/static_kernels.h"
 
@@ -116,12 +118,24 @@ constexpr Kernel kKernels[] = {
     Kernel("test::at_least.out", torch::executor::native::boxed<&torch_fusion::testing::at_least>),
     Kernel("test::inspect", &torch_fusion::testing::inspect),
     Kernel("test::sum.out", torch::executor::native::boxed<&torch_fusion::testing::sum>),
+    Kernel("executorch_prim::et_view.default", &torch::executor::native::et_view),
 };
 
 } // namespace
 
+constexpr CheckedArguments kCheckedArguments[] = {
+    {&torch::executor::native::et_view, 0, 1u << 2, 0}};
+
 extern const Span<const Kernel> kStaticKernels;
 const Span<const Kernel> kStaticKernels = {kKernels};
+
+extern const OptionalParts kOptionalParts;
+const OptionalParts kOptionalParts = {
+    &deserialization::TensorParser::parse_list,
+    &deserialization::TensorParser::find_constant,
+    &deserialization::TensorParser::load_initial_state,
+    &locate_segment,
+    {kCheckedArguments}};
 
 } // namespace internal
 } // namespace runtime

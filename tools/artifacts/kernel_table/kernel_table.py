@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.artifacts.document.document import from_json, to_json
 from tools.quiet.files import reading
 
-_FORMAT, _VERSION = "kernel table", 1
+_FORMAT, _VERSION = "kernel table", 2
 _ADVICE = "pass the kernels.json of the image's registry"
 
 
@@ -26,6 +26,9 @@ class Kernel:
       dtypes: ExecuTorch's names of the dtypes that it is instantiated for.
       variants: what it supports beside plain operands; None: everything.
       calls: calls of the operator in the programs.
+      writes: positions of the arguments that the operator writes to; empty: the last one.
+      constants: positions of the arguments that must be constants of the program.
+      packed: positions of those of them that are packed layers.
     """
 
     operator: str
@@ -33,6 +36,9 @@ class Kernel:
     dtypes: tuple[str, ...]
     variants: tuple[str, ...] | None
     calls: int
+    writes: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
+    packed: tuple[int, ...] = ()
 
 
 def kernel_table_json(kernels: list[Kernel]) -> str:
@@ -55,6 +61,9 @@ def read_kernel_table(path: Path) -> list[Kernel]:
                 dtypes=tuple(map(str, entry["dtypes"])),
                 variants=None if entry["variants"] is None else tuple(map(str, entry["variants"])),
                 calls=int(entry["calls"]),
+                writes=tuple(map(int, entry["writes"])),
+                constants=tuple(map(int, entry["constants"])),
+                packed=tuple(map(int, entry["packed"])),
             )
             for entry in content["kernels"]
         ]

@@ -329,9 +329,9 @@ def prelinked_program(name: str, program: Path, plan: MemoryPlan, kernels: Path)
     Raises:
         UserError: the program can't be linked at build time, or is another one.
     """
-    names = [kernel.operator for kernel in read_kernel_table(kernels)]
+    table = read_kernel_table(kernels)
     try:
-        return program_source(name, program, load(program), names, POINTER_SIZES[plan.core])
+        return program_source(name, program, load(program), table, POINTER_SIZES[plan.core])
     except PrelinkError as error:
         raise UserError(
             f"{error}; kernel table: {kernels}; torch_firmware with prelink = False loads the .pte on the device"

@@ -505,7 +505,8 @@ def _reads_and_writes(plan: ExecutionPlan, instruction: Instruction) -> tuple[li
     schema = _schema_of(plan, instruction)
     # Behind the arguments the call holds its results, which are the out arguments again.
     for argument, index in zip(schema.arguments, instruction.instr_args.args, strict=False):
-        is_written = argument.alias_info is not None and argument.alias_info.is_write
+        # What a kernel works in is taken, as an operand is: nothing reads what is left there.
+        is_written = argument.alias_info is not None and argument.alias_info.is_write and argument.name != "scratch"
         # An in-place operator reads what it writes.
         if is_written and not argument.is_out:
             reads += _tensors(plan, index)

@@ -18,8 +18,10 @@ from tools.abi.layouts.layouts import (
     PROGRAM_HEAD_SIZE,
     TAGS,
 )
+from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 
+from .checks import check_method
 from .layout import MethodLayout, PrelinkError, elements, kind_of, method_layout
 
 _CONSTANT_ALIGNMENT = 16
@@ -95,7 +97,7 @@ class _Table:
 
 
 def program_source(
-    name: str, path: Path, file: ProgramFile, kernels: Sequence[str], pointer: int
+    name: str, path: Path, file: ProgramFile, kernels: Sequence[Kernel], pointer: int
 ) -> tuple[list[str], int]:
     """The assembler lines of a program, and its size in bytes.
 
@@ -105,7 +107,7 @@ def program_source(
       name: the program's name, a C identifier.
       path: the .pte file, from which the assembler takes the constants.
       file: what it has.
-      kernels: operators of the image's kernel table in its order, such as "aten::add.out".
+      kernels: the image's kernel table.
       pointer: bytes of a pointer on the core.
 
     Raises:
@@ -119,7 +121,11 @@ def program_source(
     methods = f".L{name}_methods"
     table.words(symbol, methods)
     constants = _Constants(table, path, file)
-    rows = [_Method(table, constants, method_layout(plan), kernels, path).row() for plan in plans]
+    layouts = [method_layout(plan) for plan in plans]
+    for layout in layouts:
+        check_method(path, file, layout, {kernel.operator: kernel for kernel in kernels})
+    names = [kernel.operator for kernel in kernels]
+    rows = [_Method(table, constants, layout, names, path).row() for layout in layouts]
     table.align(pointer)
     table.lines.append(f"{methods}:")
     for row in rows:
@@ -446,8 +452,6 @@ class _Method:
             if instruction.kind == "KernelCall":
                 operator = operators[instruction.operator]
                 name = f"{operator.name}.{operator.overload}" if operator.overload else str(operator.name)
-                if name not in self.kernels:
-                    raise PrelinkError(f"program {self.path}: operator {name} is not in the image's kernel table")
                 head |= len(instruction.values) << COUNT_BIT | self.kernels.index(name) << KERNEL_BIT
             line = [str(head), *map(self.reference, instruction.values)]
             if instruction.kind == "JumpFalseCall":

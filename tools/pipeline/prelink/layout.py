@@ -135,8 +135,6 @@ def method_layout(plan: Any) -> MethodLayout:
             last = instruction.values[-1]
             if kind_of(values[last]) in ("Null", "Int", "Double", "Bool"):
                 changing.add(last)
-            elif is_constant(values[last]):
-                raise PrelinkError(f"method {plan.name}: an instruction writes to the constant value {last}")
 
     used: dict[int, None] = dict.fromkeys(interface)
     for instruction in code:

@@ -1,18 +1,37 @@
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.program import load
 from tools.pipeline.plan import make_plan
 from tools.pipeline.prelink import PrelinkError, method_layout, program_source
 
 FOLDER = Path(os.environ["PROGRAMS"])
-KERNELS = ["test::sum.out", "test::inspect", "test::increment.out", "test::at_least.out"]
+OPERATORS = ["test::sum.out", "test::inspect", "test::increment.out", "test::at_least.out"]
+KERNELS = [Kernel(name, "", (), None, 1) for name in [*OPERATORS, "executorch_prim::et_view.default"]]
 # Programs that are refused, and what the message says.
 REFUSED = {
-    "constant_output": "writes to the constant value 2",
+    "constant_output": "instruction 0 writes to the constant value 2",
+    "moved_constant_output": "instruction 1 writes to the constant value 2",
+    "move_to_input": "instruction 1 changes the input value 0",
+    "move_to_constant": "instruction 1 changes the constant value 2",
+    "move_number": "moves value 2, which is no tensor, to the tensor 1",
+    "move_dtype": "moves tensor 2 to tensor 1 of another dtype",
+    "move_nothing": "output 0 has no memory",
+    "moved_constant": "output 0 may be a constant, and has no planned memory",
+    "free_input": "changes the input value 0",
+    "free_constant": "changes the constant value 2",
+    "free_output": "output 0 has no memory",
+    "free_of_moved": "changes the memory of value 5, which is another one's after a move",
+    "view_as_input": "changes the input value 0",
+    "view_as_constant": "changes the constant value 2",
+    "view_of_moved": "changes the memory of value 5",
+    "view_of_null": "changes the memory of value 6",
+    "endless": "the loop that instruction 0 ends does not end",
     "delegate": "SomeBackend",
     "huge_tensor": "larger than the address space",
     "missing_operator": "not in the image's kernel table",
@@ -21,13 +40,14 @@ REFUSED = {
 }
 
 
-def _source(name: str, kernels: list[str] = KERNELS) -> str:
+def _source(name: str, kernels: Sequence[Kernel] = KERNELS) -> str:
     path = FOLDER / f"{name}.pte"
     return "\n".join(program_source(name, path, load(path), kernels, 4)[0])
 
 
 def _is_hand_made(path: Path) -> bool:
-    return all(operator.name.startswith("test::") for operator in load(path).program.execution_plan[0].operators)
+    # Their operators are the same ones, used or not.
+    return load(path).program.execution_plan[0].operators[0].name.startswith("test::")
 
 
 @pytest.mark.parametrize(
@@ -43,6 +63,22 @@ def test_programs(path: Path) -> None:
     assert len(labels) == len(set(labels))
     words = "\n".join(line for line in source.splitlines() if line.startswith(".word"))
     assert set(re.findall(r"\.L\w+", words)) <= set(labels)
+
+
+def _increment_with(**positions: tuple[int, ...]) -> list[Kernel]:
+    return [Kernel("test::increment.out", "", (), None, 1, **positions)]
+
+
+def test_what_kernels_ask_of_their_arguments() -> None:
+    # Increments constant 2, and input 0; both write to value 1.
+    _source("constant", _increment_with(writes=(1,), constants=(0,)))
+    for name, kernels, message in (
+        ("constant", _increment_with(writes=(0, 1)), "instruction 0 writes to the constant value 2"),
+        ("increment", _increment_with(constants=(0,)), "instruction 0 takes value 0, which has to be a constant"),
+        ("constant", _increment_with(constants=(0,), packed=(0,)), "a packed layer that is corrupted: it is no packed"),
+    ):
+        with pytest.raises(PrelinkError, match=message):
+            _source(name, kernels)
 
 
 def test_constants_take_no_ram() -> None:
@@ -62,7 +98,7 @@ def test_kernels_are_called_by_their_place_in_the_table() -> None:
     # Of two arguments, as the result repeats the output; the index is above the lowest 16 bits.
     assert re.search(rf"^\.word {2 << 2 | 2 << 16}, ", _source("increment"), re.MULTILINE)
     with pytest.raises(PrelinkError, match="operator test::increment.out is not in the image's kernel table"):
-        _source("increment", ["test::sum.out"])
+        _source("increment", KERNELS[:1])
 
 
 def test_the_arena_is_smaller_than_the_loaders() -> None:

@@ -39,6 +39,10 @@ class Kernel:
       is_boxed: whether it takes its arguments boxed, as the registry calls it.
       is_template: whether it is a template on its Selection; boxed kernels are if they have dtypes or variants.
       is_limited: whether calls with other dtypes and variants than these can be refused.
+      writes: positions of the arguments that the operator writes to; empty if that is the last one.
+      constants: positions of the arguments that must be constants of the program.
+      packed: positions of those of the constants that are packed layers.
+      views: positions of the arguments that the operator makes views, giving them other memory.
       fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
       factors: positions of Scalars for which 1 means that they need no code.
       operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
@@ -56,6 +60,10 @@ class Kernel:
     is_boxed: bool
     is_template: bool
     is_limited: bool
+    writes: tuple[int, ...]
+    constants: tuple[int, ...]
+    views: tuple[int, ...]
+    packed: tuple[int, ...]
     fixed_dtypes: dict[int, tuple[str, ...]]
     factors: tuple[int, ...]
     operands: tuple[int, ...]
@@ -108,6 +116,10 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         is_boxed=bool(entry.get("boxed", False)),
         is_template=is_limited and entry.get("template", True),
         is_limited=is_limited,
+        writes=tuple(entry.get("writes", ())),
+        constants=tuple(entry.get("constants", ())),
+        views=tuple(entry.get("views", ())),
+        packed=tuple(entry.get("packed", ())),
         fixed_dtypes={index: _dtypes(types) for index, types in entry.get("fixed_dtypes", {}).items()},
         factors=tuple(entry.get("factors", ())),
         operands=tuple(entry.get("operands", ())),

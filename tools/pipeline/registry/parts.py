@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any
 
@@ -44,9 +46,44 @@ def needed_parts(program: Any) -> Part:
     return parts
 
 
-def parts_source(parts: Part) -> list[str]:
-    """The lines of C++ that define kOptionalParts."""
+@dataclass(frozen=True)
+class CheckedArguments:
+    """CheckedArguments of runtime/executor/optional_parts.h: positions of arguments that the loader checks.
+
+    Attributes:
+      function: C++ that is the kernel's function.
+    """
+
+    function: str
+    constants: Sequence[int]
+    views: Sequence[int]
+    packed: Sequence[int]
+
+
+def parts_source(parts: Part, checked: Sequence[CheckedArguments]) -> list[str]:
+    """The lines of C++ that define kOptionalParts.
+
+    Args:
+      parts: the functions that are not left out.
+      checked: what is checked of the kernels' arguments.
+    """
+    table = [
+        f"    {{{kernel.function}, {_mask(kernel.constants):#x}, {_mask(kernel.views):#x}, {_mask(kernel.packed):#x}}},"
+        for kernel in checked
+    ]
+    arguments = ["namespace {", "constexpr CheckedArguments kCheckedArguments[] = {", *table, "};", "} // namespace"]
     entries = [
         f"    &{function}," if part in parts else f"    nullptr, // {function}" for part, function in _FUNCTIONS.items()
     ]
-    return ["extern const OptionalParts kOptionalParts;", "const OptionalParts kOptionalParts = {", *entries, "};"]
+    entries.append("    {kCheckedArguments}," if table else "    {},")
+    return [
+        *(arguments if table else []),
+        "extern const OptionalParts kOptionalParts;",
+        "const OptionalParts kOptionalParts = {",
+        *entries,
+        "};",
+    ]
+
+
+def _mask(positions: Sequence[int]) -> int:
+    return sum(1 << position for position in positions)

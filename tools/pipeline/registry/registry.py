@@ -11,7 +11,7 @@ from tools.artifacts.kernel_table import kernel_table as kernel_tables
 from tools.artifacts.manifest.manifest import Manifest
 from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.pipeline.registry.catalog import Kernel
-from tools.pipeline.registry.parts import Part, parts_source
+from tools.pipeline.registry.parts import CheckedArguments, Part, parts_source
 from tools.pipeline.registry.variants import MODES, REFUSED_UNLESS_LISTED, computing_dtypes, needed_variants
 from tools.quiet.console import UserError
 
@@ -166,6 +166,11 @@ def registry_source(selected: Sequence[Selected], parts: Part | None) -> str:
         kernels = [f'    Kernel("{entry.kernel.operator}", kFunctions[{i}]),' for i, entry in enumerate(selected)]
         lines += ["namespace {", "constexpr OpFunction kFunctions[] = {", *map(_function, selected), "};"]
         lines += ["constexpr Kernel kKernels[] = {", *kernels, "};", "} // namespace", ""]
+    checked = [
+        CheckedArguments(f"kFunctions[{i}]", entry.kernel.constants, entry.kernel.views, entry.kernel.packed)
+        for i, entry in enumerate(selected)
+        if entry.kernel.constants or entry.kernel.views
+    ]
     table = "(kKernels)" if selected else ""
     functions = ", ".join(f"kFunctions[{i}]" for i in range(len(selected))) or "nullptr"
     static_functions = [
@@ -176,7 +181,7 @@ def registry_source(selected: Sequence[Selected], parts: Part | None) -> str:
         "extern const Span<const Kernel> kStaticKernels;",
         f"const Span<const Kernel> kStaticKernels{table};",
         "",
-        *(static_functions if parts is None else parts_source(parts)),
+        *(static_functions if parts is None else parts_source(parts, checked)),
         "",
         "} // namespace internal",
         "} // namespace runtime",
@@ -200,7 +205,10 @@ def _function(entry: Selected) -> str:
         words = sorted(entry.dtypes) + [variant.lower() for variant in _names(entry.variants)]
         comment = f"    // {' '.join(words)}\n"
     function = f"{kernel.function}<{native}::{selection}>"
-    return f"{comment}    &{function}," if kernel.is_boxed else f"{comment}    {native}::boxed<&{function}>,"
+    if kernel.is_boxed:
+        return f"{comment}    &{function},"
+    writes = f", {sum(1 << position for position in kernel.writes):#x}" if kernel.writes else ""
+    return f"{comment}    {native}::boxed<&{function}{writes}>,"
 
 
 def _names(variants: Variant) -> list[str]:
@@ -216,6 +224,9 @@ def kernel_table(selected: Sequence[Selected]) -> list[kernel_tables.Kernel]:
             dtypes=tuple(sorted(entry.kernel.dtypes if entry.dtypes is None else entry.dtypes)),
             variants=None if entry.variants is None else tuple(name.lower() for name in _names(entry.variants)),
             calls=entry.calls,
+            writes=entry.kernel.writes,
+            constants=entry.kernel.constants,
+            packed=entry.kernel.packed,
         )
         for entry in selected
     ]

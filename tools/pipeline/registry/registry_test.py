@@ -202,6 +202,22 @@ def test_an_output_that_nothing_reads_takes_no_code(is_read: bool) -> None:
     assert ("INDICES" in variants) == is_read
 
 
+def test_what_is_checked_of_arguments_is_in_the_table() -> None:
+    image, packed, scratch = tensor(CHAR, 1, 4, 2, 2, order=[0, 2, 3, 1]), tensor(CHAR, 40), tensor(BYTE, 8)
+    values = [image, packed, Int(0), scratch, image]
+    convolution = uses(("torch_fusion::convolution", "out"), values, [0, 1, 2, 3, 4, 4], (4,))
+    source = registry_source(select([convolution], read_catalog(), {}), Part(0))
+    # It writes to its scratch memory and its result, and its packed layer has to be a constant.
+    assert "packed_convolution_out<torch::executor::native::Selection<0x2, 0x4>>, 0x18>," in source
+    assert "{kFunctions[0], 0x2, 0x0, 0x2}," in source
+    view = uses(("executorch_prim::et_view", "default"), [image, Int(1), image], [0, 1, 2])
+    source = registry_source(select([view], read_catalog(), {}), Part(0))
+    assert "{kFunctions[0], 0x0, 0x4, 0x0}," in source
+    relu = uses(("aten::relu", "out"), [tensor(FLOAT, 2), tensor(FLOAT, 2)], [0, 1, 1], (1,))
+    source = registry_source(select([relu], read_catalog(), {}), Part(0))
+    assert "    {}," in source and "kCheckedArguments" not in source
+
+
 def test_several_programs_give_the_union_in_the_first_ones_order() -> None:
     relu = uses(("aten::relu", "out"), [tensor(FLOAT, 2), tensor(FLOAT, 2)], [0, 1, 1], (1,))
     floats, integers = tensor(FLOAT, 2), tensor(INT, 2)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
@@ -31,94 +30,17 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
+from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DEPTHWISE, DSP, LINEAR, LINEAR_FACTORS, MVE, Head
+from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.plan_passes import LEAD
 
-VERSION = 3
-DSP, MVE = 1, 2
-CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
 # Output pixels that the kernels for DSP compute at a time.
 _LANES = 4
 _MAX_DEPTHWISE_KERNEL = 15
-# Channels that the depthwise kernel for MVE computes at a time.
-_GROUP = 16
-# Factors of a linear layer.
-_LINEAR_FACTORS = 4
 
 _cortex_m = torch.ops.cortex_m
 _edge = exir_ops.edge.cortex_m
 _library = Library("torch_fusion", "FRAGMENT")
-
-
-@dataclass(frozen=True)
-class Head:
-    """The head of a packed constant: PackedLayer of kernels/cortex_m/packed.h, member by member."""
-
-    arrangement: int
-    kind: int
-    is_wide: int
-    in_channels: int
-    channels: int
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
-    input_zero_point: int
-    output_offset: int
-    min: int
-    max: int
-
-    _LAYOUT = "<4B2i8H4h"
-
-    def pack(self) -> bytes:
-        """The head's bytes."""
-        return struct.pack(self._LAYOUT, VERSION, *_flat(astuple(self)))
-
-    @classmethod
-    def unpack(cls, data: bytes) -> Head:
-        """The head at the beginning of a packed constant."""
-        version, *values = struct.unpack_from(cls._LAYOUT, data)
-        assert version == VERSION
-        pairs = [tuple(values[index : index + 2]) for index in range(5, 13, 2)]
-        return cls(*values[:5], *pairs, *values[13:])
-
-    @property
-    def is_depthwise(self) -> bool:
-        return self.kind == DEPTHWISE
-
-    @property
-    def inner(self) -> int:
-        """Products per output."""
-        return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
-
-    @property
-    def group(self) -> int:
-        """Channels that the depthwise kernel computes at a time."""
-        return _GROUP if self.arrangement == MVE else 4
-
-    @property
-    def table_channels(self) -> int:
-        """Channels that tables have room for."""
-        return _up(self.channels, self.group if self.is_depthwise and self.arrangement == MVE else 2)
-
-    @property
-    def factors(self) -> int:
-        """Multipliers: one per channel, or copies of the one of a linear layer."""
-        return _LINEAR_FACTORS if self.kind == LINEAR else self.table_channels
-
-    @property
-    def tables(self) -> tuple[int, int, int]:
-        """Where multipliers, shifts and weights begin."""
-        multipliers = struct.calcsize(self._LAYOUT) + 4 * self.table_channels
-        shifts = multipliers + 4 * self.factors
-        return multipliers, shifts, shifts + _up(self.factors, 4)
-
-
-def _flat(values: Sequence[Any]) -> list[int]:
-    return [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
 
 
 @dataclass(frozen=True)
@@ -179,7 +101,7 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
     )
     if layer.kind == LINEAR:
         # The dialect has one factor for all channels, the kernels load four at once.
-        multipliers, stored = multipliers[:1].expand(_LINEAR_FACTORS), stored[:1].expand(_LINEAR_FACTORS)
+        multipliers, stored = multipliers[:1].expand(LINEAR_FACTORS), stored[:1].expand(LINEAR_FACTORS)
     factors = head.factors
     data = b"".join(
         [
@@ -244,7 +166,7 @@ def unpack(packed: Tensor) -> Layer:
     data = packed.numpy().tobytes()
     head = Head.unpack(data)
     multipliers, shifts_at, weights = head.tables
-    start = struct.calcsize(Head._LAYOUT)
+    start = Head.SIZE
     biases, factors, shifts = (
         _interleaved(torch.frombuffer(bytearray(data[begin:end]), dtype=dtype), head)
         for begin, end, dtype in [
@@ -358,7 +280,9 @@ def _numbers(geometry: int) -> list[int]:
 
 for _name, _arguments in _SCHEMAS.items():
     _library.define(f"{_name}({_arguments}) -> Tensor")
-    _library.define(f"{_name}.out({_arguments}, *, Tensor(a!) out) -> Tensor(a!)")
+    # What the kernel works in is written, too: kernels/cortex_m/operators.yaml says so to who checks programs.
+    _written = _arguments.replace("Tensor scratch", "Tensor(b!) scratch")
+    _library.define(f"{_name}.out({_written}, *, Tensor(a!) out) -> Tensor(a!)")
 
 
 def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:

@@ -1,0 +1,284 @@
+"""Programs that give packed int8 layers what their kernels would read again as if it were checked, or write to.
+
+Each is an error with a name, and no access outside of the tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
+from executorch.exir.schema import (
+    AllocationDetails,
+    Buffer,
+    Chain,
+    ContainerMetadata,
+    EValue,
+    ExecutionPlan,
+    Instruction,
+    Int,
+    IntList,
+    KernelCall,
+    MoveCall,
+    Null,
+    Operator,
+    Program,
+    ScalarType,
+    SubsegmentOffsets,
+    Tensor,
+    TensorShapeDynamism,
+)
+
+from conformance.check import encode_input
+from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DEPTHWISE, LINEAR, Head, problem_of
+from tools.pipeline.export.cortex_m.pack import DSP, MVE, Layer, geometry_of, pack, scratch_size
+from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
+
+# This machine's, with every kernel, under the sanitizers; no emulator is needed.
+RUNNER = Runner(Path(os.environ["RUNNER"]), None, Path())
+# How a case ends that the runtime does not end itself.
+CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
+NAMES = {CONVOLUTION: "convolution", DEPTHWISE: "depthwise_convolution", LINEAR: "linear"}
+LAYERS = [(kind, arrangement) for kind in NAMES for arrangement in (DSP, MVE)]
+COPY = Operator("aten::alias_copy", "out")
+# Values of the programs made here.
+INPUT, PACKED, GEOMETRY, SCRATCH, OUT = range(5)
+
+
+def _layer(kind: int, is_wide: bool = False) -> Layer:
+    torch.manual_seed(kind)
+    channels = 4
+    inner = 1 if kind == DEPTHWISE else 4
+    side = 1 if kind == LINEAR else 3
+    return Layer(
+        kind,
+        torch.randint(-127, 128, (channels, side, side, inner), dtype=torch.int8),
+        torch.randint(-1000, 1000, (channels,), dtype=torch.int32),
+        (1, 1),
+        (0, 0) if kind == LINEAR else (1, 1),
+        (1, 1),
+        3,
+        -5,
+        torch.full((channels,), 1 << 30),
+        torch.full((channels,), 1 if is_wide else -4),
+        -128,
+        127,
+    )
+
+
+@functools.cache
+def _packed(kind: int, arrangement: int, is_wide: bool) -> bytes:
+    return bytes(pack(_layer(kind, is_wide), arrangement).numpy().tobytes())
+
+
+def _tensor(sizes: list[int], memory: int, dtype: ScalarType = ScalarType.CHAR, constant: int = 0) -> Tensor:
+    """A tensor in planned memory of its own; with memory 0 a constant, or one without memory."""
+    return Tensor(
+        scalar_type=dtype,
+        storage_offset=0,
+        sizes=sizes,
+        dim_order=[0, 2, 3, 1] if len(sizes) == 4 else list(range(len(sizes))),  # type: ignore[arg-type]
+        requires_grad=False,
+        layout=0,
+        data_buffer_idx=constant,
+        allocation_info=AllocationDetails(memory, 0, 0) if memory else None,
+        shape_dynamism=TensorShapeDynamism.STATIC,
+    )
+
+
+class _Made:
+    """A program of one packed layer, to be changed before it is written."""
+
+    def __init__(self, kind: int, arrangement: int, is_wide: bool = False) -> None:
+        self.kind = kind
+        self.packed = bytearray(_packed(kind, arrangement, is_wide))
+        head = self.head
+        image = [2, 4] if kind == LINEAR else [1, 4, 6, 6]
+        self.shape = image
+        scratch = scratch_size(head, image[-1])
+        self.values: list[Any] = [
+            _tensor(image, 1),
+            _tensor([len(self.packed)], 0, constant=1),
+            Int(geometry_of(head) or 0),
+            _tensor([scratch], 2, ScalarType.BYTE),
+            _tensor(image, 3),
+        ]
+        self.memories = [0, *[max(72 * 2, scratch)] * 3, len(self.packed)]
+        arguments = [INPUT, PACKED, GEOMETRY] + ([] if kind == LINEAR else [SCRATCH]) + [OUT, OUT]
+        self.call = KernelCall(0, arguments)
+        self.instructions: list[Any] = [self.call]
+        self.operators = [Operator(f"torch_fusion::{NAMES[kind]}", "out"), COPY]
+
+    @property
+    def head(self) -> Head:
+        return Head.unpack(bytes(self.packed))
+
+    def case(self) -> Case:
+        plan = ExecutionPlan(
+            name="forward",
+            container_meta_type=ContainerMetadata("", ""),
+            values=[EValue(value) for value in self.values],
+            inputs=[INPUT],
+            outputs=[OUT],
+            chains=[Chain([], [], [Instruction(instruction) for instruction in self.instructions], None)],
+            operators=self.operators,
+            delegates=[],
+            non_const_buffer_sizes=self.memories,
+        )
+        constants = [Buffer(b""), Buffer(bytes(self.packed)), Buffer(bytes(max(self.memories)))]
+        program = Program(0, [plan], constants, [], [], SubsegmentOffsets(0, []))
+        sizes = self.values[INPUT].sizes
+        given = torch.zeros(sizes, dtype=torch.int8)
+        if len(sizes) == 4:
+            given = given.to(memory_format=torch.channels_last)
+        return Case(bytes(serialize_pte_binary(PTEFile(program=program))), (encode_input(given),))
+
+
+def _run(*made: _Made) -> list[CaseResult]:
+    return run_cases(RUNNER, [program.case() for program in made])
+
+
+def _check_refused(made: _Made, error: str, step: str, message: str) -> None:
+    (result,) = _run(made)
+    assert (result.error, result.step) == (error, step), result.text()
+    assert any(message in line for line in result.messages), result.text()
+
+
+@pytest.mark.parametrize(("kind", "arrangement"), LAYERS)
+def test_sound_programs_run(kind: int, arrangement: int) -> None:
+    made = [_Made(kind, arrangement), _Made(kind, arrangement, is_wide=True)]
+    assert [program.head.is_wide for program in made] == [0, 1]
+    assert [result.error for result in _run(*made)] == ["Ok", "Ok"]
+    assert not any(problem_of(bytes(program.packed)) for program in made)
+
+
+@pytest.mark.parametrize(("kind", "arrangement"), LAYERS)
+def test_a_layer_that_is_no_constant_is_refused(kind: int, arrangement: int) -> None:
+    # A copy of it, in the memory of the layer's output.
+    copied = _Made(kind, arrangement)
+    copied.values += [_tensor([len(copied.packed)], 3)]
+    copied.memories[3] = max(copied.memories[3], len(copied.packed))
+    copied.instructions.insert(0, KernelCall(1, [PACKED, len(copied.values) - 1, len(copied.values) - 1]))
+    copied.call.args[1] = len(copied.values) - 1
+    _check_refused(copied, "InvalidProgram", "load", "has to be a constant")
+    # A tensor without memory, or nothing at all, which a move makes the layer.
+    for value in (_tensor([len(copied.packed)], 0), Null()):
+        moved = _Made(kind, arrangement)
+        moved.values += [value]
+        moved.instructions.insert(0, MoveCall(PACKED, len(moved.values) - 1))
+        moved.call.args[1] = len(moved.values) - 1
+        _check_refused(moved, "InvalidProgram", "load", "has to be a constant")
+
+
+@pytest.mark.parametrize(("kind", "arrangement"), LAYERS)
+def test_a_layer_that_becomes_another_is_refused(kind: int, arrangement: int) -> None:
+    made = _Made(kind, arrangement)
+    made.values += [_tensor([len(made.packed)], 4)]
+    made.instructions.append(MoveCall(len(made.values) - 1, PACKED))
+    _check_refused(made, "InvalidProgram", "load", "changes what must stay")
+    # Its tensor, which a move gives to another value, gets other memory.
+    viewed = _Made(kind, arrangement)
+    first = len(viewed.values)
+    viewed.values += [_tensor([len(viewed.packed)], 4), _tensor([1], 0), Int(len(viewed.packed)), IntList([first + 2])]
+    viewed.operators.append(Operator("executorch_prim::et_view", "default"))
+    viewed.instructions += [MoveCall(PACKED, first + 1), KernelCall(2, [first, first + 3, first + 1])]
+    _check_refused(viewed, "InvalidProgram", "load", "changes what must stay")
+
+
+@pytest.mark.parametrize("arrangement", [DSP, MVE])
+@pytest.mark.parametrize("kind", [CONVOLUTION, DEPTHWISE])
+def test_scratch_memory_that_is_a_constant_is_refused(kind: int, arrangement: int) -> None:
+    made = _Made(kind, arrangement)
+    made.values[SCRATCH] = _tensor(made.values[SCRATCH].sizes, 0, ScalarType.BYTE, constant=2)
+    _check_refused(made, "InvalidProgram", "execute", "is a constant, and the operator writes to it")
+    # A move makes it one.
+    moved = _Made(kind, arrangement)
+    moved.values += [_tensor(moved.values[SCRATCH].sizes, 0, ScalarType.BYTE, constant=2)]
+    moved.instructions.insert(0, MoveCall(len(moved.values) - 1, SCRATCH))
+    _check_refused(moved, "InvalidProgram", "execute", "is a constant, and the operator writes to it")
+
+
+@pytest.mark.parametrize(("kind", "arrangement"), LAYERS)
+@pytest.mark.parametrize("is_wide", [False, True])
+@pytest.mark.parametrize("shift", [-128, -101, -63, 32, 127])
+def test_shifts_out_of_range_are_refused(kind: int, arrangement: int, is_wide: bool, shift: int) -> None:
+    made = _Made(kind, arrangement, is_wide)
+    struct.pack_into("b", made.packed, made.head.tables[1] + made.head.factors - 1, shift)
+    _check_refused(made, "InvalidProgram", "load", "shifts, padding or range of outputs")
+    assert problem_of(bytes(made.packed)) == "a shift is out of range"
+
+
+def test_padding_whose_scratch_memory_has_no_size_is_refused() -> None:
+    # 15 rows of 2 * 32767 pixels of 2^16 - 4 channels are more than 2^32 bytes.
+    made = _Made(DEPTHWISE, DSP)
+    channels = (1 << 16) - 4
+    made.packed[:] = made.packed[: Head.SIZE] + bytes((4 + 4 + 1 + 15 * 15) * channels)
+    struct.pack_into("<2i8H", made.packed, 4, channels, channels, 15, 15, 0x7FFF, 0x7FFF, 0x7FFF, 0x7FFF, 1, 1)
+    made.values[PACKED].sizes = [len(made.packed)]
+    made.values[INPUT].sizes = [1, channels, 1, 1]
+    made.values[SCRATCH].sizes = [16]
+    made.values[OUT].sizes = [1, channels, 2, 2]
+    made.memories = [0, channels, 16, 4 * channels]
+    _check_refused(made, "InvalidProgram", "load", "shifts, padding or range of outputs")
+    assert problem_of(bytes(made.packed)) == "its padding is out of range"
+
+
+def test_ranges_that_are_empty_are_refused() -> None:
+    for low, high in ((1, 0), (-129, 127), (-128, 128)):
+        made = _Made(LINEAR, DSP)
+        struct.pack_into("<2h", made.packed, Head.SIZE - 4, low, high)
+        _check_refused(made, "InvalidProgram", "load", "shifts, padding or range of outputs")
+
+
+@pytest.mark.parametrize("position", [8, 9])
+def test_factors_that_are_no_constants_are_refused(position: int) -> None:
+    made = _Made(CONVOLUTION, DSP)
+    made.operators[0] = Operator("cortex_m::quantized_conv2d", "out")
+
+    def add(*values: Any) -> int:
+        made.values.extend(values)
+        return len(made.values) - 1
+
+    one, zero = add(Int(1)), add(Int(0))
+    ones, zeros = add(IntList([one, one])), add(IntList([zero, zero]))
+    low, high, none = add(Int(-128)), add(Int(127)), add(Null())
+    weight = _tensor([4, 1, 1, 4], 0, constant=2)
+    weight.dim_order = [0, 1, 2, 3]  # type: ignore[assignment]
+    multipliers, shifts = (_tensor([4], 0, ScalarType.INT, constant=2) for _ in range(2))
+    numbers = [ones, zeros, ones, zero, zero]
+    factors = [add(multipliers), add(shifts)]
+    made.call.args[:] = [INPUT, add(weight), none, *numbers, *factors, low, high, SCRATCH, OUT, OUT]
+    assert [result.error for result in _run(made)] == ["Ok"]
+    # In the memory of the output.
+    moved = made.values[made.call.args[position]]
+    moved.data_buffer_idx, moved.allocation_info = 0, AllocationDetails(3, 0, 0)
+    _check_refused(
+        made, "InvalidProgram", "load", f"argument {position} of operator cortex_m::quantized_conv2d has to be"
+    )
+
+
+def test_corrupted_layers_break_nothing() -> None:
+    """Each byte of heads and tables, and some of it at once: an error with a name, or some result."""
+    rng = random.Random(0)
+    made = []
+    for kind, arrangement in LAYERS:
+        for is_wide in (False, True):
+            end = _Made(kind, arrangement, is_wide).head.tables[2]
+            for place in range(end):
+                program = _Made(kind, arrangement, is_wide)
+                program.packed[place] = rng.choice((rng.randrange(256), 0, 1, 127, 128, 255))
+                if rng.random() < 0.3:
+                    program.packed[rng.randrange(Head.SIZE)] = rng.choice((0, 1, 2, 127, 128, 255))
+                made.append(program)
+    results = _run(*made)
+    crashed = [result.text() for result in results if result.error in CRASHES]
+    assert not crashed, f"{len(crashed)} of {len(made)}:\n" + "\n".join(crashed[:20])
+    unnamed = [result for result in results if result.error != "Ok" and not result.messages]
+    assert not unnamed

@@ -1,0 +1,101 @@
+"""Programs that lay the result of an operator over what it has checked: no access outside of the tensors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
+from executorch.exir.schema import (
+    AllocationDetails,
+    Buffer,
+    Chain,
+    ContainerMetadata,
+    EValue,
+    ExecutionPlan,
+    Instruction,
+    Int,
+    KernelCall,
+    Operator,
+    OptionalTensorList,
+    Program,
+    SubsegmentOffsets,
+    Tensor,
+    TensorShapeDynamism,
+)
+from executorch.exir.tensor import scalar_type_enum
+
+from conformance.check import encode_input
+from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
+
+# This machine's, with every kernel, under the sanitizers; no emulator is needed.
+RUNNER = Runner(Path(os.environ["RUNNER"]), None, Path())
+
+
+def _run(operator: Operator, inputs: list[tuple[torch.Tensor, int, int]], out: Tensor, *others: Any) -> CaseResult:
+    """Calls an operator with inputs, which are at an offset of a memory, then other values, then the result.
+
+    The inputs are values 0 and so on, the other values come after them and the result.
+    """
+    values = [_tensor(tensor.dtype, list(tensor.shape), memory, offset) for tensor, memory, offset in inputs]
+    count = len(values)
+    arguments = {
+        "aten::index": [0, count + 1, count],
+        "cortex_m::softmax": [0, *range(count + 1, count + 1 + len(others)), count],
+    }[str(operator.name)]
+    plan = ExecutionPlan(
+        name="forward",
+        container_meta_type=ContainerMetadata("", ""),
+        values=[EValue(value) for value in [*values, out, *others]],
+        inputs=list(range(count)),
+        outputs=[count],
+        chains=[Chain([], [], [Instruction(KernelCall(0, [*arguments, count]))], None)],
+        operators=[operator],
+        delegates=[],
+        non_const_buffer_sizes=[0, 64, 48, 64],
+    )
+    program = Program(0, [plan], [Buffer(b"")], [], [], SubsegmentOffsets(0, []))
+    data = bytes(serialize_pte_binary(PTEFile(program=program)))
+    return run_cases(RUNNER, [Case(data, tuple(encode_input(tensor) for tensor, _, _ in inputs))])[0]
+
+
+def _tensor(dtype: torch.dtype, sizes: list[int], memory: int, offset: int = 0) -> Tensor:
+    return Tensor(
+        scalar_type=scalar_type_enum(dtype),
+        storage_offset=0,
+        sizes=sizes,
+        dim_order=list(range(len(sizes))),  # type: ignore[arg-type]
+        requires_grad=False,
+        layout=0,
+        data_buffer_idx=0,
+        allocation_info=AllocationDetails(memory, offset, 0),
+        shape_dynamism=TensorShapeDynamism.STATIC,
+    )
+
+
+def test_a_result_over_the_mask_that_chooses_it() -> None:
+    # The first element that is written clears the mask: for the second row it has no true one any more.
+    mask = torch.tensor([True, True, False, False])
+    rows = torch.tensor([[0], [0]])
+    result = _run(
+        Operator("aten::index", "Tensor_out"),
+        [(torch.zeros(3, 4), 2, 0), (rows, 3, 0), (mask, 1, 0)],
+        _tensor(torch.float32, [2, 2], 1),
+        OptionalTensorList([1, 2]),
+    )
+    assert result.error == "Ok", result.text()
+
+
+def test_a_softmax_over_its_input() -> None:
+    # What the sum was made of becomes larger than the largest.
+    x = torch.tensor([-127, -128, -128, -128, -128, -128], dtype=torch.int8)
+    numbers = [-1, 0, -128, 2**31 - 1, 31, 0]
+    result = _run(
+        Operator("cortex_m::softmax", "out"),
+        [(x, 1, 0)],
+        _tensor(torch.int8, [6], 1, 1),
+        *map(Int, numbers),
+    )
+    assert result.error == "Ok", result.text()

@@ -1,0 +1,28 @@
+"""What the registry says that kernels write to is what the operators' schemas say."""
+
+from __future__ import annotations
+
+import torch
+
+# Importing it defines the packed operators.
+import tools.pipeline.export.cortex_m.pack  # noqa: F401
+from conformance.operators import find_overload
+from tools.pipeline.registry.catalog import read_catalog
+
+
+def _written(function: torch._ops.OpOverload) -> list[int]:
+    arguments = function._schema.arguments
+    return [i for i, argument in enumerate(arguments) if argument.alias_info and argument.alias_info.is_write]
+
+
+def test_written_arguments_are_the_schemas() -> None:
+    kernels = [kernel for kernel in read_catalog().values() if not kernel.is_boxed]
+    found = {kernel.operator: find_overload(kernel.operator) for kernel in kernels}
+    assert [name for name, overload in found.items() if overload is None] == []
+    wrong = {
+        kernel.operator: (kernel.writes, _written(overload))
+        for kernel in kernels
+        if (overload := found[kernel.operator]) is not None
+        and list(kernel.writes or [len(overload._schema.arguments) - 1]) != _written(overload)
+    }
+    assert not wrong, "`writes` of operators.yaml, and the schema's"

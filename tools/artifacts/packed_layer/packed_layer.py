@@ -1,0 +1,117 @@
+"""Packed int8 layers: the head of their constant, and what their kernels rely on in it.
+
+The layout is that of kernels/cortex_m/packed.h, member by member; tools/pipeline/export/cortex_m/pack.py writes it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, ClassVar
+
+VERSION = 3
+DSP, MVE = 1, 2
+CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
+# Factors of a linear layer.
+LINEAR_FACTORS = 4
+# Channels that the depthwise kernel for MVE computes at a time.
+_GROUP = 16
+# Shifts that requantize() of kernels/cortex_m/requantize.h takes.
+_MIN_SHIFT, _MAX_SHIFT = -62, 31
+
+
+def _flat(values: Sequence[Any]) -> list[int]:
+    return [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+
+
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a packed constant: PackedLayer of kernels/cortex_m/packed.h, member by member."""
+
+    arrangement: int
+    kind: int
+    is_wide: int
+    in_channels: int
+    channels: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    input_zero_point: int
+    output_offset: int
+    min: int
+    max: int
+
+    _LAYOUT: ClassVar[str] = "<4B2i8H4h"
+    SIZE: ClassVar[int] = struct.calcsize(_LAYOUT)
+
+    def pack(self) -> bytes:
+        """The head's bytes."""
+        return struct.pack(self._LAYOUT, VERSION, *_flat(astuple(self)))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Head:
+        """The head at the beginning of a packed constant."""
+        version, *values = struct.unpack_from(cls._LAYOUT, data)
+        assert version == VERSION
+        pairs = [tuple(values[index : index + 2]) for index in range(5, 13, 2)]
+        return cls(*values[:5], *pairs, *values[13:])
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.kind == DEPTHWISE
+
+    @property
+    def inner(self) -> int:
+        """Products per output."""
+        return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
+
+    @property
+    def group(self) -> int:
+        """Channels that the depthwise kernel computes at a time."""
+        return _GROUP if self.arrangement == MVE else 4
+
+    @property
+    def table_channels(self) -> int:
+        """Channels that tables have room for."""
+        return round_up(self.channels, self.group if self.is_depthwise and self.arrangement == MVE else 2)
+
+    @property
+    def factors(self) -> int:
+        """Multipliers: one per channel, or copies of the one of a linear layer."""
+        return LINEAR_FACTORS if self.kind == LINEAR else self.table_channels
+
+    @property
+    def tables(self) -> tuple[int, int, int]:
+        """Where multipliers, shifts and weights begin."""
+        multipliers = self.SIZE + 4 * self.table_channels
+        shifts = multipliers + 4 * self.factors
+        return multipliers, shifts, shifts + round_up(self.factors, 4)
+
+
+def problem_of(data: bytes) -> str | None:
+    """What is wrong in a packed constant that its kernel does not look at; None if nothing is.
+
+    check_contents() of kernels/cortex_m/packed.cpp does the same where a program is loaded. What else there is to check
+    the kernel checks at each call.
+    """
+    if len(data) < Head.SIZE or data[0] != VERSION:
+        return "it is no packed layer of this version"
+    head = Head.unpack(data)
+    if not 0 < head.channels < 1 << 16 or not 0 < head.in_channels < 1 << 16:
+        return "its sizes are out of range"
+    _, shifts_at, _ = head.tables
+    shifts = struct.unpack_from(f"<{head.factors}b", data.ljust(shifts_at + head.factors, b"\0"), shifts_at)
+    least = 0 if head.arrangement == DSP and not head.is_wide else _MIN_SHIFT
+    if any(not least <= shift <= _MAX_SHIFT for shift in shifts):
+        return "a shift is out of range"
+    if any(padding * head.in_channels >= 1 << 25 for padding in head.padding):
+        return "its padding is out of range"
+    if not -128 <= head.min <= head.max <= 127:
+        return "the range of its outputs is empty, or not within int8"
+    return None

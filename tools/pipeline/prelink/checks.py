@@ -1,0 +1,170 @@
+"""Refuses programs that the runtime refuses when it loads or executes them: what is linked is not checked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.kernel_table.kernel_table import Kernel
+from tools.artifacts.packed_layer.packed_layer import problem_of
+from tools.artifacts.program.program import ProgramFile
+
+from .layout import Instruction, MethodLayout, PrelinkError, elements, is_constant, kind_of
+
+_VIEW = "executorch_prim::et_view.default"
+
+
+def check_method(path: Path, file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
+    """Checks what nothing checks on the device.
+
+    Args:
+      path: the .pte file.
+      file: what it has.
+      kernels: the image's kernels by operator.
+
+    Raises:
+      PrelinkError: an instruction changes what must stay, writes to a constant, or has no constant where its kernel
+        needs one; a loop does not end; an output never has memory.
+    """
+    _Checks(path, file, layout, kernels).run()
+
+
+class _Checks:
+    def __init__(self, path: Path, file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
+        self.path = path
+        self.constants = file.constants()
+        self.layout = layout
+        self.kernels = kernels
+        self.values: Sequence[Any] = layout.plan.values or []
+        self.moved_to = {i.values[0] for i in layout.code if i.kind == "MoveCall"}
+        self.tensors = self._possible_tensors()
+
+    def run(self) -> None:
+        for place, instruction in enumerate(self.layout.code):
+            problem = self._problem(instruction)
+            if problem:
+                raise PrelinkError(f"program {self.path}: instruction {place} {problem}")
+        self._check_loops()
+        self._check_outputs()
+
+    def _name(self, instruction: Instruction) -> str:
+        operator = self.layout.plan.operators[instruction.operator]
+        return f"{operator.name}.{operator.overload}" if operator.overload else str(operator.name)
+
+    def _kernel(self, instruction: Instruction) -> Kernel:
+        name = self._name(instruction)
+        if name not in self.kernels:
+            raise PrelinkError(f"program {self.path}: operator {name} is not in the image's kernel table")
+        return self.kernels[name]
+
+    def _is_view(self, instruction: Instruction) -> bool:
+        return instruction.kind == "KernelCall" and self._name(instruction) == _VIEW and len(instruction.values) > 2
+
+    def _possible_tensors(self) -> list[set[int]]:
+        """For each value the values whose memory it may have while the method executes: by moves and views."""
+        possible = [{index} for index in range(len(self.values))]
+        sources = [(i.values[0], i.values[1]) for i in self.layout.code if i.kind == "MoveCall"]
+        sources += [(i.values[2], i.values[0]) for i in self.layout.code if self._is_view(i)]
+        changes = True
+        while changes:
+            changes = False
+            for to, source in sources:
+                if not possible[source] <= possible[to]:
+                    possible[to] |= possible[source]
+                    changes = True
+        return possible
+
+    def _problem(self, instruction: Instruction) -> str | None:
+        """What an instruction may not do; None if it may."""
+        if instruction.kind == "KernelCall":
+            return self._problem_of_call(instruction)
+        if instruction.kind == "MoveCall":
+            to, source = instruction.values
+            return self._problem_of_change(to) or self._problem_of_move(to, source)
+        if instruction.kind == "FreeCall":
+            return self._problem_of_memory(instruction.values[0])
+        return None
+
+    def _problem_of_change(self, index: int) -> str | None:
+        if index in (self.layout.plan.inputs or []):
+            return f"changes the input value {index}"
+        return f"changes the constant value {index}" if is_constant(self.values[index]) else None
+
+    def _problem_of_memory(self, index: int) -> str | None:
+        if index in self.moved_to:
+            return f"changes the memory of value {index}, which is another one's after a move"
+        return self._problem_of_change(index)
+
+    def _problem_of_move(self, to: int, source: int) -> str | None:
+        if kind_of(self.values[to]) != "Tensor":
+            return None
+        if kind_of(self.values[source]) != "Tensor":
+            return f"moves value {source}, which is no tensor, to the tensor {to}"
+        target, given = self.values[to].val, self.values[source].val
+        if (target.scalar_type, len(target.sizes or [])) != (given.scalar_type, len(given.sizes or [])):
+            return f"moves tensor {source} to tensor {to} of another dtype or number of dimensions"
+        return None
+
+    def _problem_of_call(self, instruction: Instruction) -> str | None:
+        kernel = self._kernel(instruction)
+        if self._is_view(instruction):
+            return self._problem_of_memory(instruction.values[2])
+        for index in self._written(instruction, kernel):
+            for source in sorted(self.tensors[index]):
+                if is_constant(self.values[source]):
+                    return f"writes to the constant value {source}"
+        for position in kernel.constants:
+            if position < len(instruction.values) and not is_constant(self.values[instruction.values[position]]):
+                return f"takes value {instruction.values[position]}, which has to be a constant"
+            if position in kernel.packed and position < len(instruction.values):
+                index = self.values[instruction.values[position]].val.data_buffer_idx
+                problem = problem_of(self.constants[index]) if index < len(self.constants) else None
+                if problem:
+                    return f"takes a packed layer that is corrupted: {problem}"
+        return None
+
+    def _written(self, instruction: Instruction, kernel: Kernel) -> Iterator[int]:
+        """The tensors that a call writes to."""
+        for position in kernel.writes or [len(instruction.values) - 1]:
+            if 0 <= position < len(instruction.values):
+                index = instruction.values[position]
+                if kind_of(self.values[index]) == "Tensor":
+                    yield index
+                elif kind_of(self.values[index]) == "TensorList":
+                    yield from elements(self.values[index])
+
+    def _check_loops(self) -> None:
+        changing = {index for i in self.layout.code if i.kind == "KernelCall" for index in i.values} | self.moved_to
+        for place, instruction in enumerate(self.layout.code):
+            if instruction.kind == "JumpFalseCall" and instruction.destination <= place:
+                condition = self.values[instruction.values[0]]
+                is_false = kind_of(condition) == "Bool" and not condition.val.bool_val
+                if is_false and instruction.values[0] not in changing:
+                    raise PrelinkError(f"program {self.path}: the loop that instruction {place} ends does not end")
+
+    def _check_outputs(self) -> None:
+        freed = {i.values[0] for i in self.layout.code if i.kind == "FreeCall"}
+        written = {
+            index
+            for instruction in self.layout.code
+            if instruction.kind == "KernelCall" and not self._is_view(instruction)
+            for index in self._written(instruction, self._kernel(instruction))
+        }
+        viewed = {instruction.values[2] for instruction in self.layout.code if self._is_view(instruction)}
+        has_memory = written | set(self.layout.plan.inputs or [])
+        for place, output in enumerate(self.layout.plan.outputs or []):
+            sources = [index for index in self.tensors[output] if kind_of(self.values[index]) == "Tensor"]
+            for index in sources:
+                value = self.values[index]
+                is_replaced = index in self.moved_to or index in viewed
+                is_there = value.val.allocation_info is not None or is_constant(value) or 0 in (value.val.sizes or [])
+                if index in freed or not (is_there or is_replaced or index in has_memory):
+                    raise PrelinkError(f"program {self.path}: output {place} has no memory after an execution")
+            unplanned = output in sources and self.values[output].val.allocation_info is None
+            if unplanned and output in self.moved_to and any(is_constant(self.values[index]) for index in sources):
+                # Who gave it memory once more would give that to the constant.
+                raise PrelinkError(
+                    f"program {self.path}: output {place} may be a constant, and has no planned memory; "
+                    "export it with memory for outputs"
+                )
