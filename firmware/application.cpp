@@ -259,7 +259,8 @@ Error execute_console(Method& method, uint32_t* ticks) {
   return try_execute(method, ticks);
 }
 
-/// Answers every line of numbers from the console with the outputs, and frames of tools/commands/infer.
+/// Answers every line of numbers from the console with the outputs, and frames of
+/// tools/commands/infer.
 template <size_t kSize>
 [[noreturn]] void run_console(Method& method) {
   const torch_fusion::InferenceServer::Application application = {

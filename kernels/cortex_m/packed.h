@@ -24,12 +24,12 @@ enum class Arrangement : uint8_t {
 enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
 
 /**
- * The head of a packed constant, which tools/pipeline/export/cortex_m/pack.py writes; its `Head` has the
- * same members. All of a layer but its images: after the head come, for `channels` output channels
- * rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32, with the input's
- * zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded up to
- * fours), of a linear layer one each, four times, and then the weights. The shift of a layer that
- * is not wide and arranged for DSP is to the right, less one; others are to the left.
+ * The head of a packed constant, which tools/pipeline/export/cortex_m/pack.py writes; its `Head`
+ * has the same members. All of a layer but its images: after the head come, for `channels` output
+ * channels rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32, with the
+ * input's zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded
+ * up to fours), of a linear layer one each, four times, and then the weights. The shift of a layer
+ * that is not wide and arranged for DSP is to the right, less one; others are to the left.
  */
 struct PackedLayer {
   uint8_t version;

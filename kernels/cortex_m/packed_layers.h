@@ -8,8 +8,8 @@ namespace native {
 namespace cortex_m {
 
 /*
- * A layer's output may lie over its input, as lead() of tools/pipeline/export/cortex_m/pack.py lets the
- * memory planner place them. So the order in which a kernel reads and writes is part of its
+ * A layer's output may lie over its input, as lead() of tools/pipeline/export/cortex_m/pack.py lets
+ * the memory planner place them. So the order in which a kernel reads and writes is part of its
  * interface: outputs are written one after another, and before a step's outputs are written, what
  * they need has been read or copied. Steps are
  * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile,
@@ -28,8 +28,8 @@ struct PackedImages {
 /// The largest kernel, in rows, of a packed depthwise convolution.
 constexpr int32_t kMaxDepthwiseKernel = 15;
 
-/// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py has the
-/// same function.
+/// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py
+/// has the same function.
 int32_t convolution_scratch(const PackedParts& parts);
 
 /// Bytes of scratch memory that a packed depthwise convolution on images needs.

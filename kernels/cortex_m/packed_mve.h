@@ -329,8 +329,10 @@ ET_INLINE void multiply_3x3(
     NINE_ASM(NINE_PRODUCTS("vldrb.8"), [step] "r"(step) : "memory");
   } else {
     NINE_ASM(
-        "vctp.8 %[count]\n" NINE_PRODUCTS("vpst\nvldrbt.8"), [step] "r"(step), [count] "r"(count)
-        : "memory", "p0");
+        "vctp.8 %[count]\n" NINE_PRODUCTS("vpst\nvldrbt.8"),
+        [step] "r"(step),
+        [count] "r"(count) : "memory",
+        "p0");
   }
 #undef NINE_ASM
 }

@@ -19,8 +19,7 @@ Tensor& broadcast_copy(KernelRuntimeContext& ctx, const Tensor& source, Tensor& 
   const ScalarType dtype = source.scalar_type();
   dispatch<AllTypes, S>(ctx, computed_in<S>(dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    run<S, T, T>(
-        ctx, [](T x) { return x; }, inputs, out, dtype);
+    run<S, T, T>(ctx, [](T x) { return x; }, inputs, out, dtype);
   });
   return out;
 }

@@ -50,7 +50,7 @@ class Parameters {
 template <bool kIsSquared, class T>
 ComputeType<T> sum_of(const T* in, size_t count, ComputeType<T> center) {
   using C = ComputeType<T>;
-  const auto add = [&](C & total, C x) __attribute__((always_inline)) {
+  const auto add = [&](C& total, C x) __attribute__((always_inline)) {
     if constexpr (kIsSquared) {
       total += (x - center) * (x - center);
     } else {

@@ -193,8 +193,7 @@ Tensor& convert_copy(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out)
       const Tensor* const inputs[] = {&self};
       dispatch<AllTypes, S>(ctx, computed_in<S>(self.scalar_type()), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        internal::run<S, T, T>(
-            ctx, [](T x) { return x; }, inputs, out, ScalarType::Undefined);
+        internal::run<S, T, T>(ctx, [](T x) { return x; }, inputs, out, ScalarType::Undefined);
       });
       return out;
     }

@@ -107,18 +107,17 @@ void max_pool2d(
   }
   dispatch<StoredRealTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    visit_planes<S>(
-        ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
-          max_pool(
-              self.const_data_ptr<T>(),
-              out.mutable_data_ptr<T>(),
-              to_indices,
-              planes,
-              from,
-              to,
-              height,
-              width);
-        });
+    visit_planes<S>(ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
+      max_pool(
+          self.const_data_ptr<T>(),
+          out.mutable_data_ptr<T>(),
+          to_indices,
+          planes,
+          from,
+          to,
+          height,
+          width);
+    });
   });
 }
 
@@ -215,19 +214,18 @@ Tensor& avg_pool2d_out(
   }
   dispatch<AveragedTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    visit_planes<S>(
-        ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
-          avg_pool(
-              self.const_data_ptr<T>(),
-              out.mutable_data_ptr<T>(),
-              planes,
-              from,
-              to,
-              height,
-              width,
-              count_include_pad,
-              divisor_override.has_value() ? static_cast<int32_t>(divisor) : 0);
-        });
+    visit_planes<S>(ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
+      avg_pool(
+          self.const_data_ptr<T>(),
+          out.mutable_data_ptr<T>(),
+          planes,
+          from,
+          to,
+          height,
+          width,
+          count_include_pad,
+          divisor_override.has_value() ? static_cast<int32_t>(divisor) : 0);
+    });
   });
   return out;
 }
@@ -257,19 +255,18 @@ Tensor& adaptive_avg_pool2d_out(
   const auto sizes = self.sizes();
   dispatch<StoredFloatTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    visit_planes<S>(
-        ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
-          adaptive_avg_pool(
-              self.const_data_ptr<T>(),
-              out.mutable_data_ptr<T>(),
-              planes,
-              from,
-              to,
-              sizes[sizes.size() - 2],
-              sizes[sizes.size() - 1],
-              out_sizes.sizes[sizes.size() - 2],
-              out_sizes.sizes[sizes.size() - 1]);
-        });
+    visit_planes<S>(ctx, self, out, [&](auto from, auto to) __attribute__((always_inline)) {
+      adaptive_avg_pool(
+          self.const_data_ptr<T>(),
+          out.mutable_data_ptr<T>(),
+          planes,
+          from,
+          to,
+          sizes[sizes.size() - 2],
+          sizes[sizes.size() - 1],
+          out_sizes.sizes[sizes.size() - 2],
+          out_sizes.sizes[sizes.size() - 1]);
+    });
   });
   return out;
 }

@@ -11,7 +11,8 @@ namespace internal {
  * Counts and places the allocations of a method within one block of memory.
  *
  * Beyond the block's end it goes on counting and gives null pointers, so that the size that would
- * have been enough is known in the end. tools/pipeline/plan models what Method takes of it, step by step.
+ * have been enough is known in the end. tools/pipeline/plan models what Method takes of it, step by
+ * step.
  */
 class Arena final {
  public:

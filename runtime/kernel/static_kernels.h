@@ -11,9 +11,9 @@ namespace internal {
  * The kernels of an image, known at build time: a constant table in flash, without registration at
  * start-up.
  *
- * tools/pipeline/registry generates the definition from the programs of the image, with one `Kernel` per
- * operator, in the order of the program's `operators` list, so that Method finds an operator's
- * kernel at its own index without a search:
+ * tools/pipeline/registry generates the definition from the programs of the image, with one
+ * `Kernel` per operator, in the order of the program's `operators` list, so that Method finds an
+ * operator's kernel at its own index without a search:
  *
  * @code
  *   #include "runtime/kernel/static_kernels.h"

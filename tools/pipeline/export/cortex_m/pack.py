@@ -287,7 +287,8 @@ for _name, _arguments in _SCHEMAS.items():
 
 def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     layer = unpack(packed)
-    kernel, extra = layer.weight, ()
+    kernel: Tensor = layer.weight
+    extra: tuple[int, ...] = ()
     operator = _cortex_m.quantized_conv2d
     if layer.kind == DEPTHWISE:
         kernel, extra, operator = layer.weight.permute(3, 1, 2, 0), (1,), _cortex_m.quantized_depthwise_conv2d
@@ -296,19 +297,19 @@ def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) 
     return operator(input, kernel.contiguous(), layer.bias, *windows, *extra, *offsets, scratch)
 
 
-@impl(_library, "convolution", "CompositeExplicitAutograd")  # type: ignore[misc]
+@impl(_library, "convolution", "CompositeExplicitAutograd")
 def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     """A convolution without groups, by the dialect."""
     return _convolution(input, packed, geometry, scratch)
 
 
-@impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")  # type: ignore[misc]
+@impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")
 def depthwise_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     """A convolution with as many groups as channels, by the dialect."""
     return _convolution(input, packed, geometry, scratch)
 
 
-@impl(_library, "linear", "CompositeExplicitAutograd")  # type: ignore[misc]
+@impl(_library, "linear", "CompositeExplicitAutograd")
 def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
     """A linear layer, by the dialect."""
     layer = unpack(packed)
@@ -325,7 +326,7 @@ def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
     return input.new_empty((input.shape[0], channels, *out)).to(memory_format=torch.channels_last)
 
 
-@register_fake("torch_fusion::linear")  # type: ignore[misc]
+@register_fake("torch_fusion::linear")
 def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
     return input.new_empty((*input.shape[:-1], _numbers(geometry)[0]))
 
@@ -356,10 +357,10 @@ def _layer(program: ExportedProgram, node: Node) -> Layer | None:
         weight = constant(weights)
         if weight is None or filter_offset != 0:
             return None
-        start = constant(bias)
-        if sums is not None:
+        start, folded = constant(bias), constant(sums)
+        if folded is not None:
             # Sums have the input's offset folded in.
-            start = constant(sums).reshape(-1) - input_offset * weight.sum(1, dtype=torch.int64)
+            start = folded.reshape(-1) - input_offset * weight.sum(1, dtype=torch.int64)
         return Layer(
             LINEAR,
             weight.reshape(weight.shape[0], 1, 1, -1),
@@ -376,6 +377,8 @@ def _layer(program: ExportedProgram, node: Node) -> Layer | None:
         )
     image, weights, bias, stride, padding, dilation, *rest = node.args
     weight = constant(weights)
+    if weight is None:
+        return None
     channels = image.meta["val"].shape[1]
     kind = CONVOLUTION
     if node.target == _edge.quantized_depthwise_conv2d.default:
