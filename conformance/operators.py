@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 import yaml
+from executorch import exir
 
 # Importing them defines the operators of ExecuTorch's own namespaces.
 from executorch.exir.passes import dim_order_ops_registry as _dim_order_ops  # noqa: F401  isort: skip
@@ -77,7 +78,7 @@ def listed_operators(catalogs: Sequence[Path], symbols: Iterable[str]) -> list[O
       symbols: the operators on numbers.
       catalogs: our own operators.yaml files; what they hold beyond ExecuTorch's lists is the group `extra`.
     """
-    kernels = Path(torch.__file__).parents[1] / "executorch" / "kernels"
+    kernels = Path(exir.__file__).parents[1] / "kernels"
     groups = {
         "portable": list(_listed(kernels / "portable" / "functions.yaml")),
         "quantized": list(_listed(kernels / "quantized" / "quantized.yaml")),

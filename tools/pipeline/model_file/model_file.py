@@ -249,8 +249,12 @@ def _user_file(model_file: Path, name: str) -> str:
     return "" if inside.parts[0] == "external" else str(inside)
 
 
-# torch's folder of packages, Python's own modules, this project's tools.
-_FOREIGN = (Path(torch.__file__).parents[1], Path(traceback.__file__).parent, Path(__file__).parents[2])
+# Folders of packages, Python's own modules, this project's tools.
+_FOREIGN = (
+    *(Path(entry) for entry in sys.path if Path(entry).name == "site-packages"),
+    Path(traceback.__file__).parent,
+    Path(__file__).parents[2],
+)
 
 
 def _check_tensors(value: object, what: str) -> None:
