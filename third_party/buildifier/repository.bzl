@@ -2,7 +2,6 @@
 
 _VERSION = "8.2.1"
 _SHA256 = "b96ea9b13003036c801f52bee6f9b0314738f8432e5cb9d814c89f59292604ee"
-_REGISTRY = "https://registry.npmjs.org/"
 
 _BUILD = """\
 load("@bazel_skylib//rules:native_binary.bzl", "native_binary")
@@ -16,13 +15,15 @@ native_binary(
 """
 
 def _registry(rctx):
-    """The npm registry that this machine's npm uses, if it has one: a mirror, where the public one can't be reached."""
+    """The npm registry that this machine's npm uses, or NPM_CONFIG_REGISTRY."""
     named = rctx.getenv("NPM_CONFIG_REGISTRY") or rctx.getenv("npm_config_registry")
     npm = rctx.which("npm")
     if not named and npm:
         result = rctx.execute([npm, "config", "get", "registry"])
         named = result.stdout.strip() if not result.return_code else None
-    return (named if named and named.startswith("http") else _REGISTRY).removesuffix("/")
+    if not named or not named.startswith("http"):
+        fail("{}: this machine has no npm that knows its registry; install npm, or set NPM_CONFIG_REGISTRY to the registry's address.".format(rctx.name))
+    return named.removesuffix("/")
 
 def _buildifier_impl(rctx):
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(rctx.os.arch, rctx.os.arch)
