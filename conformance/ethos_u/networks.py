@@ -176,6 +176,6 @@ NETWORKS = {
     "upsample_nearest": _one(lambda: nn.Upsample(scale_factor=2), u85_only=True),
     "residual": _one(_Residual, (1, 3, 32, 32)),
     "separable": _one(_separable, (1, 1, 49, 10)),
-    # With a U55 or U65 Vela 5.2 multiplies all channels of the tensor that q, k and v are slices of.
+    # With a U55 or U65 the results differ; docs/ethos_u.md says what is known.
     "attention": _one(_Attention, (1, 10, 16), u85_only=True),
 }
