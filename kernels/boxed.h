@@ -233,6 +233,9 @@ constexpr uint32_t written_arguments() {
   return result;
 }
 
+/// Of an operator whose schema is not at hand: it writes to what its kernel takes to write to.
+constexpr uint32_t kAsTaken = ~uint32_t{0};
+
 template <auto kFn>
 struct Boxed;
 
@@ -242,7 +245,8 @@ struct Boxed<kFn> {
   template <uint32_t kWrites>
   static constexpr auto checked() {
     static_assert(
-        written_arguments<Args...>() == (kWrites == 0 ? 1u << (sizeof...(Args) - 1) : kWrites),
+        kWrites == kAsTaken ||
+            written_arguments<Args...>() == (kWrites == 0 ? 1u << (sizeof...(Args) - 1) : kWrites),
         "the arguments that the kernel takes to write to are not those of its operator's schema");
     return &call;
   }

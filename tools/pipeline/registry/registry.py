@@ -194,8 +194,11 @@ def registry_source(selected: Sequence[Selected], parts: Part | None) -> str:
 def _function(entry: Selected) -> str:
     kernel = entry.kernel
     native = "torch::executor::native"
+    writes = f", {sum(1 << position for position in kernel.writes):#x}" if kernel.writes else ""
     if not kernel.is_template:
-        return f"    &{kernel.function}," if kernel.is_boxed else f"    {native}::boxed<&{kernel.function}>,"
+        # A user's own operator: what its schema says is not in the description that the build writes.
+        own = f"    {native}::boxed<&{kernel.function}, {native}::internal::kAsTaken>,"
+        return f"    &{kernel.function}," if kernel.is_boxed else own
     comment = ""
     if entry.dtypes is None or entry.variants is None:
         selection = "SelectAll"
@@ -207,7 +210,6 @@ def _function(entry: Selected) -> str:
     function = f"{kernel.function}<{native}::{selection}>"
     if kernel.is_boxed:
         return f"{comment}    &{function},"
-    writes = f", {sum(1 << position for position in kernel.writes):#x}" if kernel.writes else ""
     return f"{comment}    {native}::boxed<&{function}{writes}>,"
 
 

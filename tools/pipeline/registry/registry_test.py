@@ -267,7 +267,7 @@ def test_a_kernel_of_a_users_own_is_called_as_it_is(tmp_path: Path) -> None:
     program = uses(("mine::smooth", "out"), [x, Double(0.5), x], [0, 1, 2, 2], (2,))
     source = registry_source(select([program], catalog, {}), None)
     assert '#include "dsp/smooth.h"' in source
-    assert "torch::executor::native::boxed<&mine::smooth_out>," in source
+    assert "boxed<&mine::smooth_out, torch::executor::native::internal::kAsTaken>," in source
     image = tensor(LONG, 2, 3)
     with pytest.raises(UnsupportedError, match=r"mine::smooth.out does not support dtype Long"):
         select([uses(("mine::smooth", "out"), [image, Double(0.5), image], [0, 1, 2, 2], (2,))], catalog, {})
