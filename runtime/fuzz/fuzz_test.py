@@ -32,10 +32,13 @@ def test_every_seed_takes_part(outcome: Outcome) -> None:
 
 
 def test_programs_reach_execution_and_validation(outcome: Outcome) -> None:
-    # What validation refuses never gets to the kernels; what it never refuses is no test of it.
-    assert 0.2 <= outcome.total.loaded / outcome.total.programs <= 0.9
-    assert outcome.total.executed / outcome.total.programs >= 0.1
-    for name, counts in outcome.counts.items():
+    # What validation refuses never gets to the kernels; what it never refuses is no test of it. Programs of the runtime's
+    # tests are there for what is in them: most call kernels that only those tests have.
+    models = {name: counts for name, counts in outcome.counts.items() if not name.startswith("runtime.")}
+    total = Outcome(models, None, "").total
+    assert 0.15 <= total.loaded / total.programs <= 0.9
+    assert total.executed / total.programs >= 0.1
+    for name, counts in models.items():
         assert counts.loaded, f"nothing that was made of {name} loaded"
 
 
