@@ -32,8 +32,8 @@ def test_every_seed_takes_part(outcome: Outcome) -> None:
 
 
 def test_programs_reach_execution_and_validation(outcome: Outcome) -> None:
-    # What validation refuses never gets to the kernels; what it never refuses is no test of it. Programs of the runtime's
-    # tests are there for what is in them: most call kernels that only those tests have.
+    # What validation refuses never gets to the kernels; what it never refuses is no test of it. Programs of the
+    # runtime's tests are there for what is in them: most call kernels that only those tests have.
     models = {name: counts for name, counts in outcome.counts.items() if not name.startswith("runtime.")}
     total = Outcome(models, None, "").total
     assert 0.15 <= total.loaded / total.programs <= 0.9
