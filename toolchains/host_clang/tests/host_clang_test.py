@@ -39,10 +39,10 @@ def test_a_read_beyond_memory_ends_the_program_and_names_the_line() -> None:
     result = run("overflow")
     assert result.returncode != 0
     assert "AddressSanitizer: heap-buffer-overflow" in result.stderr
-    assert "toolchains/host_clang/tests/faults.cpp:15" in result.stderr
+    assert "toolchains/host_clang/tests/faults.cpp:14" in result.stderr
 
 
 def test_undefined_behaviour_ends_the_program_and_names_the_line() -> None:
     result = run("undefined")
     assert result.returncode != 0
-    assert "faults.cpp:18:30: runtime error: signed integer overflow" in result.stderr
+    assert "faults.cpp:17:33: runtime error: signed integer overflow" in result.stderr
