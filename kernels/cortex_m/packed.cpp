@@ -128,10 +128,13 @@ Error internal::check_packed(const executorch::aten::Tensor& constant) {
   namespace cortex_m = torch::executor::native::cortex_m;
   KernelRuntimeContext context;
   cortex_m::PackedParts parts;
-  // Whether it is the kind that its kernel takes the kernel checks. What is too short is none.
-  const auto kind = constant.nbytes() < sizeof(cortex_m::PackedLayer)
-      ? cortex_m::LayerKind::Linear
-      : static_cast<const cortex_m::PackedLayer*>(constant.const_data_ptr())->kind;
+  // Whether it is the kind that its kernel takes the kernel checks. What is too short or misaligned
+  // is none.
+  const void* const data = constant.const_data_ptr();
+  const bool can_be_read = constant.nbytes() >= sizeof(cortex_m::PackedLayer) &&
+      reinterpret_cast<uintptr_t>(data) % alignof(cortex_m::PackedLayer) == 0;
+  const auto kind = can_be_read ? static_cast<const cortex_m::PackedLayer*>(data)->kind
+                                : cortex_m::LayerKind::Linear;
   if (cortex_m::open_packed(context, constant, kind, parts)) {
     cortex_m::check_contents(context, parts);
   }
