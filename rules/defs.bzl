@@ -15,6 +15,7 @@ load(":firmware_profile.bzl", _firmware_profile = "firmware_profile")
 load(":firmware_test.bzl", _firmware_test = "firmware_test")
 load(":kernel_registry.bzl", _kernel_registry = "kernel_registry")
 load(":program_data.bzl", _program_data = "program_data")
+load(":program_hashes.bzl", _program_hashes = "program_hashes")
 load(
     ":providers.bzl",
     _BoardInfo = "BoardInfo",
@@ -44,6 +45,7 @@ firmware_test = _firmware_test
 kernel_registry = _kernel_registry
 npu_port = _npu_port
 program_data = _program_data
+program_hashes = _program_hashes
 quantization_report = _quantization_report
 reproducibility_test = _reproducibility_test
 size_report = _size_report
