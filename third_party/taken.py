@@ -12,7 +12,7 @@ from pathlib import Path
 def bazel_packages(environment: dict[str, str]) -> Path:
     """Returns where ./bazelw keeps the list of Debian's packages that its Bazel is made of."""
     home = environment.get("XDG_CACHE_HOME") or f"{environment.get('HOME', '')}/.cache"
-    return Path(environment.get("BAZELW_CACHE") or f"{home}/torch_fusion") / "bazel-1" / "packages.txt"
+    return Path(environment.get("BAZELW_CACHE") or f"{home}/torch_fusion") / "bazel-2" / "packages.txt"
 
 
 def listing(files: dict[str, Path]) -> str:

@@ -165,7 +165,7 @@ def test_on_ubuntu_it_says_how_to_get_bazelisk(machine: Path, program: Program) 
 @pytest.mark.usefixtures("debian")
 def test_an_expired_index_is_taken_only_after_saying_so(machine: Path, program: Program) -> None:
     expired = "echo 'E: Release file for http://mirror/forky/InRelease is expired (invalid since 16d).'; exit 100"
-    sources = f"{machine}/home/.cache/torch_fusion/bazel-1/incomplete/apt/sources.list"
+    sources = f"{machine}/home/.cache/torch_fusion/bazel-2/incomplete/apt/sources.list"
     seen = machine / "seen"
     program("apt-get", apt_get("http://mirror/debian", update=f'cat "{sources}" >>"{seen}"; {expired}'))
     result = bazelw(machine, "build")
@@ -208,7 +208,7 @@ def test_a_full_disk_is_named_with_what_is_needed(machine: Path, program: Progra
 @needs_keyring
 @pytest.mark.usefixtures("debian")
 def test_what_an_interrupted_installation_left_is_removed(machine: Path) -> None:
-    left = machine / "home/.cache/torch_fusion/bazel-1"
+    left = machine / "home/.cache/torch_fusion/bazel-2"
     (left / "root/usr").mkdir(parents=True)
     (left / "incomplete").mkdir()
     bazelw(machine, "build")
@@ -246,7 +246,7 @@ def test_a_checkout_that_bazels_server_cannot_handle_is_named(machine: Path) -> 
 
 
 def test_an_installed_debian_bazel_is_used(machine: Path) -> None:
-    install = machine / "home/.cache/torch_fusion/bazel-1"
+    install = machine / "home/.cache/torch_fusion/bazel-2"
     (install / "root/usr/bin").mkdir(parents=True)
     (install / "complete").touch()
     installed = install / "root/usr/bin/bazel"
@@ -258,9 +258,9 @@ def test_an_installed_debian_bazel_is_used(machine: Path) -> None:
 @pytest.mark.parametrize("chosen", ["", "build --disk_cache=/cache/of/mine\n", "build --disk_cache=\n"])
 def test_checkouts_share_a_cache_of_actions_unless_the_user_chose_one(machine: Path, chosen: str) -> None:
     cache = machine / "home/.cache/torch_fusion"
-    installed = cache / "bazel-1/root/usr/bin/bazel"
+    installed = cache / "bazel-2/root/usr/bin/bazel"
     installed.parent.mkdir(parents=True)
-    (cache / "bazel-1/complete").touch()
+    (cache / "bazel-2/complete").touch()
     installed.write_text('#!/bin/sh\nfor argument; do echo "$argument"; done\n')
     installed.chmod(0o755)
     (machine / "home/.bazelrc").write_text(chosen)
@@ -274,7 +274,7 @@ def test_checkouts_share_a_cache_of_actions_unless_the_user_chose_one(machine: P
 @needs_keyring
 @pytest.mark.usefixtures("debian")
 def test_a_second_bazelw_waits_for_the_first_and_finds_its_work_done(machine: Path) -> None:
-    install = machine / "home/.cache/torch_fusion/bazel-1"
+    install = machine / "home/.cache/torch_fusion/bazel-2"
     (install / "root/usr/bin").mkdir(parents=True)
     installed = install / "root/usr/bin/bazel"
     installed.write_text("#!/bin/sh\necho started\n")
