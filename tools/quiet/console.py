@@ -11,11 +11,12 @@ import contextlib
 import io
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 
 class UserError(Exception):
@@ -128,6 +129,17 @@ def _redirect(out: int, err: int) -> None:
     os.dup2(err, 2)
 
 
+def end_process(status: int) -> NoReturn:
+    """Ends the process, also where code of the user's left threads running that would keep it for ever."""
+    left = [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
+    if not left:
+        sys.exit(status)
+    sys.stdout.flush()
+    names = ", ".join(thread.name for thread in left)
+    print(f"note: ended with threads of the model file still running: {names}", file=sys.stderr, flush=True)
+    os._exit(status)
+
+
 def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
     """Runs `step` with everything but its console in `log`; returns the exit status for the shell.
 
@@ -141,6 +153,14 @@ def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
             # The cause helps whoever reads the log; the user's message stands alone.
             traceback.print_exc()
             console.say(f"{tool}: error: {error}\n  (what torch printed: {log})")
+            return 1
+        except SystemExit as error:
+            # Of code of the user's: a tool's own comes before any step.
+            traceback.print_exc()
+            console.say(
+                f"{tool}: error: a call of sys.exit({error.code!r}) ended it; let the model raise an error instead\n"
+                f"  (traceback: {log})"
+            )
             return 1
         except Exception as error:
             traceback.print_exc()

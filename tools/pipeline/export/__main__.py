@@ -9,7 +9,7 @@ from pathlib import Path
 from tools.artifacts.core.core import CORTEX_M, HOST, PORTABLE
 from tools.artifacts.ethos_u.npu import read_npu
 from tools.pipeline.declared_reads.declared_reads import confine_process, declared_reads
-from tools.quiet.console import Console, UserError, run_quietly
+from tools.quiet.console import Console, UserError, end_process, run_quietly
 
 _CORES = (PORTABLE, *CORTEX_M, HOST)
 _BACKENDS = ("portable", "cortex_m", "ethos_u")
@@ -118,4 +118,4 @@ def _check(option: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

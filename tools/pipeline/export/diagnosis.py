@@ -45,6 +45,15 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
     return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
 
 
+def random_operators(program: ExportedProgram, path: Path) -> list[str]:
+    """Where the model draws random numbers: `operator: place` of each such node."""
+    return [
+        f"{_operator(node)}: {origin(node, path)}"
+        for node in program.graph.nodes
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    ]
+
+
 def check_captured(program: ExportedProgram, path: Path) -> None:
     """Raises UserError for dtypes and sizes that a program cannot have."""
     for node, value in _values(program):

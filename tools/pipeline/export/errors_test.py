@@ -1,6 +1,8 @@
 """What a user reads when a model cannot be exported: the thing, the cause and the next step, with file and line."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,13 @@ def message(folder: Path, source: str) -> str:
         ("def model(:\n", "my_model.py:1: invalid syntax"),
         ("import torch\nimport not_there\n", "my_model.py:2: ModuleNotFoundError: No module named 'not_there'. Is "),
         ("import torch\ntorch.ones(2) @ torch.ones(3)\n", "my_model.py:2: importing the model file failed: Runtime"),
+        ("import sys\nsys.exit(0)\n", "my_model.py:2: sys.exit(0) in a model file ends only the export; raise an"),
+        ("import sys\ndef model():\n    sys.exit(3)\n", "my_model.py:3: sys.exit(3) in a model file ends only the"),
+        ("def model(): return model()\n", "my_model.py:1: model() failed: RecursionError: maximum recursion depth"),
+        (
+            "import torch\ndef model(): return torch.empty(2**60)\n",
+            "my_model.py:2: model() failed: RuntimeError: ",
+        ),
         (_EXAMPLE + "def model(): return 3\n", "my_model.py:2: model() must return a torch.nn.Module, not int 3."),
         (
             _MODEL.replace(".eval()", "") + _EXAMPLE,
@@ -195,3 +204,42 @@ def test_options(option: dict[str, object], expected: str, tmp_path: Path) -> No
     assert result.returncode == 1
     assert f"export: error: {expected}" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def run_export(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    """The tool, in the folder of the model file."""
+    (folder / "my_model.py").write_text(source, encoding="utf-8")
+    kinds = {"--program": "p", "--golden": "g", "--manifest": "m", "--log": "log"}
+    files = [str(word) for item in kinds.items() for word in item]
+    command = [sys.executable, "-m", "tools.pipeline.export", "--model", "my_model.py", "--name", "net", *files]
+    command += ["--core", "portable"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_what_a_model_file_does_besides(tmp_path: Path) -> None:
+    # A thread for ever, output, and another working directory.
+    source = _MODEL + _EXAMPLE + (
+        "import os, threading\n"
+        "os.chdir('/')\n"
+        "threading.Thread(target=threading.Event().wait, name='mine').start()\n"
+        "print('on stdout')\n"
+    )
+    result = run_export(tmp_path, source)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr == "note: ended with threads of the model file still running: mine\n"
+    assert all((tmp_path / name).stat().st_size for name in ("p", "g", "m"))
+    assert "on stdout" in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_an_exit_in_forward_is_an_error(tmp_path: Path) -> None:
+    result = run_export(tmp_path, model_source("import sys\nsys.exit(0)", _X))
+    assert result.returncode == 1
+    assert result.stderr.startswith("export: error: a call of sys.exit(0) ended it; let the model raise an error")
+    assert not (tmp_path / "p").exists()
+
+
+def test_random_numbers_of_forward_are_noted(tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source("return x + torch.rand(2, 4)", _X))
+    (note,) = [said for said in result.said if "random numbers on a device are not PyTorch's" in said]
+    assert "aten::rand" in note and "my_model.py:11" in note
+    assert not any("random" in said for said in export_source(tmp_path, model_source("return x + 1", _X)).said)

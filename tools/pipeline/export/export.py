@@ -27,6 +27,7 @@ from tools.pipeline.export.diagnosis import (
     explain_capture,
     explain_forward,
     explain_lowering,
+    random_operators,
 )
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
 from tools.pipeline.export.manifest import Quantization, make_manifest
@@ -148,7 +149,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         elif options.backend == "ethos_u":
             lowered = _lower_for_npu(file, name, model, inputs, samples, (outputs, labels), options, console)
         else:
-            lowered = _Lowered(_lower(file, model, inputs), samples, outputs)
+            lowered = _Lowered(_lower(file, model, inputs, console), samples, outputs)
     emitted = lowered.emitted
     plan = emitted.program.execution_plan[0]
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
@@ -179,7 +180,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         emitted.keeps_state,
     )
     methods = {
-        method: _add_method(method, file, model, emitted.program, constants, name, options)
+        method: _add_method(method, file, model, emitted.program, constants, name, options, console)
         for method in options.methods
     }
     return Exported(
@@ -228,6 +229,7 @@ def _add_method(
     constants: list[bytes],
     name: str,
     options: Options,
+    console: Console,
 ) -> ExportedMethod:
     """Adds a method to a program, whose constants it shares.
 
@@ -250,7 +252,7 @@ def _add_method(
         raise explain_forward(file, module, inputs, error) from error
     golden.check_dtypes(outputs[0], f"{path}: output of {method}()")
     with tracing():
-        emitted = _lower(file, module, inputs)
+        emitted = _lower(file, module, inputs, console)
     if emitted.file is not None or emitted.keeps_state:
         raise UserError(f"{path}: {_ONE_METHOD}")
     plan = emitted.program.execution_plan[0]
@@ -286,8 +288,8 @@ def _json(content: dict[str, Any]) -> bytes:
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
-def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> EmittedProgram:
-    captured = _capture(file, model, inputs)
+def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> EmittedProgram:
+    captured = _capture(file, model, inputs, console)
     try:
         edge = to_edge(captured)
     except SpecViolationError as error:
@@ -318,7 +320,7 @@ def _lower_quantized(
     model = model.to(memory_format=torch.channels_last)
     inputs = quantize.channels_last(inputs)
     samples = [quantize.channels_last(sample) for sample in samples]
-    captured = _capture(file, model, inputs)
+    captured = _capture(file, model, inputs, console)
     if quantize.is_quantized(captured):
         console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
         quantized = quantize.Quantized(captured.module(check_guards=False), [], [], {})
@@ -370,7 +372,7 @@ def _lower_for_npu(
     model = model.to(memory_format=torch.channels_last)
     inputs = quantize.channels_last(inputs)
     samples = [quantize.channels_last(sample) for sample in samples]
-    captured = _capture(file, model, inputs)
+    captured = _capture(file, model, inputs, console)
     if quantize.is_quantized(captured):
         console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
         quantized = quantize.Quantized(captured.module(check_guards=False), [], [], {})
@@ -401,12 +403,14 @@ def _lower_for_npu(
     )
 
 
-def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample) -> ExportedProgram:
+def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> ExportedProgram:
     try:
         captured = capture(model, inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
     check_captured(captured, file.path)
+    for place in random_operators(captured, file.path):
+        console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
     return captured
 
 

@@ -11,11 +11,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -151,9 +153,12 @@ class ModelFile:
         code = getattr(inspect.unwrap(callee), "__code__", None)
         place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)
         try:
-            return callee(), place
+            with _kept_directory():
+                return callee(), place
         except UserError:
             raise
+        except SystemExit as error:
+            raise UserError(_ended(self.place_of(error), error)) from error
         except Exception as error:
             # An action sees its declared inputs, and nothing else of the workspace.
             missing = error.filename if isinstance(error, FileNotFoundError) else None
@@ -200,7 +205,8 @@ def _import_file(path: Path) -> ModuleType:
     # Frames carry the path as given, so that no absolute path gets into any output.
     source = path.read_bytes()
     try:
-        exec(compile(source, str(path), "exec"), module.__dict__)
+        with _kept_directory():
+            exec(compile(source, str(path), "exec"), module.__dict__)
     except SyntaxError as error:
         raise UserError(f"{error.filename or path}:{error.lineno}: {error.msg}") from error
     except ImportError as error:
@@ -209,10 +215,26 @@ def _import_file(path: Path) -> ModuleType:
         raise UserError(f"{place}: {brief(error)}.{hint}") from error
     except UserError:
         raise
+    except SystemExit as error:
+        raise UserError(_ended(_place(path, error), error)) from error
     except Exception as error:
         place = _place(path, error)
         raise UserError(f"{place}: importing the model file failed: {brief(error)}") from error
     return module
+
+
+@contextlib.contextmanager
+def _kept_directory() -> Iterator[None]:
+    """The user's code may change the working directory; what the tools write goes where it went before."""
+    before = Path.cwd()
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _ended(place: str, error: SystemExit) -> str:
+    return f"{place}: sys.exit({error.code!r}) in a model file ends only the export; raise an error that says why."
 
 
 def innermost_place(model_file: Path, frames: Iterable[tuple[str, int | None]]) -> str:

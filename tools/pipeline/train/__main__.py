@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tools.pipeline.declared_reads.declared_reads import confine_process, declared_reads
-from tools.quiet.console import Console, run_quietly
+from tools.quiet.console import Console, end_process, run_quietly
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -45,4 +45,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

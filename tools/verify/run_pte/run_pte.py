@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tools.abi.layouts.layouts import RUNNER_MAX_DIM
 from tools.artifacts.program.program import ProgramError, Tensor, read
 from tools.quiet.console import UserError, user_path
 from tools.verify.emulate.run import EmulationError
@@ -71,6 +72,13 @@ def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> byte
     kind = numpy_dtype(scalar_type)
     if kind is None:
         raise RunError("NotSupported", f"input {index} is of {dtype_name(scalar_type)}, which cannot be passed")
+    order = tuple(tensor.dim_order or range(len(shape)))
+    if len(shape) > RUNNER_MAX_DIM or sorted(order) != list(range(len(shape))) or min(shape, default=0) < 0:
+        raise RunError(
+            "InvalidProgram",
+            f"input {index} has {len(shape)} dimensions {list(shape)} in the order {list(order)}; "
+            f"at most {RUNNER_MAX_DIM} can be passed, each of which the order names once",
+        )
     array = np.ones(shape, dtype=kind) if given is None else given
     is_static = int(tensor.shape_dynamism) == 0
     if array.dtype != kind or array.ndim != len(shape) or (is_static and array.shape != shape):
@@ -79,7 +87,7 @@ def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> byte
             f"input {index} is {array.dtype} {list(array.shape)}, but the program takes {kind} {list(shape)}"
             + ("" if is_static else " at most"),
         )
-    return encode(array, scalar_type, tensor.dim_order or tuple(range(array.ndim)))
+    return encode(array, scalar_type, order)
 
 
 def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, ...]:

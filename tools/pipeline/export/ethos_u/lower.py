@@ -31,6 +31,7 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.manifest import Parameters, origin
+from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
 _QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
@@ -213,7 +214,7 @@ def run(program: ExportedProgram, compiled: list[vela.Compiled], samples: list[S
     for sample in samples:
         given = iter(sample)
         arguments = [next(given) if spec.kind == InputKind.USER_INPUT else constants[spec.target] for spec in specs]
-        with torch.no_grad():
+        with computing():
             outputs.append(list(_Run(program.graph_module, by_payload).run(*arguments)))
     return outputs
 
