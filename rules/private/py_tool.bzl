@@ -115,7 +115,7 @@ _ATTRS = {
     ),
 }
 
-def _launch(ctx, command, deps):
+def _launch(ctx, command, deps, files = []):
     """Providers of an executable; `command` is in sh, where $python is the interpreter and $runfiles the tree's root."""
     imports = depset(transitive = [dep[PyInfo].imports for dep in deps])
 
@@ -131,7 +131,7 @@ def _launch(ctx, command, deps):
     ))
 
     runfiles = ctx.runfiles(
-        files = ctx.files.srcs + ctx.files.data + [ctx.file._python],
+        files = ctx.files.srcs + ctx.files.data + [ctx.file._python] + files,
         transitive_files = depset(transitive = [dep[PyInfo].transitive_sources for dep in deps]),
     ).merge_all([target[DefaultInfo].default_runfiles for target in deps + ctx.attr.data])
     return [
@@ -142,9 +142,19 @@ def _launch(ctx, command, deps):
         }),
     ]
 
+# Until something handles it, Ctrl-C is ignored: Python would end with a traceback while it starts.
+_START = """\
+trap '' INT
+exec "$python" "$runfiles/{start}" {name} {module} "$@"
+"""
+
 def _py_tool_impl(ctx):
     module = ctx.attr.module or ctx.label.package.replace("/", ".")
-    return _launch(ctx, "exec \"$python\" -m " + module + " \"$@\"", ctx.attr.deps)
+    return _launch(ctx, _START.format(
+        module = module,
+        name = ctx.label.name,
+        start = runfiles_path(ctx, ctx.file._start),
+    ), ctx.attr.deps, [ctx.file._start])
 
 py_tool = rule(
     doc = "A Python program. See the head of this file.",
@@ -154,6 +164,7 @@ py_tool = rule(
         "module": attr.string(
             doc = "Module to run as a program, by its name from the repository's root; default: `__main__` of this package.",
         ),
+        "_start": attr.label(default = "//tools/quiet:start.py", allow_single_file = [".py"]),
     },
 )
 

@@ -129,6 +129,15 @@ def _redirect(out: int, err: int) -> None:
     os.dup2(err, 2)
 
 
+def _comes_from_an_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt (Ctrl-C) is the cause: Python makes another error of one where a class is being defined."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def end_process(status: int) -> NoReturn:
     """Ends the process, also where code of the user's left threads running that would keep it for ever."""
     left = [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
@@ -164,6 +173,8 @@ def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
             return 1
         except Exception as error:
             traceback.print_exc()
+            if _comes_from_an_interrupt(error):
+                raise KeyboardInterrupt from error
             console.say(f"{tool}: internal error: {type(error).__name__}: {error}\n  (traceback: {log})")
             return 1
     return 0

@@ -71,6 +71,14 @@ def test_a_fault_of_the_tool_leaves_its_traceback_in_the_log(tmp_path: Path) -> 
     assert "Traceback" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
+def test_an_interrupt_is_no_fault_of_the_tool(tmp_path: Path) -> None:
+    # Where a class is being defined Python 3.11 makes a RuntimeError of it.
+    for last in ("raise KeyboardInterrupt", "raise RuntimeError('__set_name__') from KeyboardInterrupt()"):
+        result = run(last, tmp_path / "log")
+        assert "internal error" not in result.stderr
+        assert result.stderr.splitlines()[-1] == "KeyboardInterrupt"
+
+
 class _Lines:
     def __init__(self) -> None:
         self.text = ""

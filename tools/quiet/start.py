@@ -1,0 +1,43 @@
+"""Starts a Python program for `py_tool`'s launcher: `start.py NAME MODULE ARGUMENTS...`, as `python -m MODULE` does.
+
+Ctrl-C at any moment, also while the program's modules are imported, ends it with one line and status 130.
+"""
+
+import os
+import runpy
+import signal
+import sys
+from types import FrameType
+
+# As a shell says it of a program that SIGINT ended.
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+def main() -> None:
+    interrupted = False
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        raise KeyboardInterrupt
+
+    # The launcher ignores the signal until there is something that handles it.
+    signal.signal(signal.SIGINT, interrupt)
+    _, name, module, *arguments = sys.argv
+    sys.argv = [module, *arguments]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit:
+        raise
+    except BaseException:
+        # Also what Python makes of an interrupt, such as a RuntimeError where a class is being defined.
+        if not interrupted:
+            raise
+        # The next one ends what is still to be tidied up.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.write(2, f"\n{name}: interrupted\n".encode())
+        sys.exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

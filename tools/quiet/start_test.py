@@ -1,0 +1,85 @@
+"""Ctrl-C, wherever a program is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+# A second of imports, then work with something to tidy up.
+_PROGRAM = """\
+import sys, time
+print("importing", flush=True)
+time.sleep({importing})
+try:
+    print("working", flush=True)
+    time.sleep({working})
+finally:
+    print("tidied", flush=True)
+print(sys.argv[1:])
+sys.exit(3)
+"""
+
+
+def start(folder: Path, importing: float, working: float) -> subprocess.Popen[str]:
+    (folder / "slow.py").write_text(_PROGRAM.format(importing=importing, working=working), encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "slow", "an argument"],
+        env=os.environ | {"PYTHONPATH": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # As the launcher does, until there is something that handles it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+
+
+def test_a_program_runs_as_with_python_m(tmp_path: Path) -> None:
+    process = start(tmp_path, 0, 0)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (3, "importing\nworking\ntidied\n['an argument']\n", "")
+
+
+@pytest.mark.parametrize(("last", "importing", "tidied"), [("importing", 60, ""), ("working", 0, "tidied\n")])
+def test_an_interrupt_is_one_line_and_status_130(last: str, importing: float, tidied: str, tmp_path: Path) -> None:
+    process = start(tmp_path, importing, 60)
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != last:
+        pass
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, tidied, "\ntool: interrupted\n")
+
+
+def test_an_interrupt_that_python_makes_another_error_of(tmp_path: Path) -> None:
+    program = "import os, signal\nclass Name:\n    def __set_name__(self, *_): os.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "defines.py").write_text(program + "class Class:\n    name = Name()\n", encoding="utf-8")
+    command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "defines"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stderr) == (130, "\ntool: interrupted\n")
+
+
+def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text("1 / 0\n", encoding="utf-8")
+    command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "fails"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1 and result.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+def test_no_moment_gives_a_traceback(tmp_path: Path) -> None:
+    for step in range(12):
+        process = start(tmp_path, 60, 0)
+        # From before Python runs to after the module has begun. What nothing handles yet is sent again, as users do.
+        time.sleep(step * 0.01)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (130, "\ntool: interrupted\n")
