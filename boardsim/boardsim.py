@@ -19,6 +19,7 @@ from tools.artifacts.golden.golden import Golden, read_golden
 from tools.artifacts.memory_plan.memory_plan import read_memory_plan
 from tools.artifacts.program import program
 from tools.quiet.console import UserError, user_path
+from tools.quiet.tool import run_tool
 from tools.verify.emulate.emulate import (
     accuracy,
     check_accuracy,
@@ -392,9 +393,4 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-    try:
-        return _run(arguments)
-    except UserError as error:
-        print(f"boardsim: error: {error}", file=sys.stderr)
-        return 1
+    return run_tool("boardsim", _run, _parse(argv))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from conformance.op_db import update_document
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 _DOCUMENT = "docs/backend_suite.md"
 _TABLE = "bazel run //conformance:backend_suite_report"
@@ -84,7 +85,10 @@ def make_table(outcomes: Sequence[Outcome]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="backend_suite", description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="run every n-th test, and write nothing unless it is 1")
-    arguments = parser.parse_args(argv)
+    return run_tool("backend_suite", _run, parser.parse_args(argv))
+
+
+def _run(arguments: argparse.Namespace) -> int:
     outcomes = run_suite(Path(os.environ["SUITE_RUNNER"]), arguments.every)
     table = make_table(outcomes)
     if arguments.every == 1:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, CaseResult, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 
@@ -252,7 +253,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     part.add_argument("--document", type=Path, required=True)
     part.add_argument("--check", action="store_true")
     part.add_argument("results", type=Path, nargs="+")
-    arguments = parser.parse_args(argv)
+    return run_tool("op_db", _run, parser.parse_args(argv))
+
+
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.command == "collect":
         collect(arguments.catalogs, arguments.out)
     elif arguments.command == "run":

@@ -21,6 +21,7 @@ from tools.artifacts.golden.golden import read_golden
 from tools.pipeline.report.report import read_report
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
+from tools.quiet.tool import run_tool
 from tools.verify.emulate.emulate import run_golden
 
 _COLUMNS = ("flash", "arena", "stack", "load", "inference")
@@ -113,8 +114,4 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    try:
-        return _run(_parse(argv))
-    except UserError as error:
-        print(f"benchmark: error: {error}", file=sys.stderr)
-        return 1
+    return run_tool("benchmark", _run, _parse(argv))

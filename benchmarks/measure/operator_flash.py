@@ -27,6 +27,7 @@ from tqdm import tqdm
 
 from tools.pipeline.report.image import Piece, SourceFiles, owner
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 # Bytes of its own that an operator may add.
 LIMIT = 1_500
@@ -226,6 +227,15 @@ def report(images: Path, selections: Path, json_path: Path | None) -> int:
     return int(any(entry.is_over for entry in measured))
 
 
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "choose":
+        registries = dict(text.partition("=")[::2] for text in options.registry)
+        paths = {operator: Path(path) for operator, path in registries.items()}
+        choose(options.calls, paths, options.selections)
+        return 0
+    return report(options.images, options.selections, options.json)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Parses the command line and runs a command; returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -250,17 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--selections", type=Path, required=True, help="operator -> selection (.json), given by the build"
     )
     part.add_argument("--json", type=Path, help="also write the rows to a file")
-    options = parser.parse_args(argv)
-    try:
-        if options.command == "choose":
-            registries = dict(text.partition("=")[::2] for text in options.registry)
-            paths = {operator: Path(path) for operator, path in registries.items()}
-            choose(options.calls, paths, options.selections)
-            return 0
-        return report(options.images, options.selections, options.json)
-    except UserError as error:
-        print(f"operator_flash: {error}", file=sys.stderr)
-        return 1
+    return run_tool("operator_flash", _run, parser.parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import user_path
+from tools.quiet.tool import run_tool
 
 from .fuzz import explain, fuzz, replay, table
 
@@ -26,24 +27,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--replay", type=user_path, metavar="FILE", help="run this program, with what the sanitizers say of it"
     )
-    options = parser.parse_args(arguments)
+    return run_tool("fuzz", _run, parser.parse_args(arguments))
+
+
+def _run(options: argparse.Namespace) -> int:
     fuzzer, seeds = Path(os.environ["FUZZER"]), Path(os.environ["SEEDS"])
-    try:
-        if options.replay is not None:
-            return replay(fuzzer, seeds, options.replay)
-        minutes = options.minutes if options.minutes is not None else 0 if options.runs is not None else 10
-        outcome = fuzz(
-            fuzzer,
-            seeds,
-            options.output,
-            runs=options.runs if options.runs is not None else -1,
-            seconds=round(60 * minutes),
-            random_seed=options.seed,
-            say=lambda line: print(line, flush=True),
-        )
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    if options.replay is not None:
+        return replay(fuzzer, seeds, options.replay)
+    minutes = options.minutes if options.minutes is not None else 0 if options.runs is not None else 10
+    outcome = fuzz(
+        fuzzer,
+        seeds,
+        options.output,
+        runs=options.runs if options.runs is not None else -1,
+        seconds=round(60 * minutes),
+        random_seed=options.seed,
+        say=lambda line: print(line, flush=True),
+    )
     print(table(outcome))
     if outcome.reproducer is not None:
         print(explain(outcome, seeds))

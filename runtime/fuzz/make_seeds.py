@@ -19,7 +19,7 @@ from pathlib import Path
 from tools.artifacts.program.program_schema import ENUMS, ROOT_TYPE, TABLES, UNIONS
 
 from tools.artifacts.program import load
-from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 TRAILER = struct.Struct("<4sHH")
 FIELD = struct.Struct("<IIHBB")
@@ -236,19 +236,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Makes the seeds of the fuzzer of programs.")
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
     parser.add_argument("programs", nargs="+", metavar="NAME=FILE", help="a program, or a folder of them")
-    options = parser.parse_args(arguments)
+    return run_tool("make_seeds", _run, parser.parse_args(arguments))
+
+
+def _run(options: argparse.Namespace) -> None:
     programs: dict[str, Path] = {}
     for pair in options.programs:
         name, _, file = pair.partition("=")
         path = Path(file)
         for program in sorted(path.glob("*.pte")) if path.is_dir() else [path]:
             programs[f"{name}.{program.stem}" if path.is_dir() else name] = program
-    try:
-        make(programs, options.output)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    make(programs, options.output)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ to say goes to the real stderr through a `Console`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -21,6 +22,13 @@ from typing import NoReturn, TextIO
 
 class UserError(Exception):
     """A mistake in what the user gave: the message names the thing, the cause and the next step."""
+
+
+def system_error(error: OSError) -> str:
+    """What the system refused, in one line: the file if there is one, the cause, the next step where it is known."""
+    file = "" if error.filename is None else f"{error.filename}: "
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return f"{file}{error.strerror or error}" + ("; free some space, then start it again" if full else "")
 
 
 def user_path(text: str) -> Path:
@@ -121,10 +129,22 @@ def quiet(log: Path) -> Iterator[Console]:
             os.close(descriptor)
 
 
+def flush_or_drop(stream: TextIO) -> None:
+    """Passes on what Python holds of an output, or drops it where that can't be (a full disk, nobody who reads it)."""
+    try:
+        stream.flush()
+    except OSError:
+        # It would be tried again later, and at the latest when Python ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        stream.flush()
+
+
 def _redirect(out: int, err: int) -> None:
     # What Python still holds belongs to the old destination.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_or_drop(sys.stdout)
+    flush_or_drop(sys.stderr)
     os.dup2(out, 1)
     os.dup2(err, 2)
 
@@ -149,30 +169,50 @@ def end_process(status: int) -> NoReturn:
     os._exit(status)
 
 
+def _log_traceback() -> None:
+    # On a full disk the message to the user is all there is.
+    with contextlib.suppress(OSError):
+        traceback.print_exc()
+
+
 def run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
     """Runs `step` with everything but its console in `log`; returns the exit status for the shell.
 
-    A UserError becomes one message. Anything else is a fault of the tool itself: one line and the traceback in the log.
+    A UserError, and what the system refuses, become one message. Anything else is a fault of the tool itself: one line
+    and the traceback in the log.
     Both name the log.
     """
+    try:
+        return _run_quietly(step, log, tool)
+    except OSError as error:
+        # Of the log itself.
+        print(f"{tool}: error: {system_error(error)}", file=sys.stderr)
+        return 1
+
+
+def _run_quietly(step: Callable[[Console], None], log: Path, tool: str) -> int:
     with quiet(log) as console:
         try:
             step(console)
         except UserError as error:
             # The cause helps whoever reads the log; the user's message stands alone.
-            traceback.print_exc()
+            _log_traceback()
             console.say(f"{tool}: error: {error}\n  (what torch printed: {log})")
             return 1
         except SystemExit as error:
             # Of code of the user's: a tool's own comes before any step.
-            traceback.print_exc()
+            _log_traceback()
             console.say(
                 f"{tool}: error: a call of sys.exit({error.code!r}) ended it; let the model raise an error instead\n"
                 f"  (traceback: {log})"
             )
             return 1
+        except OSError as error:
+            _log_traceback()
+            console.say(f"{tool}: error: {system_error(error)}\n  (traceback: {log})")
+            return 1
         except Exception as error:
-            traceback.print_exc()
+            _log_traceback()
             if _comes_from_an_interrupt(error):
                 raise KeyboardInterrupt from error
             console.say(f"{tool}: internal error: {type(error).__name__}: {error}\n  (traceback: {log})")

@@ -79,6 +79,22 @@ def test_an_interrupt_is_no_fault_of_the_tool(tmp_path: Path) -> None:
         assert result.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
+def test_a_full_disk_is_one_message(tmp_path: Path) -> None:
+    advice = "No space left on device; free some space, then start it again"
+    result = run("Path('/dev/full').write_text('text')", tmp_path / "log")
+    assert result.stderr.splitlines()[1:] == [f"tool: error: {advice}", f"  (traceback: {tmp_path}/log)"]
+    # The log is on it, too: all that is printed fails from the first line on.
+    result = run("pass", Path("/dev/full"))
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-2:] == [f"tool: error: {advice}", "  (traceback: /dev/full)"]
+    assert "Traceback" not in result.stderr
+
+
+def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
+    result = run("pass", tmp_path)
+    assert (result.returncode, result.stderr) == (1, f"tool: error: {tmp_path}: Is a directory\n")
+
+
 class _Lines:
     def __init__(self) -> None:
         self.text = ""

@@ -8,6 +8,7 @@ import runpy
 import signal
 import sys
 from types import FrameType
+from typing import NoReturn
 
 # As a shell says it of a program that SIGINT ended.
 _INTERRUPTED = 128 + signal.SIGINT
@@ -15,27 +16,34 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 def main() -> None:
     interrupted = False
+    _, name, module, *arguments = sys.argv
+    line = f"\n{name}: interrupted\n".encode()
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         nonlocal interrupted
         interrupted = True
         raise KeyboardInterrupt
 
+    def end(_signal: int, _frame: FrameType | None) -> NoReturn:
+        os.write(2, line)
+        os._exit(_INTERRUPTED)
+
     # The launcher ignores the signal until there is something that handles it.
     signal.signal(signal.SIGINT, interrupt)
-    _, name, module, *arguments = sys.argv
     sys.argv = [module, *arguments]
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        finally:
+            # What is left to do is Python's: it waits for threads, and would show our exception with a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_DFL if interrupted else end)
     except SystemExit:
         raise
     except BaseException:
         # Also what Python makes of an interrupt, such as a RuntimeError where a class is being defined.
         if not interrupted:
             raise
-        # The next one ends what is still to be tidied up.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.write(2, f"\n{name}: interrupted\n".encode())
+        os.write(2, line)
         sys.exit(_INTERRUPTED)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -65,6 +66,22 @@ def test_an_interrupt_that_python_makes_another_error_of(tmp_path: Path) -> None
     assert (result.returncode, result.stderr) == (130, "\ntool: interrupted\n")
 
 
+def test_an_interrupt_while_python_waits_for_a_thread(tmp_path: Path) -> None:
+    program = (
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nprint('done', flush=True)\n"
+    )
+    (tmp_path / "slow.py").write_text(program, encoding="utf-8")
+    command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "slow"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "\ntool: interrupted\n")
+
+
 def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
     (tmp_path / "fails.py").write_text("1 / 0\n", encoding="utf-8")
     command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "fails"]
@@ -80,6 +97,7 @@ def test_no_moment_gives_a_traceback(tmp_path: Path) -> None:
         time.sleep(step * 0.01)
         while process.poll() is None:
             process.send_signal(signal.SIGINT)
-            time.sleep(0.5)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
         _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (130, "\ntool: interrupted\n")

@@ -4,8 +4,18 @@ import argparse
 import sys
 from pathlib import Path
 
+from tools.quiet.tool import run_tool
+
 from . import cpp, python
-from .schema import SchemaError, parse
+from .schema import parse
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    schema = parse(arguments.schema, arguments.include)
+    if arguments.cpp:
+        arguments.cpp.write_text(cpp.generate(schema), encoding="utf-8")
+    if arguments.python:
+        arguments.python.write_text(python.generate(schema), encoding="utf-8")
 
 
 def main() -> int:
@@ -14,17 +24,7 @@ def main() -> int:
     parser.add_argument("--include", type=Path, action="append", default=[], help="folder of included schema files")
     parser.add_argument("--cpp", type=Path, help="the C++ header to write")
     parser.add_argument("--python", type=Path, help="the Python module to write")
-    arguments = parser.parse_args()
-    try:
-        schema = parse(arguments.schema, arguments.include)
-    except (SchemaError, OSError) as error:
-        print(f"schema: error: {error}", file=sys.stderr)
-        return 1
-    if arguments.cpp:
-        arguments.cpp.write_text(cpp.generate(schema), encoding="utf-8")
-    if arguments.python:
-        arguments.python.write_text(python.generate(schema), encoding="utf-8")
-    return 0
+    return run_tool("schema", _run, parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.quiet.console import UserError
+
 SCALARS = {
     "bool": ("bool", 1, "?"),
     "byte": ("int8_t", 1, "b"),
@@ -34,7 +36,7 @@ SCALARS = {
 """Scalar type -> (C++ type, width in bytes, `struct` format character)."""
 
 
-class SchemaError(Exception):
+class SchemaError(UserError):
     """A schema that cannot be read; the message names the file, the line and the cause."""
 
 

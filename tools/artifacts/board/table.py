@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools.artifacts.board.board import Board, Region, read_board
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 _BEGIN = "<!-- Begin of the table that `bazel run //firmware/boards:update_readme` writes. -->\n"
 _END = "<!-- End of the table. -->\n"
@@ -68,23 +69,18 @@ def update(text: str, boards: Sequence[Board]) -> str:
     return before + _BEGIN + table(boards) + _END + after
 
 
+def _run(arguments: argparse.Namespace) -> None:
+    # `bazel run` says where the workspace is.
+    document = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.document)
+    boards = [read_board(path) for path in arguments.boards]
+    document.write_text(update(document.read_text(encoding="utf-8"), boards), encoding="utf-8")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="table", description=__doc__)
     parser.add_argument("boards", type=Path, nargs="+", metavar="BOARD.json", help="definitions of the boards")
     parser.add_argument("--document", required=True, help="the document, from the root of the workspace")
-    arguments = parser.parse_args(argv)
-    # `bazel run` says where the workspace is.
-    document = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.document)
-    try:
-        boards = [read_board(path) for path in arguments.boards]
-        document.write_text(update(document.read_text(encoding="utf-8"), boards), encoding="utf-8")
-    except OSError as error:
-        print(f"table: error: {document}: {error.strerror}", file=sys.stderr)
-        return 1
-    except UserError as error:
-        print(f"table: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_tool("table", _run, parser.parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import contextlib
 import io
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,6 +23,7 @@ from tools.commands.monitor.decode import FaultDecoder
 from tools.commands.monitor.monitor import LinePrinter, monitor
 from tools.commands.plot import plot
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 _WIDTH = 100
 # rich refers to a font on the web; a document should not.
@@ -62,7 +62,7 @@ def svg(command: str, output: str, name: str) -> str:
     return "\n".join(line.rstrip() for line in _WEB_FONT.sub("", text).splitlines()) + "\n"
 
 
-def _run(tool: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> str:
+def _printed(tool: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> str:
     with _captured() as terminal:
         status = tool(arguments)
     if status:
@@ -109,36 +109,34 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
+def _run(arguments: argparse.Namespace) -> None:
     folder = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.output)
     board = str(arguments.board)
     sine = ["--elf", _file(arguments.sine, ".elf"), "--board", board, "--on", "simulator"]
     digits = ["--elf", _file(arguments.digits, ".elf"), "--board", board, "--on", "simulator"]
     image = ["--hex", _file(arguments.sine, ".hex"), "--board", board, "--algorithm", str(arguments.algorithm)]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        pictures = {
-            "flash": ("bazel run //firmware:flash -- --follow", capture_flash(image)),
-            "monitor": (
-                "bazel run //firmware:monitor",
-                capture_monitor(arguments.fault, arguments.board, arguments.addr2line),
-            ),
-            "infer": (
-                "bazel run //firmware:infer -- --dataset digits.golden.npz",
-                _run(infer.main, [*digits, "--dataset", str(arguments.dataset)]),
-            ),
-            "plot": (
-                "bazel run //firmware:plot -- --save plot.png",
-                _run(plot.main, [*sine, "--width", str(_WIDTH), "--save", str(folder / "plot.png")]),
-            ),
-        }
-        for name, (command, output) in pictures.items():
-            # Where this very run keeps its files says nothing to a reader.
-            shown = output.replace(str(folder / "plot.png"), "plot.png")
-            (folder / f"{name}.svg").write_text(svg(command, shown, name), encoding="utf-8")
-            print(f"wrote {folder / name}.svg")
-    except UserError as error:
-        print(f"capture: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {
+        "flash": ("bazel run //firmware:flash -- --follow", capture_flash(image)),
+        "monitor": (
+            "bazel run //firmware:monitor",
+            capture_monitor(arguments.fault, arguments.board, arguments.addr2line),
+        ),
+        "infer": (
+            "bazel run //firmware:infer -- --dataset digits.golden.npz",
+            _printed(infer.main, [*digits, "--dataset", str(arguments.dataset)]),
+        ),
+        "plot": (
+            "bazel run //firmware:plot -- --save plot.png",
+            _printed(plot.main, [*sine, "--width", str(_WIDTH), "--save", str(folder / "plot.png")]),
+        ),
+    }
+    for name, (command, output) in pictures.items():
+        # Where this very run keeps its files says nothing to a reader.
+        shown = output.replace(str(folder / "plot.png"), "plot.png")
+        (folder / f"{name}.svg").write_text(svg(command, shown, name), encoding="utf-8")
+        print(f"wrote {folder / name}.svg")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("capture", _run, _parse(argv))

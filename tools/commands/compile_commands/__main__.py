@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from tools.commands.compile_commands.compile_commands import Roots, compile_commands
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 # Everything that is compiled for a board. What is for this machine comes along where it has a compiler.
 _TARGETS = ["//firmware/...", "//kernels/...", "//runtime/..."]
@@ -24,7 +26,10 @@ def main(arguments: list[str] | None = None) -> int:
     directory = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     if directory is None:
         parser.error("start it with `./bazelw run //tools:compile_commands`")
-    workspace = Path(directory)
+    return run_tool("compile_commands", _run, options, Path(directory))
+
+
+def _run(options: argparse.Namespace, workspace: Path) -> None:
     own = workspace / "bazelw"
     bazel = options.bazel or (str(own) if own.exists() else "bazel")
 
@@ -38,13 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
         output_base = ask("info", "--noshow_progress", "output_base").strip()
         output_path = ask("info", "--noshow_progress", "output_path").strip()
     except subprocess.CalledProcessError as error:
-        print(f"compile_commands: {bazel} {error.cmd[1]} failed; its message is above.", file=sys.stderr)
-        return 1
+        raise UserError(f"{bazel} {error.cmd[1]} failed; its message is above.") from error
     entries = compile_commands(json.loads(graph), Roots(workspace, Path(output_base, "external"), Path(output_path)))
     file = workspace / "compile_commands.json"
     file.write_text(json.dumps(entries, indent=1) + "\n")
     print(f"{file}: {len(entries)} files")
-    return 0
 
 
 if __name__ == "__main__":

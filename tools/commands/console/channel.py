@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SLICE = 200_000
 
 
-class ChannelClosed(Exception):
+class ChannelClosed(UserError):
     """The other end is gone: the port was unplugged, or the emulated program ended."""
 
 

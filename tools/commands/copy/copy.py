@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.quiet.console import UserError, user_path
+from tools.quiet.console import user_path
 from tools.quiet.files import writing
+from tools.quiet.tool import run_tool
 
 
 def copy_files(files: Sequence[Path], folder: Path) -> list[Path]:
@@ -44,16 +44,13 @@ def copy_files(files: Sequence[Path], folder: Path) -> list[Path]:
     return copies
 
 
+def _run(arguments: argparse.Namespace) -> None:
+    for copy in copy_files(arguments.file, arguments.folder):
+        print(f"{copy} ({copy.stat().st_size:,} bytes)")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="copy", description=__doc__)
     parser.add_argument("--file", type=Path, action="append", required=True, help="a file to copy; repeat for more")
     parser.add_argument("folder", type=user_path, help="where the copies go; it is made if it is not there")
-    arguments = parser.parse_args(argv)
-    try:
-        copies = copy_files(arguments.file, arguments.folder)
-    except UserError as error:
-        print(f"copy: error: {error}", file=sys.stderr)
-        return 1
-    for copy in copies:
-        print(f"{copy} ({copy.stat().st_size:,} bytes)")
-    return 0
+    return run_tool("copy", _run, parser.parse_args(argv))

@@ -25,6 +25,7 @@ from tools.commands.console.ports import find_port
 from tools.commands.flash.pyocd_tool import Chunks, Selection, list_probes, program
 from tools.commands.flash.uf2 import copy_uf2, uf2_drives
 from tools.quiet.console import UserError, user_path
+from tools.quiet.tool import run_tool
 
 
 def hex_chunks(path: Path) -> list[tuple[int, bytes]]:
@@ -229,8 +230,6 @@ def follow(channel: Channel, *, simulated: bool, reopen: Callable[[], Channel] |
             print(decoder.decode(data), end="", flush=True)
     except ChannelClosed as error:
         print(f"\nthe console is gone: {error}", file=sys.stderr)
-    except KeyboardInterrupt:
-        pass
     finally:
         print()
         channel.close()
@@ -274,30 +273,28 @@ def _follow(arguments: argparse.Namespace, board: Board) -> None:
     follow(channel, simulated=False, reopen=reopen)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-    try:
-        _check_options(arguments)
-        if arguments.list:
-            print("\n".join(list_probes()))
-            return 0
-        board = read_board(arguments.board)
-        if arguments.simulate:
-            from boardsim.machine import Machine
-            from tools.commands.flash import simulated_probe
+def _run(arguments: argparse.Namespace) -> None:
+    _check_options(arguments)
+    if arguments.list:
+        print("\n".join(list_probes()))
+        return
+    board = read_board(arguments.board)
+    if arguments.simulate:
+        from boardsim.machine import Machine
+        from tools.commands.flash import simulated_probe
 
-            machine = Machine(board)
-            arguments.probe = simulated_probe.connect(machine).unique_id
-            # Takes what the image prints from its start on.
-            channel = MachineChannel(machine)
-            _program(arguments, board)
-            if arguments.follow:
-                follow(channel, simulated=True)
-        elif arguments.follow:
-            _follow(arguments, board)
-        else:
-            _program(arguments, board)
-    except UserError as error:
-        print(f"flash: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+        machine = Machine(board)
+        arguments.probe = simulated_probe.connect(machine).unique_id
+        # Takes what the image prints from its start on.
+        channel = MachineChannel(machine)
+        _program(arguments, board)
+        if arguments.follow:
+            follow(channel, simulated=True)
+    elif arguments.follow:
+        _follow(arguments, board)
+    else:
+        _program(arguments, board)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("flash", _run, _parse(argv))

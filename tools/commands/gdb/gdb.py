@@ -10,16 +10,17 @@ import argparse
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from tools.artifacts.board.board import Board, read_board
 from tools.commands.console.options import image_options
 from tools.commands.flash.flash import openocd_base, refuse_when_simulated
 from tools.commands.flash.pyocd_tool import Selection, open_session
 from tools.quiet.console import UserError, user_path
+from tools.quiet.tool import run_tool
 
 _LAST_PORT = 65535
 # What can debug an Arm image, the best first.
@@ -69,12 +70,9 @@ def _run_gdb(command: Sequence[str]) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def _wait_for_interrupt() -> None:
-    try:
-        while True:
-            time.sleep(1)
-    except KeyboardInterrupt:
-        print()
+def _wait_for_interrupt() -> NoReturn:
+    while True:
+        time.sleep(1)
 
 
 def debug_with_pyocd(arguments: argparse.Namespace, board: Board, gdb: str | None) -> None:
@@ -149,28 +147,26 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-    try:
-        board = read_board(arguments.board)
-        gdb = None if arguments.server_only else find_gdb(arguments.gdb)
-        lowest = 1 if arguments.tool == "openocd" else 0
-        if not lowest <= arguments.port <= _LAST_PORT:
-            raise UserError(f"--port {arguments.port} is no TCP port; with {arguments.tool}: {lowest} to {_LAST_PORT}")
-        if arguments.simulate:
-            refuse_when_simulated(arguments, "probe", "tool")
-            from boardsim.machine import Machine
-            from tools.commands.flash import simulated_probe
+def _run(arguments: argparse.Namespace) -> None:
+    board = read_board(arguments.board)
+    gdb = None if arguments.server_only else find_gdb(arguments.gdb)
+    lowest = 1 if arguments.tool == "openocd" else 0
+    if not lowest <= arguments.port <= _LAST_PORT:
+        raise UserError(f"--port {arguments.port} is no TCP port; with {arguments.tool}: {lowest} to {_LAST_PORT}")
+    if arguments.simulate:
+        refuse_when_simulated(arguments, "probe", "tool")
+        from boardsim.machine import Machine
+        from tools.commands.flash import simulated_probe
 
-            machine = Machine(board)
-            machine.load_elf(arguments.elf)
-            machine.reset()
-            arguments.probe = simulated_probe.connect(machine).unique_id
-        if arguments.tool == "openocd":
-            debug_with_openocd(arguments, board, gdb)
-        else:
-            debug_with_pyocd(arguments, board, gdb)
-    except UserError as error:
-        print(f"gdb: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+        machine = Machine(board)
+        machine.load_elf(arguments.elf)
+        machine.reset()
+        arguments.probe = simulated_probe.connect(machine).unique_id
+    if arguments.tool == "openocd":
+        debug_with_openocd(arguments, board, gdb)
+    else:
+        debug_with_pyocd(arguments, board, gdb)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("gdb", _run, _parse(argv))

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from tools.artifacts.board.board import read_board
-from tools.commands.console.channel import ChannelClosed
 from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.infer.protocol import Client, Device, TensorSpec
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
+from tools.quiet.tool import run_tool
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -220,23 +220,19 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
+def _run(arguments: argparse.Namespace) -> None:
+    channel = open_channel(arguments, read_board(arguments.board))
     try:
-        channel = open_channel(arguments, read_board(arguments.board))
-        try:
-            client = Client(channel, arguments.patience)
-            print(describe(client.device))
-            if arguments.input:
-                run_input(client, arguments.input, arguments.output)
-            else:
-                run_dataset(client, arguments.dataset, arguments.limit)
-            client.close()
-        finally:
-            channel.close()
-    except (UserError, ChannelClosed) as error:
-        print(f"infer: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+        client = Client(channel, arguments.patience)
+        print(describe(client.device))
+        if arguments.input:
+            run_input(client, arguments.input, arguments.output)
+        else:
+            run_dataset(client, arguments.dataset, arguments.limit)
+        client.close()
+    finally:
+        channel.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("infer", _run, _parse(argv))

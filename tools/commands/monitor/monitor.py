@@ -18,6 +18,7 @@ from tools.commands.console.channel import Channel, ChannelClosed
 from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.monitor.decode import FaultDecoder
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 # Seconds between two looks for a board that is gone, and until the start of a line counts as all there is of it, as a
 # prompt is.
@@ -117,8 +118,6 @@ def monitor(
                 say(f"-- the console is gone ({error}); waiting for it")
                 channel = _wait_for(open_it)
                 say(f"-- {channel.name}")
-    except KeyboardInterrupt:
-        pass
     finally:
         printer.end_line()
         channel.close()
@@ -150,24 +149,21 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-
+def _run(arguments: argparse.Namespace) -> None:
     def write(text: str) -> None:
         print(text, end="", flush=True)
 
-    try:
-        board = read_board(arguments.board)
-        decoder = FaultDecoder(arguments.elf, arguments.addr2line) if arguments.addr2line else None
-        monitor(
-            lambda: open_channel(arguments, board),
-            LinePrinter(decoder, write),
-            print,
-            # An emulated image that has ended would only start over.
-            reconnect=(arguments.on or "port") == "port",
-            seconds=arguments.quiet_for,
-        )
-    except UserError as error:
-        print(f"monitor: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    board = read_board(arguments.board)
+    decoder = FaultDecoder(arguments.elf, arguments.addr2line) if arguments.addr2line else None
+    monitor(
+        lambda: open_channel(arguments, board),
+        LinePrinter(decoder, write),
+        print,
+        # An emulated image that has ended would only start over.
+        reconnect=(arguments.on or "port") == "port",
+        seconds=arguments.quiet_for,
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("monitor", _run, _parse(argv))

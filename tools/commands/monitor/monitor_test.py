@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from datetime import datetime
@@ -57,7 +58,8 @@ def _shown(*consoles: Console | Exception, reconnect: bool = True) -> str:
             raise console
         return console
 
-    monitor(open_it, printer, lambda line: text.append(f"{line}\n"), reconnect=reconnect, seconds=float("inf"))
+    with contextlib.suppress(KeyboardInterrupt):
+        monitor(open_it, printer, lambda line: text.append(f"{line}\n"), reconnect=reconnect, seconds=float("inf"))
     return "".join(text)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.artifacts.core.core import CORTEX_M, platform_name
 from tools.quiet.console import UserError, user_path
+from tools.quiet.tool import run_tool
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
 _ZERO = re.compile(r"(0x)?0+[KM]?")
@@ -186,27 +186,25 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
+def _run(arguments: argparse.Namespace) -> None:
     root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     folder = (arguments.output or root / "firmware" / "boards" / arguments.name).resolve()
     workspace = _workspace(folder)
-    try:
-        prefix = _prefix(workspace, arguments.external)
-        contents = files(arguments, prefix)
-        taken = [name for name in contents if (folder / name).exists()]
-        if taken:
-            raise UserError(f"{folder / taken[0]} exists; choose another --name or --output, or delete it")
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in contents.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except (UserError, OSError) as error:
-        print(f"new_board: error: {error}", file=sys.stderr)
-        return 1
+    prefix = _prefix(workspace, arguments.external)
+    contents = files(arguments, prefix)
+    taken = [name for name in contents if (folder / name).exists()]
+    if taken:
+        raise UserError(f"{folder / taken[0]} exists; choose another --name or --output, or delete it")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in contents.items():
+        (folder / name).write_text(text, encoding="utf-8")
     print(f"wrote {folder}: complete board.c (TODO), then")
     if workspace is None:
         print("  move it into a Bazel workspace; there")
     package = "/".join(folder.relative_to(workspace).parts) if workspace else f"FOLDER/{folder.name}"
     model = f"{prefix}//models/sine"
     print(f'  torch_firmware(name = "image", board = "//{package}:{arguments.name}", model = "{model}")')
-    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("new_board", _run, _parse(argv))

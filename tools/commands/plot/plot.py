@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tools.artifacts.board.board import read_board
-from tools.commands.console.channel import ChannelClosed
 from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.infer.infer import fit, load_samples
 from tools.commands.infer.protocol import Client, Device
 from tools.commands.plot.window import Window
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import writing
+from tools.quiet.tool import run_tool
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -204,23 +204,19 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
+def _run(arguments: argparse.Namespace) -> None:
+    channel = open_channel(arguments, read_board(arguments.board))
     try:
-        channel = open_channel(arguments, read_board(arguments.board))
-        try:
-            client = Client(channel)
-            with Window() if arguments.window else contextlib.nullcontext() as window:
-                curves = run(client, arguments, channel.name, window)
-                client.close()
-                if arguments.save:
-                    save_plot(curves, arguments.save)
-                    print(f"written to {arguments.save}")
-        finally:
-            channel.close()
-    except (UserError, ChannelClosed) as error:
-        print(f"plot: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+        client = Client(channel)
+        with Window() if arguments.window else contextlib.nullcontext() as window:
+            curves = run(client, arguments, channel.name, window)
+            client.close()
+            if arguments.save:
+                save_plot(curves, arguments.save)
+                print(f"written to {arguments.save}")
+    finally:
+        channel.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("plot", _run, _parse(argv))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
+from tools.quiet.tool import run_tool
 from tools.verify.emulate.run import emulate
 
 _LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
@@ -192,9 +192,4 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    try:
-        _run(_parse_arguments(argv))
-    except UserError as error:
-        print(f"profile: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_tool("profile", _run, _parse_arguments(argv))

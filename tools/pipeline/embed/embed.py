@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from tools.artifacts.memory_plan.memory_plan import MemoryPlan, read_memory_plan
 from tools.artifacts.program.program import ELEMENT_SIZES, ScalarType, Tensor, load, read
 from tools.pipeline.prelink import PrelinkError, program_source
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 # ExecuTorch reads constants where they are, and its kernels may load them in units of up to 16 bytes.
 _ALIGNMENT = 16
@@ -426,10 +426,4 @@ def embed(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-    try:
-        embed(arguments)
-    except UserError as error:
-        print(f"embed: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_tool("embed", embed, _parse(argv))

@@ -218,11 +218,15 @@ def run_export(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
 
 def test_what_a_model_file_does_besides(tmp_path: Path) -> None:
     # A thread for ever, output, and another working directory.
-    source = _MODEL + _EXAMPLE + (
-        "import os, threading\n"
-        "os.chdir('/')\n"
-        "threading.Thread(target=threading.Event().wait, name='mine').start()\n"
-        "print('on stdout')\n"
+    source = (
+        _MODEL
+        + _EXAMPLE
+        + (
+            "import os, threading\n"
+            "os.chdir('/')\n"
+            "threading.Thread(target=threading.Event().wait, name='mine').start()\n"
+            "print('on stdout')\n"
+        )
     )
     result = run_export(tmp_path, source)
     assert (result.returncode, result.stdout) == (0, "")

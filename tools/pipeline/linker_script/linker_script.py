@@ -7,12 +7,12 @@ image that is too large still links and tools/pipeline/report can say what takes
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.artifacts.board.board import Board, Region, read_board
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 # The arenas of the application, in .arena.<name> sections.
 ARENAS = ("method", "planned", "temp")
@@ -140,14 +140,12 @@ def linker_script(board: Board) -> str:
     )
 
 
+def _run(arguments: argparse.Namespace) -> None:
+    arguments.output.write_text(linker_script(read_board(arguments.board)), encoding="utf-8")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="linker_script", description="Generates a board's linker script.")
     parser.add_argument("--board", type=Path, required=True, help="board.json")
     parser.add_argument("--output", type=Path, required=True, help="linker script to write")
-    arguments = parser.parse_args(argv)
-    try:
-        arguments.output.write_text(linker_script(read_board(arguments.board)), encoding="utf-8")
-    except UserError as error:
-        print(f"linker_script: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_tool("linker_script", _run, parser.parse_args(argv))

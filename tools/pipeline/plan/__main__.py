@@ -6,9 +6,14 @@ from pathlib import Path
 
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import memory_plan_json
-from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 from .plan import make_plan
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    plan = make_plan(arguments.program, arguments.core, arguments.method, arguments.prelinked)
+    arguments.output.write_text(memory_plan_json(plan), encoding="utf-8")
 
 
 def main() -> int:
@@ -20,14 +25,7 @@ def main() -> int:
         "--prelinked", action="store_true", help="the program is linked at build time, not loaded as .pte"
     )
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write, sizes in bytes")
-    arguments = parser.parse_args()
-    try:
-        plan = make_plan(arguments.program, arguments.core, arguments.method, arguments.prelinked)
-        arguments.output.write_text(memory_plan_json(plan), encoding="utf-8")
-    except UserError as error:
-        print(f"plan: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_tool("plan", _run, parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 # Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
 _COLORS = {"int8": "#0072B2", "float32": "#D55E00", "view": "#999999"}
@@ -126,13 +126,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def _run(arguments: argparse.Namespace) -> None:
+    report = read(arguments.report)
+    arguments.text.write_text(text(report), encoding="utf-8")
+    picture(report, arguments.picture)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-    try:
-        report = read(arguments.report)
-        arguments.text.write_text(text(report), encoding="utf-8")
-        picture(report, arguments.picture)
-    except UserError as error:
-        print(f"quantization_report: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_tool("quantization_report", _run, _parse(argv))

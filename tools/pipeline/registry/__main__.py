@@ -21,7 +21,21 @@ from tools.pipeline.registry.registry import (
     select,
     select_all,
 )
-from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+
+def _run(options: argparse.Namespace) -> None:
+    catalog = read_catalog(own=options.catalog)
+    if options.all:
+        selected = select_all(catalog)
+        parts = ALL_PARTS
+    else:
+        programs = [read(path) for path in options.program]
+        parts = functools.reduce(operator.or_, map(needed_parts, programs), Part(0))
+        origins = origins_of(map(read_manifest, options.manifest))
+        selected = select(map(operator_uses, programs), catalog, origins)
+    options.output.write_text(registry_source(selected, None if options.prelinked else parts))
+    options.kernels.write_text(kernel_table_json(kernel_table(selected)))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,22 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.all == bool(options.program):
         parser.error("give either --all or --program")
 
-    catalog = read_catalog(own=options.catalog)
-    try:
-        if options.all:
-            selected = select_all(catalog)
-            parts = ALL_PARTS
-        else:
-            programs = [read(path) for path in options.program]
-            parts = functools.reduce(operator.or_, map(needed_parts, programs), Part(0))
-            origins = origins_of(map(read_manifest, options.manifest))
-            selected = select(map(operator_uses, programs), catalog, origins)
-    except UserError as error:
-        print(f"registry: error: {error}", file=sys.stderr)
-        return 1
-    options.output.write_text(registry_source(selected, None if options.prelinked else parts))
-    options.kernels.write_text(kernel_table_json(kernel_table(selected)))
-    return 0
+    return run_tool("registry", _run, options)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from typing import Any
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.program.program import constant_bytes
 from tools.pipeline.report.image import Image, measure
-from tools.quiet.console import UserError
 from tools.quiet.files import reading
+from tools.quiet.tool import run_tool
 
 _BAR = 24
 _MEMORIES = {"flash": "flash", "ram": "RAM"}
@@ -188,9 +188,4 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-    try:
-        return _run(arguments)
-    except UserError as error:
-        print(f"report: error: {error}", file=sys.stderr)
-        return 1
+    return run_tool("report", _run, _parse(argv))

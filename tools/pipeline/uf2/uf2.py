@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import struct
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 _MAGIC_START = (0x0A324655, 0x9E5D5157)
 _MAGIC_END = 0x0AB16F30
@@ -78,16 +78,14 @@ def check_uf2(data: bytes) -> None:
             raise ValueError(f"block {number} is damaged")
 
 
+def _run(arguments: argparse.Namespace) -> None:
+    arguments.output.write_bytes(uf2(arguments.image.read_bytes(), arguments.address, arguments.family))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="uf2", description="Writes an image as .uf2.")
     parser.add_argument("--image", type=Path, required=True, help="raw bytes of flash (.bin)")
     parser.add_argument("--address", type=lambda text: int(text, 0), required=True, help="where the first one belongs")
     parser.add_argument("--family", type=lambda text: int(text, 0), required=True, help="ID of the chip family")
     parser.add_argument("--output", type=Path, required=True, help="file to write")
-    arguments = parser.parse_args(argv)
-    try:
-        arguments.output.write_bytes(uf2(arguments.image.read_bytes(), arguments.address, arguments.family))
-    except (UserError, OSError) as error:
-        print(f"uf2: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_tool("uf2", _run, parser.parse_args(argv))

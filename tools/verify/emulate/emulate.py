@@ -14,6 +14,7 @@ from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.golden.golden import Golden, read_golden
 from tools.artifacts.memory_plan.memory_plan import read_memory_plan
 from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 from tools.verify.emulate.run import Result, emulate, join_inputs, split_outputs
 
 # Bytes at the end of the planned arena that no kernel may write: int8 kernels read scratch memory by words, of which
@@ -181,9 +182,4 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
-    try:
-        return _run(arguments)
-    except UserError as error:
-        print(f"emulate: error: {error}", file=sys.stderr)
-        return 1
+    return run_tool("emulate", _run, _parse(argv))

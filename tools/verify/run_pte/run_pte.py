@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 from tools.abi.layouts.layouts import RUNNER_MAX_DIM
 from tools.artifacts.program.program import ProgramError, Tensor, read
 from tools.quiet.console import UserError, user_path
+from tools.quiet.tool import run_tool
 from tools.verify.emulate.run import EmulationError
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.values import Value, dtype_name, encode, numpy_dtype
@@ -27,7 +27,7 @@ _INDEX = "tools/verify/run_pte/runners.json"
 _NUMBERS: dict[str, tuple[int, Any]] = {"Int": (4, 1), "Double": (7, 1.0), "Bool": (11, True)}
 
 
-class RunError(Exception):
+class RunError(UserError):
     """A program that could not be run: the error's name (ExecuTorch's, or how the run ended) and a message."""
 
     def __init__(self, name: str, message: str) -> None:
@@ -236,8 +236,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parse(argv)
+def _run(arguments: argparse.Namespace) -> None:
     try:
         runners = read_runners()
         inputs = [_load_input(path) for path in arguments.input]
@@ -250,9 +249,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RunError as error:
         if arguments.json:
             print(json.dumps(error_json(error), indent=2))
-        print(f"run_pte: error: {error}", file=sys.stderr)
-        return 1
-    except UserError as error:
-        print(f"run_pte: error: {error}", file=sys.stderr)
-        return 1
-    return 0
+        raise
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("run_pte", _run, _parse(argv))

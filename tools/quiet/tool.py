@@ -1,0 +1,47 @@
+"""How every tool ends: with a status for the shell, and one message where what it was given doesn't work."""
+
+from __future__ import annotations
+
+import select
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .console import UserError, flush_or_drop, system_error
+
+# As a shell says it of a program that SIGPIPE ended.
+_NOBODY_READS = 141
+
+
+def run_tool(tool: str, run: Callable[..., int | None], *arguments: Any) -> int:
+    """Calls `run` with the arguments; returns the exit status for the shell.
+
+    A UserError, and what the system refuses (a full disk, a folder that can't be written to), become one message on
+    stderr. Anything else is a fault of the tool's own and keeps its traceback.
+
+    Args:
+      tool: the name that the message begins with.
+      run: does the work; returns the status, or None for success.
+    """
+    try:
+        status = run(*arguments) or 0
+        # Else a full disk would only be met when Python ends.
+        sys.stdout.flush()
+        return status
+    except UserError as error:
+        message = str(error)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and _has_no_reader(1):
+            # Whoever read the output, such as `head`, has enough.
+            flush_or_drop(sys.stdout)
+            return _NOBODY_READS
+        message = system_error(error)
+    flush_or_drop(sys.stdout)
+    print(f"{tool}: error: {message}", file=sys.stderr)
+    return 1
+
+
+def _has_no_reader(pipe: int) -> bool:
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
