@@ -4,7 +4,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//conformance:op_db.bzl", "OpDbInfo")
 load("//rules:providers.bzl", "BoardInfo", "TorchProgramInfo")
-load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry")
+load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
@@ -45,7 +45,7 @@ def _operator_images_impl(ctx):
 
     # What all images have: the application with one program. Its kernels are others, so it only shows sizes.
     registry = generate_registry(ctx, [program], name, prelinked = True)
-    data, _ = embed_program(ctx, program, name, example = False, registry = registry)
+    data, _ = link_program(ctx, program, name, example = False, registry = registry)[0]
     header = write_model_header(ctx, program, name)
     application = compile_application(ctx, cc, name, ctx.files.srcs, [data], [header], deps)
 
@@ -95,7 +95,7 @@ operator_images = rule(
     implementation = _operator_images_impl,
     doc = """Links an image for a board with each operator: with what the simplest of its calls needs, a call of float32
 before others. The images have the runtime of programs that are linked at build time, and no console.""",
-    attrs = PLAN_ATTRS | REGISTRY_ATTRS | {
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | {
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
         "calls": attr.label(
             mandatory = True,

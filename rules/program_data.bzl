@@ -2,27 +2,27 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "PLAN_ATTRS", "embed_program", "methods_of")
+load("//rules/private:actions.bzl", "LINK_ATTRS", "link_program")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
 load(":providers.bzl", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 
 def _program_data_impl(ctx):
     program = ctx.attr.program[TorchProgramInfo]
-    embedded = [embed_program(ctx, method, ctx.label.name, example = ctx.attr.example) for method in methods_of([program])]
-    data, plan = embedded[0]
+    linked = link_program(ctx, program, ctx.label.name, example = ctx.attr.example)
+    data, plan = linked[0]
     cc = configure_cc(ctx)
     context, outputs = compile_sources(
         ctx,
         cc,
         name = ctx.label.name,
-        srcs = [entry.source for entry, _ in embedded],
-        hdrs = [entry.header for entry, _ in embedded],
+        srcs = [entry.source for entry, _ in linked],
+        hdrs = [entry.header for entry, _ in linked],
         include_directories = [data.header.dirname],
         deps = [],
         additional_inputs = [data.program],
     )
     return [
-        DefaultInfo(files = depset([file for entry, _ in embedded for file in [entry.header, entry.plan]])),
+        DefaultInfo(files = depset([file for entry, _ in linked for file in [entry.header, entry.plan]])),
         library_info(ctx, cc, ctx.label.name, context, outputs, []),
         data,
         plan,
@@ -33,7 +33,7 @@ program_data = rule(
     doc = """Embeds a program for C and C++: `#include "<program>_pte.h"` gives its bytes, 16-byte aligned and
 executed in place, and the sizes of the arenas it needs on the target core; `<program>_<method>_pte.h` the same of a further
 method. Use it in `deps` of a cc_library.""",
-    attrs = PLAN_ATTRS | {
+    attrs = LINK_ATTRS | {
         "program": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program."),
         "example": attr.bool(doc = "Whether the example input and the eager module's output are embedded, too."),
     },

@@ -3,7 +3,7 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "PLAN_ATTRS", "REGISTRY_ATTRS", "embed_program", "generate_registry", "methods_of")
+load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
 load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
@@ -41,12 +41,13 @@ def _torch_firmware_impl(ctx):
                 fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
 
     registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink)
-    embedded = [
-        embed_program(ctx, method, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
-        for method in methods
+    linked = [
+        entry
+        for linkable in programs
+        for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
     ]
-    data, plan = embedded[methods.index(program)]
-    all_data = [entry for entry, _ in embedded]
+    data, plan = linked[methods.index(program)]
+    all_data = [entry for entry, _ in linked]
 
     headers = []
     if len(methods) > 1:
@@ -137,7 +138,7 @@ torch_firmware = rule(
 where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
 much. Everything below it is built for the board's platform.""",
-    attrs = PLAN_ATTRS | REGISTRY_ATTRS | {
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | {
         "model": attr.label(providers = [TorchProgramInfo], doc = "The torch_program to run."),
         "models": attr.label_list(
             providers = [TorchProgramInfo],

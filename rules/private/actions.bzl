@@ -8,9 +8,8 @@ CORE_ATTRS = {
     "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),
 }
 
-PLAN_ATTRS = CORE_ATTRS | {
-    "_plan": attr.label(default = "//tools/pipeline/plan", executable = True, cfg = "exec"),
-    "_embed": attr.label(default = "//tools/pipeline/embed", executable = True, cfg = "exec"),
+LINK_ATTRS = CORE_ATTRS | {
+    "_link": attr.label(default = "//tools/pipeline/link", executable = True, cfg = "exec"),
 }
 
 REGISTRY_ATTRS = {
@@ -28,69 +27,53 @@ def methods_of(programs):
     """The methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones."""
     return [method for program in programs for method in [program] + program.methods]
 
-def embed_program(ctx, program, directory, example = True, registry = None):
-    """Plans the memory of a program's method and embeds it.
+def link_program(ctx, program, directory, example = True, registry = None):
+    """Links a program with all its methods: layout, memory plan, header and source, in one action.
 
     Args:
-      ctx: rule context, with PLAN_ATTRS.
-      program: TorchProgramInfo; for a further method just its header and example are made, beside the program's own.
-      directory: folder of the outputs below the package; it becomes the include path of the header.
-      example: whether the example input and its expected output are embedded beside the program.
+      ctx: rule context, with LINK_ATTRS.
+      program: TorchProgramInfo.
+      directory: folder of the outputs below the package; it becomes the include path of the headers.
+      example: whether example inputs and their expected outputs are embedded beside the program.
       registry: KernelRegistryInfo with which the program is linked at build time; None: it is embedded as a .pte.
 
     Returns:
-      (ProgramDataInfo, MemoryPlanInfo)
+      list of (ProgramDataInfo, MemoryPlanInfo), one for each of methods_of([program])
     """
     core = target_core(ctx)
-    plan = ctx.actions.declare_file("%s/%s.plan.json" % (directory, program.name))
+    methods = methods_of([program])
+    data = [
+        ProgramDataInfo(
+            header = ctx.actions.declare_file("%s/%s_pte.h" % (directory, method.name)),
+            source = ctx.actions.declare_file("%s/%s_pte.S" % (directory, method.name)),
+            program = program.program,
+            plan = ctx.actions.declare_file("%s/%s.plan.json" % (directory, method.name)),
+        )
+        for method in methods
+    ]
     arguments = ctx.actions.args()
     arguments.add("--program", program.program)
     arguments.add("--core", core)
-    arguments.add("--method", program.method)
-    if registry:
-        arguments.add("--prelinked")
-    arguments.add("--output", plan)
-    ctx.actions.run(
-        executable = ctx.executable._plan,
-        arguments = [arguments],
-        inputs = [program.program],
-        outputs = [plan],
-        mnemonic = "MemoryPlan",
-        progress_message = "Planning memory of %{label} for " + core,
-    )
-
-    header = ctx.actions.declare_file("%s/%s_pte.h" % (directory, program.name))
-    source = ctx.actions.declare_file("%s/%s_pte.S" % (directory, program.name))
-    arguments = ctx.actions.args()
-    arguments.add("--program", program.program)
-    arguments.add("--plan", plan)
-    arguments.add("--manifest", program.manifest)
-    arguments.add("--core", core)
-    arguments.add("--name", program.name)
-    arguments.add("--method", program.method)
-    if program.data_of:
-        arguments.add("--data", program.data_of)
-    arguments.add("--header", header)
-    arguments.add("--source", source)
-    inputs = [program.program, plan, program.manifest]
+    for method in methods:
+        arguments.add_all("--method", [method.method, method.name, method.manifest])
+    inputs = [program.program] + [method.manifest for method in methods]
     if registry:
         arguments.add("--prelink", registry.kernels)
         inputs.append(registry.kernels)
     if example:
-        arguments.add("--golden", program.golden)
-        inputs.append(program.golden)
+        for method in methods:
+            arguments.add_all("--golden", [method.method, method.golden])
+            inputs.append(method.golden)
+    arguments.add("--output", data[0].header.dirname)
     ctx.actions.run(
-        executable = ctx.executable._embed,
+        executable = ctx.executable._link,
         arguments = [arguments],
         inputs = inputs,
-        outputs = [header, source],
-        mnemonic = "EmbedProgram",
-        progress_message = "Embedding the program of %{label}",
+        outputs = [file for entry in data for file in [entry.header, entry.source, entry.plan]],
+        mnemonic = "LinkProgram",
+        progress_message = "Linking the program of %{label} for " + core,
     )
-    return (
-        ProgramDataInfo(header = header, source = source, program = program.program, plan = plan),
-        MemoryPlanInfo(plan = plan, core = core),
-    )
+    return [(entry, MemoryPlanInfo(plan = entry.plan, core = core)) for entry in data]
 
 def generate_registry(ctx, programs, directory, prelinked = False):
     """Generates the kernel registry of a list of programs.

@@ -48,8 +48,8 @@ def _firmware_test_impl(ctx):
     asserts.equals(env, ctx.attr.core, target[MemoryPlanInfo].core)
     asserts.equals(env, "sine_pte.h", target[ProgramDataInfo].header.basename)
     asserts.equals(env, "registry.cpp", target[KernelRegistryInfo].source.basename)
-    asserts.equals(env, ctx.attr.core, _value_of(_action_arguments(env, "MemoryPlan"), "--core"))
-    asserts.true(env, "--golden" not in _action_arguments(env, "EmbedProgram"), "example = False embeds an example")
+    asserts.equals(env, ctx.attr.core, _value_of(_action_arguments(env, "LinkProgram"), "--core"))
+    asserts.true(env, "--golden" not in _action_arguments(env, "LinkProgram"), "example = False embeds an example")
     names = [file.basename for file in target[DefaultInfo].files.to_list()]
     for extension in ["elf", "bin", "hex", "map", "report.txt", "report.json"]:
         asserts.true(env, "%s.%s" % (target.label.name, extension) in names, "no .%s in %s" % (extension, names))

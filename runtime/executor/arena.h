@@ -11,7 +11,7 @@ namespace internal {
  * Counts and places the allocations of a method within one block of memory.
  *
  * Beyond the block's end it goes on counting and gives null pointers, so that the size that would
- * have been enough is known in the end. tools/pipeline/plan models what Method takes of it, step by
+ * have been enough is known in the end. tools/pipeline/link models what Method takes of it, step by
  * step.
  */
 class Arena final {

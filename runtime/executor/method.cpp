@@ -82,7 +82,7 @@ struct Chain {
   uint32_t instructions_run;
 };
 
-// tools/pipeline/plan knows this size.
+// tools/pipeline/link knows this size.
 static_assert(sizeof(Chain) == 8 * sizeof(void*));
 
 namespace {

@@ -40,7 +40,7 @@ static_assert(
     executorch_flatbuffer::TensorList::VT_ITEMS == kItems &&
     executorch_flatbuffer::OptionalTensorList::VT_ITEMS == kItems);
 
-// tools/pipeline/plan knows these sizes.
+// tools/pipeline/link knows these sizes.
 static_assert(sizeof(EValue) == 16 && alignof(EValue) == 8);
 static_assert(
     sizeof(TensorImpl) ==

@@ -57,7 +57,7 @@ ET_WEAK OpFunction find_kernel_for_arguments(
  * relies on and does not check at each call.
  *
  * Defined only in images with kernels of packed layers. A program that is linked when it is built
- * is checked then (tools/pipeline/prelink).
+ * is checked then (tools/pipeline/link).
  *
  * @returns Ok, or the error that the kernel would fail with.
  */

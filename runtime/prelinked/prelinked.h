@@ -12,7 +12,7 @@ namespace internal {
 
 /**
  * A program that was linked at build time: what Program and Method find in a .pte when they load
- * it, as tables of addresses in flash. tools/pipeline/prelink writes them in assembler from these
+ * it, as tables of addresses in flash. tools/pipeline/link writes them in assembler from these
  * structures, whose fields are all words of the core, or halves and bytes in the order declared.
  *
  * Loading such a program copies the descriptors of the tensors that change into RAM and nothing

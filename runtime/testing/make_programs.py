@@ -56,7 +56,9 @@ from torch import nn
 from torch.export import Dim, export
 
 from tools.artifacts.memory_plan.memory_plan import memory_plan_json
-from tools.pipeline.plan import PlanError, make_plan
+from tools.artifacts.program import load
+from tools.pipeline.link.interface import find_method
+from tools.pipeline.link.plan import PlanError, make_plan
 
 
 def fill(shape: tuple[int, ...]) -> torch.Tensor:
@@ -381,5 +383,6 @@ def make_programs(folder: Path) -> None:
         path.write_bytes(data)
         # There is no plan for what the runtime refuses to load.
         with contextlib.suppress(PlanError):
-            plan = memory_plan_json(make_plan(path, "host"))
+            file = load(path)
+            plan = memory_plan_json(make_plan(file, find_method(file), "host"))
             (folder / f"{name}.plan.json").write_text(plan, encoding="utf-8")

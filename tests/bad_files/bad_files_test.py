@@ -19,12 +19,12 @@ from tools.artifacts.board.testing import board_json
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.kernel_table.kernel_table import Kernel, kernel_table_json
 from tools.artifacts.manifest.manifest import read_manifest
-from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json, read_memory_plan
 from tools.artifacts.program import load
 from tools.commands.flash.uf2 import copy_uf2
 from tools.commands.infer.infer import load_arrays
 from tools.commands.profile import profile
-from tools.pipeline.embed import embed
+from tools.pipeline.link import link
 from tools.pipeline.linker_script import linker_script
 from tools.pipeline.registry.catalog import KERNELS, read_catalog
 from tools.pipeline.registry.registry import origins_of
@@ -99,23 +99,26 @@ def written(name: str, text: str) -> Path:
 
 FILES = {
     "program": PROGRAM,
-    "plan": written("plan.json", PLAN),
     "manifest": MANIFEST,
     "golden": GOLDEN,
     "prelink": written("kernels.json", KERNEL_TABLE),
 }
 
 
-def embedded(**files: Path | None) -> Callable[[Path], None]:
-    """What makes NAME_pte.h and NAME_pte.S, with one of its files in the place of None."""
-    arguments = [part for option, file in (FILES | files).items() for part in (f"--{option}", file)]
-    return exit_status_of(embed.main, *arguments, "--name", "x", "--header", os.devnull, "--source", os.devnull)
+def linked(**files: Path | None) -> Callable[[Path], None]:
+    """The step that links a program, with one of its files in the place of None."""
+    given = FILES | files
+    options = [
+        *("--program", given["program"], "--prelink", given["prelink"], "--core", "host"),
+        *("--method", "forward", "x", given["manifest"], "--golden", "forward", given["golden"]),
+    ]
+    return exit_status_of(link.main, *options, "--output", os.environ["TEST_TMPDIR"])
 
 
 JSON = {
     "board": (board_json(), read_board),
     "board, linker script": (board_json(), exit_status_of(linker_script.main, "--board", None, "--output", os.devnull)),
-    "manifest, header": (json.loads(MANIFEST.read_text()), embedded(manifest=None)),
+    "manifest, header": (json.loads(MANIFEST.read_text()), linked(manifest=None)),
     "manifest, profile": (
         json.loads(MANIFEST.read_text()),
         lambda path: profile.table(profile.parse("profile 0: 1 instructions,\n", path, "tiny")),
@@ -124,8 +127,8 @@ JSON = {
         json.loads(MANIFEST.read_text()),
         lambda path: origins_of([read_manifest(path)]),
     ),
-    "plan": (json.loads(PLAN), embedded(plan=None)),
-    "kernel table": (json.loads(KERNEL_TABLE), embedded(prelink=None)),
+    "plan": (json.loads(PLAN), read_memory_plan),
+    "kernel table": (json.loads(KERNEL_TABLE), linked(prelink=None)),
     "report": (REPORT, read_report),
 }
 
@@ -160,7 +163,7 @@ def test_golden(tmp_path: Path) -> None:
     with np.load(GOLDEN) as data:
         uncompressed = io.BytesIO()
         np.savez(uncompressed, **{name: array[:2] if array.ndim else array for name, array in data.items()})
-    for read in (read_golden, load_arrays, embedded(golden=None)):
+    for read in (read_golden, load_arrays, linked(golden=None)):
         for content in [
             *mutated_bytes(good, MUTANTS // 2),
             *mutated_bytes(uncompressed.getvalue(), MUTANTS // 2, seed=2),
@@ -169,7 +172,7 @@ def test_golden(tmp_path: Path) -> None:
 
 
 def test_program(tmp_path: Path) -> None:
-    for read in (load, embedded(program=None)):
+    for read in (load, linked(program=None)):
         for content in mutated_bytes(PROGRAM.read_bytes(), MUTANTS):
             holds(read, tmp_path / "file.pte", content, others=(GOLDEN.name, MANIFEST.name, "kernels.json"))
 

@@ -24,7 +24,7 @@ _LIBC_ARCHIVES = re.compile(
     r"lib(c|c_nano|g|g_nano|m|gcc|stdc\+\+|stdc\+\+_nano|supc\+\+|supc\+\+_nano|nosys|rdimon)\.a$"
 )
 
-# The linker script's section of embedded programs; tools/pipeline/embed appends to it.
+# The linker script's section of embedded programs; tools/pipeline/link appends to it.
 _PROGRAM = ".program."
 _EXAMPLE_SUFFIX = ".example"
 

@@ -1,20 +1,19 @@
 """Models what the runtime allocates when it loads a method.
 
 Of a .pte, follows runtime/executor/method.cpp (Builder) and runtime/executor/value_parser.cpp step by step; their
-static_asserts hold the sizes below. What a program takes that was linked at build time is known to
-tools/pipeline/prelink. Tests hold the sums, on the host and on the emulated cores.
+static_asserts hold the sizes below. What a program takes that was linked at build time is known to layout.py. Tests
+hold the sums, on the host and on the emulated cores.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
-from tools.artifacts.program.program import read
-from tools.pipeline.prelink import PrelinkError, method_layout
+from tools.artifacts.program.program import ProgramFile
+from tools.pipeline.link.layout import MethodLayout
 from tools.quiet.console import UserError
 
 _SHARED_STRIDES = 4
@@ -97,45 +96,34 @@ def _pte_arena_size(plan: Any, pointer: int) -> int:
     return arena.used
 
 
-def make_plan(program: Path, core: str, method: str = "forward", prelinked: bool = False) -> MemoryPlan:
+def make_plan(file: ProgramFile, method: Any, core: str, layout: MethodLayout | None = None) -> MemoryPlan:
     """Returns the sizes of the arenas that a method of a program needs on a core.
 
     Args:
-      program: the .pte file.
+      file: the program.
+      method: what find_method() returned.
       core: a key of tools.artifacts.core.core.POINTER_SIZES.
-      method: the method's name; a program with a single method needs none.
-      prelinked: whether the program is linked at build time, or loaded from its .pte.
+      layout: the method's, if the program is linked at build time; None: it is loaded from its .pte.
 
     Raises:
       PlanError: the runtime doesn't load such a method.
-      tools.artifacts.program.ProgramError: the file is no program.
     """
     if core not in POINTER_SIZES:
         raise PlanError(f"core {core} is unknown; the cores are {', '.join(POINTER_SIZES)}")
     pointer = POINTER_SIZES[core]
-    plans = read(program).execution_plan
-    found = plans if len(plans) == 1 else [plan for plan in plans if plan.name == method]
-    if not found:
-        names = ", ".join(str(plan.name) for plan in plans)
-        raise PlanError(f"{program} has no method {method}; its methods are {names}")
-    plan = found[0]
-    if plan.delegates:
-        names = ", ".join(sorted({str(delegate.id) for delegate in plan.delegates}))
-        raise PlanError(f"{program} uses delegates, which the runtime does not support: {names}")
-    values = plan.values or []
-    try:
-        method_size = method_layout(plan).arena_size(pointer) if prelinked else _pte_arena_size(plan, pointer)
-    except PrelinkError as error:
-        raise PlanError(f"{program}: {error}") from error
+    if method.delegates:
+        names = ", ".join(sorted({str(delegate.id) for delegate in method.delegates}))
+        raise PlanError(f"{file.path} uses delegates, which the runtime does not support: {names}")
+    values = method.values or []
     return MemoryPlan(
         core=core,
-        method=method_size,
+        method=layout.arena_size(pointer) if layout else _pte_arena_size(method, pointer),
         # The first buffer stands for the constants, which are in the program.
-        planned=tuple((plan.non_const_buffer_sizes or [])[1:]),
+        planned=tuple((method.non_const_buffer_sizes or [])[1:]),
         # The kernels need no scratch memory.
         temp=0,
-        operators=len(plan.operators or []),
+        operators=len(method.operators or []),
         values=len(values),
         tensors=sum(type(value.val).__name__ == "Tensor" for value in values),
-        instructions=sum(len(chain.instructions or []) for chain in plan.chains or []),
+        instructions=sum(len(chain.instructions or []) for chain in method.chains or []),
     )

@@ -20,9 +20,8 @@ from tools.abi.layouts.layouts import (
 )
 from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
-
-from .checks import check_method
-from .layout import MethodLayout, PrelinkError, elements, kind_of, method_layout
+from tools.pipeline.link.checks import check_method
+from tools.pipeline.link.layout import MethodLayout, PrelinkError, elements, kind_of
 
 _CONSTANT_ALIGNMENT = 16
 
@@ -97,7 +96,7 @@ class _Table:
 
 
 def program_source(
-    name: str, path: Path, file: ProgramFile, kernels: Sequence[Kernel], pointer: int
+    name: str, file: ProgramFile, layouts: Sequence[MethodLayout], kernels: Sequence[Kernel], pointer: int
 ) -> tuple[list[str], int]:
     """The assembler lines of a program, and its size in bytes.
 
@@ -105,27 +104,25 @@ def program_source(
 
     Args:
       name: the program's name, a C identifier.
-      path: the .pte file, from which the assembler takes the constants.
-      file: what it has.
+      file: the program; the assembler takes the constants from its .pte.
+      layouts: of its methods, in the program's order.
       kernels: the image's kernel table.
       pointer: bytes of a pointer on the core.
 
     Raises:
       PrelinkError: the program can't be linked at build time.
     """
-    plans = file.program.execution_plan or []
     table = _Table(name, pointer)
     symbol = f"{name}_pte_data"
     table.numbers(1, list(PRELINKED_MAGIC))
-    table.numbers(4, [len(plans)])
+    table.numbers(4, [len(layouts)])
     methods = f".L{name}_methods"
     table.words(symbol, methods)
-    constants = _Constants(table, path, file)
-    layouts = [method_layout(plan) for plan in plans]
+    constants = _Constants(table, file)
     for layout in layouts:
-        check_method(path, file, layout, {kernel.operator: kernel for kernel in kernels})
+        check_method(file, layout, {kernel.operator: kernel for kernel in kernels})
     names = [kernel.operator for kernel in kernels]
-    rows = [_Method(table, constants, layout, names, path).row() for layout in layouts]
+    rows = [_Method(table, constants, layout, names).row() for layout in layouts]
     table.align(pointer)
     table.lines.append(f"{methods}:")
     for row in rows:
@@ -139,9 +136,8 @@ def program_source(
 class _Constants:
     """The data of constant tensors, each once, after all tables: large ones need the alignment of the whole."""
 
-    def __init__(self, table: _Table, path: Path, file: ProgramFile) -> None:
+    def __init__(self, table: _Table, file: ProgramFile) -> None:
         self._table = table
-        self._path = path
         self.file = file
         self._constants = file.constants()
         self._sizes: dict[int, int] = {}
@@ -149,7 +145,7 @@ class _Constants:
     def address(self, index: int, size: int) -> str:
         """The address of the first `size` bytes of a constant of the program."""
         if not 0 < index < len(self._constants) or len(self._constants[index]) < size:
-            raise PrelinkError(f"program {self._path} has no constant {index} of {size} bytes: it is corrupted")
+            raise PrelinkError(f"program {self.file.path} has no constant {index} of {size} bytes: it is corrupted")
         self._sizes[index] = max(self._sizes.get(index, 0), size)
         return f"{self._table.prefix}constant_{index}"
 
@@ -165,20 +161,18 @@ class _Constants:
             self._table.lines.append(f"{self._table.prefix}constant_{index}:")
             if len(offsets) > 1 and segment is not None:
                 base = self.file.segment_base_offset + self.file.program.segments[segment.segment_index].offset
-                self._table.part_of(self._path, base + offsets[index], size)
+                self._table.part_of(self.file.path, base + offsets[index], size)
             else:
                 self._table.numbers(1, list(self._constants[index][:size]))
 
 
 class _Method:
-    def __init__(
-        self, table: _Table, constants: _Constants, layout: MethodLayout, kernels: Sequence[str], path: Path
-    ) -> None:
+    def __init__(self, table: _Table, constants: _Constants, layout: MethodLayout, kernels: Sequence[str]) -> None:
         self.table = table
         self.constants = constants
         self.layout = layout
         self.kernels = kernels
-        self.path = path
+        self.path = constants.file.path
         self.values: list[Any] = layout.plan.values or []
         self.place = {index: i for i, index in enumerate(layout.in_ram)}
 

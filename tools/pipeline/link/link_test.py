@@ -1,27 +1,33 @@
 from __future__ import annotations
 
+import json
+import os
 import re
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tools.artifacts.manifest.manifest import manifest_json
-from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
-from tools.artifacts.program.program import ScalarType, Tensor
-from tools.pipeline.embed import embed as embed_module
-from tools.pipeline.embed.embed import main
+from tools.artifacts.kernel_table.kernel_table import Kernel, kernel_table_json
+from tools.artifacts.manifest.manifest import manifest_json, read_manifest
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan
+from tools.artifacts.program.program import ProgramFile, ScalarType, Tensor
+from tools.pipeline.link import link as link_module
+from tools.pipeline.link.header import Embedded, header
+from tools.pipeline.link.interface import Interface, TensorSpec
+from tools.pipeline.link.link import main
 
-_PLAN = MemoryPlan(
-    core="cortex-m4", method=185, planned=(40, 32), temp=8, operators=3, values=9, tensors=5, instructions=4
-)
+PROGRAMS = Path(os.environ["PROGRAMS"])
 
 
 def _tensor(dtype: ScalarType, sizes: list[int]) -> Tensor:
     tensor = Tensor.__new__(Tensor)
     tensor.scalar_type, tensor.sizes, tensor.dim_order = dtype, sizes, list(range(len(sizes)))
+    tensor.shape_dynamism = 0
     return tensor
 
 
@@ -32,14 +38,25 @@ class Files:
         self.folder = folder
         self.program = folder / "tiny.pte"
         self.program.write_bytes(bytes(range(100)))
-        self.plan = folder / "plan.json"
-        self.plan.write_text(memory_plan_json(_PLAN), encoding="utf-8")
+        self.manifest = folder / "manifest.json"
+        self.write_manifest()
         self.golden = folder / "golden.npz"
         self.header, self.source = folder / "tiny_pte.h", folder / "tiny_pte.S"
+        self.plan = folder / "tiny.plan.json"
         values = [_tensor(ScalarType.FLOAT, [2, 3]), _tensor(ScalarType.LONG, []), _tensor(ScalarType.FLOAT, [2])]
         self.values = [SimpleNamespace(val=value) for value in values]
-        plan = SimpleNamespace(inputs=[0, 1], outputs=[2], values=self.values)
-        monkeypatch.setattr(embed_module, "read", lambda _: SimpleNamespace(execution_plan=[plan]))
+        plan = SimpleNamespace(
+            name="forward",
+            inputs=[0, 1],
+            outputs=[2],
+            values=self.values,
+            operators=[],
+            chains=[],
+            delegates=[],
+            non_const_buffer_sizes=[0, 40, 32],
+        )
+        program = SimpleNamespace(execution_plan=[plan])
+        monkeypatch.setattr(link_module, "load", lambda path: ProgramFile(path, program, path.read_bytes(), 0, 0))
 
     def write_golden(self, **changes: np.ndarray) -> None:
         arrays = {
@@ -50,11 +67,23 @@ class Files:
         }
         np.savez(self.golden, **(arrays | changes))
 
+    def write_manifest(self, **changes: object) -> None:
+        content = {
+            "name": "tiny",
+            "core": "cortex-m4",
+            "operators": [],
+            "instructions": [],
+            "inputs": [{}, {}],
+            "outputs": [{}],
+            "keeps_state": False,
+        }
+        self.manifest.write_text(manifest_json(content | changes), encoding="utf-8")
+
     def run(self, *more: str, name: str = "tiny") -> int:
         return main(
             [
-                *("--program", str(self.program), "--plan", str(self.plan), "--name", name),
-                *("--header", str(self.header), "--source", str(self.source), *more),
+                *("--program", str(self.program), "--core", "cortex-m4", "--output", str(self.folder)),
+                *("--method", "forward", name, str(self.manifest), *more),
             ]
         )
 
@@ -69,8 +98,11 @@ def _constant(text: str, name: str) -> str:
 
 
 def test_the_header_has_sizes_arenas_and_specs(files: Files) -> None:
-    assert files.run() == 0
-    text = files.header.read_text(encoding="utf-8")
+    plan = MemoryPlan("cortex-m4", 185, (40, 32), 8, operators=3, values=9, tensors=5, instructions=4)
+    inputs = (TensorSpec(ScalarType.FLOAT, (2, 3), (0, 1)), TensorSpec(ScalarType.LONG, (), ()))
+    interface = Interface(inputs, (TensorSpec(ScalarType.FLOAT, (2,), (0,)),))
+    manifest = read_manifest(files.manifest)
+    text = header(Embedded("tiny", "forward", "tiny", 100, plan, interface, manifest, has_example=False))
     assert "#define TINY_PTE_SIZE 100\n#define TINY_PTE_ALIGNMENT 16\n" in text
     assert "#define TINY_PTE_METHOD_ARENA_SIZE 185\n" in text
     # The second buffer begins at a multiple of 16, and the arena ends with it.
@@ -98,7 +130,7 @@ def test_the_source_includes_the_file_and_repeats_no_byte(files: Files) -> None:
 
 def test_the_example_is_the_first_sample(files: Files) -> None:
     files.write_golden()
-    assert files.run("--golden", str(files.golden)) == 0
+    assert files.run("--golden", "forward", str(files.golden)) == 0
     source = files.source.read_text(encoding="utf-8")
     arrays = {
         name: bytes(int(byte) for byte in body.replace(".byte ", "").replace("\n", ",").strip(",").split(","))
@@ -114,10 +146,11 @@ def test_the_example_is_the_first_sample(files: Files) -> None:
     assert _constant(header, "kExampleInputs") == "{tiny_pte_example_input_0, tiny_pte_example_input_1}"
 
 
-def test_tolerances_are_float_literals(files: Files) -> None:
-    assert files.run("--atol", "1", "--rtol", "1e-7") == 0
-    header = files.header.read_text(encoding="utf-8")
-    assert (_constant(header, "kAtol"), _constant(header, "kRtol")) == ("1.0f", "1e-07f")
+def test_the_plan_is_what_the_header_says(files: Files) -> None:
+    assert files.run() == 0
+    plan = json.loads(files.plan.read_text(encoding="utf-8"))
+    assert (plan["core"], plan["planned"], plan["values"]) == ("cortex-m4", [40, 32], 3)
+    assert f"#define TINY_PTE_METHOD_ARENA_SIZE {plan['method']}\n" in files.header.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["", "2x", "a-b", "a b", "über"])
@@ -128,14 +161,14 @@ def test_a_name_that_is_no_identifier(files: Files, capsys: pytest.CaptureFixtur
 
 def test_a_golden_file_of_another_model(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     files.write_golden(input_0=np.zeros((1, 4), dtype=np.float32), input_1=np.zeros(1), output_0=np.zeros((1, 2)))
-    assert files.run("--golden", str(files.golden)) == 1
+    assert files.run("--golden", "forward", str(files.golden)) == 1
     error = capsys.readouterr().err
     assert "input_0 is float32 [4], in the program FLOAT [2, 3]; it is another model's" in error
 
 
 def test_a_golden_file_with_too_many_arrays(files: Files, capsys: pytest.CaptureFixture[str]) -> None:
     files.write_golden(output_1=np.zeros((2, 2), dtype=np.float32))
-    assert files.run("--golden", str(files.golden)) == 1
+    assert files.run("--golden", "forward", str(files.golden)) == 1
     assert "has 2 outputs, the program 1" in capsys.readouterr().err
 
 
@@ -151,60 +184,38 @@ def test_an_input_that_is_no_tensor(files: Files, capsys: pytest.CaptureFixture[
     assert "input 0 is of type SimpleNamespace, not a tensor" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"method": 1}', '{"method": "x", "planned": [], "temp": 0}'])
-def test_a_plan_that_is_none(files: Files, capsys: pytest.CaptureFixture[str], content: str) -> None:
-    files.plan.write_text(content, encoding="utf-8")
-    assert files.run() == 1
-    assert "plan.json is no memory plan" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("content", [b"", b"not a program at all", b"\x7fELF" + bytes(60)])
-def test_a_program_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes) -> None:
-    program, plan = tmp_path / "foreign.pte", tmp_path / "plan.json"
-    program.write_bytes(content)
-    plan.write_text(memory_plan_json(_PLAN), encoding="utf-8")
-    arguments = ["--program", str(program), "--plan", str(plan), "--name", "x", "--header", str(tmp_path / "h")]
-    assert main([*arguments, "--source", str(tmp_path / "s")]) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("embed: error: ") and "foreign.pte" in error and error.count("\n") == 1
-    assert not (tmp_path / "h").exists()
-
-
-def test_a_program_that_is_missing(files: Files, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_program_that_is_none(
+    files: Files, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes
+) -> None:
     monkeypatch.undo()
-    arguments = ["--program", str(tmp_path / "none.pte"), "--plan", str(files.plan), "--name", "x"]
-    assert main([*arguments, "--header", str(tmp_path / "h"), "--source", str(tmp_path / "s")]) == 1
+    files.program.write_bytes(content)
+    assert files.run() == 1
+    error = capsys.readouterr().err
+    assert error.startswith("link: error: ") and "tiny.pte" in error and error.count("\n") == 1
+    assert not files.header.exists() and not files.plan.exists()
 
 
-def _manifest(files: Files, **changes: object) -> str:
-    path = files.folder / "manifest.json"
-    content = {
-        "name": "tiny",
-        "core": "cortex-m4",
-        "operators": [],
-        "instructions": [],
-        "inputs": [{}, {}],
-        "outputs": [{"scale": 0.1, "zero_point": -3}],
-        "keeps_state": False,
-    }
-    path.write_text(manifest_json(content | changes), encoding="utf-8")
-    return str(path)
+def test_a_program_that_is_missing(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    files.program.unlink()
+    assert files.run() == 1
 
 
 def test_scales_and_zero_points_of_the_manifest_are_constants(files: Files) -> None:
-    assert files.run("--manifest", _manifest(files), "--core", "cortex-m4") == 0
+    files.write_manifest(outputs=[{"scale": 0.1, "zero_point": -3}])
+    assert files.run() == 0
     header = files.header.read_text()
     assert "inline constexpr float kOutputScales[] = {0.1f};" in header
     assert "inline constexpr int32_t kOutputZeroPoints[] = {-3};" in header
     assert "kInputScales" not in header
-    assert _constant(header, "kKeepsState") == "false"
 
 
-def test_a_program_keeps_state_if_its_manifest_says_so_or_there_is_none(files: Files) -> None:
+@pytest.mark.parametrize("keeps_state", [False, True])
+def test_a_program_keeps_state_if_its_manifest_says_so(files: Files, keeps_state: bool) -> None:
+    files.write_manifest(keeps_state=keeps_state)
     assert files.run() == 0
-    assert _constant(files.header.read_text(), "kKeepsState") == "true"
-    assert files.run("--manifest", _manifest(files, keeps_state=True), "--core", "cortex-m4") == 0
-    assert _constant(files.header.read_text(), "kKeepsState") == "true"
+    assert _constant(files.header.read_text(), "kKeepsState") == str(keeps_state).lower()
 
 
 @pytest.mark.parametrize(
@@ -218,12 +229,53 @@ def test_a_program_keeps_state_if_its_manifest_says_so_or_there_is_none(files: F
 def test_a_manifest_that_does_not_fit(
     files: Files, capsys: pytest.CaptureFixture[str], changes: dict[str, object], message: str
 ) -> None:
-    assert files.run("--manifest", _manifest(files, **changes), "--core", "cortex-m4") == 1
+    files.write_manifest(**changes)
+    assert files.run() == 1
     assert message in capsys.readouterr().err
+    assert not files.header.exists()
 
 
 def test_the_example_lies_in_the_programs_dim_order(files: Files) -> None:
     files.write_golden(dim_order_input_0=np.array([1, 0], dtype=np.uint8))
-    assert files.run("--golden", str(files.golden)) == 0
+    assert files.run("--golden", "forward", str(files.golden)) == 0
     values = np.array([0, 3, 1, 4, 2, 5], dtype=np.float32).tobytes()
     assert ".byte " + ",".join(map(str, values)) in files.source.read_text()
+
+
+def _link(program: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """The command as the rule runs it, on a program of runtime/testing."""
+    command = [sys.executable, "-m", "tools.pipeline.link", "--program", str(PROGRAMS / f"{program}.pte")]
+    command += ["--core", "cortex-m4", "--output", str(folder), *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _manifest(folder: Path) -> str:
+    path = folder / "manifest.json"
+    content = {"name": "x", "core": "portable", "operators": [], "instructions": [], "keeps_state": False}
+    path.write_text(manifest_json(content | {"inputs": [{}], "outputs": [{}]}), encoding="utf-8")
+    return str(path)
+
+
+def test_methods_of_a_program_share_its_bytes(tmp_path: Path) -> None:
+    manifest = _manifest(tmp_path)
+    methods = ["--method", "forward", "pair", manifest, "--method", "another", "pair_another", manifest]
+    kernels = tmp_path / "kernels.json"
+    kernels.write_text(kernel_table_json([Kernel("test::increment.out", "", (), None, 1)]), encoding="utf-8")
+    assert _link("methods", tmp_path, *methods, "--prelink", str(kernels)).returncode == 0
+    assert "pair_pte_data:" in (tmp_path / "pair_pte.S").read_text()
+    assert "pte_data" not in (tmp_path / "pair_another_pte.S").read_text()
+    further = (tmp_path / "pair_another_pte.h").read_text()
+    assert "data() { return pair_pte_data; }" in further and 'kMethodName[] = "another"' in further
+    plans = [json.loads((tmp_path / f"{name}.plan.json").read_text()) for name in ("pair", "pair_another")]
+    assert [plan["instructions"] for plan in plans] == [1, 2]
+
+
+@pytest.mark.parametrize("prelinked", [False, True])
+def test_delegates_are_refused(tmp_path: Path, prelinked: bool) -> None:
+    kernels = tmp_path / "kernels.json"
+    kernels.write_text(kernel_table_json([]), encoding="utf-8")
+    options = ["--method", "forward", "x", _manifest(tmp_path), *(["--prelink", str(kernels)] if prelinked else [])]
+    result = _link("delegate", tmp_path, *options)
+    assert result.returncode == 1
+    assert "delegate.pte" in result.stderr and "SomeBackend" in result.stderr and "Traceback" not in result.stderr
+    assert not (tmp_path / "x_pte.h").exists()

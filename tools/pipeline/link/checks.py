@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.packed_layer.packed_layer import problem_of
 from tools.artifacts.program.program import ProgramFile
-
-from .layout import Instruction, MethodLayout, PrelinkError, elements, is_constant, kind_of
+from tools.pipeline.link.layout import Instruction, MethodLayout, PrelinkError, elements, is_constant, kind_of
 
 _VIEW = "executorch_prim::et_view.default"
 
 
-def check_method(path: Path, file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
+def check_method(file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
     """Checks what nothing checks on the device.
 
     Args:
-      path: the .pte file.
-      file: what it has.
+      file: the program.
       kernels: the image's kernels by operator.
 
     Raises:
       PrelinkError: an instruction changes what must stay, writes to a constant, or has no constant where its kernel
         needs one; a loop does not end; an output never has memory.
     """
-    _Checks(path, file, layout, kernels).run()
+    _Checks(file, layout, kernels).run()
 
 
 class _Checks:
-    def __init__(self, path: Path, file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
-        self.path = path
+    def __init__(self, file: ProgramFile, layout: MethodLayout, kernels: Mapping[str, Kernel]) -> None:
+        self.path = file.path
         self.constants = file.constants()
         self.layout = layout
         self.kernels = kernels

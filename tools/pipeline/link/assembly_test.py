@@ -7,8 +7,8 @@ import pytest
 
 from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.program import load
-from tools.pipeline.plan import make_plan
-from tools.pipeline.prelink import PrelinkError, method_layout, program_source
+from tools.pipeline.link.assembly import program_source
+from tools.pipeline.link.layout import PrelinkError, method_layout
 
 FOLDER = Path(os.environ["PROGRAMS"])
 OPERATORS = ["test::sum.out", "test::inspect", "test::increment.out", "test::at_least.out"]
@@ -41,8 +41,9 @@ REFUSED = {
 
 
 def _source(name: str, kernels: Sequence[Kernel] = KERNELS) -> str:
-    path = FOLDER / f"{name}.pte"
-    return "\n".join(program_source(name, path, load(path), kernels, 4)[0])
+    file = load(FOLDER / f"{name}.pte")
+    layouts = [method_layout(plan) for plan in file.program.execution_plan]
+    return "\n".join(program_source(name, file, layouts, kernels, 4)[0])
 
 
 def _is_hand_made(path: Path) -> bool:
@@ -99,9 +100,3 @@ def test_kernels_are_called_by_their_place_in_the_table() -> None:
     assert re.search(rf"^\.word {2 << 2 | 2 << 16}, ", _source("increment"), re.MULTILINE)
     with pytest.raises(PrelinkError, match="operator test::increment.out is not in the image's kernel table"):
         _source("increment", KERNELS[:1])
-
-
-def test_the_arena_is_smaller_than_the_loaders() -> None:
-    for name in ("increment", "lists", "cnn", "softmax_dynamic"):
-        path = FOLDER / f"{name}.pte"
-        assert make_plan(path, "cortex-m4", prelinked=True).method < make_plan(path, "cortex-m4").method

@@ -1,5 +1,0 @@
-import sys
-
-from tools.pipeline.embed.embed import main
-
-sys.exit(main())

@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.link.link import main
+
+sys.exit(main())

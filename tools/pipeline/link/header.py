@@ -1,0 +1,237 @@
+"""The header of a program in an image, NAME_pte.h: for C++, and its size, alignment and data for C as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.artifacts.manifest.manifest import Border, Manifest
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan
+from tools.pipeline.link.interface import Interface, TensorSpec
+
+# ExecuTorch reads constants where they are, and its kernels may load them in units of up to 16 bytes.
+ALIGNMENT = 16
+
+# How far from PyTorch's an element of the example's outputs may be where an image checks it.
+_ATOL = 1e-4
+_RTOL = 1e-4
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A method of a program in an image.
+
+    Attributes:
+        name: the program's name, or that of one of its further methods: NAME in `NAME_pte.h`.
+        method: the method.
+        data_of: the name of the program.
+        size: bytes of the program.
+        plan: what the method takes of memory.
+        interface: its inputs and outputs.
+        manifest: what the program's export said of it.
+        has_example: whether an example is embedded beside the program.
+    """
+
+    name: str
+    method: str
+    data_of: str
+    size: int
+    plan: MemoryPlan
+    interface: Interface
+    manifest: Manifest
+    has_example: bool
+
+    @property
+    def symbol(self) -> str:
+        return f"{self.name}_pte"
+
+    @property
+    def example_inputs(self) -> list[str]:
+        """Symbols of the example's inputs."""
+        return [f"{self.symbol}_example_input_{i}" for i in range(len(self.interface.inputs))]
+
+    @property
+    def example_outputs(self) -> list[str]:
+        """Symbols of the outputs that PyTorch computes from them."""
+        return [f"{self.symbol}_example_output_{i}" for i in range(len(self.interface.outputs))]
+
+
+def header(embedded: Embedded) -> str:
+    """The text of NAME_pte.h."""
+    lines = [
+        "#pragma once",
+        "",
+        f"/* The ExecuTorch program {embedded.name}.pte as data, and what it needs. Made by //tools/pipeline/link. */",
+        "",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        *_c_part(embedded),
+        "",
+        "#ifdef __cplusplus",
+        '}  // extern "C"',
+        "",
+        f"namespace {embedded.symbol} {{",
+        "",
+        *_TENSOR_SPEC,
+        "",
+        *_program(embedded),
+        "",
+        *_arenas(embedded),
+        "",
+        *_tensors("Input", embedded.interface.inputs, embedded.manifest.inputs),
+        "",
+        *_tensors("Output", embedded.interface.outputs, embedded.manifest.outputs),
+        "",
+        *_example(embedded),
+        "",
+        f"}}  // namespace {embedded.symbol}",
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_TENSOR_SPEC = [
+    "/// An input or output: ExecuTorch's ScalarType, number of dimensions, elements, bytes, offset in bytes",
+    f"/// if all inputs (or outputs) lie one after the other, each {ALIGNMENT}-byte aligned, sizes, dim order.",
+    "struct TensorSpec {",
+    "  int8_t dtype;",
+    "  uint8_t dim;",
+    "  uint32_t numel;",
+    "  uint32_t nbytes;",
+    "  uint32_t offset;",
+    "  const int32_t* sizes;",
+    "  const uint8_t* dim_order;",
+    "};",
+]
+
+
+def _c_part(embedded: Embedded) -> list[str]:
+    """Macros and declarations of data, up to what only C++ has; inside of `extern "C"`."""
+    macro = embedded.symbol.upper()
+    offsets, planned = _planned_offsets(embedded.plan), embedded.plan.planned
+    # Up to the end of the last buffer: what comes after needs no alignment.
+    planned_size = offsets[-1] + planned[-1] if planned else 0
+    lines = [
+        "/* Bytes of the program, and the alignment of its first one. */",
+        f"#define {macro}_SIZE {embedded.size}",
+        f"#define {macro}_ALIGNMENT {ALIGNMENT}",
+        "",
+        "/* Bytes of the arenas. */",
+        f"#define {macro}_METHOD_ARENA_SIZE {embedded.plan.method}",
+        f"#define {macro}_PLANNED_ARENA_SIZE {planned_size}",
+        f"#define {macro}_TEMP_ARENA_SIZE {embedded.plan.temp}",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        f"extern const unsigned char {embedded.data_of}_pte_data[{macro}_SIZE];",
+    ]
+    if embedded.has_example:
+        lines += ["", "/* An example: inputs, and the outputs that PyTorch computes from them. */"]
+        arrays = (*embedded.example_inputs, *embedded.example_outputs)
+        lines += [f"extern const unsigned char {array}[];" for array in arrays]
+    return lines
+
+
+def _program(embedded: Embedded) -> list[str]:
+    macro = embedded.symbol.upper()
+    return [
+        f'inline constexpr char kName[] = "{embedded.name}";',
+        f'inline constexpr char kMethodName[] = "{embedded.method}";',
+        "",
+        f"/// The program: {embedded.size} bytes, {ALIGNMENT}-byte aligned.",
+        f"inline constexpr size_t kSize = {macro}_SIZE;",
+        f"inline constexpr size_t kAlignment = {macro}_ALIGNMENT;",
+        f"inline const unsigned char* data() {{ return {embedded.data_of}_pte_data; }}",
+    ]
+
+
+def _arenas(embedded: Embedded) -> list[str]:
+    macro, plan = embedded.symbol.upper(), embedded.plan
+    return [
+        "/// Exact sizes of the arenas in bytes. The planned one holds all memory-planned buffers, each at its",
+        "/// kPlannedBufferOffsets.",
+        f"inline constexpr size_t kMethodArenaSize = {macro}_METHOD_ARENA_SIZE;",
+        f"inline constexpr size_t kPlannedArenaSize = {macro}_PLANNED_ARENA_SIZE;",
+        f"inline constexpr size_t kTempArenaSize = {macro}_TEMP_ARENA_SIZE;",
+        f"inline constexpr size_t kNumPlannedBuffers = {len(plan.planned)};",
+        _array("size_t", "kPlannedBufferSizes", plan.planned),
+        _array("size_t", "kPlannedBufferOffsets", _planned_offsets(plan)),
+        "",
+        "/// Whether an inference depends on earlier ones: the planned arena is then the program's own.",
+        f"inline constexpr bool kKeepsState = {_bool(embedded.manifest.keeps_state)};",
+        "",
+        "/// Different operators that the program calls.",
+        f"inline constexpr size_t kOperatorCount = {plan.operators};",
+    ]
+
+
+def _tensors(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Border]) -> list[str]:
+    lines, rows = [], []
+    offset = 0
+    for i, spec in enumerate(specs):
+        sizes, order = f"k{kind}{i}Sizes", f"k{kind}{i}DimOrder"
+        lines += [_array("int32_t", sizes, spec.sizes), _array("uint8_t", order, spec.dim_order)]
+        rows.append(
+            f"{{{spec.dtype.value}, {len(spec.sizes)}, {spec.numel}, {spec.nbytes}, {offset}, {sizes}, {order}}}"
+        )
+        offset += _align(spec.nbytes)
+    lines += [
+        _array("TensorSpec", f"k{kind}s", rows),
+        f"inline constexpr size_t kNum{kind}s = {len(specs)};",
+        _array("size_t", f"k{kind}Nbytes", [spec.nbytes for spec in specs]),
+        f"inline constexpr size_t k{kind}sSize = {offset};",
+    ]
+    if any(border.scale for border in parameters):
+        lines += [
+            f"/// What int8 elements stand for: number = (element - k{kind}ZeroPoints) * k{kind}Scales.",
+            "/// A scale of 0: not quantized.",
+            _array("float", f"k{kind}Scales", [_float(border.scale) for border in parameters]),
+            _array("int32_t", f"k{kind}ZeroPoints", [border.zero_point for border in parameters]),
+        ]
+    return lines
+
+
+def _example(embedded: Embedded) -> list[str]:
+    has_example = embedded.has_example
+    return [
+        "/// Whether the example is embedded, and how far from PyTorch's an output element may be:",
+        "/// kAtol + kRtol * |element|.",
+        f"inline constexpr bool kHasExample = {_bool(has_example)};",
+        f"inline constexpr float kAtol = {_ATOL!r}f;",
+        f"inline constexpr float kRtol = {_RTOL!r}f;",
+        _array("const unsigned char*", "kExampleInputs", embedded.example_inputs if has_example else ()),
+        _array("const unsigned char*", "kExampleOutputs", embedded.example_outputs if has_example else ()),
+    ]
+
+
+def _planned_offsets(plan: MemoryPlan) -> list[int]:
+    """Where each planned buffer begins in the arena that holds them all."""
+    offsets, end = [], 0
+    for planned in plan.planned:
+        offsets.append(end)
+        end += _align(planned)
+    return offsets
+
+
+def _align(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
+    """A constant array; C++ has none without elements."""
+    if not values:
+        return f"inline constexpr {cpp_type} const* {name} = nullptr;"
+    return f"inline constexpr {cpp_type} {name}[] = {{{', '.join(map(str, values))}}};"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _float(value: float) -> str:
+    """A C++ literal of a float: nine digits tell every float from the next."""
+    text = f"{value:.9g}"
+    return f"{text}f" if {".", "e"} & set(text) else f"{text}.0f"
