@@ -13,6 +13,10 @@ _IO = ["float32", "int8", "int16"]
 # What a server says is no declared input.
 _NO_NETWORK = {"block-network": ""}
 
+def _export_tool(backend):
+    # The NPU's brings a compiler along, which is fetched for what uses it.
+    return Label("//tools/pipeline/export:export_ethos_u" if backend == "ethos_u" else "//tools/pipeline/export")
+
 def _target_core(ctx):
     if ctx.attr.backend == "portable":
         return "portable"
@@ -157,7 +161,7 @@ def _torch_program_impl(ctx):
         inputs.append(npu.description)
         outputs.extend(npu_report)
     ctx.actions.run(
-        executable = ctx.executable._export_ethos_u if npu_report else ctx.executable._export,
+        executable = ctx.executable._export,
         arguments = [arguments],
         inputs = depset(inputs, transitive = [sources]),
         outputs = outputs,
@@ -222,8 +226,7 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of %s; empty: all." % sorted(CORES)),
         "_train": attr.label(default = "//tools/pipeline/train", executable = True, cfg = "exec"),
-        "_export": attr.label(default = "//tools/pipeline/export", executable = True, cfg = "exec"),
-        "_export_ethos_u": attr.label(default = "//tools/pipeline/export:export_ethos_u", executable = True, cfg = "exec"),
+        "_export": attr.label(default = _export_tool, executable = True, cfg = "exec"),
         "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
