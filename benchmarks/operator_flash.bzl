@@ -1,7 +1,7 @@
 """The `operator_flash` rule: what each operator adds to an image."""
 
-load("//rules/private:launcher.bzl", "create_launcher")
-load(":operator_images.bzl", "OperatorImagesInfo")
+load("//rules:launcher.bzl", "create_launcher")
+load("//rules:operator_images.bzl", "OperatorImagesInfo")
 
 def _operator_flash_impl(ctx):
     info = ctx.attr.images[OperatorImagesInfo]

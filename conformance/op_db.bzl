@@ -1,10 +1,10 @@
 """Rules that collect calls of operators and run them; conformance/op_db.py has the steps."""
 
-load("//rules/private:launcher.bzl", "create_launcher")
+load("//rules:launcher.bzl", "create_launcher")
 
 OpDbInfo = provider("Calls of operators.", fields = {"calls": "File: the calls, their programs and what is refused."})
 
-_TOOL = {"_tool": attr.label(default = "//conformance", executable = True, cfg = "target")}
+_TOOL = {"_tool": attr.label(default = "//conformance", executable = True, cfg = "exec")}
 
 def _op_db_calls_impl(ctx):
     calls = ctx.actions.declare_file(ctx.label.name + ".pickle")

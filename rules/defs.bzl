@@ -8,9 +8,9 @@ load(":board_program.bzl", _board_program = "board_program")
 load(":board_support.bzl", _board_support = "board_support")
 load(":ethos_u.bzl", _ethos_u = "ethos_u", _npu_port = "npu_port")
 load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
-load(":firmware_commands.bzl", _torch_firmware = "torch_firmware")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
 load(":firmware_flash.bzl", _firmware_flash = "firmware_flash")
+load(":firmware_image.bzl", _firmware_image = "firmware_image")
 load(":firmware_profile.bzl", _firmware_profile = "firmware_profile")
 load(":firmware_test.bzl", _firmware_test = "firmware_test")
 load(":kernel_registry.bzl", _kernel_registry = "kernel_registry")
@@ -30,6 +30,7 @@ load(
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
+load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 load(":torch_operator.bzl", _torch_operator = "torch_operator")
 load(":torch_program.bzl", _torch_program = "torch_program")
 
@@ -40,6 +41,7 @@ ethos_u = _ethos_u
 firmware_benchmark = _firmware_benchmark
 firmware_emulate = _firmware_emulate
 firmware_flash = _firmware_flash
+firmware_image = _firmware_image
 firmware_profile = _firmware_profile
 firmware_test = _firmware_test
 kernel_registry = _kernel_registry

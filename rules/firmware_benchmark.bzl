@@ -1,7 +1,7 @@
 """The `firmware_benchmark` rule: sizes and instruction counts of images."""
 
 load("//rules/private:emulator.bzl", "QEMU_ATTRS", "write_index")
-load("//rules/private:launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_benchmark_impl(ctx):

@@ -1,7 +1,7 @@
 """The `firmware_command` rule: a tool that talks to an image on a board, in an emulator or on the simulator."""
 
 load("//rules/private:emulator.bzl", "QEMU_ATTRS")
-load("//rules/private:launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_command_impl(ctx):

@@ -1,7 +1,7 @@
 """The `firmware_emulate` rule: an image in its board's emulator."""
 
 load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments")
-load("//rules/private:launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher")
 
 def _firmware_emulate_impl(ctx):
     return [create_launcher(ctx, ctx.attr._emulate, emulator_arguments(ctx), [])]

@@ -1,6 +1,6 @@
 """The `firmware_flash` rule: programs a board."""
 
-load("//rules/private:launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def flash_arguments(firmware):

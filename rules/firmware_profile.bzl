@@ -1,8 +1,8 @@
 """The `firmware_profile` rule: what each operator of an image takes."""
 
 load("//rules/private:emulator.bzl", "QEMU_ATTRS", "write_index")
-load("//rules/private:launcher.bzl", "create_launcher")
 load("//rules/private:transitions.bzl", "profile_transition")
+load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_profile_impl(ctx):

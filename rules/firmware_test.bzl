@@ -1,9 +1,9 @@
 """The `firmware_test` macro: an image on emulated and simulated boards, compared with PyTorch."""
 
 load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments")
-load("//rules/private:launcher.bzl", "create_launcher")
+load(":firmware_image.bzl", "firmware_image")
+load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
-load(":torch_firmware.bzl", "torch_firmware")
 
 def _simulator_arguments(ctx):
     """Arguments of //boardsim for `ctx.attr.firmware`, as create_launcher takes them."""
@@ -76,7 +76,7 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
     tests = []
     for board in boards:
         test = "%s_%s" % (name, Label(board).name)
-        torch_firmware(
+        firmware_image(
             name = test + ".image",
             board = board,
             console = "on",

@@ -1,6 +1,6 @@
 """The `program_hashes` macro: hashes of exported programs, recorded in a file."""
 
-load("//rules/private:launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "TorchProgramInfo")
 
 def _boards_impl(_settings, attr):

@@ -1,6 +1,6 @@
 """The `reproducibility_test` rule: two clean builds of an image give identical bytes."""
 
-load("//rules/private:launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 _BUILD_ID = "//rules/private:build_id"

@@ -1,184 +1,41 @@
-"""The `torch_firmware` rule: a flashable image that runs a program on a board."""
+"""The `torch_firmware` macro: an image, and what a user runs on it."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program", "methods_of")
-load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
-load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header")
-load("//rules/private:transitions.bzl", "firmware_transition")
-load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
+load(":firmware_command.bzl", "firmware_command")
+load(":firmware_flash.bzl", "firmware_flash")
+load(":firmware_image.bzl", "firmware_image")
 
-def _torch_firmware_impl(ctx):
-    name = ctx.label.name
-    board = ctx.attr.board[BoardInfo]
-    if bool(ctx.attr.model) == bool(ctx.attr.models):
-        fail("%s: give either model or models" % ctx.label)
-    if ctx.attr.models and ctx.files.srcs == ctx.files._application:
-        fail("%s: //firmware:application.cpp runs one program; an image with several models needs srcs of its own" % ctx.label)
-    models = ctx.attr.models or [ctx.attr.model]
-    programs = [target[TorchProgramInfo] for target in models]
-    methods = methods_of(programs)
-    found = [method for method in methods_of([programs[0]]) if method.method == ctx.attr.method]
-    if not found:
-        fail("%s: %s has no method %s; it has %s" % (ctx.label, models[0].label, ctx.attr.method, [method.method for method in methods_of([programs[0]])]))
+# Target suffix -> tool, and what it uses.
+_COMMANDS = {
+    "copy": (Label("//tools/commands/copy"), ["files"]),
+    "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
+    "infer": (Label("//tools/commands/infer"), ["qemu"]),
+    "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
+    "plot": (Label("//tools/commands/plot"), ["qemu"]),
+    "simulate": (Label("//boardsim:simulate"), []),
+}
 
-    # The method that the application runs.
-    program = found[0]
-    console = ctx.attr._console[BuildSettingInfo].value
-    profiling = ctx.attr._profiling[BuildSettingInfo].value
-    if profiling == "on" and not ctx.attr.models and (console == "off" or not ctx.attr.example):
-        fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
-    by_name = {}
-    for target in models:
-        entry = target[TorchProgramInfo]
-        if entry.core not in ["portable", board.core]:
-            fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, entry.core, board.name, board.core))
-        if entry.accelerator:
-            fail("%s: %s is compiled for %s, and images can't run programs of an NPU yet; board_program builds the .pte for another runtime" % (ctx.label, target.label, entry.accelerator))
-        for method in methods_of([entry]):
-            if by_name.setdefault(method.name, target) != target:
-                fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
+def torch_firmware(name, tags = [], visibility = None, **kwargs):
+    """An image, and commands on it.
 
-    registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink)
-    linked = [
-        entry
-        for linkable in programs
-        for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
-    ]
-    data, plan = linked[methods.index(program)]
-    all_data = [entry for entry, _ in linked]
+    Besides the image, `<name>`, these can be run: `<name>.copy -- FOLDER` copies it with its map and reports to where the user
+    wants them, `<name>.flash` programs a board, `<name>.gdb` debugs on one, and on a
+    board, in the emulator or on the simulator `<name>.monitor` shows the console, `<name>.infer` runs the program on inputs of the
+    user's, `<name>.plot` plots its outputs. `<name>.simulate` runs it on the board simulator.
 
-    headers = []
-    if len(methods) > 1:
-        headers.append(write_models_header(ctx, methods, name))
-    if not ctx.attr.models:
-        headers.append(write_model_header(ctx, program, name, profiling = profiling == "on"))
-    cc = configure_cc(ctx)
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
-    application = compile_application(ctx, cc, name, ctx.files.srcs, all_data, headers, deps, registry = registry)
-    map_file = ctx.actions.declare_file(name + ".map")
-    elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
-    images = {}
-    for extension, target in {"bin": "binary", "hex": "ihex"}.items():
-        images[extension] = ctx.actions.declare_file("%s.%s" % (name, extension))
-        run_objcopy(ctx, cc, elf, images[extension], ["-O", target], "Writing %{label} as " + extension)
-
-    uf2 = None
-    if board.uf2_family:
-        uf2 = ctx.actions.declare_file(name + ".uf2")
-        arguments = ctx.actions.args()
-        arguments.add("--image", images["bin"])
-        arguments.add("--address", board.flash_origin)
-        arguments.add("--family", board.uf2_family)
-        arguments.add("--output", uf2)
-        ctx.actions.run(
-            executable = ctx.executable._uf2,
-            arguments = [arguments],
-            inputs = [images["bin"]],
-            outputs = [uf2],
-            mnemonic = "Uf2",
-            progress_message = "Writing %{label} as uf2",
+    Args:
+      name: the image.
+      tags: tags of the image.
+      visibility: visibility of all.
+      **kwargs: attributes of `firmware_image`, see there.
+    """
+    firmware_image(name = name, tags = tags, visibility = visibility, **kwargs)
+    firmware_flash(name = name + ".flash", firmware = name, tags = ["manual"], visibility = visibility)
+    for suffix, (tool, uses) in _COMMANDS.items():
+        firmware_command(
+            name = "%s.%s" % (name, suffix),
+            firmware = name,
+            tags = ["manual"],
+            tool = tool,
+            uses = uses,
+            visibility = visibility,
         )
-
-    report_text = ctx.actions.declare_file(name + ".report.txt")
-    report_json = ctx.actions.declare_file(name + ".report.json")
-    arguments = ctx.actions.args()
-    arguments.add("--elf", elf)
-    arguments.add("--map", map_file)
-    arguments.add("--board", board.description)
-    arguments.add_all([entry.program for entry in programs], before_each = "--program")
-    arguments.add("--text", report_text)
-    arguments.add("--json", report_json)
-    if not ctx.attr.summary:
-        arguments.add("--quiet")
-    ctx.actions.run(
-        executable = ctx.executable._report,
-        arguments = [arguments],
-        inputs = [elf, map_file, board.description] + [entry.program for entry in programs],
-        outputs = [report_text, report_json],
-        mnemonic = "SizeReport",
-        progress_message = "Measuring %{label}",
-    )
-    files = [elf, images["bin"], images["hex"], map_file, report_text, report_json] + ([uf2] if uf2 else [])
-    return [
-        DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
-        OutputGroupInfo(
-            # Whatever is built of the image, one that does not fit into its board fails.
-            _validation = depset([report_json]),
-            registry = depset([registry.source, registry.kernels]),
-            program = depset(
-                [file for entry in methods for file in [entry.program, entry.manifest]] +
-                [file for entry in all_data for file in [entry.header, entry.plan]],
-            ),
-        ),
-        data,
-        plan,
-        registry,
-        program,
-        FirmwareInfo(
-            name = name,
-            board = board,
-            program = program,
-            plan = data.plan,
-            elf = elf,
-            bin = images["bin"],
-            hex = images["hex"],
-            uf2 = uf2,
-            map = map_file,
-            report_text = report_text,
-            report_json = report_json,
-            console = console,
-        ),
-    ]
-
-torch_firmware = rule(
-    implementation = _torch_firmware_impl,
-    doc = """Links runtime, kernels, program, application and board into `<name>.elf`, `.bin`, `.hex`, `.map` and,
-where the board has a UF2 boot loader, `.uf2`, with a
-report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
-much. Everything below it is built for the board's platform.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | {
-        "model": attr.label(providers = [TorchProgramInfo], doc = "The torch_program to run."),
-        "models": attr.label_list(
-            providers = [TorchProgramInfo],
-            doc = """Instead of `model`: several programs in one image, for an application of one's own. They share kernels and, by
-\"model_programs.h\", arenas; each has its header, \"NAME_pte.h\".""",
-        ),
-        "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has."),
-        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
-        "console": attr.string(
-            values = ["", "on", "off"],
-            doc = "Whether the image prints: `on`, `off`, or empty for what //firmware:console says.",
-        ),
-        "srcs": attr.label_list(
-            default = ["//firmware:application.cpp"],
-            allow_files = [".c", ".cc", ".cpp", ".S"],
-            doc = "The application; it includes \"model_program.h\" for the program and its sizes, with `models` \"model_programs.h\".",
-        ),
-        "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
-        "example": attr.bool(
-            default = True,
-            doc = "Whether the example input is embedded, which the application runs on, and with a console PyTorch's output.",
-        ),
-        "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
-        "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
-        "_console": attr.label(default = "//firmware:console"),
-        "_profiling": attr.label(default = "//firmware:profiling"),
-        "_uf2": attr.label(default = "//tools/pipeline/uf2", executable = True, cfg = "exec"),
-        "prelink": attr.bool(
-            default = True,
-            doc = """Whether the program is linked at build time: less flash and RAM, and hardly any load time. Otherwise the
-image holds the .pte and the runtime that loads it, and could load any other one that uses the same kernels.""",
-        ),
-        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
-        "_prelinked_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo]),
-        "_runtime": attr.label(default = "//runtime", providers = [CcInfo]),
-        "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
-    },
-    cfg = firmware_transition,
-    fragments = ["cpp"],
-    toolchains = use_cc_toolchain(),
-    provides = [FirmwareInfo, TorchProgramInfo, ProgramDataInfo, MemoryPlanInfo, KernelRegistryInfo],
-)

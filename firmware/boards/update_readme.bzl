@@ -1,6 +1,6 @@
 """The `update_readme` rule: `bazel run` writes the table of boards into a document."""
 
-load("//rules/private:launcher.bzl", "create_launcher")
+load("//rules:launcher.bzl", "create_launcher")
 
 def _update_readme_impl(ctx):
     return [create_launcher(ctx, ctx.attr._table, ctx.files.boards + ["--document", ctx.attr.document], [])]

@@ -3,6 +3,8 @@
 load("//platforms:cores.bzl", "CORES")
 load("//rules:providers.bzl", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
 
+visibility(["//rules/..."])
+
 # What target_core() needs.
 CORE_ATTRS = {
     "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),

@@ -6,6 +6,8 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:copts.bzl", "COPTS")
 
+visibility(["//rules/..."])
+
 def configure_cc(ctx):
     """Returns struct(toolchain, features) for the target platform."""
     toolchain = find_cc_toolchain(ctx)

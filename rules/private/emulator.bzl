@@ -2,6 +2,8 @@
 
 load("//rules:providers.bzl", "FirmwareInfo")
 
+visibility(["//rules/..."])
+
 QEMU_ATTRS = {
     "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),
 }

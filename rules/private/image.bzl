@@ -3,6 +3,8 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load(":cc.bzl", "compile_sources")
 
+visibility(["//rules/..."])
+
 def write_model_header(ctx, program, directory, profiling = False):
     """Writes `model_program.h`, which the application includes whatever its program is called.
 

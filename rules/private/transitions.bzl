@@ -1,5 +1,7 @@
 """Configuration transitions of the rules."""
 
+visibility(["//rules/..."])
+
 _PLATFORMS = "//command_line_option:platforms"
 _CONSOLE = "//firmware:console"
 _MODEL = "//firmware:model"

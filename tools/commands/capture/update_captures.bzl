@@ -1,8 +1,8 @@
 """The `update_captures` rule: `bazel run` makes the documents' pictures of commands."""
 
 load("//rules:board_binary.bzl", "BoardBinaryInfo")
+load("//rules:launcher.bzl", "create_launcher")
 load("//rules:providers.bzl", "FirmwareInfo", "TorchProgramInfo")
-load("//rules/private:launcher.bzl", "create_launcher")
 
 def _update_captures_impl(ctx):
     sine = ctx.attr.sine[FirmwareInfo]

@@ -1,7 +1,7 @@
 """The same numbers from torch on every x86-64 processor, with any number of cores.
 
 torch and the libraries below it choose code by the processor they run on, and different code rounds differently. What
-they read from the environment when they are loaded is fixed by the launcher of `py_tool` (rules/private/py_tool.bzl,
+they read from the environment when they are loaded is fixed by the launcher of `py_tool` (rules/py_tool.bzl,
 which says what each variable does); the rest, here:
 
 * oneDNN and NNPACK, which compute convolutions in an order of additions that depends on instruction sets and the sizes

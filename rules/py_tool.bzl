@@ -5,7 +5,7 @@
 has no Python. Hash seed, locale and what numerical libraries choose by the processor are fixed, so what a tool writes does not vary.
 
     load("@rules_python//python:py_library.bzl", "py_library")
-    load("//rules/private:py_tool.bzl", "py_tool", "py_tool_test")
+    load("//rules:py_tool.bzl", "py_tool", "py_tool_test")
 
     py_library(
         name = "lib",

@@ -2,12 +2,11 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//conformance:op_db.bzl", "OpDbInfo")
-load("//rules:providers.bzl", "BoardInfo", "TorchProgramInfo")
 load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
 load("//rules/private:transitions.bzl", "firmware_transition")
+load(":providers.bzl", "BoardInfo", "TorchProgramInfo")
 
 OperatorImagesInfo = provider(
     doc = "Images of one operator each.",
@@ -49,8 +48,7 @@ def _operator_images_impl(ctx):
     header = write_model_header(ctx, program, name)
     application = compile_application(ctx, cc, name, ctx.files.srcs, [data], [header], deps)
 
-    # A transition makes a list of an attribute.
-    calls = ctx.attr.calls[0][OpDbInfo].calls
+    calls = ctx.files.calls[0]
     operators = [_NONE] + ctx.attr.operators
     sources = {
         operator: ctx.actions.declare_file("%s/%s/registry.cpp" % (name, _folder(operator)))
@@ -99,9 +97,9 @@ before others. The images have the runtime of programs that are linked at build 
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
         "calls": attr.label(
             mandatory = True,
+            allow_single_file = [".pickle"],
             cfg = _host_transition,
-            providers = [OpDbInfo],
-            doc = "Calls of the operators.",
+            doc = "Calls of the operators: an op_db_calls.",
         ),
         "console": attr.string(default = "off", values = ["off"], doc = "Whether the images print."),
         "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
