@@ -86,7 +86,7 @@ def _board_impl(ctx):
         ),
     ]
 
-_board = rule(
+board_rule = rule(
     implementation = _board_impl,
     doc = "See the macro `board`.",
     attrs = {
@@ -125,7 +125,7 @@ def board(name, core, npu = "", **kwargs):
       name: the board's name.
       core: the core, a value of //platforms:core.
       npu: the board's NPU, what `ethos_u()` returns; empty without one.
-      **kwargs: attributes of the rule, see above.
+      **kwargs: attributes of `board_rule`.
     """
     if core not in CORES:
         fail("board %s: core '%s' is unknown; allowed: %s" % (name, core, sorted(CORES)))
@@ -139,7 +139,7 @@ def board(name, core, npu = "", **kwargs):
         description = npu,
         visibility = ["//visibility:public"],
     )
-    _board(
+    board_rule(
         name = name,
         core = core,
         npu = npu,

@@ -4,7 +4,14 @@ load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def flash_arguments(firmware):
-    """Arguments of //tools/commands/flash for a FirmwareInfo, as create_launcher takes them."""
+    """Arguments of //tools/commands/flash, as create_launcher takes them.
+
+    Args:
+      firmware: FirmwareInfo of the image.
+
+    Returns:
+      list of str and File.
+    """
     arguments = ["--elf", firmware.elf, "--hex", firmware.hex, "--board", firmware.board.description]
     if firmware.board.flash_algorithm:
         arguments += ["--algorithm", firmware.board.flash_algorithm]

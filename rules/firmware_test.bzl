@@ -40,7 +40,7 @@ def _firmware_test_impl(ctx):
         arguments += ["--max-accuracy-drop", ctx.attr.max_accuracy_drop]
     return [create_launcher(ctx, tool, arguments, [])]
 
-_firmware_test = rule(
+firmware_image_test = rule(
     implementation = _firmware_test_impl,
     doc = """Runs one image and compares its outputs with the eager module's: in QEMU on all golden inputs, or, on a board
 that //boardsim simulates, the very image that gets flashed on some of them; accuracies are then those of the samples.""",
@@ -87,6 +87,6 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
             tags = ["manual"],
             **({"srcs": srcs} if srcs else {})
         )
-        _firmware_test(name = test, firmware = test + ".image", size = size, tags = tags, **kwargs)
+        firmware_image_test(name = test, firmware = test + ".image", size = size, tags = tags, **kwargs)
         tests.append(test)
     native.test_suite(name = name, tags = tags, tests = tests)

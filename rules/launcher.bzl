@@ -1,7 +1,15 @@
 """Executable targets that start one of the tools with arguments from the build."""
 
 def runfiles_path(ctx, file):
-    """The path of a File in the runfiles tree, from its root; the file may be of another repository."""
+    """The path of a file in the runfiles tree, from its root.
+
+    Args:
+      ctx: rule context.
+      file: File, which may be of another repository.
+
+    Returns:
+      str.
+    """
     path = file.short_path
     return path.removeprefix("../") if path.startswith("../") else ctx.workspace_name + "/" + path
 

@@ -62,7 +62,7 @@ def _torch_operator_impl(ctx):
         ),
     ]
 
-_torch_operator = rule(
+torch_operator_rule = rule(
     implementation = _torch_operator_impl,
     doc = "See the macro `torch_operator`.",
     attrs = {
@@ -103,9 +103,9 @@ def torch_operator(name, operator, src, test_boards = [Label("//firmware/boards/
       rtol: relative tolerance of the test.
       tags: tags of the operator and of its tests.
       visibility: of the operator.
-      **kwargs: attributes of the rule: `kernel`, `header`, `srcs` and `dtypes`.
+      **kwargs: attributes of `torch_operator_rule`: `kernel`, `header`, `srcs` and `dtypes`.
     """
-    _torch_operator(name = name, operator = operator, src = src, tags = tags, visibility = visibility, **kwargs)
+    torch_operator_rule(name = name, operator = operator, src = src, tags = tags, visibility = visibility, **kwargs)
     if not test_boards:
         return
     _sample_calls(name = name + "_samples.py", operator = name, tags = ["manual"])

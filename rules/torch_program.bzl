@@ -192,7 +192,7 @@ def _torch_program_impl(ctx):
         ),
     ]
 
-_torch_program = rule(
+torch_program_rule = rule(
     implementation = _torch_program_impl,
     doc = "See the macro `torch_program`.",
     attrs = CORE_ATTRS | {
@@ -252,7 +252,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
         NPU, such programs are incompatible.
       train: whether the model file has `train()`.
       weights: a trained torch_program of the same model file, whose weights this one takes: trained once for both.
-      **kwargs: attributes of the rule, see above.
+      **kwargs: attributes of `torch_program_rule`.
     """
     unknown = [core for core in cores if core not in CORES]
     if unknown:
@@ -262,7 +262,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     if backend != "portable" and train:
         # Trained once, not for every core.
         portable = {key: value for key, value in kwargs.items() if key in ["src", "data", "deps", "operators"]}
-        _torch_program(name = name + ".trained", program_name = name, train = True, tags = ["manual"], **portable)
+        torch_program_rule(name = name + ".trained", program_name = name, train = True, tags = ["manual"], **portable)
         train, weights = False, name + ".trained"
     if backend == "cortex_m":
         quantization_report(
@@ -273,7 +273,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
             tags = ["manual"],
             visibility = kwargs.get("visibility"),
         )
-    _torch_program(
+    torch_program_rule(
         name = name,
         backend = backend,
         train = train,
