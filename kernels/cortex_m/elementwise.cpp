@@ -1,5 +1,6 @@
+#include "kernels/cortex_m/elementwise.h"
+
 #include "kernels/cortex_m/dsp.h"
-#include "kernels/cortex_m/op_elementwise.h"
 
 #ifdef __ARM_FEATURE_MVE
 #include <arm_mve.h>

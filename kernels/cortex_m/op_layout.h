@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cortex_m/pad.h"
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/util/view.h"
 
@@ -24,13 +25,6 @@ transpose_out(KernelRuntimeContext& ctx, const Tensor& input, ArrayRef<int64_t> 
   return permute(ctx, input, perm, view) ? write_view<S>(ctx, input, view, out) : out;
 }
 
-/// Sizes in memory order, of four dims, and elements around them.
-struct PadShape {
-  int32_t sizes[4];
-  int32_t before[4];
-  int32_t after[4];
-};
-
 /// Checks a padding and gives the output's shape: of tensors of up to four dims that lie in the
 /// same dim order, contiguous or channels last.
 bool check_pad(
@@ -42,8 +36,6 @@ bool check_pad(
     const Tensor& out,
     PadShape& shape,
     Shape& sizes);
-
-void pad(const PadShape& shape, int8_t value, const int8_t* in, int8_t* out);
 
 /// cortex_m::pad.out. `pre_pad` and `post_pad` have four elements, in memory order.
 template <class S>

@@ -1,38 +1,12 @@
 #pragma once
 
-#include "kernels/cortex_m/image.h"
+#include "kernels/cortex_m/pool.h"
 #include "kernels/util/shape.h"
 
 namespace torch {
 namespace executor {
 namespace native {
 namespace cortex_m {
-
-/// The windows of a pooling.
-struct PoolWindows {
-  Window height;
-  Window width;
-};
-
-/// The largest value under each window, within a range.
-void max_pool(
-    const PoolWindows& windows,
-    Range range,
-    const Image& in_shape,
-    const int8_t* in,
-    const Image& out_shape,
-    int8_t* out);
-
-/// The mean of what lies under each window, as single-precision arithmetic rounds it that works on
-/// the real numbers (value - zero_point) * scale.
-void avg_pool(
-    const PoolWindows& windows,
-    int32_t zero_point,
-    float scale,
-    const Image& in_shape,
-    const int8_t* in,
-    const Image& out_shape,
-    int8_t* out);
 
 /// Checks what poolings share, and sets the windows and the output's shape.
 bool check_pool(

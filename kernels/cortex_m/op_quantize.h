@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cortex_m/quantize.h"
 #include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/loop_nest.h"
@@ -8,17 +9,6 @@ namespace torch {
 namespace executor {
 namespace native {
 namespace cortex_m {
-
-/// How quantize() maps a float to an integer.
-struct Quantization {
-  float inverse_scale;
-  float zero_point;
-  float min;
-  float max;
-
-  /// The nearest integer, halves to even; NaN gives 0.
-  int32_t apply(float value) const;
-};
 
 /**
  * Takes the parameters of a quantization to `dtype` (int8 or int16). Fails the context
@@ -33,9 +23,6 @@ bool check_quantization(
     int64_t quant_max,
     ScalarType dtype,
     Quantization& quantization);
-
-/// The single-precision number nearest to 1 / scale, for a normal scale whose inverse is normal.
-float inverse(double scale);
 
 using QuantizedTypes = DtypeList<ScalarType::Char, ScalarType::Short>;
 

@@ -1,22 +1,13 @@
 #pragma once
 
 #include "kernels/cortex_m/requantize.h"
+#include "kernels/cortex_m/softmax.h"
 #include "kernels/util/shape.h"
 
 namespace torch {
 namespace executor {
 namespace native {
 namespace cortex_m {
-
-/// Softmax of `count` values that lie `step` apart, of int8 with a scale to int8 of scale 1 / 256
-/// and zero point -128. In single precision, as the dialect's Python.
-void softmax(
-    const int8_t* in,
-    int8_t* out,
-    size_t count,
-    size_t step,
-    int32_t zero_point,
-    float scale);
 
 /// Checks the arguments of a softmax: finds what the dim is in memory and the input's scale.
 bool check_softmax(

@@ -1,5 +1,6 @@
+#include "kernels/cortex_m/pool.h"
+
 #include "kernels/cortex_m/dsp.h"
-#include "kernels/cortex_m/op_pool.h"
 
 #ifdef __ARM_FEATURE_MVE
 #include <arm_mve.h>
@@ -292,51 +293,6 @@ void avg_pool(
           ++channel.first;
         }
       });
-}
-
-bool check_pool(
-    KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const ArrayRef<int64_t>& kernel_size,
-    const ArrayRef<int64_t>& stride,
-    const ArrayRef<int64_t>& padding,
-    const Tensor& out,
-    PoolWindows& windows,
-    Shape& sizes) {
-  KERNEL_CHECK(
-      ctx,
-      kernel_size.size() == 1 || kernel_size.size() == 2,
-      InvalidArgument,
-      false,
-      "kernel_size does not have one or two elements");
-  Image image;
-  if (!check_int8(ctx, input, out) || !in_range(ctx, kernel_size, 1, 0x7fff) ||
-      !describe_image(ctx, input, image)) {
-    return false;
-  }
-  Window& height = windows.height;
-  Window& width = windows.width;
-  height.in = image.height;
-  width.in = image.width;
-  height.kernel = static_cast<int32_t>(kernel_size[0]);
-  width.kernel = static_cast<int32_t>(kernel_size[kernel_size.size() - 1]);
-  if (!height.set(ctx, stride, padding, {}, 0, false) ||
-      !width.set(ctx, stride, padding, {}, 1, false)) {
-    return false;
-  }
-  KERNEL_CHECK(
-      ctx,
-      2 * height.padding <= height.kernel && 2 * width.padding <= width.kernel &&
-          image.height > 0 && image.width > 0,
-      InvalidArgument,
-      false,
-      "padding is more than half of kernel_size, or input has an empty plane");
-  for (ssize_t i = 0; i + 2 < input.dim(); ++i) {
-    sizes.append(input.sizes()[i]);
-  }
-  sizes.append(height.out);
-  sizes.append(width.out);
-  return true;
 }
 
 } // namespace cortex_m

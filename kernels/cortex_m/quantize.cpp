@@ -1,8 +1,8 @@
-#include "kernels/cortex_m/op_quantize.h"
+#include "kernels/cortex_m/quantize.h"
 
 #include <cstring>
 
-#include "kernels/cortex_m/requantize.h"
+#include "kernels/soft_double.h"
 
 namespace torch {
 namespace executor {
@@ -45,36 +45,6 @@ float inverse(double scale) {
   const float low = low_part * power;
   const float rest = __builtin_fmaf(-quotient, low, __builtin_fmaf(-quotient, high, 1.0f));
   return __builtin_fmaf(rest, quotient, quotient);
-}
-
-bool check_quantization(
-    KernelRuntimeContext& ctx,
-    double scale,
-    int64_t zero_point,
-    int64_t quant_min,
-    int64_t quant_max,
-    ScalarType dtype,
-    Quantization& quantization) {
-  const float factor = float_of(scale);
-  KERNEL_CHECK(
-      ctx,
-      factor >= 1e-37f && factor <= 1e37f,
-      InvalidArgument,
-      false,
-      "The scale is not positive, or out of range");
-  const int32_t limit = dtype == ScalarType::Short ? 0x8000 : 0x80;
-  KERNEL_CHECK(
-      ctx,
-      zero_point >= -limit && zero_point < limit && quant_min >= -limit && quant_min <= quant_max &&
-          quant_max < limit,
-      InvalidArgument,
-      false,
-      "The zero point, or the range of values, is out of the dtype's range");
-  quantization.inverse_scale = inverse(scale);
-  quantization.zero_point = static_cast<float>(static_cast<int32_t>(zero_point));
-  quantization.min = static_cast<float>(static_cast<int32_t>(quant_min));
-  quantization.max = static_cast<float>(static_cast<int32_t>(quant_max));
-  return true;
 }
 
 } // namespace cortex_m

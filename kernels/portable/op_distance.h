@@ -1,11 +1,8 @@
 #pragma once
 
-#include <limits>
 #include <optional>
 
-#include "kernels/math/double.h"
-#include "kernels/math/pow.h"
-#include "kernels/math/round.h"
+#include "kernels/portable/distance.h"
 #include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/loop_nest.h"
@@ -16,31 +13,6 @@ namespace executor {
 namespace native {
 
 namespace internal {
-
-/// The p-norm of a - b for p >= 0: the number of differences for 0, their maximum for infinity.
-template <class T>
-T distance(const T* a, const T* b, size_t count, T p) {
-  const bool is_maximum = p > std::numeric_limits<T>::max();
-  T result = T(0);
-  for (; count > 0; --count) {
-    const T difference = math::magnitude(*a++ - *b++);
-    if (is_maximum) {
-      result = difference > result || difference != difference ? difference : result;
-    } else if (p == T(0)) {
-      result += difference != T(0) ? T(1) : T(0);
-    } else if (p == T(1)) {
-      result += difference;
-    } else if (p == T(2)) {
-      result += difference * difference;
-    } else {
-      result += math::pow(difference, p);
-    }
-  }
-  if (is_maximum || p == T(0) || p == T(1)) {
-    return result;
-  }
-  return p == T(2) ? math::sqrt(result) : math::pow(result, T(1) / p);
-}
 
 /// Fails the context (InvalidArgument) and returns false for a p below 0, or NaN.
 inline bool check_power(KernelRuntimeContext& ctx, double p) {
@@ -111,7 +83,7 @@ Tensor& cdist_forward_out(
       for (SizesType i = 0; i < rows1; ++i, a += width) {
         const T* b = b0;
         for (SizesType j = 0; j < rows2; ++j, b += width) {
-          *to++ = internal::distance(a, b, width, parameter_of<T>(p));
+          *to++ = distance(a, b, width, parameter_of<T>(p));
         }
       }
     }
@@ -139,7 +111,7 @@ Tensor& pdist_forward_out(KernelRuntimeContext& ctx, const Tensor& self, double 
     const T* const in = self.const_data_ptr<T>();
     for (size_t i = 0; i < rows; ++i) {
       for (size_t j = i + 1; j < rows; ++j) {
-        *to++ = internal::distance(in + i * width, in + j * width, width, parameter_of<T>(p));
+        *to++ = distance(in + i * width, in + j * width, width, parameter_of<T>(p));
       }
     }
   });

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kernels/portable/binary.h"
 #include "kernels/portable/gemm.h"
+#include "kernels/portable/op_binary.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
@@ -69,17 +69,6 @@ Tensor& bmm_out(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& mat
     batch_matmul<S>(ctx, self, mat2, out, 1);
   }
   return out;
-}
-
-/// Sum of a row's elements times a column's, which lie `stride` apart.
-template <class T>
-ComputeType<T> dot_product(const T* row, const T* column, size_t count, size_t stride) {
-  using Compute = ComputeType<T>;
-  Compute sum = 0;
-  for (; count > 0; --count, column += stride) {
-    sum += static_cast<Compute>(*row++) * static_cast<Compute>(*column);
-  }
-  return sum;
 }
 
 /// aten::addmm.out: beta * self + alpha * (mat1 @ mat2), self broadcast; with a

@@ -1,7 +1,7 @@
 // Kernels of the operators in make_programs.py's programs, as the registry of the runtime's tests.
 
 #include "kernels/boxed.h"
-#include "kernels/prim/et_view.h"
+#include "kernels/prim/op_et_view.h"
 #include "runtime/executor/optional_parts.h"
 #include "runtime/kernel/constant_data.h"
 #include "runtime/kernel/static_kernels.h"

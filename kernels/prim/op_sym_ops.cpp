@@ -1,4 +1,4 @@
-#include "kernels/prim/sym_ops.h"
+#include "kernels/prim/op_sym_ops.h"
 
 #include "kernels/math/double.h"
 #include "kernels/util/checks.h"

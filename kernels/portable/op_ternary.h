@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "kernels/portable/binary.h"
+#include "kernels/portable/op_binary.h"
 
 /** Elementwise operators that choose: of three tensors, or by a mask. */
 namespace torch {

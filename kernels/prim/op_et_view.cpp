@@ -1,4 +1,4 @@
-#include "kernels/prim/et_view.h"
+#include "kernels/prim/op_et_view.h"
 
 #include "kernels/util/checks.h"
 #include "kernels/util/shape.h"

@@ -1,4 +1,4 @@
-#include "kernels/portable/binary.h"
+#include "kernels/portable/op_binary.h"
 
 namespace torch {
 namespace executor {

@@ -1,4 +1,4 @@
-#include "kernels/prim/et_copy_index.h"
+#include "kernels/prim/op_et_copy_index.h"
 
 #include "kernels/util/checks.h"
 #include "kernels/util/view.h"

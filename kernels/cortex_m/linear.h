@@ -1,0 +1,34 @@
+#pragma once
+
+#include "kernels/cortex_m/requantize.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// What matrix products compute with, beside their tensors.
+struct MatmulParameters {
+  int32_t left_offset;
+  int32_t right_offset;
+  int32_t output_offset;
+  Factor factor;
+  Range range;
+};
+
+/// out[i][j] = requantized (start[j] + sum over k of (left[i][k] + left_offset) * (right[j][k] +
+/// right_offset)); `start` may be null.
+void matmul(
+    const MatmulParameters& parameters,
+    const int8_t* left,
+    int32_t rows,
+    const int8_t* right,
+    int32_t columns,
+    const int32_t* start,
+    int32_t inner,
+    int8_t* out);
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

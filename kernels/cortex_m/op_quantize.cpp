@@ -1,0 +1,41 @@
+#include "kernels/cortex_m/op_quantize.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+bool check_quantization(
+    KernelRuntimeContext& ctx,
+    double scale,
+    int64_t zero_point,
+    int64_t quant_min,
+    int64_t quant_max,
+    ScalarType dtype,
+    Quantization& quantization) {
+  const float factor = float_of(scale);
+  KERNEL_CHECK(
+      ctx,
+      factor >= 1e-37f && factor <= 1e37f,
+      InvalidArgument,
+      false,
+      "The scale is not positive, or out of range");
+  const int32_t limit = dtype == ScalarType::Short ? 0x8000 : 0x80;
+  KERNEL_CHECK(
+      ctx,
+      zero_point >= -limit && zero_point < limit && quant_min >= -limit && quant_min <= quant_max &&
+          quant_max < limit,
+      InvalidArgument,
+      false,
+      "The zero point, or the range of values, is out of the dtype's range");
+  quantization.inverse_scale = inverse(scale);
+  quantization.zero_point = static_cast<float>(static_cast<int32_t>(zero_point));
+  quantization.min = static_cast<float>(static_cast<int32_t>(quant_min));
+  quantization.max = static_cast<float>(static_cast<int32_t>(quant_max));
+  return true;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

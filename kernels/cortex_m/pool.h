@@ -1,0 +1,39 @@
+#pragma once
+
+#include "kernels/cortex_m/image.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// The windows of a pooling.
+struct PoolWindows {
+  Window height;
+  Window width;
+};
+
+/// The largest value under each window, within a range.
+void max_pool(
+    const PoolWindows& windows,
+    Range range,
+    const Image& in_shape,
+    const int8_t* in,
+    const Image& out_shape,
+    int8_t* out);
+
+/// The mean of what lies under each window, as single-precision arithmetic rounds it that works on
+/// the real numbers (value - zero_point) * scale.
+void avg_pool(
+    const PoolWindows& windows,
+    int32_t zero_point,
+    float scale,
+    const Image& in_shape,
+    const int8_t* in,
+    const Image& out_shape,
+    int8_t* out);
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,36 @@
+"""The library of a folder of kernels."""
+
+load("@rules_cc//cc:cc_library.bzl", "cc_library")
+load("//rules:copts.bzl", "COPTS")
+load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
+
+def kernel_library(name, deps, hot = [], hot_copts = []):
+    """Declares all sources and headers of a folder as one library.
+
+    Args:
+      name: the library.
+      deps: what its kernels use.
+      hot: sources that are worth some flash to be fast: inner functions only.
+      hot_copts: options that these are compiled with, after the others.
+    """
+    cc_library(
+        name = name,
+        srcs = native.glob(
+            ["*.cpp"],
+            exclude = hot,
+        ),
+        hdrs = native.glob(["*.h"]),
+        copts = COPTS + SANITIZED_ON_HOST,
+        linkopts = SANITIZED_ON_HOST,
+        deps = deps + ([":hot"] if hot else []),
+    )
+    if hot:
+        cc_library(
+            name = "hot",
+            srcs = hot,
+            hdrs = native.glob(["*.h"]),
+            copts = COPTS + SANITIZED_ON_HOST + hot_copts,
+            linkopts = SANITIZED_ON_HOST,
+            visibility = ["//visibility:private"],
+            deps = deps,
+        )
