@@ -10,36 +10,54 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
+/// What a linear layer takes, in the order of its schema.
+struct LinearArguments {
+  const Tensor& input;
+  const Tensor& weights;
+  const std::optional<Tensor>& bias;
+  const std::optional<Tensor>& kernel_sum;
+  int64_t input_offset;
+  int64_t filter_offset;
+  int64_t output_offset;
+  const ArrayRef<int64_t>& multipliers;
+  const ArrayRef<int64_t>& shifts;
+  int64_t activation_max;
+  int64_t activation_min;
+};
+
+/// What a product of batches of matrices takes, in the order of its schema.
+struct BatchMatmulArguments {
+  const Tensor& lhs;
+  int64_t lhs_zero_point;
+  const Tensor& rhs_transposed;
+  int64_t rhs_zero_point;
+  int64_t output_zero_point;
+  int64_t output_multiplier;
+  int64_t output_shift;
+};
+
+/// What a matrix product computes with; `start` may be null.
+struct PreparedMatmul {
+  MatmulParameters parameters;
+  const int32_t* start = nullptr;
+  /// The shape of the result.
+  Shape sizes;
+};
+
+/// Checks all arguments, and takes from them what to compute with. Fails the context and returns
+/// false if they do not fit together.
 bool check_linear(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& weights,
-    const std::optional<Tensor>& bias,
-    const std::optional<Tensor>& kernel_sum,
-    int64_t input_offset,
-    int64_t filter_offset,
-    int64_t output_offset,
-    const ArrayRef<int64_t>& requantize_multipliers,
-    const ArrayRef<int64_t>& requantize_shifts,
-    int64_t activation_max,
-    int64_t activation_min,
+    const LinearArguments& arguments,
     const Tensor& out,
-    MatmulParameters& parameters,
-    const int32_t*& start,
-    Shape& sizes);
+    PreparedMatmul& prepared);
 
+/// As check_linear().
 bool check_batch_matmul(
     KernelRuntimeContext& ctx,
-    const Tensor& lhs,
-    int64_t lhs_zero_point,
-    const Tensor& rhs_transposed,
-    int64_t rhs_zero_point,
-    int64_t output_zero_point,
-    int64_t output_multiplier,
-    int64_t output_shift,
+    const BatchMatmulArguments& arguments,
     const Tensor& out,
-    MatmulParameters& parameters,
-    Shape& sizes);
+    PreparedMatmul& prepared);
 
 /// cortex_m::quantized_linear.out, contiguous; weights [out_features, in_features]. `kernel_sum`
 /// stands for the bias and the input's offset, as programs for MVE have it.
@@ -58,35 +76,28 @@ Tensor& quantized_linear_out(
     int64_t activation_max,
     int64_t activation_min,
     Tensor& out) {
-  MatmulParameters parameters;
-  const int32_t* start = nullptr;
-  Shape sizes;
-  if (check_linear(
-          ctx,
-          input,
-          weights,
-          bias,
-          kernel_sum,
-          input_offset,
-          filter_offset,
-          output_offset,
-          requantize_multipliers,
-          requantize_shifts,
-          activation_max,
-          activation_min,
-          out,
-          parameters,
-          start,
-          sizes) &&
-      shape_out<S>(ctx, out, sizes)) {
+  const LinearArguments arguments = {
+      input,
+      weights,
+      bias,
+      kernel_sum,
+      input_offset,
+      filter_offset,
+      output_offset,
+      requantize_multipliers,
+      requantize_shifts,
+      activation_max,
+      activation_min};
+  PreparedMatmul prepared;
+  if (check_linear(ctx, arguments, out, prepared) && shape_out<S>(ctx, out, prepared.sizes)) {
     const int32_t columns = weights.sizes()[0];
     matmul(
-        parameters,
+        prepared.parameters,
         input.const_data_ptr<int8_t>(),
         columns == 0 ? 0 : static_cast<int32_t>(out.numel()) / columns,
         weights.const_data_ptr<int8_t>(),
         columns,
-        start,
+        prepared.start,
         weights.sizes()[1],
         out.mutable_data_ptr<int8_t>());
   }
@@ -107,27 +118,22 @@ Tensor& quantized_batch_matmul_out(
     int64_t output_shift,
     const Tensor& /*scratch*/,
     Tensor& out) {
-  MatmulParameters parameters;
-  Shape sizes;
-  if (check_batch_matmul(
-          ctx,
-          lhs,
-          lhs_zero_point,
-          rhs_transposed,
-          rhs_zero_point,
-          output_zero_point,
-          output_multiplier,
-          output_shift,
-          out,
-          parameters,
-          sizes) &&
-      shape_out<S>(ctx, out, sizes)) {
+  const BatchMatmulArguments arguments = {
+      lhs,
+      lhs_zero_point,
+      rhs_transposed,
+      rhs_zero_point,
+      output_zero_point,
+      output_multiplier,
+      output_shift};
+  PreparedMatmul prepared;
+  if (check_batch_matmul(ctx, arguments, out, prepared) && shape_out<S>(ctx, out, prepared.sizes)) {
     const int32_t rows = lhs.sizes()[1];
     const int32_t inner = lhs.sizes()[2];
     const int32_t columns = rhs_transposed.sizes()[1];
     for (int32_t i = 0; i < lhs.sizes()[0]; ++i) {
       matmul(
-          parameters,
+          prepared.parameters,
           lhs.const_data_ptr<int8_t>() + i * rows * inner,
           rows,
           rhs_transposed.const_data_ptr<int8_t>() + i * columns * inner,

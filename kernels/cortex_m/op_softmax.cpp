@@ -15,27 +15,22 @@ constexpr int32_t kIntegerBits = 5;
 
 bool check_softmax(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    int64_t dim,
-    int64_t input_zero_point,
-    int64_t output_zero_point,
-    int64_t input_multiplier,
-    int64_t input_shift,
+    const SoftmaxArguments& arguments,
     const Tensor& out,
-    Split& split,
-    int32_t& zero_point,
-    float& scale) {
+    PreparedSoftmax& prepared) {
+  const Tensor& input = arguments.input;
+  Split& split = prepared.split;
   const int32_t dims = static_cast<int32_t>(input.dim());
-  const int32_t index = normalize_dim(ctx, dim, dims);
+  const int32_t index = normalize_dim(ctx, arguments.dim, dims);
   Factor factor;
   if (index < 0 || !check_int8(ctx, input, out) ||
-      !check_offset(ctx, input_zero_point, zero_point) ||
-      !check_factor(ctx, input_multiplier, input_shift, factor)) {
+      !check_offset(ctx, arguments.input_zero_point, prepared.zero_point) ||
+      !check_factor(ctx, arguments.input_multiplier, arguments.input_shift, factor)) {
     return false;
   }
   KERNEL_CHECK(
       ctx,
-      output_zero_point == -128,
+      arguments.output_zero_point == -128,
       InvalidArgument,
       false,
       "The output's zero point of a softmax has to be -128");
@@ -51,7 +46,7 @@ bool check_softmax(
       InvalidArgument,
       false,
       "input and out lie in different dim orders");
-  scale = scale_of(factor) * (1.0f / static_cast<float>(1 << (31 - kIntegerBits)));
+  prepared.scale = scale_of(factor) * (1.0f / static_cast<float>(1 << (31 - kIntegerBits)));
   split = {1, 1, 1};
   bool found = dims == 0;
   for (int32_t i = 0; i < dims; ++i) {

@@ -9,19 +9,30 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Checks the arguments of a softmax: finds what the dim is in memory and the input's scale.
+/// What a softmax takes, in the order of its schema.
+struct SoftmaxArguments {
+  const Tensor& input;
+  int64_t dim;
+  int64_t input_zero_point;
+  int64_t output_zero_point;
+  int64_t input_multiplier;
+  int64_t input_shift;
+};
+
+/// What a softmax computes with: what the dim is in memory, and how the input is quantized.
+struct PreparedSoftmax {
+  Split split;
+  int32_t zero_point;
+  float scale;
+};
+
+/// Checks the arguments of a softmax, and takes from them what to compute with. Fails the context
+/// and returns false if they do not fit together.
 bool check_softmax(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    int64_t dim,
-    int64_t input_zero_point,
-    int64_t output_zero_point,
-    int64_t input_multiplier,
-    int64_t input_shift,
+    const SoftmaxArguments& arguments,
     const Tensor& out,
-    Split& split,
-    int32_t& zero_point,
-    float& scale);
+    PreparedSoftmax& prepared);
 
 /// cortex_m::softmax.out; input and out lie in the same dim order.
 template <class S>
@@ -35,28 +46,18 @@ Tensor& softmax_out(
     int64_t input_shift,
     int64_t /*diff_min*/,
     Tensor& out) {
-  Split split;
-  int32_t zero_point = 0;
-  float scale = 0;
-  if (check_softmax(
-          ctx,
-          input,
-          dim,
-          input_zero_point,
-          output_zero_point,
-          input_multiplier,
-          input_shift,
-          out,
-          split,
-          zero_point,
-          scale) &&
-      shape_out<S>(ctx, out, input.sizes())) {
+  const SoftmaxArguments arguments = {
+      input, dim, input_zero_point, output_zero_point, input_multiplier, input_shift};
+  PreparedSoftmax prepared;
+  if (check_softmax(ctx, arguments, out, prepared) && shape_out<S>(ctx, out, input.sizes())) {
+    const Split& split = prepared.split;
     const int8_t* const from = input.const_data_ptr<int8_t>();
     int8_t* const to = out.mutable_data_ptr<int8_t>();
     for (size_t i = 0; i < split.outer; ++i) {
       for (size_t j = 0; j < split.inner; ++j) {
         const size_t start = i * split.size * split.inner + j;
-        softmax(from + start, to + start, split.size, split.inner, zero_point, scale);
+        softmax(
+            from + start, to + start, split.size, split.inner, prepared.zero_point, prepared.scale);
       }
     }
   }

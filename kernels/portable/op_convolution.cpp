@@ -9,18 +9,12 @@ namespace native {
 
 bool check_convolution(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& weight,
-    const std::optional<Tensor>& bias,
-    const ArrayRef<int64_t>& stride,
-    const ArrayRef<int64_t>& padding,
-    const ArrayRef<int64_t>& dilation,
-    bool transposed,
-    const ArrayRef<int64_t>& output_padding,
-    int64_t groups,
+    const ConvolutionArguments& arguments,
     const Tensor& out,
     ConvolutionShape& shape,
     Shape& out_sizes) {
+  const auto& [input, weight, bias, stride, padding, dilation, transposed, output_padding, groups] =
+      arguments;
   const size_t dims = input.sizes().size();
   KERNEL_CHECK(
       ctx,

@@ -11,21 +11,26 @@ namespace torch {
 namespace executor {
 namespace native {
 
+/// What a convolution takes, in the order of its schema.
+struct ConvolutionArguments {
+  const Tensor& input;
+  const Tensor& weight;
+  const std::optional<Tensor>& bias;
+  const ArrayRef<int64_t>& stride;
+  const ArrayRef<int64_t>& padding;
+  const ArrayRef<int64_t>& dilation;
+  bool transposed;
+  const ArrayRef<int64_t>& output_padding;
+  int64_t groups;
+};
+
 /**
  * Checks the arguments of a convolution of one to three dims, transposed or not, and describes it.
  * Fails the context and returns false if they do not fit together.
  */
 bool check_convolution(
     KernelRuntimeContext& ctx,
-    const Tensor& input,
-    const Tensor& weight,
-    const std::optional<Tensor>& bias,
-    const ArrayRef<int64_t>& stride,
-    const ArrayRef<int64_t>& padding,
-    const ArrayRef<int64_t>& dilation,
-    bool transposed,
-    const ArrayRef<int64_t>& output_padding,
-    int64_t groups,
+    const ConvolutionArguments& arguments,
     const Tensor& out,
     ConvolutionShape& shape,
     Shape& out_sizes);
@@ -53,20 +58,9 @@ Tensor& convolution_out(
     Tensor& out) {
   ConvolutionShape shape;
   Shape out_sizes;
-  if (!check_convolution(
-          ctx,
-          input,
-          weight,
-          bias,
-          stride,
-          padding,
-          dilation,
-          transposed,
-          output_padding,
-          groups,
-          out,
-          shape,
-          out_sizes) ||
+  const ConvolutionArguments arguments = {
+      input, weight, bias, stride, padding, dilation, transposed, output_padding, groups};
+  if (!check_convolution(ctx, arguments, out, shape, out_sizes) ||
       !shape_out<S>(ctx, out, out_sizes)) {
     return out;
   }

@@ -29,6 +29,9 @@ std::tuple<Tensor&, Tensor&, Tensor&> convolution_backward_out(
     Tensor& grad_weight,
     Tensor& grad_bias) {
   const std::tuple<Tensor&, Tensor&, Tensor&> result(grad_input, grad_weight, grad_bias);
+  const std::optional<Tensor> no_bias;
+  const ConvolutionArguments arguments = {
+      input, weight, no_bias, stride, padding, dilation, transposed, output_padding, groups};
   ConvolutionShape shape;
   Shape out_sizes;
   KERNEL_CHECK(
@@ -38,20 +41,7 @@ std::tuple<Tensor&, Tensor&, Tensor&> convolution_backward_out(
       result,
       "output_mask does not have three elements");
   if (!check_contiguous<S>(ctx, grad_output, input, weight, grad_input, grad_weight, grad_bias) ||
-      !check_convolution(
-          ctx,
-          input,
-          weight,
-          std::nullopt,
-          stride,
-          padding,
-          dilation,
-          transposed,
-          output_padding,
-          groups,
-          grad_output,
-          shape,
-          out_sizes) ||
+      !check_convolution(ctx, arguments, grad_output, shape, out_sizes) ||
       !compare_out(ctx, grad_output, out_sizes)) {
     return result;
   }

@@ -6,18 +6,10 @@ namespace torch {
 namespace executor {
 namespace native {
 
-bool check_pool(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const ArrayRef<int64_t>& kernel_size,
-    const ArrayRef<int64_t>& stride,
-    const ArrayRef<int64_t>& padding,
-    const ArrayRef<int64_t>& dilation,
-    bool ceil_mode,
-    Window& height,
-    Window& width,
-    Shape& out_sizes,
-    int32_t& planes) {
+bool check_pool(KernelRuntimeContext& ctx, const PoolArguments& arguments, PreparedPool& prepared) {
+  const auto& [self, kernel_size, stride, padding, dilation, ceil_mode] = arguments;
+  Window& height = prepared.height;
+  Window& width = prepared.width;
   const auto sizes = self.sizes();
   const size_t dims = sizes.size();
   KERNEL_CHECK(
@@ -52,13 +44,13 @@ bool check_pool(
       "padding is more than half of kernel_size");
   KERNEL_CHECK(
       ctx, height.in > 0 && width.in > 0, InvalidArgument, false, "self has an empty plane");
-  planes = 1;
+  prepared.planes = 1;
   for (size_t i = 0; i + 2 < dims; ++i) {
-    planes *= sizes[i];
-    out_sizes.append(sizes[i]);
+    prepared.planes *= sizes[i];
+    prepared.sizes.append(sizes[i]);
   }
-  out_sizes.append(height.out);
-  out_sizes.append(width.out);
+  prepared.sizes.append(height.out);
+  prepared.sizes.append(width.out);
   return true;
 }
 

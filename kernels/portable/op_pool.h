@@ -11,25 +11,32 @@ namespace torch {
 namespace executor {
 namespace native {
 
+/// What 2-d poolings share, in the order of their schemas.
+struct PoolArguments {
+  const Tensor& self;
+  const ArrayRef<int64_t>& kernel_size;
+  const ArrayRef<int64_t>& stride;
+  const ArrayRef<int64_t>& padding;
+  const ArrayRef<int64_t>& dilation;
+  bool ceil_mode;
+};
+
+/// What a 2-d pooling computes with.
+struct PreparedPool {
+  Window height;
+  Window width;
+  int32_t planes;
+  /// The shape of the result.
+  Shape sizes;
+};
+
 /**
- * Checks the arguments that 2-d poolings share and sets the windows and the
- * output's shape. Padding is at most half the kernel, so that every window
- * meets the input.
+ * Checks the arguments that 2-d poolings share, and takes from them what to compute with. Padding
+ * is at most half the kernel, so that every window meets the input.
  *
  * @returns false after failing the context.
  */
-bool check_pool(
-    KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const ArrayRef<int64_t>& kernel_size,
-    const ArrayRef<int64_t>& stride,
-    const ArrayRef<int64_t>& padding,
-    const ArrayRef<int64_t>& dilation,
-    bool ceil_mode,
-    Window& height,
-    Window& width,
-    Shape& out_sizes,
-    int32_t& planes);
+bool check_pool(KernelRuntimeContext& ctx, const PoolArguments& arguments, PreparedPool& prepared);
 
 /// The planes of an image; fails the context (NotSupported) and returns false if its rows do not
 /// follow one another.
@@ -56,32 +63,13 @@ visit_planes(KernelRuntimeContext& ctx, const Tensor& self, const Tensor& out, c
 template <class S>
 void max_pool2d(
     KernelRuntimeContext& ctx,
-    const Tensor& self,
-    const ArrayRef<int64_t>& kernel_size,
-    const ArrayRef<int64_t>& stride,
-    const ArrayRef<int64_t>& padding,
-    const ArrayRef<int64_t>& dilation,
-    bool ceil_mode,
+    const PoolArguments& arguments,
     Tensor& out,
     Tensor* indices) {
-  Window height;
-  Window width;
-  Shape out_sizes;
-  int32_t planes = 0;
-  if (!same_dtype_or_fail(ctx, self, out) ||
-      !check_pool(
-          ctx,
-          self,
-          kernel_size,
-          stride,
-          padding,
-          dilation,
-          ceil_mode,
-          height,
-          width,
-          out_sizes,
-          planes) ||
-      !shape_out<S>(ctx, out, out_sizes)) {
+  const Tensor& self = arguments.self;
+  PreparedPool prepared;
+  if (!same_dtype_or_fail(ctx, self, out) || !check_pool(ctx, arguments, prepared) ||
+      !shape_out<S>(ctx, out, prepared.sizes)) {
     return;
   }
   int64_t* to_indices = nullptr;
@@ -92,7 +80,7 @@ void max_pool2d(
         InvalidType,
         void(),
         "indices is not int64");
-    if (!shape_out<S>(ctx, *indices, out_sizes)) {
+    if (!shape_out<S>(ctx, *indices, prepared.sizes)) {
       return;
     }
     if constexpr (S::has(Variant::DimOrder)) {
@@ -112,11 +100,11 @@ void max_pool2d(
           self.const_data_ptr<T>(),
           out.mutable_data_ptr<T>(),
           to_indices,
-          planes,
+          prepared.planes,
           from,
           to,
-          height,
-          width);
+          prepared.height,
+          prepared.width);
     });
   });
 }
@@ -135,7 +123,7 @@ Tensor& max_pool2d_out(
     ArrayRef<int64_t> dilation,
     bool ceil_mode,
     Tensor& out) {
-  max_pool2d<S>(ctx, self, kernel_size, stride, padding, dilation, ceil_mode, out, nullptr);
+  max_pool2d<S>(ctx, {self, kernel_size, stride, padding, dilation, ceil_mode}, out, nullptr);
   return out;
 }
 
@@ -154,12 +142,7 @@ std::tuple<Tensor&, Tensor&> max_pool2d_with_indices_out(
   const bool reads_indices = S::has(Variant::Indices);
   max_pool2d<S>(
       ctx,
-      self,
-      kernel_size,
-      stride,
-      padding,
-      dilation,
-      ceil_mode,
+      {self, kernel_size, stride, padding, dilation, ceil_mode},
       out,
       reads_indices ? &indices : nullptr);
   return {out, indices};
@@ -185,10 +168,9 @@ Tensor& avg_pool2d_out(
     bool count_include_pad,
     std::optional<int64_t> divisor_override,
     Tensor& out) {
-  Window height;
-  Window width;
-  Shape out_sizes;
-  int32_t planes = 0;
+  const ArrayRef<int64_t> dilation;
+  const PoolArguments arguments = {self, kernel_size, stride, padding, dilation, ceil_mode};
+  PreparedPool prepared;
   const int64_t divisor = divisor_override.value_or(1);
   KERNEL_CHECK(
       ctx,
@@ -196,20 +178,8 @@ Tensor& avg_pool2d_out(
       InvalidArgument,
       out,
       "divisor_override is 0 or out of range");
-  if (!same_dtype_or_fail(ctx, self, out) ||
-      !check_pool(
-          ctx,
-          self,
-          kernel_size,
-          stride,
-          padding,
-          {},
-          ceil_mode,
-          height,
-          width,
-          out_sizes,
-          planes) ||
-      !shape_out<S>(ctx, out, out_sizes)) {
+  if (!same_dtype_or_fail(ctx, self, out) || !check_pool(ctx, arguments, prepared) ||
+      !shape_out<S>(ctx, out, prepared.sizes)) {
     return out;
   }
   dispatch<AveragedTypes, S>(ctx, self.scalar_type(), [&](auto tag) {
@@ -218,11 +188,11 @@ Tensor& avg_pool2d_out(
       avg_pool(
           self.const_data_ptr<T>(),
           out.mutable_data_ptr<T>(),
-          planes,
+          prepared.planes,
           from,
           to,
-          height,
-          width,
+          prepared.height,
+          prepared.width,
           count_include_pad,
           divisor_override.has_value() ? static_cast<int32_t>(divisor) : 0);
     });
@@ -284,26 +254,12 @@ Tensor& max_pool2d_with_indices_backward_out(
     bool ceil_mode,
     const Tensor& indices,
     Tensor& grad_input) {
-  Window height;
-  Window width;
-  Shape pooled;
-  int32_t planes = 0;
+  const PoolArguments arguments = {self, kernel_size, stride, padding, dilation, ceil_mode};
+  PreparedPool prepared;
   if (!same_dtype_or_fail(ctx, self, grad_output) || !same_dtype_or_fail(ctx, self, grad_input) ||
       !check_contiguous<S>(ctx, grad_output, self, indices, grad_input) ||
-      !check_pool(
-          ctx,
-          self,
-          kernel_size,
-          stride,
-          padding,
-          dilation,
-          ceil_mode,
-          height,
-          width,
-          pooled,
-          planes) ||
-      !compare_out(ctx, grad_output, pooled) || !compare_out(ctx, indices, pooled) ||
-      !shape_out<S>(ctx, grad_input, self.sizes())) {
+      !check_pool(ctx, arguments, prepared) || !compare_out(ctx, grad_output, prepared.sizes) ||
+      !compare_out(ctx, indices, prepared.sizes) || !shape_out<S>(ctx, grad_input, self.sizes())) {
     return grad_input;
   }
   KERNEL_CHECK(
@@ -318,9 +274,9 @@ Tensor& max_pool2d_with_indices_backward_out(
         grad_output.const_data_ptr<T>(),
         indices.const_data_ptr<int64_t>(),
         grad_input.mutable_data_ptr<T>(),
-        planes,
-        height.in * width.in,
-        height.out * width.out);
+        prepared.planes,
+        prepared.height.in * prepared.width.in,
+        prepared.height.out * prepared.width.out);
     KERNEL_CHECK(ctx, is_done, InvalidArgument, void(), "An index lies beyond its plane");
   });
   return grad_input;
