@@ -31,5 +31,5 @@ def test_sine_in_int8_is_close_to_sine(tmp_path: Path) -> None:
             results = run_cases(runners[board], cases)
             assert {result.error for result in results} == {"Ok"}
             sines = np.array([result.outputs[0].array.item() for result in results])
-            # In floating point it is below 0.02; linear layers have one scale for all of their weights.
-            assert np.abs(sines - np.sin(angles.numpy())).mean() < 0.04
+            # Eight seeds of the training gave 0.010 to 0.020, and 0.005 to 0.018 in floating point.
+            assert np.abs(sines - np.sin(angles.numpy())).mean() < 0.03

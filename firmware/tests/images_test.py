@@ -17,7 +17,7 @@ BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "
 
 
 def _image(name: str, board: str) -> tuple[Path, Board]:
-    (path,) = [image for image in FILES if image.stem == f"{name}_{board}"]
+    (path,) = [image for image in FILES if image.name == f"{name}_{board}.elf"]
     return path, BOARDS[board]
 
 

@@ -204,7 +204,8 @@ def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
     [
         (["--core", "portable", "--backend", "cortex_m"], "--core of --backend cortex_m 'portable' is unknown"),
         (["--core", "cortex-m4", "--backend", "cortex_m", "--io", "int4"], "--io 'int4' is unknown"),
-        (["--core", "portable", "--io", "int8"], "--io int8 and --plain are for --backend cortex_m"),
+        (["--core", "portable", "--io", "int8"], "--io int8 is for a backend that quantizes, not for portable"),
+        (["--core", "portable", "--plain"], "--plain is for --backend cortex_m, not portable"),
     ],
 )
 def test_bad_options(arguments: list[str], message: str, tmp_path: Path) -> None:

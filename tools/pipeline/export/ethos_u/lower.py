@@ -61,8 +61,15 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits
       bits: of the activations, 8 or 16; weights have 8.
       path: the model file, for messages.
 
-    Raises UserError for values that calibrating cannot work with, by layer.
+    Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
     """
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+            raise UserError(
+                f"{path}: {origin(node, path)} is in double precision, which ExecuTorch's Ethos-U quantizer does not "
+                "take; convert it with .float()."
+            )
     quantizer = EthosUQuantizer(vela.compile_spec(npu))
     quantizer.set_global(
         get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
@@ -161,29 +168,31 @@ def _shared(found: Iterable[Parameters | None]) -> Parameters | None:
 
 
 def remove_border(program: ExportedProgram, path: Path) -> None:
-    """Lets inputs and outputs be the integers themselves, in place.
+    """Lets inputs and outputs of floating point be the quantized integers themselves, in place.
 
     Raises UserError where the program needs an input or output in floating point.
     """
     graph = program.graph
     inputs, outputs = border(program)
-    for kind, found in (("input", inputs), ("output", outputs)):
-        for index, parameters in enumerate(found):
-            if parameters is None:
+    output = graph.output_node()
+    for kind, nodes, found in (("input", _user_inputs(program), inputs), ("output", output.args[0], outputs)):
+        for index, (node, parameters) in enumerate(zip(nodes, found, strict=True)):
+            if parameters is None and node.meta["val"].is_floating_point():
                 raise UserError(
                     f"{path}: {kind} {index} of the program isn't quantized, an operator needs it in floating "
                     'point (the notes say which): io = "float32".'
                 )
-    for node in _user_inputs(program):
-        for user in list(node.users):
+    for node, parameters in zip(_user_inputs(program), inputs, strict=True):
+        for user in list(node.users) if parameters is not None else []:
             value = user.meta["val"]
             user.replace_all_uses_with(node)
             graph.erase_node(user)
             node.meta["val"] = value
-    output = graph.output_node()
     results = list(output.args[0])
-    for index, (node, spec) in enumerate(zip(results, program.graph_signature.output_specs, strict=True)):
-        results[index] = node.args[0]
+    for index, (spec, parameters) in enumerate(zip(program.graph_signature.output_specs, outputs, strict=True)):
+        if parameters is None:
+            continue
+        results[index] = results[index].args[0]
         spec.arg.name = results[index].name
     output.args = (tuple(results),)
     graph.eliminate_dead_code()

@@ -94,12 +94,24 @@ def test_memory_that_is_not_there(tmp_path: Path) -> None:
     assert "Conv2D" in str(caught.value)
 
 
-def test_an_input_in_floating_point(tmp_path: Path) -> None:
-    """The first operator stays on the core: an input of integers would be no use."""
-    source = model_source(
-        "return self.second(torch.cumprod(x, 1))", "(torch.rand(2, 4),)", "self.second = nn.Linear(4, 4)"
+def test_integers_stay_what_they_are(tmp_path: Path) -> None:
+    """Tokens go in and a class comes out: neither is anything to quantize."""
+    result = _export(
+        tmp_path,
+        model_source(
+            "return torch.argmax(self.second(self.first(x)), 2)",
+            "(torch.randint(0, 8, (2, 4)),)",
+            "self.first = nn.Embedding(8, 4); self.second = nn.Linear(4, 4)",
+        ),
     )
-    with pytest.raises(UserError, match=r"input 0 of the program isn't quantized.*io = \"float32\""):
+    assert _delegates(result) == 1
+    assert result.golden["input_0"].dtype == numpy.int64
+    assert (result.golden["output_0"] == result.golden["eager_0"]).mean() > 0.7
+
+
+def test_double_precision(tmp_path: Path) -> None:
+    source = model_source("return self.layer(x).double()", "(torch.rand(2, 4),)", "self.layer = nn.Linear(4, 4)")
+    with pytest.raises(UserError, match=r"my_model.py:\d+ is in double precision.*\.float\(\)"):
         _export(tmp_path, source)
 
 
