@@ -85,6 +85,8 @@ def _torch_program_impl(ctx):
         logs.append(ctx.actions.declare_file(name + ".train.log"))
         arguments = ctx.actions.args()
         arguments.add("--model", ctx.file.src)
+        if ctx.attr.entry:
+            arguments.add("--entry", ctx.attr.entry)
         arguments.add_all(declared, before_each = "--data", expand_directories = False)
         arguments.add("--output", weights)
         arguments.add("--log", logs[0])
@@ -107,6 +109,8 @@ def _torch_program_impl(ctx):
     logs.append(log)
     arguments = ctx.actions.args()
     arguments.add("--model", ctx.file.src)
+    if ctx.attr.entry:
+        arguments.add("--entry", ctx.attr.entry)
     arguments.add_all(declared, before_each = "--data", expand_directories = False)
     arguments.add("--name", name)
     arguments.add("--core", core)
@@ -203,6 +207,9 @@ torch_program_rule = rule(
             providers = [PyInfo],
             doc = "Python libraries that the model file imports: `py_library`, or packages of a lock of one's own. None of them hides a package that Torch Fusion has.",
         ),
+        "entry": attr.string(
+            doc = "Which model of a file that describes several: a key of what its `entries()` returns. Empty: the file describes one.",
+        ),
         "methods": attr.string_list(
             doc = "Methods of the module besides forward() that the program has; the model file gives their inputs by `method_inputs()`.",
         ),
@@ -261,7 +268,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
         cores = sorted(CORES)
     if backend != "portable" and train:
         # Trained once, not for every core.
-        portable = {key: value for key, value in kwargs.items() if key in ["src", "data", "deps", "operators"]}
+        portable = {key: value for key, value in kwargs.items() if key in ["src", "data", "deps", "entry", "operators"]}
         torch_program_rule(name = name + ".trained", program_name = name, train = True, tags = ["manual"], **portable)
         train, weights = False, name + ".trained"
     if backend == "cortex_m":

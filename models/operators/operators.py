@@ -1,6 +1,7 @@
 """Programs of one operator each: what an image of it takes, and how fast its inner loop is."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -30,8 +31,22 @@ def _twice(*shape: int) -> tuple[torch.Tensor, ...]:
 
 _PLACES = torch.tensor([3, 1, 4, 1, 5, 2, 6, 0])
 
-# Name: the module, and its inputs.
-OPERATORS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
+
+@dataclass(frozen=True)
+class Entry:
+    """A module, and its inputs."""
+
+    module: nn.Module
+    inputs: tuple[torch.Tensor, ...]
+
+    def model(self) -> nn.Module:
+        return self.module.eval()
+
+    def example_inputs(self) -> tuple[torch.Tensor, ...]:
+        return self.inputs
+
+
+_OPERATORS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     "add": (Operator(torch.add), _twice(ELEMENTS)),
     "mul": (Operator(torch.mul), _twice(ELEMENTS)),
     "relu": (nn.ReLU(), (numbers(ELEMENTS),)),
@@ -51,3 +66,7 @@ OPERATORS: dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]] = {
     "var": (Operator(lambda x: x.var(-1)), (numbers(8, ELEMENTS // 8),)),
     "linear": (nn.Linear(32, 32), (numbers(1, 32),)),
 }
+
+
+def entries() -> dict[str, Entry]:
+    return {name: Entry(module, inputs) for name, (module, inputs) in _OPERATORS.items()}

@@ -23,6 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--data", type=Path, action="append", default=[], help="what else the model file may read; may be repeated"
     )
+    parser.add_argument("--entry", default="", help="which of the models that the file describes, if it has several")
     parser.add_argument("--name", required=True, help="name of the program")
     parser.add_argument("--core", required=True, help=f"the core that the program is for: {', '.join(_CORES)}")
     parser.add_argument("--backend", default="portable", help=f"what the program is lowered to: {', '.join(_BACKENDS)}")
@@ -89,6 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
             folders=tuple(options.path),
             methods=tuple(name for name, _, _ in options.method),
             npu=npu,
+            entry=options.entry,
         )
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
         # What is called with arguments is part of another program.

@@ -80,6 +80,7 @@ class Options:
       folders: what the model file imports from, besides its own folder and the workspace.
       methods: methods of the module besides forward(), which the program has too.
       npu: the board's NPU, with backend `ethos_u`.
+      entry: which of the models that the file describes; empty: it describes one.
     """
 
     core: str = "portable"
@@ -90,6 +91,7 @@ class Options:
     folders: tuple[Path, ...] = ()
     methods: tuple[str, ...] = ()
     npu: Npu | None = None
+    entry: str = ""
 
 
 @dataclass
@@ -123,7 +125,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     Raises UserError for what the user can mend.
     """
     make_deterministic()
-    file = ModelFile(path, options.folders)
+    file = ModelFile(path, options.folders, options.entry)
     for operator in options.operators:
         define_out_variant(find_operator(operator, str(path)))
     model = file.model()

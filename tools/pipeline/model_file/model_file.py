@@ -7,6 +7,8 @@
 * `method_inputs() -> dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs.
 * `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, as torch.export takes them.
 * `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
+
+A file that describes several models has `entries() -> dict[str, object]` instead: each value has these functions.
 """
 
 from __future__ import annotations
@@ -33,15 +35,27 @@ class ModelFile:
     Args:
       path: the file.
       folders: what it imports from, besides its own folder and the workspace.
+      entry: which of its entries() describes the model; empty: the file itself does.
 
     Every method raises UserError when the function is missing, fails, or returns something else than it should.
     """
 
-    def __init__(self, path: Path, folders: Iterable[Path] = ()) -> None:
+    def __init__(self, path: Path, folders: Iterable[Path] = (), entry: str = "") -> None:
         # None of them hides an installed module.
         sys.path += [str(folder.absolute()) for folder in folders]
         self.path = path
-        self.module = _import_file(path)
+        # What the functions are looked up in.
+        self.module: object = _import_file(path)
+        if entry:
+            self.module = self._entry(entry)
+
+    def _entry(self, name: str) -> object:
+        entries, place = self._call("entries")
+        if not isinstance(entries, dict) or not entries or not all(isinstance(key, str) for key in entries):
+            raise UserError(f"{place}: entries() must return a dict of names to models, not {describe(entries)}.")
+        if name not in entries:
+            raise UserError(f"{place}: entries() has no {name!r}; set entry to one of {', '.join(sorted(entries))}.")
+        return entries[name]
 
     def has(self, function: str) -> bool:
         """Whether the file defines `function`."""
@@ -123,6 +137,12 @@ class ModelFile:
         """`file:line` of the innermost line of the user's code that `error` came through, else the model file."""
         return _place(self.path, error)
 
+    def _hint(self) -> str:
+        """What to do about a function that is missing because the file describes several models."""
+        if not callable(getattr(self.module, "entries", None)):
+            return ""
+        return f" It describes several models: set entry to one of {', '.join(sorted(self._call('entries')[0]))}."
+
     def _check_samples(self, samples: list[Any], what: str) -> None:
         """Raises UserError unless every sample is a tuple of tensors like example_inputs()."""
         examples = self.example_inputs()
@@ -149,7 +169,9 @@ class ModelFile:
         """The function's result and the place (`file:line`) of its definition."""
         callee: Callable[[], Any] | None = getattr(self.module, function, None)
         if not callable(callee):
-            raise UserError(f"{self.path}: there is no function {function}(); a model file must define it.")
+            raise UserError(
+                f"{self.path}: there is no function {function}(); a model file must define it.{self._hint()}"
+            )
         code = getattr(inspect.unwrap(callee), "__code__", None)
         place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)
         try:

@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--data", type=Path, action="append", default=[], help="what else the model file may read; may be repeated"
     )
+    parser.add_argument("--entry", default="", help="which of the models that the file describes, if it has several")
     parser.add_argument("--output", type=Path, required=True, help="where the weights go")
     parser.add_argument("--log", type=Path, help="what torch prints on import goes here (default: OUTPUT.log)")
     parser.add_argument(
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         if arguments is None:
             confine_process(declared)
         with declared_reads(declared):
-            weights = train(options.model, console, options.path)
+            weights = train(options.model, console, options.path, options.entry)
         options.output.write_bytes(weights)
 
     return run_quietly(step, options.log or options.output.with_name(options.output.name + ".log"), "train")

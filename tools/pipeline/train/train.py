@@ -16,17 +16,18 @@ from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
 
 
-def train(path: Path, console: Console, folders: Iterable[Path] = ()) -> bytes:
+def train(path: Path, console: Console, folders: Iterable[Path] = (), entry: str = "") -> bytes:
     """The trained state_dict of the model in the file `path`, serialized.
 
     Args:
       folders: what the model file imports from, besides its own folder and the workspace.
+      entry: which of the models that the file describes; empty: it describes one.
 
     Raises UserError if the file has no train(), if train() fails or returns a module that is not the one of model(),
     or if a trained weight is not finite.
     """
     make_deterministic()
-    file = ModelFile(path, folders)
+    file = ModelFile(path, folders, entry)
     if not file.has("train"):
         raise UserError(f"{path}: there is no function train(); define it, or leave training out of the target.")
     expected = {name: (t.shape, t.dtype) for name, t in file.model().state_dict().items()}

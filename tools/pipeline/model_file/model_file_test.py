@@ -1,0 +1,63 @@
+"""Files that describe several models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.console import UserError
+
+_SEVERAL = """
+import torch
+
+class Scaled:
+    def __init__(self, size):
+        self.size = size
+
+    def model(self):
+        return torch.nn.Linear(self.size, 2).eval()
+
+    def example_inputs(self):
+        return (torch.zeros(1, self.size),)
+
+def entries():
+    return {"small": Scaled(3), "large": Scaled(30), "broken": object()}
+"""
+
+
+def model_file(folder: Path, text: str, entry: str = "") -> ModelFile:
+    path = folder / "several.py"
+    path.write_text(text)
+    return ModelFile(path, entry=entry)
+
+
+def test_an_entry_is_a_model_of_its_own(tmp_path: Path) -> None:
+    for entry, size in (("small", 3), ("large", 30)):
+        file = model_file(tmp_path, _SEVERAL, entry)
+        assert [tensor.shape for tensor in file.example_inputs()] == [(1, size)]
+        assert [tuple(parameter.shape) for parameter in file.model().parameters()] == [(2, size), (2,)]
+        assert not file.has("train")
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "message"),
+    [
+        (_SEVERAL, "smal", r"several.py:\d+: entries\(\) has no 'smal'; set entry to one of broken, large, small"),
+        ("", "small", r"there is no function entries\(\)"),
+        ("def entries(): return ['small']", "small", r"must return a dict of names to models, not a list"),
+        ("def entries(): return {}", "small", r"must return a dict of names to models"),
+        ("def entries(): return 1 / 0", "small", r"entries\(\) failed: ZeroDivisionError"),
+    ],
+)
+def test_an_entry_that_is_not_there(tmp_path: Path, text: str, entry: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        model_file(tmp_path, text, entry)
+
+
+def test_a_model_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no function model\(\)"):
+        model_file(tmp_path, _SEVERAL, "broken").model()
+    with pytest.raises(UserError, match=r"several models: set entry to one of broken, large, small"):
+        model_file(tmp_path, _SEVERAL).model()
