@@ -9,12 +9,10 @@ with them, 2.1.4 takes other branches than without.)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import unicorn
 
-if TYPE_CHECKING:
-    from boardsim.machine import Machine
+from boardsim.cpu import Cpu
+from boardsim.memory import Memories
 
 # Instructions of a machine's life that are looked at: the first ones, and from then on so many of every so many.
 _FIRST = 200_000
@@ -54,11 +52,13 @@ class AlignmentCheck:
     """Makes instructions in flash or ROM fault that need an aligned address and have another.
 
     Args:
-        machine: the machine; its memories must be there.
+        cpu: the core.
+        memories: what it executes; all must be there.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, cpu: Cpu, memories: Memories) -> None:
+        self._cpu = cpu
+        self._memories = memories
         self._hooks: list[int] = []
         # Address -> what base_register() says, None also where nothing is to be checked.
         self._known: dict[int, tuple[int, int] | None] = {}
@@ -69,7 +69,7 @@ class AlignmentCheck:
 
     def update(self) -> int:
         """Begins or ends looking. Returns the number of instructions until this is to be called again."""
-        count = self._machine.instructions
+        count = self._cpu.instructions
         if count < _FIRST:
             on, ahead = True, _FIRST - count
         else:
@@ -78,17 +78,17 @@ class AlignmentCheck:
             ahead = (_SOME if on else _EVERY) - phase
         if on and not self._hooks:
             self._hooks = [
-                self._machine.engine.hook_add(unicorn.UC_HOOK_CODE, self._look, begin=base, end=base + memory.size - 1)
-                for memory in self._machine.memories
+                self._cpu.engine.hook_add(unicorn.UC_HOOK_CODE, self._look, begin=base, end=base + memory.size - 1)
+                for memory in self._memories
                 if not memory.writable
                 for base in (memory.base, *memory.aliases)
             ]
-            self._machine.retranslate()
+            self._cpu.retranslate()
         elif not on and self._hooks:
             for hook in self._hooks:
-                self._machine.engine.hook_del(hook)
+                self._cpu.engine.hook_del(hook)
             self._hooks.clear()
-            self._machine.retranslate()
+            self._cpu.retranslate()
         return ahead
 
     def _look(self, _engine: object, address: int, size: int, _data: object) -> None:
@@ -99,11 +99,11 @@ class AlignmentCheck:
         if needed is None:
             return
         register, mask = needed
-        if register != 15 and self._machine.get(f"r{register}" if register < 13 else "sp") & mask:
-            self._machine.engine_exception(_DATA_ABORT)
+        if register != 15 and self._cpu.get(f"r{register}" if register < 13 else "sp") & mask:
+            self._cpu.raise_exception(_DATA_ABORT)
 
     def _decode(self, address: int, size: int) -> tuple[int, int] | None:
-        place = self._machine.memory_at(address, size)
+        place = self._memories.at(address, size)
         if place is None:
             return None
         memory, offset = place

@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
-from boardsim.machine import Access, Machine, Stop
+from boardsim.boards import simulated
+from boardsim.bus import Access
+from boardsim.cpu import Stop
 from tools.abi.layouts.layouts import ExitStatus
 from tools.artifacts.board.board import Board, read_board
 from tools.artifacts.golden.golden import Golden, read_golden
@@ -150,8 +152,8 @@ class Simulation:
 
     def __init__(self, image: Image, board: Board, *, trace: bool = False, outputs: Outputs | None = None) -> None:
         self.image = image
-        self.machine = Machine(board)
-        self.machine.trace = trace
+        self.machine = simulated(board)
+        self.machine.bus.trace = trace
         self._outputs = outputs
         self.machine.load_elf(image.path)
 
@@ -164,10 +166,10 @@ class Simulation:
         """
         machine = self.machine
         machine.notes.clear()
-        machine.accesses.clear()
+        machine.bus.accesses.clear()
         machine.console.output.clear()
         machine.reset()
-        instructions, cycles, since = machine.instructions, machine.cycles, machine.nanoseconds
+        instructions, cycles, since = machine.cpu.instructions, machine.clock.cycles, machine.clock.nanoseconds
         stop = machine.run(limit)
         if typed and stop is Stop.IDLE:
             machine.console.feed(typed)
@@ -176,15 +178,15 @@ class Simulation:
         return Run(
             stop=stop,
             console=machine.console.text,
-            instructions=machine.instructions - instructions,
-            cycles=machine.cycles - cycles,
-            milliseconds=(machine.nanoseconds - since) / 1e6,
+            instructions=machine.cpu.instructions - instructions,
+            cycles=machine.clock.cycles - cycles,
+            milliseconds=(machine.clock.nanoseconds - since) / 1e6,
             stack_used=used,
             stack_size=size,
-            status=machine.get("r0") if stop is Stop.SLEEP else None,
+            status=machine.cpu.get("r0") if stop is Stop.SLEEP else None,
             outputs=self._read_outputs(),
             notes=tuple(machine.notes),
-            accesses=tuple(machine.accesses),
+            accesses=tuple(machine.bus.accesses),
         )
 
     def set_example(self, inputs: Sequence[np.ndarray]) -> None:
@@ -193,13 +195,13 @@ class Simulation:
             (symbol,) = [name for name in self.image.symbols if name.endswith(f"_example_input_{index}")] or [None]
             if symbol is None:
                 raise UserError(f"image {self.image.path} embeds no example; build it with example = True")
-            self.machine.write(self.image.symbols[symbol][0], np.ascontiguousarray(array).tobytes())
+            self.machine.debugger.write(self.image.symbols[symbol][0], np.ascontiguousarray(array).tobytes())
 
     def _stack(self) -> tuple[int, int]:
         start, end = self.image.address("__stack_start"), self.image.address("__stack_end")
         if start is None or end is None:
             return 0, 0
-        content = self.machine.read(start, end - start)
+        content = self.machine.debugger.read(start, end - start)
         untouched = 0
         while content[untouched : untouched + 4] == _STACK_PAINT:
             untouched += 4
@@ -210,13 +212,13 @@ class Simulation:
         if self._outputs is None or arena is None:
             return ()
         return tuple(
-            np.frombuffer(self.machine.read(arena + offset, int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
+            np.frombuffer(self.machine.debugger.read(arena + offset, int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
             for offset, dtype, shape in self._outputs.places
         )
 
     def where(self) -> str:
         """The function that the core is in."""
-        pc = self.machine.get("pc")
+        pc = self.machine.cpu.get("pc")
         return f"pc {pc:#010x} in {symbol_at(self.image.path, pc & ~1) or 'no function of the image'}"
 
     def problems(self, run: Run) -> list[str]:
@@ -238,7 +240,7 @@ class Simulation:
         return problems
 
     def _polled(self) -> str:
-        name = self.machine.last_polled
+        name = self.machine.bus.last_polled
         return f", which reads {name} again and again" if name else ""
 
     def _with_symbols(self, note: str) -> str:

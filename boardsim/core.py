@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import unicorn
 
-from boardsim.peripheral import Peripheral
-
-if TYPE_CHECKING:
-    from boardsim.machine import Machine
+from boardsim.chip import Chip
+from boardsim.debugger import RunControl
+from boardsim.peripheral import Host, Peripheral
 
 HARD_FAULT, MEM_MANAGE, BUS_FAULT, USAGE_FAULT, SV_CALL, PEND_SV, SYS_TICK = 3, 4, 5, 6, 11, 14, 15
 
@@ -52,6 +51,19 @@ _MEANING = {
 
 _CPUID = {"cortex-m4": 0x410FC241, "cortex-m33": 0x411FD210}
 _LOWEST = 256
+
+
+class CoreHost(Host, Protocol):
+    """What the system control space sees of the machine, beyond what every peripheral does.
+
+    Attributes:
+        run_control: halts, steps and resumes the core.
+    """
+
+    run_control: RunControl
+
+    def reset(self, *, halt: bool = False, core_only: bool = False) -> None:
+        """Resets core and peripherals, or the core alone, which may be held before its first instruction."""
 
 
 class _Scs(Peripheral):
@@ -106,7 +118,7 @@ class _Scs(Peripheral):
     # A reset of the system leaves what the debugger set: DDI 0403E C1.6.
     _DEBUG = (0xDF0, 0xDF8, 0xDFC)
 
-    def __init__(self, machine: Machine, system: SystemControl) -> None:
+    def __init__(self, machine: CoreHost, system: SystemControl) -> None:
         self.system = system
         super().__init__(machine, "SCB", 0xE000E000, 0x1000)
 
@@ -161,7 +173,7 @@ class _Scs(Peripheral):
             elif group == 0x280:
                 # A line that is still high makes its interrupt pending again: DDI 0403E B3.4.1.
                 system.pending -= numbers - system.lines
-            self.machine.check_interrupts()
+            self.machine.cpu.check_interrupts()
         elif offset == 0xD04:
             for bit, number, add in (
                 (28, PEND_SV, True),
@@ -171,13 +183,13 @@ class _Scs(Peripheral):
             ):
                 if value >> bit & 1:
                     (system.pending.add if add else system.pending.discard)(number)
-            self.machine.check_interrupts()
+            self.machine.cpu.check_interrupts()
         elif offset == 0xD08:
             system.set_vector_table(value)
             self.values[offset] = value & ~0x7F
         elif offset == 0xD0C:
             if value >> 16 == 0x05FA and value & 5:
-                system.request_reset(core_only=self.machine.chip.SYSRESETREQ_IS_CORE_ONLY)
+                system.request_reset(core_only=system.chip.SYSRESETREQ_IS_CORE_ONLY)
         elif offset in (0xD28, 0xD2C, 0xD30):
             # Write one to clear.
             self.values[offset] = self.values.get(offset, 0) & ~value
@@ -199,7 +211,7 @@ class _Dwt(Peripheral):
     # Four comparators, as in the Cortex-M4 and M33; they do nothing here.
     RESET = {0x000: 0x40000000}
 
-    def __init__(self, machine: Machine, system: SystemControl) -> None:
+    def __init__(self, machine: CoreHost, system: SystemControl) -> None:
         self._start = 0
         self._system = system
         super().__init__(machine, "DWT", 0xE0001000, 0x1000)
@@ -209,7 +221,7 @@ class _Dwt(Peripheral):
 
     def read(self, offset: int) -> int:
         if offset == 4 and self._runs():
-            return self.values.get(4, 0) + self.machine.cycles - self._start & 0xFFFFFFFF
+            return self.values.get(4, 0) + self.machine.clock.cycles - self._start & 0xFFFFFFFF
         return super().read(offset)
 
     def write(self, offset: int, value: int) -> None:
@@ -219,7 +231,7 @@ class _Dwt(Peripheral):
         super().write(offset, value)
         if offset != 4:
             self.values[4] = count
-        self._start = self.machine.cycles
+        self._start = self.machine.clock.cycles
 
 
 class _Fpb(Peripheral):
@@ -228,7 +240,7 @@ class _Fpb(Peripheral):
     NAMES = {0x000: "CTRL", **{8 + 4 * i: f"COMP{i}" for i in range(8)}}
     _COMPARATORS = 6
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: CoreHost) -> None:
         self._version2 = machine.board.core != "cortex-m4"
         super().__init__(machine, "FP", 0xE0002000, 0x1000)
 
@@ -249,9 +261,9 @@ class _Fpb(Peripheral):
         super().write(offset, value)
         after = self._addresses()
         for address in before - after:
-            self.machine.remove_breakpoint(address)
+            self.machine.run_control.remove_breakpoint(address)
         for address in after - before:
-            self.machine.add_breakpoint(address)
+            self.machine.run_control.add_breakpoint(address)
 
     def _addresses(self) -> set[int]:
         if not self.values.get(0, 0) & 1:
@@ -273,7 +285,7 @@ class _Fpb(Peripheral):
 class _SysTick:
     """The system timer: DDI 0403E B3.3."""
 
-    def __init__(self, machine: Machine, system: SystemControl) -> None:
+    def __init__(self, machine: CoreHost, system: SystemControl) -> None:
         self._machine = machine
         self._system = system
         self.reset()
@@ -293,7 +305,7 @@ class _SysTick:
     def read(self, offset: int) -> int:
         if not self._control & 1 or not self._reload:
             return self._control if offset == 0x10 else 0
-        elapsed = self._machine.cycles - self._start
+        elapsed = self._machine.clock.cycles - self._start
         if offset == 0x18:
             return self._reload - elapsed % self._period() // (self._period() // (self._reload + 1))
         rounds = elapsed // self._period()
@@ -310,25 +322,29 @@ class _SysTick:
         elif offset == 0x14:
             self._reload = value & 0xFFFFFF
             return
-        self._start = self._machine.cycles
+        self._start = self._machine.clock.cycles
         self._flag_from = 0
         self._generation += 1
         self._schedule(self._generation)
 
     def _schedule(self, generation: int) -> None:
         if self._control & 3 == 3 and self._reload:
-            cycles = self._period() - (self._machine.cycles - self._start) % self._period()
-            self._machine.after(cycles * 1e9 / self._machine.clock_hz, lambda: self._expired(generation))
+            cycles = self._period() - (self._machine.clock.cycles - self._start) % self._period()
+            self._machine.clock.after(cycles * 1e9 / self._machine.clock.hz, lambda: self._expired(generation))
 
     def _expired(self, generation: int) -> None:
         if generation == self._generation and self._control & 3 == 3:
             self._system.pending.add(SYS_TICK)
-            self._machine.check_interrupts()
+            self._machine.cpu.check_interrupts()
             self._schedule(generation)
 
 
 class SystemControl:
     """Exceptions and what belongs to them.
+
+    Args:
+        machine: the machine.
+        chip: the kind of chip that the core is in.
 
     Attributes:
         enabled, pending: exception numbers; interrupt n of the chip is 16 + n.
@@ -336,8 +352,9 @@ class SystemControl:
         lines: interrupts whose level is high.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: CoreHost, chip: type[Chip]) -> None:
         self.machine = machine
+        self.chip = chip
         self.enabled: set[int] = set()
         self.pending: set[int] = set()
         self.active: list[int] = []
@@ -380,24 +397,28 @@ class SystemControl:
     def fpu_switched(self, on: bool) -> None:
         """CPACR: the engine's FPU is always on, so its instructions are looked for while it should be off."""
         if on and self._fpu_guard is not None:
-            self.machine.engine.hook_del(self._fpu_guard)
+            self.machine.cpu.engine.hook_del(self._fpu_guard)
             self._fpu_guard = None
-            self.machine.retranslate()
+            self.machine.cpu.retranslate()
         elif not on and self._fpu_guard is None:
-            self._fpu_guard = self.machine.engine.hook_add(unicorn.UC_HOOK_CODE, self._check_fpu)
-            self.machine.retranslate()
+            self._fpu_guard = self.machine.cpu.engine.hook_add(unicorn.UC_HOOK_CODE, self._check_fpu)
+            self.machine.cpu.retranslate()
 
     def _check_fpu(self, _engine: object, address: int, size: int, _data: object) -> None:
         # DDI 0403E A5.3, "32-bit Thumb instruction encoding": coprocessor instructions are 111x 11xx, their number in
         # bits 11:8.
         if size != 4 or self._fpu_guard is None:
             return
-        place = self.machine.memory_at(address, 4)
+        place = self.machine.memories.at(address, 4)
         if place is None:
             return
         memory, offset = place
         if memory.data[offset + 1] & 0xEC == 0xEC and memory.data[offset + 3] & 0x0E == 0x0A:
-            self.machine.engine_exception(17)
+            self.machine.cpu.raise_exception(17)
+
+    def has_coprocessor(self, number: int) -> bool:
+        """Whether a coprocessor may be used: CPACR."""
+        return self.scs.values.get(0xD88, 0) >> 2 * number & 3 != 0
 
     # Exceptions.
 
@@ -412,7 +433,7 @@ class SystemControl:
             self.lines.add(number)
             if number not in self.active:
                 self.pending.add(number)
-            self.machine.check_interrupts()
+            self.machine.cpu.check_interrupts()
         else:
             self.lines.discard(number)
 
@@ -426,12 +447,12 @@ class SystemControl:
 
     def _execution_priority(self) -> int:
         priority = min((self._priority(number) for number in self.active), default=_LOWEST)
-        basepri = self.machine.get("basepri")
+        basepri = self.machine.cpu.get("basepri")
         if basepri:
             priority = min(priority, basepri)
-        if self.machine.get("primask") & 1:
+        if self.machine.cpu.get("primask") & 1:
             priority = min(priority, 0)
-        if self.machine.get("faultmask") & 1:
+        if self.machine.cpu.get("faultmask") & 1:
             priority = min(priority, -1)
         return priority
 
@@ -456,7 +477,7 @@ class SystemControl:
         number = min(ready, key=lambda n: (self._priority(n), n))
         if self._priority(number) < self._execution_priority():
             self.pending.discard(number)
-            self._enter(number, self.machine.get("pc") & ~1)
+            self._enter(number, self.machine.cpu.get("pc") & ~1)
 
     def supervisor_call(self, pc: int) -> None:
         """SVC; `pc` is that of the next instruction."""
@@ -503,7 +524,7 @@ class SystemControl:
 
     def set_vector_table(self, address: int) -> None:
         """VTOR was written."""
-        alignment = self.machine.chip.VECTOR_TABLE_ALIGNMENT
+        alignment = self.chip.VECTOR_TABLE_ALIGNMENT
         if address % alignment:
             self.machine.note(
                 f"VTOR was set to {address:#010x}, which is no multiple of {alignment}: "
@@ -511,26 +532,23 @@ class SystemControl:
             )
 
     def _word(self, address: int) -> int | None:
-        place = self.machine.memory_at(address, 4)
-        if place is None:
-            return None
-        memory, offset = place
-        return int.from_bytes(bytes(memory.data[offset : offset + 4]), "little")
+        found = self.machine.memories.bytes_at(address, 4)
+        return None if found is None else int.from_bytes(found, "little")
 
     def _enter(self, number: int, return_address: int) -> None:
         """Exception entry: DDI 0403E B1.5.6."""
         machine = self.machine
-        xpsr = machine.get("xpsr")
-        floating = bool(machine.get("control") & 4)
+        xpsr = machine.cpu.get("xpsr")
+        floating = bool(machine.cpu.get("control") & 4)
         size = 0x68 if floating else 0x20
-        stack = machine.get("sp")
+        stack = machine.cpu.get("sp")
         padded = stack & 4
         frame = (stack - size) & ~7
-        words = [machine.get(name) for name in ("r0", "r1", "r2", "r3", "r12", "lr")]
+        words = [machine.cpu.get(name) for name in ("r0", "r1", "r2", "r3", "r12", "lr")]
         words += [return_address, xpsr & ~(1 << 9) | bool(padded) << 9]
         if floating:
-            words += [machine.get(f"s{i}") for i in range(16)] + [machine.get("fpscr"), 0]
-        place = machine.memory_at(frame, size)
+            words += [machine.cpu.get(f"s{i}") for i in range(16)] + [machine.cpu.get("fpscr"), 0]
+        place = machine.memories.at(frame, size)
         if place is None or not place[0].writable:
             # A derived BusFault; as the handlers share HardFault's priority here, entry goes on without the frame.
             self.scs.values[0xD28] = self.scs.values.get(0xD28, 0) | 1 << _CFSR["STKERR"]
@@ -538,10 +556,10 @@ class SystemControl:
         else:
             memory, offset = place
             memory.data[offset : offset + size] = b"".join(word.to_bytes(4, "little") for word in words)
-        machine.set("sp", frame)
+        machine.cpu.set("sp", frame)
         return_code = (0xFFFFFFF1 if self.active else 0xFFFFFFF9) & ~(0x10 if floating else 0)
-        machine.set("lr", return_code)
-        table = self.scs.values.get(0xD08, machine.chip.VECTOR_TABLE)
+        machine.cpu.set("lr", return_code)
+        table = self.scs.values.get(0xD08, self.chip.VECTOR_TABLE)
         vector = self._word(table + 4 * number)
         self.active.append(number)
         if vector is None:
@@ -552,10 +570,10 @@ class SystemControl:
                 f"exception {number}: its vector at {table + 4 * number:#010x}, {vector:#010x}, lacks the Thumb bit"
             )
             return
-        machine.set("control", machine.get("control") & ~6)
+        machine.cpu.set("control", machine.cpu.get("control") & ~6)
         # Flags stay, the If-Then state does not.
-        machine.set("xpsr", xpsr & 0xF80F0000 | 1 << 24 | number)
-        machine.set("pc", vector)
+        machine.cpu.set("xpsr", xpsr & 0xF80F0000 | 1 << 24 | number)
+        machine.cpu.set("pc", vector)
 
     def exception_return(self, pc: int) -> bool:
         """Return from an exception by loading 0xFFFFFFxx into the pc (DDI 0403E B1.5.8). Returns False if none is
@@ -566,8 +584,8 @@ class SystemControl:
         machine = self.machine
         floating = not pc & 0x10
         size = 0x68 if floating else 0x20
-        frame = machine.get("sp")
-        place = machine.memory_at(frame, size)
+        frame = machine.cpu.get("sp")
+        place = machine.memories.at(frame, size)
         if place is None:
             machine.lock_up(f"return from exception {self.active[-1]}: no frame at {frame:#010x}")
             return True
@@ -578,15 +596,15 @@ class SystemControl:
         if number in self.lines:
             self.pending.add(number)
         for name, word in zip(("r0", "r1", "r2", "r3", "r12", "lr"), words, strict=False):
-            machine.set(name, word)
+            machine.cpu.set(name, word)
         if floating:
             for i in range(16):
-                machine.set(f"s{i}", words[8 + i])
-            machine.set("fpscr", words[24])
-        machine.set("sp", frame + size + (4 if words[7] >> 9 & 1 else 0))
-        machine.set("xpsr", words[7] & ~(1 << 9 | 0x1FF) | (self.active[-1] if self.active else 0) | 1 << 24)
-        machine.set("control", machine.get("control") & ~4 | floating << 2)
-        machine.set("pc", words[6])
+                machine.cpu.set(f"s{i}", words[8 + i])
+            machine.cpu.set("fpscr", words[24])
+        machine.cpu.set("sp", frame + size + (4 if words[7] >> 9 & 1 else 0))
+        machine.cpu.set("xpsr", words[7] & ~(1 << 9 | 0x1FF) | (self.active[-1] if self.active else 0) | 1 << 24)
+        machine.cpu.set("control", machine.cpu.get("control") & ~4 | floating << 2)
+        machine.cpu.set("pc", words[6])
         return True
 
     # Debug.
@@ -620,14 +638,15 @@ class SystemControl:
         else:
             self.reset_requested = True
             self._core_only = core_only
-            self.machine.check_interrupts()
+            self.machine.cpu.check_interrupts()
 
     def debug_status(self) -> int:
         """DHCSR as read: C_ bits, S_REGRDY, S_HALT, S_SLEEP, S_LOCKUP, S_RESET_ST (cleared by reading)."""
         machine = self.machine
         status = self.scs.values.get(0xDF0, 0) & 0xF | 1 << 16 | 1 << 24
         # Halting ends a lockup: DDI 0403E C1.6.2, S_LOCKUP.
-        status |= machine.halted << 17 | (machine.locked_up and not machine.halted) << 19 | self._was_reset << 25
+        halted = machine.run_control.halted
+        status |= halted << 17 | (machine.cpu.locked_up and not halted) << 19 | self._was_reset << 25
         self._was_reset = False
         return status
 
@@ -638,19 +657,19 @@ class SystemControl:
         machine = self.machine
         self.scs.values[0xDF0] = value & 0xF
         if not value & 1:
-            if machine.halted:
-                machine.resume()
+            if machine.run_control.halted:
+                machine.run_control.resume()
         elif value & 2:
-            if not machine.halted:
-                machine.halt()
+            if not machine.run_control.halted:
+                machine.run_control.halt()
                 self.scs.values[0xD30] = self.scs.values.get(0xD30, 0) | 1
-        elif machine.halted:
+        elif machine.run_control.halted:
             if value & 4:
-                machine.step()
+                machine.run_control.step()
                 self.scs.values[0xDF0] |= 2
                 self.scs.values[0xD30] = self.scs.values.get(0xD30, 0) | 1
             else:
-                machine.resume()
+                machine.run_control.resume()
 
     def transfer_register(self, value: int) -> None:
         """DCRSR: moves a core register to DCRDR or back (DDI 0403E C1.6.3)."""
@@ -660,9 +679,9 @@ class SystemControl:
             names = ("primask", "basepri", "faultmask", "control")
             if write:
                 for i, name in enumerate(names):
-                    machine.set(name, self.scs.values.get(0xDF8, 0) >> 8 * i & 0xFF)
+                    machine.cpu.set(name, self.scs.values.get(0xDF8, 0) >> 8 * i & 0xFF)
             else:
-                self.scs.values[0xDF8] = sum((machine.get(name) & 0xFF) << 8 * i for i, name in enumerate(names))
+                self.scs.values[0xDF8] = sum((machine.cpu.get(name) & 0xFF) << 8 * i for i, name in enumerate(names))
             return
         fixed = {13: "sp", 14: "lr", 15: "pc", 16: "xpsr", 17: "msp", 18: "psp", 33: "fpscr"}
         name = f"r{select}" if select < 13 else f"s{select - 64}" if 64 <= select < 96 else fixed.get(select)
@@ -672,7 +691,7 @@ class SystemControl:
             # The engine banks the current stack pointer in r13.
             name = "sp"
         if write:
-            machine.set(name, self.scs.values.get(0xDF8, 0))
+            machine.cpu.set(name, self.scs.values.get(0xDF8, 0))
         else:
-            value = machine.get(name)
+            value = machine.cpu.get(name)
             self.scs.values[0xDF8] = value & ~1 if name == "pc" else value

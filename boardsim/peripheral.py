@@ -1,12 +1,74 @@
-"""What every simulated peripheral is: named 32-bit registers on a bus, which may lack its clock."""
+"""What every simulated peripheral is: named 32-bit registers on a bus, which may lack its clock; and what it and a chip
+see of the machine that they are part of.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from boardsim.machine import Machine
+from boardsim.clock import Clock
+from boardsim.cpu import Cpu
+from boardsim.memory import Memories, Memory
+from boardsim.serial import Terminal
+from tools.artifacts.board.board import Board
+
+
+class Interrupts(Protocol):
+    """Wires to the interrupt controller and to the reset."""
+
+    def set_line(self, interrupt: int, level: bool) -> None:
+        """A peripheral raises or lowers its interrupt line."""
+
+    def request_reset(self, *, core_only: bool = False) -> None:
+        """Resets the chip, or its core alone, after the current instruction."""
+
+
+class Host(Protocol):
+    """What a chip and its peripherals see of the machine that they are part of.
+
+    Attributes:
+        board: the board, for what its definition says.
+        cpu: the core.
+        clock: simulated time.
+        console: the terminal at the other end of the console's wires.
+        memories: all that were added.
+        interrupts: the interrupt controller.
+    """
+
+    board: Board
+    cpu: Cpu
+    clock: Clock
+    console: Terminal
+    memories: Memories
+
+    @property
+    def interrupts(self) -> Interrupts: ...
+
+    def add_memory(
+        self, name: str, base: int, size: int, *, aliases: Iterable[int] = (), writable: bool = True
+    ) -> Memory:
+        """Maps RAM (writable) or flash (written through Chip.flash_written()) at `base` and every alias; returns it."""
+
+    def add_peripheral(self, peripheral: Peripheral) -> None:
+        """Maps a peripheral's registers."""
+
+    def note(self, text: str) -> None:
+        """Keeps a sentence about a mistake of the firmware; once."""
+
+    def lock_up(self, why: str) -> None:
+        """The core cannot go on: DDI 0403E B1.5.15, "Unrecoverable exception cases"."""
+
+    def bus_error(self, address: int) -> None:
+        """The write that a peripheral was given ends in an error, which reaches the core, for which the write is over
+        by then, as an imprecise BusFault (DDI 0403E B1.5.14).
+
+        Raises:
+            BusError: the write was a debugger's.
+        """
+
+    def code_changed(self) -> None:
+        """Forgets translated instructions; for whoever changes memory from outside the core."""
 
 
 def torn(offset: int, data: bytes) -> bytes:
@@ -35,7 +97,7 @@ class Peripheral:
     #: RP2350.
     NARROW_WRITES_REPLICATE = False
 
-    def __init__(self, machine: Machine, name: str, base: int, size: int = 0x400) -> None:
+    def __init__(self, machine: Host, name: str, base: int, size: int = 0x400) -> None:
         self.machine = machine
         self.name = name
         self.base = base

@@ -15,8 +15,8 @@ from functools import partial
 
 import unicorn
 
-from boardsim.machine import Machine, Memory
-from boardsim.peripheral import Peripheral, torn
+from boardsim.memory import Memory
+from boardsim.peripheral import Host, Peripheral, torn
 
 _SECTOR, _PAGE = 4096, 256
 # W25Q32, "AC Electrical Characteristics", typical: sector erase, 64 KB block erase, page program.
@@ -37,7 +37,7 @@ class NorFlash:
         memory: its contents.
     """
 
-    def __init__(self, machine: Machine, memory: Memory) -> None:
+    def __init__(self, machine: Host, memory: Memory) -> None:
         self._machine = machine
         self._memory = memory
         # Offset, bytes, nanoseconds and effect of each operation to come; the first is going on.
@@ -91,7 +91,7 @@ class NorFlash:
 
     def _begin(self) -> None:
         generation = self._generation
-        self._machine.after(self._steps[0][2], lambda: self._done(generation))
+        self._machine.clock.after(self._steps[0][2], lambda: self._done(generation))
 
     def _done(self, generation: int) -> None:
         if generation != self._generation or not self._steps:
@@ -114,7 +114,7 @@ class Qmi(Peripheral):
 
     NAMES = {_DIRECT_CSR: "DIRECT_CSR"}
 
-    def __init__(self, machine: Machine, flash: NorFlash) -> None:
+    def __init__(self, machine: Host, flash: NorFlash) -> None:
         self._flash = flash
         super().__init__(machine, "QMI", _QMI, 0x4000)
 
@@ -138,7 +138,7 @@ class BootRom:
         size: bytes of flash.
     """
 
-    def __init__(self, machine: Machine, rom: Memory, flash: NorFlash, size: int) -> None:
+    def __init__(self, machine: Host, rom: Memory, flash: NorFlash, size: int) -> None:
         self._machine = machine
         self._flash = flash
         self._size = size
@@ -170,15 +170,15 @@ class BootRom:
         # nop; ldr r3, =QMI_DIRECT_CSR; 1: ldr r2, [r3]; lsls r2, r2, #30; bmi 1b; bx lr.
         code = struct.pack("<6HI", 0xBF00, 0x4B02, 0x681A, 0x0792, 0xD4FC, 0x4770, _QMI + _DIRECT_CSR)
         rom.data[address : address + len(code)] = code
-        self._machine.engine.hook_add(unicorn.UC_HOOK_CODE, lambda *_: function(), begin=address, end=address)
+        self._machine.cpu.engine.hook_add(unicorn.UC_HOOK_CODE, lambda *_: function(), begin=address, end=address)
 
     # The functions: arguments in r0 to r3.
 
     def _lookup(self) -> None:
         """rom_table_lookup(code, mask): an address, or 0."""
-        code, mask = self._machine.get("r0"), self._machine.get("r1")
+        code, mask = self._machine.cpu.get("r0"), self._machine.cpu.get("r1")
         found = self._addresses.get(code, 0) if mask & _RT_FLAG_FUNC_ARM_SEC else 0
-        self._machine.set("r0", found)
+        self._machine.cpu.set("r0", found)
 
     def _nothing(self) -> None:
         """flash_flush_cache(): the cache is not modelled."""
@@ -208,7 +208,7 @@ class BootRom:
 
     def _range(self, name: str, unit: int) -> tuple[int, int] | None:
         """Offset and size, if the flash can be worked on; else why not is noted."""
-        offset, size = self._machine.get("r0"), self._machine.get("r1" if name == "flash_range_erase" else "r2")
+        offset, size = self._machine.cpu.get("r0"), self._machine.cpu.get("r1" if name == "flash_range_erase" else "r2")
         if not self._ready(name):
             return None
         if not self._serial:
@@ -226,14 +226,19 @@ class BootRom:
         """flash_range_erase(offset, size, block_size, block_command)."""
         place = self._range("flash_range_erase", _SECTOR)
         if place:
-            self._flash.erase(*place, self._machine.get("r2"))
+            self._flash.erase(*place, self._machine.cpu.get("r2"))
 
     def _program(self) -> None:
         """flash_range_program(offset, data, size)."""
         place = self._range("flash_range_program", _PAGE)
         if place:
             offset, size = place
-            self._flash.program(offset, self._machine.read(self._machine.get("r1"), size))
+            source = self._machine.cpu.get("r1")
+            data = self._machine.memories.bytes_at(source, size)
+            if data is None:
+                self._machine.note(f"flash_range_program() of the boot ROM was given {source:#010x}, where RAM is not")
+            else:
+                self._flash.program(offset, data)
 
     def coprocessor(self, first: int, second: int) -> bool:
         """An instruction of coprocessor 7, which the engine has not. Returns whether it is one that the chip has.
@@ -244,7 +249,7 @@ class BootRom:
         if first == 0xEE30 and second == 0xF710:
             # rcp_canary_status: N is set once there is a salt.
             machine = self._machine
-            machine.set("xpsr", machine.get("xpsr") & 0x0FFFFFFF | self._salted << 31)
+            machine.cpu.set("xpsr", machine.cpu.get("xpsr") & 0x0FFFFFFF | self._salted << 31)
         elif first & 0xFFF0 == 0xEC40 and second & 0x0FFE == 0x0780:
             # rcp_salt_core0 and rcp_salt_core1.
             self._salted = True

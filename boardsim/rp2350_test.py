@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from boardsim.machine import BusError, Machine, Stop
+from boardsim.boards import simulated
+from boardsim.cpu import Stop
+from boardsim.machine import Machine
+from boardsim.memory import BusError
 from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import write_board
 
@@ -29,15 +32,15 @@ def machine(tmp_path: Path) -> Machine:
         console={"uart": "UART0", "baud": "115200"},
         simulator={"chip": "rp2350"},
     )
-    return Machine(read_board(path))
+    return simulated(read_board(path))
 
 
 def _read(machine: Machine, address: int) -> int:
-    return machine.read_register(address)
+    return machine.debugger.read_register(address)
 
 
 def _write(machine: Machine, address: int, value: int) -> None:
-    machine.write_register(address, 4, value)
+    machine.debugger.write_register(address, 4, value)
 
 
 def _release(machine: Machine, *bits: int) -> None:
@@ -64,12 +67,12 @@ def _start_pll(machine: Machine) -> bool:
 
 def _run_code(machine: Machine, *halfwords: int) -> Stop:
     """Runs Thumb code from RAM, started by the boot ROM."""
-    machine.write(0x20000400, struct.pack(f"<{len(halfwords)}H", *halfwords))
-    machine.write(0x10000000, struct.pack("<II", 0x20000400, 0x20000401))
-    machine.write(0x1000000C, struct.pack("<I", 0x20000441))
-    machine.write(0x10000100, _IMAGE_BLOCK)
+    machine.debugger.write(0x20000400, struct.pack(f"<{len(halfwords)}H", *halfwords))
+    machine.debugger.write(0x10000000, struct.pack("<II", 0x20000400, 0x20000401))
+    machine.debugger.write(0x1000000C, struct.pack("<I", 0x20000441))
+    machine.debugger.write(0x10000100, _IMAGE_BLOCK)
     # The handler of HardFault: wfi and a loop.
-    machine.write(0x20000440, struct.pack("<HH", 0xBF30, 0xE7FE))
+    machine.debugger.write(0x20000440, struct.pack("<HH", 0xBF30, 0xE7FE))
     machine.reset()
     return machine.run(1000)
 
@@ -97,12 +100,12 @@ def test_bits_are_toggled_set_and_cleared_through_aliases(machine: Machine) -> N
 @pytest.mark.parametrize("address", [0x00008000, 0x10400000, 0x20082000, 0x40200000, 0x60000000])
 def test_nothing_answers_where_nothing_is(machine: Machine, address: int) -> None:
     with pytest.raises(BusError):
-        machine.read(address, 4)
+        machine.debugger.read(address, 4)
     # ldr r1, [pc, #4]; ldr r0, [r1]; nop; nop; the address.
     assert _run_code(machine, 0x4901, 0x6808, 0xBF00, 0xBF00, address & 0xFFFF, address >> 16) is Stop.SLEEP
     assert _read(machine, 0xE000ED28) == 0x8200  # PRECISERR, BFARVALID
     assert _read(machine, 0xE000ED38) == address
-    assert machine.get("xpsr") & 0x1FF == 3
+    assert machine.cpu.get("xpsr") & 0x1FF == 3
 
 
 def test_a_pll_whose_source_is_not_ready_never_locks(machine: Machine) -> None:
@@ -114,13 +117,13 @@ def test_a_pll_whose_source_is_not_ready_never_locks(machine: Machine) -> None:
     assert _start_pll(machine)
     assert machine.notes == [] or all("boot ROM" in note for note in machine.notes)
     _write(machine, _CLOCKS + 0x3C, 1)
-    assert machine.clock_hz == 150_000_000 and _read(machine, _CLOCKS + 0x44) == 2
+    assert machine.clock.hz == 150_000_000 and _read(machine, _CLOCKS + 0x44) == 2
 
 
 def test_a_core_whose_clock_stands_still_stops(machine: Machine) -> None:
     # The auxiliary source is the PLL, which is off.
     _write(machine, _CLOCKS + 0x3C, 1)
-    assert machine.locked_up and "switched to a source that does not run" in machine.explain()
+    assert machine.cpu.locked_up and "switched to a source that does not run" in machine.explain()
 
 
 def _start_uart(machine: Machine, divisor: int) -> None:
@@ -183,9 +186,9 @@ def test_a_reset_by_the_debugger_is_the_cores_alone(machine: Machine) -> None:
     assert _start_pll(machine)
     _write(machine, _CLOCKS + 0x3C, 1)
     _write(machine, 0xE000ED0C, 0x05FA0004)
-    assert machine.clock_hz == 150_000_000 and _read(machine, _PLL) >> 31
+    assert machine.clock.hz == 150_000_000 and _read(machine, _PLL) >> 31
     machine.reset()
-    assert machine.clock_hz == 11_000_000
+    assert machine.clock.hz == 11_000_000
 
 
 def test_the_receiver_asks_for_an_interrupt_by_its_level_or_after_a_while(machine: Machine) -> None:
@@ -218,8 +221,8 @@ def _start_watchdog(machine: Machine, milliseconds: int) -> None:
 
 
 def _wait(machine: Machine, milliseconds: float) -> None:
-    end = machine.nanoseconds + 1e6 * milliseconds
-    while machine.nanoseconds < end:
+    end = machine.clock.nanoseconds + 1e6 * milliseconds
+    while machine.clock.nanoseconds < end:
         _read(machine, _WATCHDOG)
 
 

@@ -10,8 +10,9 @@ import struct
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
-from boardsim.machine import Machine, Memory
-from boardsim.rp2350 import Clocks, Resets, RpPeripheral
+from boardsim.memory import Memory
+from boardsim.peripheral import Host
+from boardsim.rp2350_peripherals import Clocks, Resets, RpPeripheral
 
 _FULL, _DATA1, _STALL, _AVAILABLE, _LENGTH = 1 << 15, 1 << 13, 1 << 11, 1 << 10, 0x3FF
 _SETUP_REC, _BUS_RESET = 1 << 17, 1 << 19
@@ -41,7 +42,7 @@ class UsbController(RpPeripheral):
     _INTERRUPT = 14
     RESET = {0x40: 1 << 2}
 
-    def __init__(self, machine: Machine, resets: Resets, clocks: Clocks, memory: Memory) -> None:
+    def __init__(self, machine: Host, resets: Resets, clocks: Clocks, memory: Memory) -> None:
         self._clocks = clocks
         self._memory = memory
         super().__init__(machine, "USB", 0x50110000, resets, 28)
@@ -66,7 +67,7 @@ class UsbController(RpPeripheral):
         return bool(self.values.get(0x58, 0)) << 4 | bool(status & _BUS_RESET) << 12 | bool(status & _SETUP_REC) << 16
 
     def _update_interrupt(self) -> None:
-        self.machine.system.set_line(self._INTERRUPT, bool(self._raw_interrupts() & self.values.get(0x90, 0)))
+        self.machine.interrupts.set_line(self._INTERRUPT, bool(self._raw_interrupts() & self.values.get(0x90, 0)))
 
     @property
     def connected(self) -> bool:
@@ -165,7 +166,7 @@ class UsbHost:
     Enumerates the device as soon as it is connected, opens its port, and from then on reads what it sends.
 
     Args:
-        machine: the machine, of a chip with a USB controller (`machine.chip.usb`).
+        controller: the device's controller.
 
     Attributes:
         device, configuration, strings: descriptors as the device gave them.
@@ -177,7 +178,7 @@ class UsbHost:
         refused: a request that no device knows was answered by STALL.
     """
 
-    machine: Machine
+    controller: UsbController
     device: bytes = b""
     configuration: bytes = b""
     strings: list[str] = field(default_factory=list)
@@ -191,7 +192,6 @@ class UsbHost:
     _to_send: bytearray = field(default_factory=bytearray)
 
     def __post_init__(self) -> None:
-        self._controller: UsbController = self.machine.chip.usb
         self._session = self._run()
         self._schedule()
 
@@ -204,7 +204,7 @@ class UsbHost:
         self._session.close()
 
     def _schedule(self) -> None:
-        self.machine.after(_TICK, self._tick)
+        self.controller.machine.clock.after(_TICK, self._tick)
 
     def _tick(self) -> None:
         try:
@@ -220,7 +220,7 @@ class UsbHost:
 
     def _wait(self, attempt: Callable[[], object], what: str) -> Generator[None, None, object]:
         for _ in range(_TRIES):
-            if not self._controller.answers(self.address):
+            if not self.controller.answers(self.address):
                 raise UsbError(f"{what}: the device does not answer at address {self.address}")
             result = attempt()
             if result == "STALL":
@@ -231,7 +231,7 @@ class UsbHost:
         raise UsbError(f"{what}: the device answers with NAK for ever")
 
     def _in(self, endpoint: int, expected: int, what: str) -> Generator[None, None, bytes]:
-        result = yield from self._wait(lambda: self._controller.take(endpoint), what)
+        result = yield from self._wait(lambda: self.controller.take(endpoint), what)
         assert isinstance(result, tuple)
         data, toggle = result
         if toggle != expected:
@@ -240,7 +240,7 @@ class UsbHost:
 
     def _control_in(self, request: int, kind: int, value: int, index: int, length: int) -> Generator[None, None, bytes]:
         what = f"request {kind:#04x} {request:#04x} value {value:#06x}"
-        self._controller.setup(struct.pack("<BBHHH", kind, request, value, index, length))
+        self.controller.setup(struct.pack("<BBHHH", kind, request, value, index, length))
         yield
         data = b""
         toggle = 1
@@ -254,17 +254,17 @@ class UsbHost:
                 break
             yield
         yield
-        yield from self._wait(lambda: self._controller.give(0, b"", 1), what + ", status")
+        yield from self._wait(lambda: self.controller.give(0, b"", 1), what + ", status")
         self.log.append(f"{what}: {data.hex(' ')}")
         yield
         return data
 
     def _control_out(self, request: int, kind: int, value: int, index: int, data: bytes = b"") -> _Step:
         what = f"request {kind:#04x} {request:#04x} value {value:#06x}"
-        self._controller.setup(struct.pack("<BBHHH", kind, request, value, index, len(data)))
+        self.controller.setup(struct.pack("<BBHHH", kind, request, value, index, len(data)))
         yield
         if data:
-            yield from self._wait(lambda: self._controller.give(0, data, 1), what)
+            yield from self._wait(lambda: self.controller.give(0, data, 1), what)
             yield
         status = yield from self._in(0, 1, what + ", status")
         if status:
@@ -275,9 +275,9 @@ class UsbHost:
     # The session.
 
     def _run(self) -> _Step:
-        while not self._controller.connected:
+        while not self.controller.connected:
             yield
-        self._controller.bus_reset()
+        self.controller.bus_reset()
         yield from self._pause(10e6)
         first = yield from self._control_in(6, 0x80, 0x0100, 0, 8)
         if len(first) != 8 or first[7] != 64:
@@ -340,7 +340,7 @@ class UsbHost:
     def _transfer(self, source: int, sink: int) -> _Step:
         received = sent = 0
         while True:
-            result = self._controller.take(source)
+            result = self.controller.take(source)
             if isinstance(result, tuple):
                 data, toggle = result
                 if toggle != received:
@@ -349,7 +349,7 @@ class UsbHost:
                 self.output += data
             if self._to_send:
                 packet = bytes(self._to_send[:64])
-                if self._controller.give(sink, packet, sent) == "ACK":
+                if self.controller.give(sink, packet, sent) == "ACK":
                     sent ^= 1
                     del self._to_send[: len(packet)]
             yield

@@ -5,8 +5,8 @@ Datasheet: "Watchdog", "Tick Generators", "Power-On State Machine".
 
 from __future__ import annotations
 
-from boardsim.machine import Machine
-from boardsim.rp2350 import Clocks, RpPeripheral
+from boardsim.peripheral import Host
+from boardsim.rp2350_peripherals import Clocks, RpPeripheral
 
 _GENERATORS = ("PROC0", "PROC1", "TIMER0", "TIMER1", "WATCHDOG", "RISCV")
 _BLOCKS = 0x01FFFFFF
@@ -23,7 +23,7 @@ class Ticks(RpPeripheral):
         for word, register in enumerate(("CTRL", "CYCLES", "COUNT"))
     }
 
-    def __init__(self, machine: Machine, clocks: Clocks) -> None:
+    def __init__(self, machine: Host, clocks: Clocks) -> None:
         self._clocks = clocks
         super().__init__(machine, "TICKS", 0x40108000, None)
 
@@ -45,7 +45,7 @@ class PowerOnStateMachine(RpPeripheral):
     NAMES = {0x0: "FRCE_ON", 0x4: "FRCE_OFF", 0x8: "WDSEL", 0xC: "DONE"}
     RESET = {0xC: _BLOCKS}
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Host) -> None:
         super().__init__(machine, "PSM", 0x40018000, None)
 
     @property
@@ -61,7 +61,7 @@ class Watchdog(RpPeripheral):
     # Paused while a debugger is on the bus or halts a core.
     RESET = {0x0: 0x07000000}
 
-    def __init__(self, machine: Machine, ticks: Ticks, psm: PowerOnStateMachine) -> None:
+    def __init__(self, machine: Host, ticks: Ticks, psm: PowerOnStateMachine) -> None:
         self._ticks = ticks
         self._psm = psm
         super().__init__(machine, "WATCHDOG", 0x400D8000, None)
@@ -91,13 +91,13 @@ class Watchdog(RpPeripheral):
             self.machine.note("the watchdog was enabled without ticks (TICKS_WATCHDOG_CTRL): it never ends")
             return
         generation = self._generation
-        self.machine.after((self.values.get(4, 0) & 0xFFFFFF) * 1e9 / hz, lambda: self._expired(generation))
+        self.machine.clock.after((self.values.get(4, 0) & 0xFFFFFF) * 1e9 / hz, lambda: self._expired(generation))
 
     def _expired(self, generation: int) -> None:
         if generation != self._generation:
             return
         if self._psm.watchdog_resets_the_core:
             self.machine.note("the watchdog was not fed in time: it resets the chip")
-            self.machine.system.request_reset()
+            self.machine.interrupts.request_reset()
         else:
             self.machine.note("the watchdog was not fed in time, but resets nothing (PSM_WDSEL)")

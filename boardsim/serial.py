@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from boardsim.machine import Machine
 
 # Both ends may be off by a total of about 4 % until a receiver samples the wrong bit (half a bit in ten); what one end
 # may be off so that any other can still be read is half of that.
@@ -25,7 +21,7 @@ class Terminal:
     """A terminal that is connected to the board's console, 8 data bits, no parity.
 
     Args:
-        machine: the machine that it is connected to.
+        note: told what is wrong with what the board sends.
         baud: its baud rate.
 
     Attributes:
@@ -33,8 +29,8 @@ class Terminal:
         on_output: called with the bytes as they arrive; None if nobody listens.
     """
 
-    def __init__(self, machine: Machine, baud: int) -> None:
-        self._machine = machine
+    def __init__(self, note: Callable[[str], None], baud: int) -> None:
+        self._note = note
         self.baud = baud
         self.output = bytearray()
         self.on_output: Callable[[bytes], None] | None = None
@@ -75,7 +71,7 @@ class Terminal:
     def receive(self, byte: int, baud: float) -> None:
         """A byte that the board sent at a baud rate."""
         if self.off(baud):
-            self._machine.note(
+            self._note(
                 f"the console sends at {baud:,.0f} baud, {100 * (baud / self.baud - 1):+.1f} % off the terminal's "
                 f"{self.baud:,}: garbage arrives"
             )

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from boardsim.machine import Machine, Memory
-from boardsim.peripheral import Peripheral, torn
+from boardsim.memory import Memory
+from boardsim.peripheral import Host, Peripheral, torn
 
 _MSI_HZ = (
     *(100_000, 200_000, 400_000, 800_000, 1_000_000, 2_000_000),
@@ -106,7 +106,7 @@ class Rcc(Peripheral):
         0x108: "EXTCFGR",
     }
 
-    def __init__(self, machine: Machine, base: int, family: Family, hse_hz: int) -> None:
+    def __init__(self, machine: Host, base: int, family: Family, hse_hz: int) -> None:
         self._family = family
         self._hse_hz = hse_hz
         self._generation = 0
@@ -224,7 +224,7 @@ class Rcc(Peripheral):
             self.machine.note("HSE was turned on, but the board has no crystal: it never gets ready")
         else:
             time = {MSI: _MSI_START, HSI: _HSI_START, HSE: _HSE_START}[clock]
-            self.machine.after(time, lambda: self._got_ready(clock, None))
+            self.machine.clock.after(time, lambda: self._got_ready(clock, None))
 
     def _start_pll(self) -> None:
         config = self.values.get(0x0C, 0)
@@ -253,7 +253,7 @@ class Rcc(Peripheral):
         self._pll_hz = vco / self._family.pll_r_divider(config)
         if not config >> self._family.pll_r_enable & 1:
             self._pll_hz = 0.0
-        self.machine.after(_PLL_LOCK, lambda: self._got_ready(PLL, generation))
+        self.machine.clock.after(_PLL_LOCK, lambda: self._got_ready(PLL, generation))
 
     def _got_ready(self, clock: int, generation: int | None) -> None:
         if self.values[0] >> _ON[clock] & 1 and generation in (None, self._generation):
@@ -279,7 +279,7 @@ class Rcc(Peripheral):
 
     def _changed(self) -> None:
         """Clocks or dividers changed."""
-        self.machine.set_clock(int(self.core_hz))
+        self.machine.clock.set_hz(int(self.core_hz))
         self.check()
 
     def check(self) -> None:
@@ -331,7 +331,7 @@ class Power(Peripheral):
     }
     RESET = {0x00: 0x200, 0x08: 0x8000}
 
-    def __init__(self, machine: Machine, base: int, rcc: Rcc, clock: tuple[int, int] | None = None) -> None:
+    def __init__(self, machine: Host, base: int, rcc: Rcc, clock: tuple[int, int] | None = None) -> None:
         self._rcc = rcc
         self._clock = clock
         super().__init__(machine, "PWR", base)
@@ -353,7 +353,7 @@ class Power(Peripheral):
         if offset == 0 and value >> 9 & 3 != before:
             if value >> 9 & 3 == 1:
                 self.values[0x14] = self.values.get(0x14, 0) | 1 << 10
-                self.machine.after(_REGULATOR, self._settled)
+                self.machine.clock.after(_REGULATOR, self._settled)
             self._rcc.check()
 
     def _settled(self) -> None:
@@ -401,7 +401,7 @@ class Flash(Peripheral):
     }
 
     def __init__(
-        self, machine: Machine, base: int, memory: Memory, rcc: Rcc, family: Family, options: Mapping[int, int]
+        self, machine: Host, base: int, memory: Memory, rcc: Rcc, family: Family, options: Mapping[int, int]
     ) -> None:
         self._memory = memory
         self._rcc = rcc
@@ -572,7 +572,7 @@ class Flash(Peripheral):
                 self.values[0x10] |= _EOP
             self.machine.code_changed()
 
-        self.machine.after(nanoseconds, done)
+        self.machine.clock.after(nanoseconds, done)
 
     def written(self, offset: int, size: int, value: int) -> None:
         """A store to flash."""
@@ -670,7 +670,7 @@ class Gpio(Peripheral):
         0x28: "BRR",
     }
 
-    def __init__(self, machine: Machine, port: str, base: int, rcc: Rcc, clock: tuple[int, int], moder: int) -> None:
+    def __init__(self, machine: Host, port: str, base: int, rcc: Rcc, clock: tuple[int, int], moder: int) -> None:
         self._rcc = rcc
         self._clock = clock
         self._moder = moder
@@ -746,7 +746,7 @@ class Usart(Peripheral):
 
     def __init__(
         self,
-        machine: Machine,
+        machine: Host,
         name: str,
         base: int,
         *,
@@ -809,7 +809,7 @@ class Usart(Peripheral):
             or control >> 7 & 1
             and self._flags & self._TXE
         )
-        self.machine.system.set_line(self._interrupt, level)
+        self.machine.interrupts.set_line(self._interrupt, level)
 
     def read(self, offset: int) -> int:
         if offset == 0x1C:
@@ -864,7 +864,7 @@ class Usart(Peripheral):
             return
         self._sending = True
         # Start bit, eight data bits, stop bit.
-        self.machine.after(10e9 / baud, lambda: self._sent(byte, baud))
+        self.machine.clock.after(10e9 / baud, lambda: self._sent(byte, baud))
         self._update_interrupt()
 
     def _sent(self, byte: int, baud: float) -> None:
@@ -895,7 +895,7 @@ class Usart(Peripheral):
             byte = self.machine.console.next_byte()
             if byte is not None:
                 self._arriving = True
-                self.machine.after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
+                self.machine.clock.after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
 
     def _arrived(self, byte: int) -> None:
         self._arriving = False
@@ -946,12 +946,12 @@ class Watchdog(Peripheral):
         if self._running:
             divider = 4 << min(self.values.get(0x04, 0), 6)
             ticks = self.values[0x08] + 1
-            self.machine.after(ticks * divider * 1e9 / self._LSI_HZ, lambda: self._expired(generation))
+            self.machine.clock.after(ticks * divider * 1e9 / self._LSI_HZ, lambda: self._expired(generation))
 
     def _expired(self, generation: int) -> None:
         if self._running and generation == self._generation:
             self.machine.note("the watchdog was not fed in time: it resets the chip")
-            self.machine.system.request_reset()
+            self.machine.interrupts.request_reset()
 
 
 @dataclass(frozen=True)
@@ -987,7 +987,7 @@ class Layout:
 class _Dbgmcu(Peripheral):
     NAMES = {0x00: "IDCODE", 0x04: "CR"}
 
-    def __init__(self, machine: Machine, identity: int) -> None:
+    def __init__(self, machine: Host, identity: int) -> None:
         self._identity = identity
         super().__init__(machine, "DBGMCU", 0xE0042000)
 
@@ -1016,7 +1016,7 @@ class Stm32:
     #: Each chip's.
     LAYOUT: Layout
 
-    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
+    def __init__(self, machine: Host, options: dict[str, str]) -> None:
         self._machine = machine
         layout = self.LAYOUT
         family = layout.family

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from boardsim.boardsim import Image, Simulation
-from boardsim.machine import Machine, Stop
+from boardsim.cpu import Stop
+from boardsim.machine import Machine
 from tools.artifacts.board.board import read_board
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
@@ -32,10 +33,10 @@ def _machine(image: str, board: str = NUCLEO) -> Machine:
 
 def _run_until(machine: Machine, condition: Callable[[], bool]) -> None:
     """Runs until a condition holds, by a fraction of a millisecond; it must before a second is over."""
-    end = machine.nanoseconds + 1e9
+    end = machine.clock.nanoseconds + 1e9
     while not condition():
-        assert machine.nanoseconds < end, machine.explain()
-        machine.run(machine.clock_hz // 5000)
+        assert machine.clock.nanoseconds < end, machine.explain()
+        machine.run(machine.clock.hz // 5000)
 
 
 def test_the_led_is_on_until_the_button_is_pressed_and_the_watchdog_bites() -> None:
@@ -59,17 +60,17 @@ def test_the_watchdog_is_off_until_it_is_started_and_bites_unless_it_is_fed(boar
     # An image that never starts it is not reset, however long it runs.
     machine = _machine("echo", board)
     machine.run(1_000_000)
-    machine.after(60e9, lambda: None)
+    machine.clock.after(60e9, lambda: None)
     machine.run(1_000_000)
-    assert machine.nanoseconds > 60e9 and machine.notes == []
+    assert machine.clock.nanoseconds > 60e9 and machine.notes == []
     machine = _machine("watchdog", board)
     _run_until(machine, lambda: "hungry" in machine.console.text)
     assert machine.console.text.strip() == "start\nhungry" and machine.notes == []
-    since = machine.nanoseconds
+    since = machine.clock.nanoseconds
     _run_until(machine, lambda: bool(machine.notes))
     assert machine.notes == ["the watchdog was not fed in time: it resets the chip"]
     # By the low-speed oscillator of an STM32 in steps of 8 ms.
-    assert 8e6 < machine.nanoseconds - since < 30e6
+    assert 8e6 < machine.clock.nanoseconds - since < 30e6
     _run_until(machine, lambda: machine.console.text.count("start") == 2)
 
 
@@ -79,13 +80,13 @@ def test_the_core_sleeps_while_it_waits_if_it_may(board: str, sleeping: bool) ->
     machine = _machine("sleeping" if sleeping else "echo", board)
     waiting = Stop.SLEEP if sleeping else Stop.IDLE
     assert machine.run(1_000_000) is waiting
-    before = machine.instructions
+    before = machine.cpu.instructions
     for text in (b"a", b"hello, board"):
         machine.console.feed(text)
         assert machine.run(1_000_000) is waiting
     assert machine.console.text == "ahello, board" and machine.notes == []
     # Awake it polls: thousands of instructions for a byte.
-    assert (machine.instructions - before < 13 * 200) == sleeping
+    assert (machine.cpu.instructions - before < 13 * 200) == sleeping
 
 
 @pytest.mark.parametrize("board", sorted(BOARDS))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boardsim.machine import Machine, Stop
+from boardsim.boards import simulated
+from boardsim.cpu import Stop
+from boardsim.machine import Machine
 from boardsim.rp2350_usb import UsbHost
 from tools.artifacts.board.board import read_board
 
@@ -20,7 +22,7 @@ _LIMIT = 100_000_000
 
 @pytest.fixture
 def machine() -> Machine:
-    machine = Machine(BOARD)
+    machine = simulated(BOARD)
     machine.load_elf(IMAGE)
     machine.reset()
     return machine
@@ -28,7 +30,7 @@ def machine() -> Machine:
 
 def _open(machine: Machine) -> UsbHost:
     """A host that has opened the port and read the first prompt."""
-    host = UsbHost(machine)
+    host = UsbHost(machine.chip.usb)
     stop = machine.run(_LIMIT, until=lambda: bool(host.error) or b"> " in host.output)
     assert host.error == "" and stop is Stop.UNTIL, machine.explain()
     return host
@@ -70,7 +72,7 @@ def test_inputs_and_outputs_go_over_the_port(machine: Machine) -> None:
 def test_the_cable_is_pulled_and_plugged_in_again(machine: Machine) -> None:
     _open(machine).unplug()
     machine.run(1_000_000)
-    again = UsbHost(machine)
+    again = UsbHost(machine.chip.usb)
     machine.run(_LIMIT, until=lambda: bool(again.error) or again.ready)
     assert again.error == "" and again.ready
 
@@ -78,8 +80,8 @@ def test_the_cable_is_pulled_and_plugged_in_again(machine: Machine) -> None:
 def test_the_image_starts_again_with_clocks_and_ports_as_they_were(machine: Machine) -> None:
     _open(machine).unplug()
     # What a debugger's reset is: PLLs, UART and USB go on.
-    machine.write_register(0xE000ED0C, 4, 0x05FA0004)
-    assert machine.clock_hz == 150_000_000
+    machine.debugger.write_register(0xE000ED0C, 4, 0x05FA0004)
+    assert machine.clock.hz == 150_000_000
     machine.console.output.clear()
     host = _open(machine)
     assert host.error == "" and machine.notes == []
@@ -98,16 +100,16 @@ def test_the_uart_works_beside_it(machine: Machine) -> None:
 
 
 def test_a_sleeping_core_wakes_for_the_host() -> None:
-    machine = Machine(BOARD)
+    machine = simulated(BOARD)
     machine.load_elf(SLEEPING)
     machine.reset()
     assert machine.run(_LIMIT) is Stop.SLEEP
-    host = UsbHost(machine)
-    instructions = machine.instructions
+    host = UsbHost(machine.chip.usb)
+    instructions = machine.cpu.instructions
     for text in (b"hello", b"board"):
         host.output.clear()
         host.send(text)
         machine.run(_LIMIT, until=lambda text=text: bool(host.error) or bytes(host.output) == text)
         assert host.error == "" and bytes(host.output) == text, machine.explain()
     # From the host's first reset of the bus on: awake it would poll millions of times.
-    assert machine.instructions - instructions < 200_000 and machine.notes == []
+    assert machine.cpu.instructions - instructions < 200_000 and machine.notes == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardsim.boardsim import Image, Run, Simulation
-from boardsim.machine import Stop
+from boardsim.cpu import Stop
 from tools.artifacts.board.board import Board, read_board
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
@@ -82,8 +82,8 @@ def test_the_unharmed_images_pass(board: str) -> None:
 @pytest.mark.parametrize("board", sorted(_FLASH))
 def test_a_reset_vector_without_its_thumb_bit(board: str) -> None:
     simulation = _softmax(board)
-    (entry,) = struct.unpack("<I", simulation.machine.read(_FLASH[board] + 4, 4))
-    simulation.machine.write(_FLASH[board] + 4, struct.pack("<I", entry & ~1))
+    (entry,) = struct.unpack("<I", simulation.machine.debugger.read(_FLASH[board] + 4, 4))
+    simulation.machine.debugger.write(_FLASH[board] + 4, struct.pack("<I", entry & ~1))
     run, problems = _run(simulation)
     assert not run.passed and "the reset vector" in problems and "lacks bit 0" in problems
 
@@ -91,8 +91,8 @@ def test_a_reset_vector_without_its_thumb_bit(board: str) -> None:
 @pytest.mark.parametrize("board", sorted(_FLASH))
 def test_a_vector_table_that_is_not_at_the_start_of_flash(board: str) -> None:
     simulation = _softmax(board)
-    table = simulation.machine.read(_FLASH[board], 64)
-    simulation.machine.write(_FLASH[board], b"\xff" * 4 + table[:60])
+    table = simulation.machine.debugger.read(_FLASH[board], 64)
+    simulation.machine.debugger.write(_FLASH[board], b"\xff" * 4 + table[:60])
     run, problems = _run(simulation)
     assert not run.passed and run.console == "" and "fault at pc" in problems
 
@@ -100,11 +100,11 @@ def test_a_vector_table_that_is_not_at_the_start_of_flash(board: str) -> None:
 @pytest.mark.parametrize("board", sorted(_FLASH))
 def test_a_fault_without_a_vector_for_it(board: str) -> None:
     simulation = _softmax(board)
-    simulation.machine.write(_FLASH[board] + 8, bytes(56))
+    simulation.machine.debugger.write(_FLASH[board] + 8, bytes(56))
     # The first instruction of main() is none.
     main = simulation.image.address("main")
     assert main is not None
-    simulation.machine.write(main & ~1, b"\xde\xde")
+    simulation.machine.debugger.write(main & ~1, b"\xde\xde")
     run, problems = _run(simulation)
     assert run.stop is Stop.LOCKUP
     assert "undefined instruction" in problems and "lacks the Thumb bit" in problems
@@ -116,13 +116,13 @@ def test_a_program_that_is_not_aligned(board: str) -> None:
     address, size = simulation.image.symbols["softmax_pte_data"]
     # The whole program 4 bytes off, in flash that nothing uses, and every reference to it corrected.
     moved = _FLASH[board] + 0x60004
-    program = simulation.machine.read(address, 528)
-    simulation.machine.write(moved, program)
-    flash = simulation.machine.read(_FLASH[board], address - _FLASH[board])
+    program = simulation.machine.debugger.read(address, 528)
+    simulation.machine.debugger.write(moved, program)
+    flash = simulation.machine.debugger.read(_FLASH[board], address - _FLASH[board])
     references = [i for i in range(0, len(flash) - 3, 4) if flash[i : i + 4] == struct.pack("<I", address)]
     assert references
     for offset in references:
-        simulation.machine.write(_FLASH[board] + offset, struct.pack("<I", moved))
+        simulation.machine.debugger.write(_FLASH[board] + offset, struct.pack("<I", moved))
     run, problems = _run(simulation)
     assert not run.passed and "ended" in problems
     assert "align" in run.console.lower() or "load" in run.console.lower()
@@ -145,8 +145,8 @@ _IMAGE_BLOCK = 0x10000040
 )
 def test_the_boot_rom_refuses_a_bad_image_block(offset: int, value: int, message: str) -> None:
     simulation = _softmax("pico2_w")
-    assert simulation.machine.read(_IMAGE_BLOCK, 4) == struct.pack("<I", 0xFFFFDED3)
-    simulation.machine.write(_IMAGE_BLOCK + offset, struct.pack("<I", value))
+    assert simulation.machine.debugger.read(_IMAGE_BLOCK, 4) == struct.pack("<I", 0xFFFFDED3)
+    simulation.machine.debugger.write(_IMAGE_BLOCK + offset, struct.pack("<I", value))
     run, problems = _run(simulation)
     assert run.stop is Stop.LOCKUP and run.instructions == 0
     assert message in problems and "BOOTSEL" in problems
@@ -154,8 +154,8 @@ def test_the_boot_rom_refuses_a_bad_image_block(offset: int, value: int, message
 
 def test_the_boot_rom_looks_no_further_than_4_kb() -> None:
     simulation = _softmax("pico2_w")
-    block = simulation.machine.read(_IMAGE_BLOCK, 20)
-    simulation.machine.write(_IMAGE_BLOCK, bytes(20))
-    simulation.machine.write(0x10000000 + 4096 + 64, block)
+    block = simulation.machine.debugger.read(_IMAGE_BLOCK, 20)
+    simulation.machine.debugger.write(_IMAGE_BLOCK, bytes(20))
+    simulation.machine.debugger.write(0x10000000 + 4096 + 64, block)
     _, problems = _run(simulation)
     assert "no image block begins in the first 4 KB" in problems

@@ -149,7 +149,7 @@ class MachineChannel:
             stop = self.machine.run(_SLICE, until=lambda: bool(self._received))
             if self._received:
                 break
-            if self.machine.locked_up:
+            if self.machine.cpu.locked_up:
                 raise ChannelClosed(f"the core locked up: {self.machine.explain()}")
             if stop.name != "INSTRUCTIONS":
                 # Nothing will come by itself. Who waits for something else, such as Ctrl-C, does not wait busily.
@@ -175,9 +175,9 @@ def simulate(elf: Path, board: Board) -> MachineChannel:
         UserError: the board has no simulator, or the image is none of it.
     """
     # Costs half a second, and only the simulator needs it.
-    from boardsim.machine import Machine
+    from boardsim.boards import simulated
 
-    machine = Machine(board)
+    machine = simulated(board)
     machine.load_elf(elf)
     machine.reset()
     return MachineChannel(machine)

@@ -280,10 +280,10 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     board = read_board(arguments.board)
     if arguments.simulate:
-        from boardsim.machine import Machine
+        from boardsim.boards import simulated
         from tools.commands.flash import simulated_probe
 
-        machine = Machine(board)
+        machine = simulated(board)
         arguments.probe = simulated_probe.connect(machine).unique_id
         # Takes what the image prints from its start on.
         channel = MachineChannel(machine)

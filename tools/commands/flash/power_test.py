@@ -79,10 +79,10 @@ def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
     machine, probe = _programmed(board, old)
     # The accesses at which flash changed.
     changes: list[int] = []
-    content = [machine.read(board.flash, new.stat().st_size)]
+    content = [machine.debugger.read(board.flash, new.stat().st_size)]
 
     def watch(probe: SimulatedProbe) -> None:
-        now = machine.read(board.flash, len(content[0]))
+        now = machine.debugger.read(board.flash, len(content[0]))
         if now != content[0]:
             changes.append(probe.accesses)
             content[0] = now
@@ -153,7 +153,7 @@ def test_power_lost_at_every_step_of_the_flash_controller(
         simulated_probe.disconnect_all()
         machine = board.machine()
         simulated_probe.connect(machine, "SIM1")
-        machine.write(board.flash, content)
+        machine.debugger.write(board.flash, content)
         machine.power_cycle()
         assert board.run(image=new) == 0, (capsys.readouterr().err, machine.explain())
         assert board.holds(machine, new)

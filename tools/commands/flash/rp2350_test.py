@@ -27,7 +27,7 @@ def test_the_uf2_file_has_the_image_for_the_boot_loader(machine: Machine) -> Non
         head = struct.unpack_from("<8I", block)
         assert head[:3] == (0x0A324655, 0x9E5D5157, 0x2000) and head[4:] == (256, number, len(blocks), 0xE48BFF59)
         assert block[-4:] == struct.pack("<I", 0x0AB16F30)
-        machine.write(head[3], block[32 : 32 + 256])
+        machine.debugger.write(head[3], block[32 : 32 + 256])
     assert _PICO.holds(machine)
     machine.reset()
     machine.run(instructions=20_000_000)
@@ -38,28 +38,28 @@ def test_the_uf2_file_has_the_image_for_the_boot_loader(machine: Machine) -> Non
 
 
 def _lookup(machine: Machine, code: str, mask: int = 4) -> int:
-    machine.set("r0", int.from_bytes(code.encode(), "little"))
-    machine.set("r1", mask)
-    _call(machine, int.from_bytes(machine.read(0x16, 2), "little"))
-    return machine.get("r0")
+    machine.cpu.set("r0", int.from_bytes(code.encode(), "little"))
+    machine.cpu.set("r1", mask)
+    _call(machine, int.from_bytes(machine.debugger.read(0x16, 2), "little"))
+    return machine.cpu.get("r0")
 
 
 def _call(machine: Machine, function: int, *arguments: int) -> None:
     """Calls a function and returns after it."""
     # b . to return to.
-    machine.write(_QMI_CALLS, b"\xfe\xe7")
+    machine.debugger.write(_QMI_CALLS, b"\xfe\xe7")
     for register, value in zip(("r0", "r1", "r2", "r3"), arguments, strict=False):
-        machine.set(register, value)
-    machine.set("lr", _QMI_CALLS | 1)
-    machine.set("pc", function)
+        machine.cpu.set(register, value)
+    machine.cpu.set("lr", _QMI_CALLS | 1)
+    machine.cpu.set("pc", function)
     machine.run(10_000)
 
 
 def _salt(machine: Machine) -> None:
     # CPACR: coprocessor 7 is on. Then mcrr p7, #8, r0, r0, c0 and b .
-    machine.write_register(0xE000ED88, 4, 3 << 14)
-    machine.write(0x20000500, bytes.fromhex("40ec8007fee7"))
-    machine.set("pc", 0x20000501)
+    machine.debugger.write_register(0xE000ED88, 4, 3 << 14)
+    machine.debugger.write(0x20000500, bytes.fromhex("40ec8007fee7"))
+    machine.cpu.set("pc", 0x20000501)
     machine.run(10)
 
 
@@ -70,7 +70,7 @@ def _ready(machine: Machine) -> None:
 
 
 def test_rom_functions_are_found_by_their_code(machine: Machine) -> None:
-    assert machine.read(0x10, 3) == b"Mu\x02"
+    assert machine.debugger.read(0x10, 3) == b"Mu\x02"
     assert len({_lookup(machine, code) for code in ("IF", "EX", "RE", "RP", "FC", "CX")} - {0}) == 6
     assert _lookup(machine, "??") == 0
     # Not for the RISC-V cores.
@@ -78,20 +78,20 @@ def test_rom_functions_are_found_by_their_code(machine: Machine) -> None:
 
 
 def test_flash_is_erased_and_programmed_by_the_rom(machine: Machine) -> None:
-    machine.write(_FLASH + 0x1000, b"old" * 2000)
-    machine.write(0x20001000, bytes(range(256)))
+    machine.debugger.write(_FLASH + 0x1000, b"old" * 2000)
+    machine.debugger.write(0x20001000, bytes(range(256)))
     _ready(machine)
-    before = machine.nanoseconds
+    before = machine.clock.nanoseconds
     _call(machine, _lookup(machine, "RE"), 0x1000, 0x1000, 0x10000, 0xD8)
-    assert machine.nanoseconds - before > 40e6
-    assert machine.read(_FLASH + 0x1000, 0x1000) == b"\xff" * 0x1000
-    assert machine.read(_FLASH + 0x2000, 3) != b"\xff" * 3
+    assert machine.clock.nanoseconds - before > 40e6
+    assert machine.debugger.read(_FLASH + 0x1000, 0x1000) == b"\xff" * 0x1000
+    assert machine.debugger.read(_FLASH + 0x2000, 3) != b"\xff" * 3
     _call(machine, _lookup(machine, "RP"), 0x1100, 0x20001000, 256)
-    assert machine.read(_FLASH + 0x1100, 256) == bytes(range(256))
+    assert machine.debugger.read(_FLASH + 0x1100, 256) == bytes(range(256))
     # Bits are only cleared without an erase.
-    machine.write(0x20001000, b"\x55" * 256)
+    machine.debugger.write(0x20001000, b"\x55" * 256)
     _call(machine, _lookup(machine, "RP"), 0x1100, 0x20001000, 256)
-    assert machine.read(_FLASH + 0x1100, 256) == bytes(i & 0x55 for i in range(256))
+    assert machine.debugger.read(_FLASH + 0x1100, 256) == bytes(i & 0x55 for i in range(256))
     assert not any("boot ROM was called" in note for note in machine.notes)
 
 
@@ -108,18 +108,18 @@ def test_flash_is_erased_and_programmed_by_the_rom(machine: Machine) -> None:
 def test_the_rom_is_asked_for_what_cannot_be(
     machine: Machine, code: str, arguments: tuple[int, ...], note: str
 ) -> None:
-    machine.write(_FLASH, b"\x5a" * 0x2000)
+    machine.debugger.write(_FLASH, b"\x5a" * 0x2000)
     _ready(machine)
     _call(machine, _lookup(machine, code), *arguments)
     assert note in machine.explain()
-    assert machine.read(_FLASH, 0x2000) == b"\x5a" * 0x2000
+    assert machine.debugger.read(_FLASH, 0x2000) == b"\x5a" * 0x2000
 
 
 def test_the_rom_needs_its_salt_and_the_flash_in_serial_mode(machine: Machine) -> None:
-    machine.write(_FLASH, b"\x5a" * 0x1000)
+    machine.debugger.write(_FLASH, b"\x5a" * 0x1000)
     erase = _lookup(machine, "RE")
     _call(machine, erase, 0, 0x1000, 0, 0)
-    assert "coprocessor has no salt" in machine.explain() and machine.locked_up
+    assert "coprocessor has no salt" in machine.explain() and machine.cpu.locked_up
     machine.reset()
     _salt(machine)
     _call(machine, erase, 0, 0x1000, 0, 0)
@@ -127,16 +127,16 @@ def test_the_rom_needs_its_salt_and_the_flash_in_serial_mode(machine: Machine) -
     _call(machine, _lookup(machine, "IF"))
     _call(machine, erase, 0, 0x1000, 0, 0)
     assert "before flash_exit_xip()" in machine.explain()
-    assert machine.read(_FLASH, 0x1000) == b"\x5a" * 0x1000
+    assert machine.debugger.read(_FLASH, 0x1000) == b"\x5a" * 0x1000
 
 
 def test_power_lost_while_erasing_leaves_neither_old_nor_new(machine: Machine) -> None:
-    machine.write(_FLASH, b"\x5a" * 0x2000)
+    machine.debugger.write(_FLASH, b"\x5a" * 0x2000)
     _ready(machine)
     flash = machine.chip.flash
     flash.erase(0, 0x2000, 0)
     assert flash.busy
     machine.power_cycle()
-    assert machine.read(_FLASH, 0x1000) not in (b"\x5a" * 0x1000, b"\xff" * 0x1000)
+    assert machine.debugger.read(_FLASH, 0x1000) not in (b"\x5a" * 0x1000, b"\xff" * 0x1000)
     # The second sector had not begun.
-    assert machine.read(_FLASH + 0x1000, 0x1000) == b"\x5a" * 0x1000
+    assert machine.debugger.read(_FLASH + 0x1000, 0x1000) == b"\x5a" * 0x1000

@@ -14,7 +14,8 @@ from pyocd.core import exceptions
 from pyocd.probe.aggregator import PROBE_CLASSES
 from pyocd.probe.debug_probe import DebugProbe
 
-from boardsim.machine import BusError, Machine
+from boardsim.machine import Machine
+from boardsim.memory import BusError
 from tools.quiet.console import UserError
 
 _ROM_TABLE = 0xE00FF000
@@ -261,7 +262,7 @@ class SimulatedProbe(DebugProbe):
         if self.trip is not None:
             self.trip(self)
         self.accesses += 1
-        if not self.machine.halted and not self._reset_asserted:
+        if not self.machine.run_control.halted and not self._reset_asserted:
             self.machine.run(instructions=_SLICE)
 
     def _read(self, addr: int, count: int) -> list[int]:
@@ -300,11 +301,11 @@ class SimulatedProbe(DebugProbe):
             self._registers[_TAR] = address & ~low | address + size & low
         try:
             if value is not None:
-                self.machine.write_register(address, size, value >> shift & ((1 << 8 * size) - 1))
+                self.machine.debugger.write_register(address, size, value >> shift & ((1 << 8 * size) - 1))
                 return 0
             if address & ~0xFFF == _ROM_TABLE or address & ~3 in self._port.words:
                 return self._port.words.get(address & ~3, 0)
-            return self.machine.read_register(address, size) << shift
+            return self.machine.debugger.read_register(address, size) << shift
         except BusError as error:
             raise exceptions.TransferFaultError(fault_address=address) from error
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyocd.core import exceptions
 
-from boardsim.machine import BusError, Machine
+from boardsim.machine import Machine
+from boardsim.memory import BusError
 from tools.commands.flash import simulated_probe
 from tools.commands.flash.flash import hex_chunks
 from tools.commands.flash.simulated_probe import SimulatedProbe
@@ -107,7 +108,7 @@ def test_the_cycle_counter_runs_again_after_a_debugger_left(board: BoardUnderTes
     machine.run(instructions=20_000_000)
     (cycles,) = _execute_cycles(machine.console.text)
     # Letting go of the core, which clears DEMCR.TRCENA.
-    machine.write_register(0xE000EDFC, 4, 0)
+    machine.debugger.write_register(0xE000EDFC, 4, 0)
     machine.console.output.clear()
     machine.console.feed(b"1 2 3 4\n")
     machine.run(instructions=20_000_000)
@@ -144,7 +145,7 @@ def test_another_board_on_the_probe(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "another chip" in error
-    assert machine.read(other.flash, 4096) == b"\xff" * 4096
+    assert machine.debugger.read(other.flash, 4096) == b"\xff" * 4096
 
 
 # The NUCLEO-WB55RG.
@@ -153,9 +154,9 @@ def test_another_board_on_the_probe(
 def test_what_lies_behind_the_image_stays(machine: Machine, probe: SimulatedProbe, tmp_path: Path) -> None:
     # Pages up to the radio core's.
     behind = _FLASH + 16 * _PAGE
-    machine.write(behind, b"radio stack")
+    machine.debugger.write(behind, b"radio stack")
     assert _flash(image=_small(tmp_path, 1)) == 0
-    assert machine.read(behind, 11) == b"radio stack"
+    assert machine.debugger.read(behind, 11) == b"radio stack"
 
 
 # What goes wrong.
@@ -166,7 +167,7 @@ def test_flash_that_is_write_protected(
 ) -> None:
     flash = machine.chip.flash
     monkeypatch.setattr(flash, "_erase", lambda value: flash._error(1 << 4))
-    machine.write(_FLASH, b"old")
+    machine.debugger.write(_FLASH, b"old")
     assert _flash() == 1
     error = capsys.readouterr().err
     assert "write-protected" in error
@@ -195,12 +196,12 @@ def test_a_target_that_will_not_do(
     monkeypatch.setattr(
         machine, "read_register", lambda address, size=4: value if address == register else read(address, size)
     )
-    before = machine.read(_FLASH, 4096)
+    before = machine.debugger.read(_FLASH, 4096)
     assert _flash() == 1
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
-    assert machine.read(_FLASH, 4096) == before
+    assert machine.debugger.read(_FLASH, 4096) == before
 
 
 def test_a_chip_of_another_maker(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from intelhex import IntelHex
 
+from boardsim.boards import simulated
 from boardsim.machine import Machine
 from tools.artifacts.board.board import read_board
 from tools.commands.flash.flash import hex_chunks, main
@@ -55,7 +56,7 @@ class BoardUnderTest:
 
     def machine(self) -> Machine:
         """A board as it comes from the factory."""
-        return Machine(read_board(self.definition))
+        return simulated(read_board(self.definition))
 
     def run(self, *more: str, image: Path | None = None) -> int:
         """Runs the command; returns its exit status."""
@@ -63,12 +64,13 @@ class BoardUnderTest:
 
     def holds(self, machine: Machine, image: Path | None = None) -> bool:
         """Whether flash holds an image."""
-        return all(machine.read(address, len(data)) == data for address, data in hex_chunks(image or self.image))
+        chunks = hex_chunks(image or self.image)
+        return all(machine.debugger.read(address, len(data)) == data for address, data in chunks)
 
     def put(self, machine: Machine, image: Path) -> None:
         """Writes an image into flash, as if it had been there before."""
         for address, data in hex_chunks(image):
-            machine.write(address, data)
+            machine.debugger.write(address, data)
 
     def small(self, folder: Path, seed: int, sectors: int = 3, used: int | None = None) -> Path:
         """An image of rubbish, of some sectors and a bit; it has no image block, so an RP2350 does not start it.

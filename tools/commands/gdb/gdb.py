@@ -155,10 +155,10 @@ def _run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--port {arguments.port} is no TCP port; with {arguments.tool}: {lowest} to {_LAST_PORT}")
     if arguments.simulate:
         refuse_when_simulated(arguments, "probe", "tool")
-        from boardsim.machine import Machine
+        from boardsim.boards import simulated
         from tools.commands.flash import simulated_probe
 
-        machine = Machine(board)
+        machine = simulated(board)
         machine.load_elf(arguments.elf)
         machine.reset()
         arguments.probe = simulated_probe.connect(machine).unique_id

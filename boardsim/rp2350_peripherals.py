@@ -1,5 +1,5 @@
-"""RP2350: its datasheet, by chapter: "Resets", "Clocks", "Crystal Oscillator (XOSC)", "Phase-Locked Loop (PLL)",
-"GPIO", "UART", "Bootrom". One Cortex-M33 runs, in secure state; the other waits in the boot ROM.
+"""Peripherals of the RP2350, by the chapters of its datasheet: "Resets", "Clocks", "Crystal Oscillator (XOSC)",
+"Phase-Locked Loop (PLL)", "GPIO" and "UART".
 """
 
 from __future__ import annotations
@@ -7,20 +7,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from boardsim.machine import Machine, Memory
-from boardsim.peripheral import Peripheral
-from boardsim.rp2350_bootrom import BootRom, NorFlash, Qmi
+from boardsim.peripheral import Host, Peripheral
 
 # "Ring Oscillator (ROSC)": about 11 MHz after a reset.
-_ROSC_HZ = 11_000_000
+ROSC_HZ = 11_000_000
 _LPOSC_HZ = 32_768
 _PLL_LOCK = 50e3
 _FASTEST = 150_000_000
 _FIFO = 32
-
-_BLOCK_START, _BLOCK_END = 0xFFFFDED3, 0xAB123579
-_ITEM_IMAGE_TYPE, _ITEM_LAST = 0x42, 0xFF
-_SEARCHED = 4096
 
 
 class RpPeripheral(Peripheral):
@@ -32,7 +26,7 @@ class RpPeripheral(Peripheral):
 
     NARROW_WRITES_REPLICATE = True
 
-    def __init__(self, machine: Machine, name: str, base: int, resets: Resets | None, bit: int | None = None) -> None:
+    def __init__(self, machine: Host, name: str, base: int, resets: Resets | None, bit: int | None = None) -> None:
         self._resets = resets
         self._bit = bit
         super().__init__(machine, name, base, 0x4000)
@@ -69,7 +63,7 @@ class Resets(RpPeripheral):
     # flash.
     RESET = {0x0: 0x1FFFFFFF & ~(1 << 7 | 1 << 10)}
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Host) -> None:
         self.on_reset: dict[int, Callable[[], None]] = {}
         super().__init__(machine, "RESETS", 0x40020000, None)
 
@@ -97,7 +91,7 @@ class Xosc(RpPeripheral):
     NAMES = {0x00: "CTRL", 0x04: "STATUS", 0x08: "DORMANT", 0x0C: "STARTUP", 0x10: "COUNT"}
     RESET = {0x0C: 0xC4}
 
-    def __init__(self, machine: Machine, hz: int) -> None:
+    def __init__(self, machine: Host, hz: int) -> None:
         self.hz = hz
         super().__init__(machine, "XOSC", 0x40048000, None)
 
@@ -122,7 +116,7 @@ class Xosc(RpPeripheral):
                 self.machine.note("XOSC_CTRL.FREQ_RANGE is not 1 to 15 MHz (0xaa0): the oscillator does not start")
                 return
             self._enabled = True
-            self.machine.after(self.values[0x0C] * 256 * 1e9 / self.hz, self._start)
+            self.machine.clock.after(self.values[0x0C] * 256 * 1e9 / self.hz, self._start)
         elif enable == 0xD1E:
             self._enabled = self.stable = False
 
@@ -136,7 +130,7 @@ class Pll(RpPeripheral):
     NAMES = {0x0: "CS", 0x4: "PWR", 0x8: "FBDIV_INT", 0xC: "PRIM"}
     RESET = {0x0: 1, 0x4: 0x2D, 0xC: 0x00077000}
 
-    def __init__(self, machine: Machine, name: str, base: int, resets: Resets, bit: int, xosc: Xosc) -> None:
+    def __init__(self, machine: Host, name: str, base: int, resets: Resets, bit: int, xosc: Xosc) -> None:
         self._xosc = xosc
         self._locked = False
         self._generation = 0
@@ -193,7 +187,7 @@ class Pll(RpPeripheral):
             return
         self._generation += 1
         generation = self._generation
-        self.machine.after(_PLL_LOCK, lambda: self._lock(generation))
+        self.machine.clock.after(_PLL_LOCK, lambda: self._lock(generation))
 
     def _lock(self, generation: int) -> None:
         if generation == self._generation:
@@ -225,7 +219,7 @@ class Clocks(RpPeripheral):
     # clk_sys runs from the ring oscillator, by its auxiliary source.
     RESET = {0x3C: 0x41, **dict.fromkeys((0x34, 0x40, 0x4C, 0x58, 0x64), 0x10000)}
 
-    def __init__(self, machine: Machine, xosc: Xosc, pll_sys: Pll, pll_usb: Pll) -> None:
+    def __init__(self, machine: Host, xosc: Xosc, pll_sys: Pll, pll_usb: Pll) -> None:
         self._xosc = xosc
         self._pll_sys = pll_sys
         self._pll_usb = pll_usb
@@ -244,7 +238,7 @@ class Clocks(RpPeripheral):
     def ref_hz(self) -> float:
         """clk_ref."""
         control = self.values.get(0x30, 0)
-        source = (_ROSC_HZ, self._pll_usb.hz if not control >> 5 & 3 else 0.0, self._xosc_hz(), _LPOSC_HZ)[control & 3]
+        source = (ROSC_HZ, self._pll_usb.hz if not control >> 5 & 3 else 0.0, self._xosc_hz(), _LPOSC_HZ)[control & 3]
         return self._divided(source, 0x34)
 
     @property
@@ -253,7 +247,7 @@ class Clocks(RpPeripheral):
         control = self.values.get(0x3C, 0)
         if not control & 1:
             return self._divided(self.ref_hz, 0x40)
-        sources = (self._pll_sys.hz, self._pll_usb.hz, _ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
+        sources = (self._pll_sys.hz, self._pll_usb.hz, ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
         return self._divided(sources[control >> 5 & 7], 0x40)
 
     @property
@@ -262,7 +256,7 @@ class Clocks(RpPeripheral):
         control = self.values.get(0x48, 0)
         if not control >> 11 & 1:
             return 0.0
-        sources = (self.sys_hz, self._pll_sys.hz, self._pll_usb.hz, _ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0)
+        sources = (self.sys_hz, self._pll_sys.hz, self._pll_usb.hz, ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0)
         return self._divided(sources[control >> 5 & 7], 0x4C)
 
     @property
@@ -271,7 +265,7 @@ class Clocks(RpPeripheral):
         control = self.values.get(0x60, 0)
         if not control >> 11 & 1:
             return 0.0
-        sources = (self._pll_usb.hz, self._pll_sys.hz, _ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
+        sources = (self._pll_usb.hz, self._pll_sys.hz, ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
         return self._divided(sources[control >> 5 & 7], 0x64)
 
     def read(self, offset: int) -> int:
@@ -304,8 +298,8 @@ class Clocks(RpPeripheral):
             return
         if hz > _FASTEST:
             self.machine.lock_up(f"the core runs at {hz / 1e6:g} MHz; at most {_FASTEST // 1_000_000}")
-        if hz != self.machine.clock_hz:
-            self.machine.set_clock(hz)
+        if hz != self.machine.clock.hz:
+            self.machine.clock.set_hz(hz)
 
 
 class IoBank(RpPeripheral):
@@ -314,7 +308,7 @@ class IoBank(RpPeripheral):
     NAMES = {8 * pin + 4 * word: f"GPIO{pin}_{('STATUS', 'CTRL')[word]}" for pin in range(48) for word in (0, 1)}
     RESET = {8 * pin + 4: 0x1F for pin in range(48)}
 
-    def __init__(self, machine: Machine, resets: Resets, pads: Pads) -> None:
+    def __init__(self, machine: Host, resets: Resets, pads: Pads) -> None:
         self._pads = pads
         super().__init__(machine, "IO_BANK0", 0x40028000, resets, 6)
 
@@ -330,7 +324,7 @@ class Pads(RpPeripheral):
     # ISO, 4 mA, pull-down, Schmitt trigger.
     RESET = {4 + 4 * pin: 0x116 for pin in range(48)}
 
-    def __init__(self, machine: Machine, resets: Resets) -> None:
+    def __init__(self, machine: Host, resets: Resets) -> None:
         super().__init__(machine, "PADS_BANK0", 0x40038000, resets, 9)
 
     def passes(self, pin: int, *, output: bool) -> bool:
@@ -361,7 +355,7 @@ class Uart(RpPeripheral):
 
     def __init__(
         self,
-        machine: Machine,
+        machine: Host,
         name: str,
         base: int,
         *,
@@ -397,7 +391,7 @@ class Uart(RpPeripheral):
     def _after(self, nanoseconds: float, action: Callable[[], None]) -> None:
         """Calls `action` when that much time has passed, unless there is a reset before."""
         resets = self._resets_so_far
-        self.machine.after(nanoseconds, lambda: action() if resets == self._resets_so_far else None)
+        self.machine.clock.after(nanoseconds, lambda: action() if resets == self._resets_so_far else None)
 
     @property
     def _is_console(self) -> bool:
@@ -456,7 +450,7 @@ class Uart(RpPeripheral):
         return (len(self._in) >= level) << 4 | self._quiet << 6
 
     def _update_interrupt(self) -> None:
-        self.machine.system.set_line(self._interrupt, bool(self._raw_interrupts() & self.values.get(0x38, 0)))
+        self.machine.interrupts.set_line(self._interrupt, bool(self._raw_interrupts() & self.values.get(0x38, 0)))
 
     def _got_quiet(self, received: int) -> None:
         self._quiet = received == self._received and bool(self._in)
@@ -521,148 +515,3 @@ class Uart(RpPeripheral):
                 self._after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
                 self._update_interrupt()
         self._arrive()
-
-
-class _Sio(Peripheral):
-    """Single-cycle IO: which core this is."""
-
-    NAMES = {0x000: "CPUID", 0x004: "GPIO_IN"}
-
-
-class Rp2350:
-    """The chip with its flash.
-
-    Args:
-        machine: the machine to build it into.
-        options: `xosc_hz`: the crystal, 12 MHz if not given; `flash_size`: bytes of flash, 4 MB if not given.
-    """
-
-    RESET_CLOCK_HZ = _ROSC_HZ
-    #: 52 interrupts and 16 exceptions, rounded up to a power of two words.
-    VECTOR_TABLE_ALIGNMENT = 512
-    #: "Watchdog", REASON: SYSRESETREQ is a warm reset of the core.
-    SYSRESETREQ_IS_CORE_ONLY = True
-    #: The boot ROM sets VTOR to the image's vector table.
-    VECTOR_TABLE = 0x10000000
-
-    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
-        self._machine = machine
-        # "Address Map".
-        rom = machine.add_memory("boot ROM", 0, 0x8000, writable=False)
-        self.flash_memory = machine.add_memory(
-            "flash", 0x10000000, int(options.get("flash_size", str(4 << 20))), writable=False
-        )
-        machine.add_memory("SRAM", 0x20000000, 520 * 1024)
-        self.flash_memory.data[:] = b"\xff" * self.flash_memory.size
-        self.flash = NorFlash(machine, self.flash_memory)
-        self.boot_rom = BootRom(machine, rom, self.flash, self.flash_memory.size)
-        machine.add_peripheral(Qmi(machine, self.flash))
-
-        self.resets = Resets(machine)
-        self.xosc = Xosc(machine, int(options.get("xosc_hz", "12000000")))
-        self.pll_sys = Pll(machine, "PLL_SYS", 0x40050000, self.resets, 14, self.xosc)
-        self.pll_usb = Pll(machine, "PLL_USB", 0x40058000, self.resets, 15, self.xosc)
-        self.clocks = Clocks(machine, self.xosc, self.pll_sys, self.pll_usb)
-        self.pads = Pads(machine, self.resets)
-        self.io = IoBank(machine, self.resets, self.pads)
-        uart0 = Uart(
-            machine,
-            "UART0",
-            0x40070000,
-            resets=self.resets,
-            bit=26,
-            clocks=self.clocks,
-            io=self.io,
-            interrupt=33,
-        )
-        # The clocks come last in a reset: what they are made of is reset by then.
-        for peripheral in (self.resets, self.xosc, self.pll_sys, self.pll_usb, self.pads, self.io, uart0, self.clocks):
-            machine.add_peripheral(peripheral)
-        from boardsim.rp2350_usb import UsbController
-        from boardsim.rp2350_watchdog import PowerOnStateMachine, Ticks, Watchdog
-
-        dpram = machine.add_memory("USB DPRAM", 0x50100000, 0x1000)
-        self.usb = UsbController(machine, self.resets, self.clocks, dpram)
-        machine.add_peripheral(self.usb)
-        ticks, psm = Ticks(machine, self.clocks), PowerOnStateMachine(machine)
-        for peripheral in (ticks, psm, Watchdog(machine, ticks, psm)):
-            machine.add_peripheral(peripheral)
-        machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
-
-    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
-        """A store to flash or ROM does nothing: flash is programmed by the boot ROM's functions."""
-        self._machine.note(f"{memory.name} was written at offset {offset:#x}: nothing happened")
-
-    def power_lost(self) -> None:
-        """Power is gone."""
-        self.flash.power_lost()
-
-    def coprocessor(self, first: int, second: int) -> bool:
-        """Executes an instruction of the redundancy coprocessor, by its half-words; False if it is none."""
-        return self.boot_rom.coprocessor(first, second)
-
-    def boot(self) -> tuple[int, int] | None:
-        """What the boot ROM does: finds the image block, checks it, enters the image by its vector table."""
-        self.boot_rom.reset()
-        problem = self._check_image()
-        if problem:
-            self._machine.note(
-                f"the boot ROM finds no image that it can start: {problem}; the chip stays in BOOTSEL mode "
-                '(RP2350 datasheet, Bootrom, "Image Definitions")'
-            )
-            return None
-        stack, entry = self._words(0, 2)
-        return stack, entry
-
-    def _words(self, offset: int, count: int) -> list[int]:
-        raw = bytes(self.flash_memory.data[offset : offset + 4 * count])
-        return [int.from_bytes(raw[i : i + 4], "little") for i in range(0, len(raw), 4)]
-
-    def _check_image(self) -> str | None:
-        words = self._words(0, _SEARCHED // 4)
-        if _BLOCK_START not in words:
-            return "no image block begins in the first 4 KB of flash (marker 0xffffded3)"
-        problem = None
-        for index in (i for i, word in enumerate(words) if word == _BLOCK_START):
-            problem = self._check_block(words, index)
-            if problem is None:
-                return None
-        return problem
-
-    def _check_block(self, words: list[int], start: int) -> str | None:
-        """What is wrong with the block that begins at a word; None if it describes an image for this core."""
-        where = f"the block at {4 * start:#x}"
-        index = start + 1
-        image_type = None
-        while index < len(words):
-            item = words[index]
-            kind = item & 0xFF
-            if kind == _ITEM_LAST:
-                if item >> 8 & 0xFFFF != index - start - 1:
-                    return (
-                        f"the last item of {where} says {item >> 8 & 0xFFFF} words where there are {index - start - 1}"
-                    )
-                break
-            # Bit 7 of the type: the size has two bytes.
-            size = item >> 8 & (0xFFFF if kind & 0x80 else 0xFF)
-            if not size:
-                return f"{where} has an item without a size"
-            if kind == _ITEM_IMAGE_TYPE:
-                image_type = item >> 16
-            index += size
-        if index + 2 >= len(words) or words[index + 2] != _BLOCK_END:
-            return f"{where} does not end with its marker 0xab123579"
-        link = words[index + 1]
-        if link and not 0 <= 4 * start + (link ^ 0x80000000) - 0x80000000 < self.flash_memory.size:
-            return f"{where} links to a block outside of flash"
-        if image_type is None:
-            return f"{where} has no image type"
-        if image_type & 0xF != 1:
-            return f"{where} is not of an executable image"
-        if image_type >> 8 & 7 != 0:
-            return f"{where} is of an image for the RISC-V cores"
-        if image_type >> 12 & 7 != 1:
-            return f"{where} is of an image for another chip"
-        if image_type >> 4 & 3 != 2:
-            return f"{where} is not of a secure image"
-        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boardsim.machine import Machine
+from boardsim.peripheral import Host
 from boardsim.stm32 import Family, Layout, Pin, Stm32, Usart
 
 _FAMILY = Family(
@@ -57,7 +57,7 @@ class Stm32wb55(Stm32):
         identity=0x20016495,
     )
 
-    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
+    def __init__(self, machine: Host, options: dict[str, str]) -> None:
         super().__init__(machine, options)
         machine.add_memory("SRAM1", 0x20000000, 0x30000)
         machine.add_memory("SRAM2a", 0x20030000, 0x8000, aliases=(0x10000000,))
@@ -80,3 +80,6 @@ class Stm32wb55(Stm32):
                 divider=256,
             )
         )
+
+
+CHIP = Stm32wb55

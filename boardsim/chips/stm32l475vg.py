@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boardsim.machine import Machine
+from boardsim.peripheral import Host
 from boardsim.stm32 import Family, Layout, Pin, Stm32
 
 _FAMILY = Family(
@@ -51,7 +51,10 @@ class Stm32l475(Stm32):
         identity=0x10076415,
     )
 
-    def __init__(self, machine: Machine, options: dict[str, str]) -> None:
+    def __init__(self, machine: Host, options: dict[str, str]) -> None:
         super().__init__(machine, options)
         machine.add_memory("SRAM1", 0x20000000, 0x18000)
         machine.add_memory("SRAM2", 0x10000000, 0x8000)
+
+
+CHIP = Stm32l475
