@@ -1,11 +1,12 @@
 """A simulated microcontroller board that runs the very image that is flashed.
 
     from tools.artifacts.board.board import read_board
+    from tools.artifacts.elf_image.elf_image import ElfImage
     from boardsim.boards import simulated
     from boardsim.cpu import Stop
 
     machine = simulated(read_board(Path("board.json")))
-    machine.load_elf(Path("image.elf"))        # programs flash, as a debug probe would have
+    machine.load_elf(ElfImage(Path("image.elf")))  # programs flash, as a debug probe would have
     machine.console.on_output = print          # bytes as a terminal at the board's baud rate receives them
     machine.reset()
     stop = machine.run(instructions=10_000_000)
@@ -22,11 +23,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import unicorn
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
 from boardsim.alignment import AlignmentCheck
 from boardsim.bus import Bus
@@ -39,6 +37,7 @@ from boardsim.memory import BusError, Memories, Memory
 from boardsim.peripheral import Peripheral
 from boardsim.serial import Terminal
 from tools.artifacts.board.board import Board
+from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.quiet.console import UserError
 
 # Simulated nanoseconds without an interrupt after which the core counts as asleep for good, though events go on.
@@ -145,18 +144,20 @@ class Machine:
         """The notes, one a line, or that there are none."""
         return "\n".join(self.notes) or "nothing wrong was seen"
 
-    def load_elf(self, path: Path) -> None:
+    def load_elf(self, image: ElfImage) -> None:
         """Programs the loadable segments of an image into flash, without the flash controller, or into RAM.
 
         Raises:
-            UserError: the file is missing, no ELF, or has bytes where the board has no memory.
+            UserError: the image has nothing to load, or bytes where the board has no memory.
         """
-        for address, data in elf_segments(path):
+        if not image.segments:
+            raise UserError(f"image {image.path} has nothing to load; pass the .elf of a torch_firmware target")
+        for address, data in image.segments:
             try:
                 self.debugger.write(address, data)
             except BusError as error:
                 raise UserError(
-                    f"image {path}: {len(data)} bytes at {address:#010x}, where {self.board.name} has no memory; "
+                    f"image {image.path}: {len(data)} bytes at {address:#010x}, where {self.board.name} has no memory; "
                     "is the image for this board?"
                 ) from error
 
@@ -312,25 +313,3 @@ class Machine:
             return False
         self.cpu.skip(4)
         return True
-
-
-def elf_segments(path: Path) -> list[tuple[int, bytes]]:
-    """What an image puts into memory: addresses (physical, where initial values lie) and bytes.
-
-    Raises:
-        UserError: the file is missing, no ELF or has nothing to load.
-    """
-    try:
-        with path.open("rb") as file:
-            segments = [
-                (segment["p_paddr"], segment.data())
-                for segment in ELFFile(file).iter_segments()
-                if segment["p_type"] == "PT_LOAD" and segment["p_filesz"]
-            ]
-    except OSError as error:
-        raise UserError(f"image {path}: {error.strerror}; build it first") from error
-    except ELFError as error:
-        raise UserError(f"image {path} is no ELF file ({error}); pass the .elf of a torch_firmware target") from error
-    if not segments:
-        raise UserError(f"image {path} has nothing to load; pass the .elf of a torch_firmware target")
-    return segments

@@ -1,34 +1,16 @@
 """The `firmware_test` macro: an image on emulated and simulated boards, compared with PyTorch."""
 
-load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments")
+load("//rules/private:emulator.bzl", "EMULATOR_ATTRS", "emulator_arguments", "environment_arguments")
 load(":firmware_image.bzl", "firmware_image")
 load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
-
-def _simulator_arguments(ctx):
-    """Arguments of //boardsim for `ctx.attr.firmware`, as create_launcher takes them."""
-    firmware = ctx.attr.firmware[FirmwareInfo]
-    return [
-        "--elf",
-        firmware.elf,
-        "--board",
-        firmware.board.description,
-        "--plan",
-        firmware.plan,
-        "--golden",
-        firmware.program.golden,
-        "--program",
-        firmware.program.program,
-        "--method",
-        firmware.program.method,
-    ]
 
 def _firmware_test_impl(ctx):
     board = ctx.attr.firmware[FirmwareInfo].board
     if board.emulated:
         tool, arguments = ctx.attr._emulate, emulator_arguments(ctx)
     elif board.simulated:
-        tool, arguments = ctx.attr._simulate, _simulator_arguments(ctx)
+        tool, arguments = ctx.attr._simulate, environment_arguments(ctx)
     else:
         fail("%s: board %s can't be tested here; use one with emulator_machine or simulator set" % (ctx.label, board.name))
     arguments += ["--test", "--atol", ctx.attr.atol, "--rtol", ctx.attr.rtol]

@@ -23,6 +23,7 @@ from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
 from tools.quiet.tool import run_tool
 from tools.verify.emulate.emulate import run_golden
+from tools.verify.environment.qemu import Qemu
 
 _COLUMNS = ("flash", "arena", "stack", "load", "inference")
 
@@ -53,9 +54,11 @@ def read_index(path: Path) -> list[dict[str, str]]:
 
 def measure(entry: dict[str, str], root: Path, qemu: Path, timeout: float) -> Row:
     """Runs one image of the index in folder `root` on the first sample of its golden inputs."""
-    golden = read_golden(root / entry["golden"]).first()
-    result, _ = run_golden(root / entry["elf"], read_board(root / entry["description"]), qemu, golden, timeout)
+    golden = read_golden(root / entry["golden"]).part([0])
+    environment = Qemu(read_board(root / entry["description"]), qemu)
+    result, _ = run_golden(environment, root / entry["elf"], golden, timeout)
     report = result.report
+    assert result.load is not None and result.execute is not None
     return Row(
         model=entry["model"],
         variant=entry["variant"],

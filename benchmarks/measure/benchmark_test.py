@@ -8,7 +8,10 @@ import pytest
 
 from benchmarks.measure.benchmark import main, read_index
 from tools.artifacts.board.board import read_board
-from tools.verify.emulate.emulate import compare, read_golden, run_golden
+from tools.artifacts.golden.golden import read_golden
+from tools.verify.emulate.emulate import run_golden
+from tools.verify.environment.comparison import compare
+from tools.verify.environment.qemu import Qemu
 
 INDEX = Path(os.environ["INDEX"])
 QEMU = os.environ["QEMU"]
@@ -77,10 +80,10 @@ def test_layers_take_few_instructions_and_compute_what_pytorch_does(tmp_path: Pa
     for entry in read_index(INDEX):
         if entry["model"] in LAYERS:
             folder = INDEX.parent
-            golden = read_golden(folder / entry["golden"]).first()
-            board = read_board(folder / entry["description"])
-            _, outputs = run_golden(folder / entry["elf"], board, Path(QEMU), golden, 60)
-            assert compare(outputs, golden, 1e-5, 1e-5) == []
+            golden = read_golden(folder / entry["golden"]).part([0])
+            environment = Qemu(read_board(folder / entry["description"]), Path(QEMU))
+            _, outputs = run_golden(environment, folder / entry["elf"], golden, 60)
+            assert compare(golden.outputs_from_memory(outputs), golden, 1e-5, 1e-5) == []
 
 
 def test_ds_cnn_takes_at_most_eleven_million_instructions(tmp_path: Path) -> None:

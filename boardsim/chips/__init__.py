@@ -1,4 +1,4 @@
-"""The chips that can be simulated: a module each, named as a board's definition names the chip in `simulator`, whose CHIP
+"""The chips that can be simulated: a module each, named as a board's definition names the chip in `simulator`. Its CHIP
 is the model (boardsim.chip.Chip).
 """
 

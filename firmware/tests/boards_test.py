@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from boardsim.boardsim import Image, Simulation
+from boardsim.boardsim import Simulation
 from boardsim.cpu import Stop
 from boardsim.machine import Machine
 from tools.artifacts.board.board import read_board
+from tools.artifacts.elf_image.elf_image import ElfImage
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
@@ -22,7 +23,7 @@ LED, BUTTON = ("B", 5), ("C", 4)
 
 def _simulation(image: str, board: str = NUCLEO) -> Simulation:
     (path,) = [path for path in FILES if path.name in (f"{image}_{board}.elf", f"{image}_{board}.image.elf")]
-    return Simulation(Image(path), BOARDS[board])
+    return Simulation(ElfImage(path), BOARDS[board])
 
 
 def _machine(image: str, board: str = NUCLEO) -> Machine:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.artifacts.board.board import read_board
-from tools.verify.emulate.run import command_line
+from tools.verify.environment.qemu import command_line
 
 SECONDS = 60
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tools.artifacts.board.board import Board, read_board
-from tools.verify.emulate.run import EmulationError, emulate
+from tools.verify.environment.hosted import EmulationError
+from tools.verify.environment.qemu import Qemu
 
 QEMU = Path(os.environ["QEMU"])
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
@@ -24,7 +25,7 @@ def _image(name: str, board: str) -> tuple[Path, Board]:
 def _ending(name: str, board: str, timeout: float = 60) -> EmulationError:
     path, definition = _image(name, board)
     with pytest.raises(EmulationError) as caught:
-        emulate(path, definition, QEMU, timeout=timeout)
+        Qemu(definition, QEMU).run(path, timeout=timeout)
     return caught.value
 
 
@@ -80,11 +81,11 @@ def test_a_stack_overflow_is_found(board: str) -> None:
 
 def test_the_small_string_functions_are_right(board: str) -> None:
     path, definition = _image("string", board)
-    assert emulate(path, definition, QEMU).console == "\nPASS\n"
+    assert Qemu(definition, QEMU).run(path).console == "\nPASS\n"
 
 
 def test_several_programs_in_one_image_leave_each_others_state_alone() -> None:
     path, definition = _image("several_models", "mps2_an386")
-    assert "PASS" in emulate(path, definition, QEMU, timeout=60).console
+    assert "PASS" in Qemu(definition, QEMU).run(path, timeout=60).console
     report = json.loads(path.with_name("several_models_mps2_an386.report.json").read_text())
     assert report["program"] == "sine, softmax, state"

@@ -13,6 +13,7 @@ from boardsim.cpu import Stop
 from boardsim.machine import Machine
 from boardsim.rp2350_usb import UsbHost
 from tools.artifacts.board.board import read_board
+from tools.artifacts.elf_image.elf_image import ElfImage
 
 BOARD = read_board(Path(os.environ["BOARD"]))
 (IMAGE,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf")]
@@ -23,7 +24,7 @@ _LIMIT = 100_000_000
 @pytest.fixture
 def machine() -> Machine:
     machine = simulated(BOARD)
-    machine.load_elf(IMAGE)
+    machine.load_elf(ElfImage(IMAGE))
     machine.reset()
     return machine
 
@@ -101,7 +102,7 @@ def test_the_uart_works_beside_it(machine: Machine) -> None:
 
 def test_a_sleeping_core_wakes_for_the_host() -> None:
     machine = simulated(BOARD)
-    machine.load_elf(SLEEPING)
+    machine.load_elf(ElfImage(SLEEPING))
     machine.reset()
     assert machine.run(_LIMIT) is Stop.SLEEP
     host = UsbHost(machine.chip.usb)

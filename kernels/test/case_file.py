@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from tools.verify.emulate.run import error_name
+from tools.verify.environment.hosted import error_name
 
 CODES = {
     torch.uint8: 0,

@@ -12,7 +12,8 @@ from kernels.test.case_file import Case, exact_difference, read_results, write_c
 from kernels.test.cortex_m_cases import cortex_m_cases, cortex_m_refused_cases
 from tools.artifacts.board.board import read_board
 from tools.pipeline.export.cortex_m import pack
-from tools.verify.emulate.run import command_line, finish
+from tools.verify.environment.hosted import finish
+from tools.verify.environment.qemu import Qemu, command_line
 
 FILES = [Path(name).absolute() for name in os.environ["IMAGES"].split()]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
@@ -31,7 +32,7 @@ def test_results_equal_the_dialect(board: str, tmp_path: Path) -> None:
     write_cases(found, tmp_path / "cases.bin")
     options = ["image", "cases=cases.bin", "outputs=outputs.bin", "report=report.bin"]
     command = command_line(image, BOARDS[board], QEMU, options)
-    outputs = finish(command, image, BOARDS[board], tmp_path, timeout=300).outputs
+    outputs = finish(Qemu(BOARDS[board], QEMU), command, image, tmp_path, timeout=300).outputs
     results = read_results(outputs, len(found))
     failures = [
         f"{case.operator} {[getattr(a, 'shape', a) for a in case.arguments]}: {text}"

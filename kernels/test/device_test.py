@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.artifacts.board.board import read_board
-from tools.verify.emulate.run import emulate
+from tools.verify.environment.qemu import Qemu
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
@@ -17,4 +17,4 @@ BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "
 @pytest.mark.parametrize("board", sorted(BOARDS))
 def test_inner_functions_equal_plain_loops(board: str) -> None:
     (image,) = [path for path in FILES if path.stem == f"device_{board}"]
-    assert emulate(image, BOARDS[board], Path(os.environ["QEMU"]), timeout=120).console == "\nPASS\n"
+    assert Qemu(BOARDS[board], Path(os.environ["QEMU"])).run(image, timeout=120).console == "\nPASS\n"

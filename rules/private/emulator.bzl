@@ -50,9 +50,8 @@ def write_index(ctx, images):
     ctx.actions.write(index, json.encode_indent(rows, indent = "  ") + "\n")
     return index, files
 
-def emulator_arguments(ctx):
-    """Arguments of //tools/verify/emulate for `ctx.attr.firmware`, as create_launcher takes them."""
-    _check_emulated(ctx, ctx.attr.firmware)
+def environment_arguments(ctx):
+    """Arguments of every execution environment for `ctx.attr.firmware`, as create_launcher takes them."""
     firmware = ctx.attr.firmware[FirmwareInfo]
     return [
         "--elf",
@@ -61,10 +60,15 @@ def emulator_arguments(ctx):
         firmware.board.description,
         "--plan",
         firmware.plan,
-        "--qemu",
-        ctx.file._qemu,
         "--golden",
         firmware.program.golden,
-        "--manifest",
-        firmware.program.manifest,
+        "--program",
+        firmware.program.program,
+        "--method",
+        firmware.program.method,
     ]
+
+def emulator_arguments(ctx):
+    """Arguments of //tools/verify/emulate for `ctx.attr.firmware`, as create_launcher takes them."""
+    _check_emulated(ctx, ctx.attr.firmware)
+    return environment_arguments(ctx) + ["--qemu", ctx.file._qemu]

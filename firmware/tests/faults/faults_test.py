@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boardsim.boardsim import Image, Run, Simulation
+from boardsim.boardsim import Run, Simulation
 from boardsim.cpu import Stop
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.elf_image.elf_image import ElfImage
 
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
 ELFS = {path.stem: path for path in FILES if path.suffix == ".elf"}
@@ -24,7 +25,7 @@ def _board(name: str) -> Board:
 
 
 def _simulation(name: str) -> Simulation:
-    return Simulation(Image(ELFS[name]), _board(name))
+    return Simulation(ElfImage(ELFS[name]), _board(name))
 
 
 def _run(simulation: Simulation) -> tuple[Run, str]:
@@ -113,7 +114,7 @@ def test_a_fault_without_a_vector_for_it(board: str) -> None:
 @pytest.mark.parametrize("board", sorted(_FLASH))
 def test_a_program_that_is_not_aligned(board: str) -> None:
     simulation = _softmax(board)
-    address, size = simulation.image.symbols["softmax_pte_data"]
+    _, address, size, _ = simulation.image.symbols["softmax_pte_data"]
     # The whole program 4 bytes off, in flash that nothing uses, and every reference to it corrected.
     moved = _FLASH[board] + 0x60004
     program = simulation.machine.debugger.read(address, 528)

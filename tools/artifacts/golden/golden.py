@@ -43,14 +43,15 @@ class Golden:
     def samples(self) -> int:
         return self.outputs[0].shape[0]
 
-    def first(self) -> Golden:
-        """The first sample alone."""
+    def part(self, samples: Sequence[int]) -> Golden:
+        """Some of the samples, by their indices."""
+        chosen = list(samples)
         return replace(
             self,
-            inputs=tuple(array[:1] for array in self.inputs),
-            outputs=tuple(array[:1] for array in self.outputs),
-            labels=None if self.labels is None else self.labels[:1],
-            eager=tuple(array[:1] for array in self.eager),
+            inputs=tuple(array[chosen] for array in self.inputs),
+            outputs=tuple(array[chosen] for array in self.outputs),
+            labels=None if self.labels is None else self.labels[chosen],
+            eager=tuple(array[chosen] for array in self.eager),
         )
 
     def inputs_in_memory(self) -> list[np.ndarray]:

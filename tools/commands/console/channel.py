@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 import serial
 
 from tools.artifacts.board.board import Board
+from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.quiet.console import UserError
-from tools.verify.emulate.run import command_line
+from tools.verify.environment.qemu import command_line
 
 if TYPE_CHECKING:
     from boardsim.machine import Machine
@@ -178,6 +179,6 @@ def simulate(elf: Path, board: Board) -> MachineChannel:
     from boardsim.boards import simulated
 
     machine = simulated(board)
-    machine.load_elf(elf)
+    machine.load_elf(ElfImage(elf))
     machine.reset()
     return MachineChannel(machine)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.commands.console.options import image_options
 from tools.commands.flash.flash import openocd_base, refuse_when_simulated
 from tools.commands.flash.pyocd_tool import Selection, open_session
@@ -159,7 +160,7 @@ def _run(arguments: argparse.Namespace) -> None:
         from tools.commands.flash import simulated_probe
 
         machine = simulated(board)
-        machine.load_elf(arguments.elf)
+        machine.load_elf(ElfImage(arguments.elf))
         machine.reset()
         arguments.probe = simulated_probe.connect(machine).unique_id
     if arguments.tool == "openocd":

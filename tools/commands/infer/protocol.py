@@ -20,7 +20,7 @@ from cobs import cobs
 
 from tools.commands.console.channel import Channel
 from tools.quiet.console import UserError
-from tools.verify.emulate.run import error_name
+from tools.verify.environment.hosted import error_name
 
 _VERSION = 1
 _ANSWER = 0x80

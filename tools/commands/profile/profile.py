@@ -19,7 +19,7 @@ from tools.artifacts.manifest.manifest import read_manifest
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
 from tools.quiet.tool import run_tool
-from tools.verify.emulate.run import emulate
+from tools.verify.environment.qemu import Qemu
 
 _LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
 
@@ -178,7 +178,7 @@ def _run(arguments: argparse.Namespace) -> None:
         board = "the board"
     else:
         description = read_board(root / image["description"])
-        console = emulate(root / image["elf"], description, arguments.qemu, timeout=arguments.timeout).console
+        console = Qemu(description, arguments.qemu).run(root / image["elf"], timeout=arguments.timeout).console
         board = image["board"]
     profile = parse(console, root / image["manifest"], board)
     print(f"{profile.name} on {profile.board}")

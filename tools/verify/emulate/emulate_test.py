@@ -12,8 +12,9 @@ from tools.abi.layouts.layouts import HOST_REPORT_PASS
 from tools.artifacts.board.testing import write_board
 from tools.artifacts.golden.golden import Golden
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
-from tools.verify.emulate.emulate import accuracy, compare, differences, main
-from tools.verify.emulate.run import join_inputs, split_outputs
+from tools.verify.emulate.emulate import main
+from tools.verify.environment.comparison import accuracy, compare, differences
+from tools.verify.environment.hosted import join_inputs, split_outputs
 
 # An emulator of an emulator: echoes the inputs as outputs, as the options in the environment say.
 _FAKE_QEMU = """\

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.abi.layouts.layouts import RUNNER_CASE, RUNNER_RESULT, RUNNER_STEPS
-from tools.artifacts.board.board import Board, read_board
-from tools.verify.emulate.run import EmulationError, Result, emulate, error_name, finish, instructions, pad
+from tools.artifacts.board.board import read_board
+from tools.verify.environment.host import Host
+from tools.verify.environment.hosted import EmulationError, Hosted, error_name, pad
+from tools.verify.environment.qemu import Qemu
 from tools.verify.run_pte.values import Value, read_value
 
 _CASE = RUNNER_CASE.words()
@@ -26,6 +27,14 @@ class Runner:
     image: Path
     board: Path | None
     qemu: Path
+
+    def environment(self) -> Hosted:
+        """Where the image runs.
+
+        Raises:
+            UserError: the board's definition cannot be read.
+        """
+        return Qemu(read_board(self.board), self.qemu) if self.board else Host()
 
 
 @dataclass(frozen=True)
@@ -94,14 +103,14 @@ def run_cases(runner: Runner, cases: Sequence[Case], timeout: float = 300) -> li
       UserError: the runner cannot be started.
       EmulationError: it doesn't work at all.
     """
-    board = read_board(runner.board) if runner.board else None
+    environment = runner.environment()
     results: list[CaseResult | None] = [None] * len(cases)
     encoded = [_encode(case) for case in cases]
-    pending = list(_batches(encoded, board is not None))
+    pending = list(_batches(encoded, runner.board is not None))
     while pending:
         indices = pending.pop()
         try:
-            result = _run(runner, board, b"".join(encoded[index] for index in indices), timeout)
+            result = environment.run(runner.image, b"".join(encoded[index] for index in indices), timeout)
         except EmulationError as error:
             sections = _sections(error.console)
             if not sections:
@@ -112,7 +121,7 @@ def run_cases(runner: Runner, cases: Sequence[Case], timeout: float = 300) -> li
             results[indices[last]] = CaseResult(error.name, "", (*logged, _crash_text(error)))
             pending += [part for part in (indices[:last], indices[last + 1 :]) if part]
             continue
-        outcomes = _decode(result.outputs, board)
+        outcomes = _decode(result.outputs, environment)
         for index, section, outcome in zip(indices, _sections(result.console), outcomes, strict=True):
             code, step, outputs, *counts = outcome
             error = error_name(code) if code else "Ok"
@@ -130,16 +139,6 @@ def _batches(encoded: Sequence[bytes], is_emulated: bool) -> Iterator[list[int]]
         batch.size += len(case)
     if batch.indices:
         yield batch.indices
-
-
-def _run(runner: Runner, board: Board | None, inputs: bytes, timeout: float) -> Result:
-    if board is not None:
-        return emulate(runner.image, board, runner.qemu, inputs, timeout)
-    with tempfile.TemporaryDirectory(prefix="run_pte-") as scratch:
-        folder = Path(scratch)
-        (folder / "inputs.bin").write_bytes(inputs)
-        options = ["inputs=inputs.bin", "outputs=outputs.bin", "report=report.bin"]
-        return finish([str(runner.image.absolute()), *options], runner.image, None, folder, timeout)
 
 
 def _sections(console: str) -> list[str]:
@@ -161,7 +160,7 @@ def _crash_text(error: EmulationError) -> str:
 
 
 def _decode(
-    data: bytes, board: Board | None
+    data: bytes, environment: Hosted
 ) -> Iterator[tuple[int, int, tuple[Value, ...], int | None, int | None, int, int, int]]:
     """Per case its error and step, outputs, and the counts in CaseResult's order."""
     position = 0
@@ -172,5 +171,5 @@ def _decode(
         for _ in range(count):
             value, position = read_value(data, position)
             outputs.append(value)
-        counts = [instructions(board, ticks) if board else None for ticks in (load, execute)]
-        yield error, step, tuple(outputs), counts[0], counts[1], method, planned, temp
+        loading, execution = (environment.instructions(ticks) for ticks in (load, execute))
+        yield error, step, tuple(outputs), loading, execution, method, planned, temp

@@ -16,7 +16,7 @@ from tools.abi.layouts.layouts import RUNNER_MAX_DIM
 from tools.artifacts.program.program import ProgramError, Tensor, read
 from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
-from tools.verify.emulate.run import EmulationError
+from tools.verify.environment.hosted import EmulationError
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.values import Value, dtype_name, encode, numpy_dtype
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tools.abi.layouts.layouts import RUNNER_MAX_DIM
-from tools.verify.emulate.run import pad
+from tools.verify.environment.hosted import pad
 
 # RUNNER_VALUE: dtype, dim, sizes, dim order, nbytes.
 _HEADER = struct.Struct(f"<iI{RUNNER_MAX_DIM}i{RUNNER_MAX_DIM}BI")

@@ -1,7 +1,6 @@
-"""Runs a firmware image in QEMU and brings back what it computed and measured.
-
-The image talks to the host by semihosting as firmware/host.h describes: it reads its inputs from a file, writes its
-outputs and a report to others, and exits with a status that says how it ended.
+"""Environments whose images talk to a host by files, as firmware/host.h describes: an image reads its inputs from one,
+writes its outputs and a report to others, and exits with a status that says how it ended. QEMU is one, this machine
+another.
 """
 
 from __future__ import annotations
@@ -9,21 +8,17 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 
 from tools.abi.layouts.layouts import ERRORS, HOST_REPORT, HOST_REPORT_PASS, ExitStatus
-from tools.artifacts.board.board import Board
+from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.quiet.console import UserError
 
-# With -icount shift=6 every instruction advances the emulated clock by 2**6 ns, whatever it does.
-_ICOUNT_SHIFT = 6
-_NANOSECONDS_PER_INSTRUCTION = 1 << _ICOUNT_SHIFT
 
 @dataclass(frozen=True)
 class Report:
@@ -47,15 +42,36 @@ class Result:
 
     outputs: the raw bytes of all outputs of all samples, in order.
     console: what the image printed.
-    load, execute: instructions of loading the program and of its first execution.
+    load, execute: instructions of loading the program and of its first execution; None where they are not counted.
     report: memory use and sample count.
     """
 
     outputs: bytes
     console: str
-    load: int
-    execute: int
+    load: int | None
+    execute: int | None
     report: Report
+
+
+class Hosted(Protocol):
+    """An environment whose images talk to a host by files."""
+
+    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
+        """Runs an image until it exits.
+
+        Args:
+            image: the image.
+            inputs: what join_inputs() made of the inputs of all samples, or what else the image takes; None runs the
+                example that it embeds.
+            timeout: seconds of this machine's time after which the image counts as hung.
+
+        Raises:
+            EmulationError: the image crashed, hung, met an error or did not report PASS.
+            UserError: image or emulator cannot be started.
+        """
+
+    def instructions(self, ticks: int) -> int | None:
+        """Instructions in a number of the image's ticks; None where they are not counted."""
 
 
 class EmulationError(UserError):
@@ -76,132 +92,67 @@ class EmulationError(UserError):
         self.console = console
 
 
-def instructions(board: Board, ticks: int) -> int:
-    """Instructions in a number of the board's ticks, rounded to the nearest."""
-    assert board.emulator is not None
-    return round(ticks * 1_000_000_000 / board.emulator.clock_hz / _NANOSECONDS_PER_INSTRUCTION)
-
-
 def error_name(code: int) -> str:
     """The name of an executorch::runtime::Error that is not Ok."""
     return ERRORS.get(code, f"Error {code:#x}")
 
 
-def symbol_at(elf: Path, address: int) -> str | None:
-    """The function of an image that holds an address, as `name + 0x12`."""
-    with elf.open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".symtab")
-        for symbol in table.iter_symbols() if table else ():
-            # Bit 0 of a function's address marks Thumb code.
-            start = symbol["st_value"] & ~1
-            if symbol["st_info"]["type"] == "STT_FUNC" and start <= address < start + symbol["st_size"]:
-                return f"{symbol.name} + {address - start:#x}"
-    return None
-
-
 def _fault_place(elf: Path, console: str) -> str:
     """Where a fault happened, from the fault handler's output."""
     places = []
+    image = ElfImage(elf)
     for register in ("pc", "lr"):
         match = re.search(rf"\b{register} 0x([0-9a-f]{{8}})", console)
-        symbol = match and symbol_at(elf, int(match[1], 16) & ~1)
+        symbol = match and image.function_at(int(match[1], 16) & ~1)
         if symbol:
             places.append(f"{register} in {symbol}")
     return f" ({', '.join(places)})" if places else ""
 
 
-def command_line(elf: Path, board: Board, qemu: Path, options: Sequence[str]) -> list[str]:
-    """The command line that runs an image on its board's machine.
-
-    Args:
-        elf: the image.
-        board: the board it was linked for.
-        qemu: qemu-system-arm.
-        options: words of the image's own command line (firmware/host.h); the first is its name.
-
-    Raises:
-        UserError: the board has no emulator.
-    """
-    if board.emulator is None:
-        raise UserError(f"board {board.name} has no emulator; use one whose definition sets emulator_machine")
-    semihosting = ",".join(["enable=on", "target=native", *(f"arg={option}" for option in options)])
-    arguments = board.emulator.arguments
-    if any("{entry}" in argument for argument in arguments):
-        with elf.open("rb") as file:
-            entry = f"{ELFFile(file)['e_entry']:#x}"
-        arguments = tuple(argument.replace("{entry}", entry) for argument in arguments)
-    return [
-        str(qemu.absolute()),
-        *("-machine", board.emulator.machine),
-        *("-display", "none", "-monitor", "none", "-serial", "stdio"),
-        *("-icount", f"shift={_ICOUNT_SHIFT}"),
-        *("-semihosting-config", semihosting),
-        *arguments,
-        *("-kernel", str(elf.absolute())),
-    ]
-
-
-def _check_elf(elf: Path) -> None:
-    try:
-        with elf.open("rb") as file:
-            ELFFile(file)
-    except OSError as error:
-        raise UserError(f"image {elf}: {error.strerror}; build it first") from error
-    except ELFError as error:
-        raise UserError(f"image {elf} is no ELF file ({error}); pass the .elf of a torch_firmware target") from error
-
-
-def emulate(
-    elf: Path,
-    board: Board,
-    qemu: Path,
-    inputs: bytes | None = None,
-    timeout: float = 120,
+def run_hosted(
+    environment: Hosted,
+    image: Path,
+    command: Callable[[Sequence[str]], list[str]],
+    inputs: bytes | None,
+    timeout: float,
 ) -> Result:
-    """Runs an image until it exits.
+    """Hosted.run() of an environment that starts its images by a command line.
 
     Args:
-        elf: the image.
-        board: the board it was linked for.
-        qemu: qemu-system-arm.
-        inputs: what join_inputs() made of the inputs of all samples, or what else the image takes; None runs the
-            example that it embeds.
-        timeout: seconds of the host's time after which the image counts as hung.
-
-    Raises:
-        EmulationError: the image crashed, hung, met an error or did not report PASS.
-        UserError: image or emulator cannot be started.
+        environment: the environment.
+        image: the image.
+        command: the command line that runs the image with words of its own, of which the first is its name.
+        inputs, timeout: see Hosted.run().
     """
-    _check_elf(elf)
-    with tempfile.TemporaryDirectory(prefix="emulate-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="image-") as scratch:
         folder = Path(scratch)
         # Plain names: the command line that the image parses has no quoting.
         options = ["image", "outputs=outputs.bin", "report=report.bin"]
         if inputs is not None:
             (folder / "inputs.bin").write_bytes(inputs)
             options.append("inputs=inputs.bin")
-        return finish(command_line(elf, board, qemu, options), elf, board, folder, timeout)
+        return finish(environment, command(options), image, folder, timeout)
 
 
-def finish(command: Sequence[str], image: Path, board: Board | None, folder: Path, timeout: float) -> Result:
+def finish(environment: Hosted, command: Sequence[str], image: Path, folder: Path, timeout: float) -> Result:
     """Runs an image to its end and collects what it wrote.
 
     Args:
+        environment: where it runs.
         command: the command line that runs it.
         image: the image, for messages.
-        board: the emulated board; None if the image is a program of this machine, which counts no instructions.
         folder: the working directory, with the files outputs.bin and report.bin afterwards.
-        timeout: seconds of the host's time after which the image counts as hung.
+        timeout: seconds of this machine's time after which the image counts as hung.
 
     Raises:
-        EmulationError, UserError: see emulate().
+        EmulationError, UserError: see Hosted.run().
     """
     try:
         process = subprocess.run(
             command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
         )
     except OSError as error:
-        raise UserError(f"{command[0]}: {error.strerror}; it must be QEMU's qemu-system-arm") from error
+        raise UserError(f"{command[0]}: {error.strerror}; it must be a program of this machine") from error
     except subprocess.TimeoutExpired as error:
         raise EmulationError(
             "Timeout", f"{image.name} did not end within {timeout:g} s", _text(error.stdout)
@@ -214,8 +165,8 @@ def finish(command: Sequence[str], image: Path, board: Board | None, folder: Pat
     return Result(
         outputs=outputs.read_bytes() if outputs.exists() else b"",
         console=console,
-        load=instructions(board, report.load_ticks) if board else 0,
-        execute=instructions(board, report.execute_ticks) if board else 0,
+        load=environment.instructions(report.load_ticks),
+        execute=environment.instructions(report.execute_ticks),
         report=report,
     )
 

@@ -1,0 +1,18 @@
+"""This machine as an environment: an image is a program of it, and instructions are not counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.verify.environment.hosted import Result, run_hosted
+
+
+class Host:
+    """This machine."""
+
+    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
+        """See Hosted.run()."""
+        return run_hosted(self, image, lambda options: [str(image.absolute()), *options[1:]], inputs, timeout)
+
+    def instructions(self, ticks: int) -> None:
+        """Ticks of this machine are no instructions."""
