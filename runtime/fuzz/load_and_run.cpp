@@ -1,6 +1,6 @@
-// Fuzz target: a program in read-only memory is loaded with all kernels, and executed three times
-// with inputs set anew. Whatever the program is, there is an error with a name or an output that
-// can be read, and no input moves by execution.
+// Fuzz target: a program in read-only memory is loaded with all kernels and those of the runtime's
+// tests, and executed three times with inputs set anew. Whatever the program is, there is an error
+// with a name or an output that can be read, and no input moves by execution.
 //
 // TORCH_FUSION_FUZZ_SEEDS names the folder that make_seeds.py wrote. TORCH_FUSION_FUZZ_COUNTS may
 // name a file of 24 bytes for each seed, in which programs are counted: those that came from the
@@ -17,11 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "runtime/executor/execution_limit.h"
 #include "runtime/fuzz/mutator.h"
 #include "runtime/fuzz/read_only.h"
 #include "runtime/testing/check.h"
 #include "runtime/testing/log.h"
 #include "runtime/testing/program_runner.h"
+#include "runtime/testing/test_operators.h"
 
 namespace {
 
@@ -35,6 +37,10 @@ using torch_fusion::fuzz::Seed;
 using torch_fusion::testing::ProgramRunner;
 
 constexpr int kExecutions = 3;
+
+/// More than any seed runs in one execution, and so few that a loop over a large network ends in
+/// time.
+constexpr uint32_t kInstructionLimit = 1024;
 
 struct Counts {
   uint64_t programs;
@@ -123,6 +129,10 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   const char* const folder = std::getenv("TORCH_FUSION_FUZZ_SEEDS");
   CHECK(folder != nullptr, "TORCH_FUSION_FUZZ_SEEDS is not set");
   mutator = new Mutator(folder);
+  torch_fusion::set_instruction_limit(kInstructionLimit);
+  const Error error =
+      executorch::runtime::register_kernels({torch_fusion::testing::kTestOperators});
+  CHECK(error == Error::Ok, "the kernels of the tests cannot be registered");
   if (const char* const path = std::getenv("TORCH_FUSION_FUZZ_COUNTS")) {
     counts = map_counts(path, mutator->seeds().size());
   }
