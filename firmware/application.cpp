@@ -61,6 +61,13 @@ HostReport report;
   board_exit(kExitError);
 }
 
+/// Gives what comes next, such as an execution, as long as the image's watchdog waits.
+void feed_watchdog() {
+  if constexpr (torch_fusion::kWatchdogMilliseconds > 0) {
+    board_watchdog_feed();
+  }
+}
+
 /// The most bytes of temporary memory in use at one time.
 [[maybe_unused]] size_t high_water(const MemoryAllocator&) {
   return 0;
@@ -91,6 +98,7 @@ Error try_input(Method& method, size_t index, const void* data) {
 
 /// Executes the method and sets the ticks it took.
 Error try_execute(Method& method, uint32_t* ticks) {
+  feed_watchdog();
   const uint32_t start = board_ticks();
   const Error error = method.execute();
   *ticks = ticks_since(start);
@@ -201,6 +209,7 @@ void profile(Method& method) {
   }
   Error error = Error::Ok;
   for (size_t instruction = 0;; ++instruction) {
+    feed_watchdog();
     const uint32_t start = board_ticks();
     error = method.step();
     const uint32_t ticks = ticks_since(start);
@@ -291,7 +300,14 @@ template <size_t kSize>
 
 } // namespace
 
+void board_waits() {
+  feed_watchdog();
+}
+
 int main() {
+  if constexpr (torch_fusion::kWatchdogMilliseconds > 0) {
+    board_watchdog(torch_fusion::kWatchdogMilliseconds);
+  }
   if constexpr (kConsole) {
     console_text("Torch Fusion: ");
     console_text(model_program::kName);

@@ -51,6 +51,14 @@ bool board_button(void);
 /// `milliseconds`, 16 s at most. It is off until the first call and cannot be turned off.
 void board_watchdog(uint32_t milliseconds);
 
+/// Feeds the watchdog for as long again as board_watchdog() said, which must have been called. A
+/// few instructions, for loops.
+void board_watchdog_feed(void);
+
+/// What an application may define: boards call it again and again while they wait for the console,
+/// for a byte or until one is sent. Unless an application does, it does nothing.
+void board_waits(void);
+
 /// Ends the program: with exit status `status` in an emulator; on hardware the core sleeps for
 /// good.
 __attribute__((noreturn)) void board_exit(int status);

@@ -29,6 +29,11 @@ def _firmware_image_impl(ctx):
     profiling = ctx.attr._profiling[BuildSettingInfo].value
     if profiling == "on" and not ctx.attr.models and (console == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
+    watchdog_ms = ctx.attr.watchdog_ms
+    if watchdog_ms < 0 or watchdog_ms > 16000:
+        fail("%s: watchdog_ms = %d: a watchdog waits 1 to 16000 milliseconds; 0 is none" % (ctx.label, watchdog_ms))
+    if watchdog_ms and ctx.attr._sleep[BuildSettingInfo].value == "on":
+        fail("%s: watchdog_ms = %d with //firmware:sleep=on: a core that sleeps until there is input feeds no watchdog" % (ctx.label, watchdog_ms))
     by_name = {}
     for target in models:
         entry = target[TorchProgramInfo]
@@ -53,7 +58,7 @@ def _firmware_image_impl(ctx):
     if len(methods) > 1:
         headers.append(write_models_header(ctx, methods, name))
     if not ctx.attr.models:
-        headers.append(write_model_header(ctx, program, name, profiling = profiling == "on"))
+        headers.append(write_model_header(ctx, program, name, profiling = profiling == "on", watchdog_ms = watchdog_ms))
     cc = configure_cc(ctx)
     deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
     application = compile_application(ctx, cc, name, ctx.files.srcs, all_data, headers, deps, registry = registry)
@@ -162,9 +167,14 @@ much. Everything below it is built for the board's platform.""",
             doc = "Whether the example input is embedded, which the application runs on, and with a console PyTorch's output.",
         ),
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
+        "watchdog_ms": attr.int(
+            doc = """Milliseconds in which the application must feed the board's watchdog, which resets the board otherwise: no
+execution takes longer, whatever the program is. 0 is none. Only on boards that implement board_watchdog() of firmware/board.h.""",
+        ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
+        "_sleep": attr.label(default = "//firmware:sleep"),
         "_uf2": attr.label(default = "//tools/pipeline/uf2", executable = True, cfg = "exec"),
         "prelink": attr.bool(
             default = True,

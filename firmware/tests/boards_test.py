@@ -76,6 +76,27 @@ def test_the_watchdog_is_off_until_it_is_started_and_bites_unless_it_is_fed(boar
 
 
 @pytest.mark.parametrize("board", sorted(BOARDS))
+def test_an_image_with_a_watchdog_waits_for_input_as_long_as_it_takes(board: str) -> None:
+    machine = _machine("watched", board)
+    _run_until(machine, lambda: machine.console.text.endswith("> "))
+    # Several times as long as the watchdog waits.
+    since = machine.nanoseconds
+    _run_until(machine, lambda: machine.nanoseconds - since > 70e6)
+    machine.console.feed(b"1\n")
+    _run_until(machine, lambda: machine.console.text.count("> ") == 2)
+    assert "execute: " in machine.console.text.split("> ")[1] and machine.notes == []
+
+
+@pytest.mark.parametrize("board", sorted(BOARDS))
+def test_a_program_that_takes_longer_than_the_watchdog_waits_is_ended(board: str) -> None:
+    machine = _machine("watched_slow", board)
+    _run_until(machine, lambda: bool(machine.notes))
+    assert machine.notes == ["the watchdog was not fed in time: it resets the chip"]
+    assert "output" not in machine.console.text
+    _run_until(machine, lambda: machine.console.text.count("Torch Fusion: ") == 2)
+
+
+@pytest.mark.parametrize("board", sorted(BOARDS))
 @pytest.mark.parametrize("sleeping", [False, True])
 def test_the_core_sleeps_while_it_waits_if_it_may(board: str, sleeping: bool) -> None:
     machine = _machine("sleeping" if sleeping else "echo", board)

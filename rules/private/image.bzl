@@ -5,7 +5,7 @@ load(":cc.bzl", "compile_sources")
 
 visibility(["//rules/..."])
 
-def write_model_header(ctx, program, directory, profiling = False):
+def write_model_header(ctx, program, directory, profiling = False, watchdog_ms = 0):
     """Writes `model_program.h`, which the application includes whatever its program is called.
 
     Args:
@@ -13,6 +13,7 @@ def write_model_header(ctx, program, directory, profiling = False):
       program: TorchProgramInfo.
       directory: folder of the header below the package; it becomes an include path.
       profiling: whether the image measures each operator.
+      watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
 
     Returns:
       File
@@ -27,8 +28,11 @@ namespace model_program = {program}_pte;
 namespace torch_fusion {{
 /// Whether the image measures each operator: --//firmware:profiling=on.
 inline constexpr bool kProfiling = {profiling};
+
+/// Milliseconds in which the application must feed the board's watchdog, 0 for none.
+inline constexpr unsigned kWatchdogMilliseconds = {watchdog_ms};
 }} // namespace torch_fusion
-""".format(program = program.name, profiling = "true" if profiling else "false"))
+""".format(program = program.name, profiling = "true" if profiling else "false", watchdog_ms = watchdog_ms))
     return header
 
 def write_models_header(ctx, programs, directory):

@@ -15,8 +15,8 @@ NAMES = (SEEDS / "names.txt").read_text().split()
 
 RUNS = 20_000
 
-# What only programs of the runtime's tests have: lists, control flow, several methods, named data, state. Others of them
-# are there to be refused.
+# Programs of the runtime's tests that run, with what no model has: lists, control flow, several methods, named data,
+# state. Most of the others are there to be refused.
 _OF_THE_RUNTIME = ("increment", "lists", "loop", "methods", "move", "named_data", "number_input", "state", "view")
 
 

@@ -106,6 +106,7 @@ uint32_t board_ticks(void) {
 
 void board_console_write(const char* data, size_t size) {
   for (size_t i = 0; i < size; ++i) {
+    board_waits();
     wait_for(&UART0_FR, 1u << 5, 0);
     UART0_DR = (uint8_t)data[i];
   }
@@ -114,6 +115,7 @@ void board_console_write(const char* data, size_t size) {
 
 int board_console_read(void) {
   for (;;) {
+    board_waits();
     if ((UART0_FR & 1u << 4) == 0) {
       return (int)(UART0_DR & 0xFF);
     }
@@ -130,6 +132,9 @@ int board_console_read(void) {
   }
 }
 
+/// LOAD cannot be read.
+static uint32_t watchdog_load;
+
 void board_watchdog(uint32_t milliseconds) {
   const uint32_t kLongest = 0xFFFFFF / 1000;
   if ((WATCHDOG_CTRL & 1u << 30) == 0) {
@@ -139,6 +144,11 @@ void board_watchdog(uint32_t milliseconds) {
     // All but the oscillators.
     PSM_WDSEL = 0x1FFFFFFu & ~(1u << 2 | 1u << 3);
   }
-  WATCHDOG_LOAD = 1000 * (milliseconds < kLongest ? milliseconds : kLongest);
+  watchdog_load = 1000 * (milliseconds < kLongest ? milliseconds : kLongest);
+  board_watchdog_feed();
   WATCHDOG_CTRL |= 1u << 30;
+}
+
+void board_watchdog_feed(void) {
+  WATCHDOG_LOAD = watchdog_load;
 }

@@ -1,5 +1,7 @@
 #include "firmware/boards/stm32/stm32.h"
 
+#include "firmware/board.h"
+
 void stm32_wait_for(volatile uint32_t* reg, uint32_t mask, uint32_t value) {
   while ((*reg & mask) != value) {
   }
@@ -64,6 +66,7 @@ void stm32_usart_start(uint32_t usart, uint32_t divisor) {
 
 void stm32_usart_write(uint32_t usart, const char* data, size_t size) {
   for (size_t i = 0; i < size; ++i) {
+    board_waits();
     stm32_wait_for(&STM32_USART_ISR(usart), 1u << 7, 1u << 7);
     STM32_USART_TDR(usart) = (uint8_t)data[i];
   }
@@ -73,6 +76,7 @@ int stm32_usart_read(uint32_t usart, unsigned interrupt) {
   // An overrun blocks the receiver until it is cleared.
   STM32_USART_ICR(usart) = 1u << 3;
   while ((STM32_USART_ISR(usart) & 1u << 5) == 0) {
+    board_waits();
 #if BOARD_SLEEP
     STM32_USART_CR1(usart) |= 1u << 5;
     cortex_m_wait_for_interrupt(1ull << interrupt);

@@ -80,5 +80,9 @@ void board_watchdog(uint32_t milliseconds) {
   IWDG_PR = 6;
   IWDG_RLR = ticks < 0xFFF ? ticks : 0xFFF;
   stm32_wait_for(&IWDG_SR, 7, 0);
+  board_watchdog_feed();
+}
+
+void board_watchdog_feed(void) {
   IWDG_KR = 0xAAAA;
 }

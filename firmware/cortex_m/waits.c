@@ -1,0 +1,3 @@
+#include "firmware/board.h"
+
+__attribute__((weak)) void board_waits(void) {}
