@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +97,43 @@ def test_a_run_of_a_larger_image_that_was_cut_anywhere_is_repaired_by_the_next(
     torn = sum(_cut_and_repair(board, old, new, after, power, capsys) for after in cuts)
     # It did happen that the device was left between old and new.
     assert torn == 2
+
+
+def _interrupt_and_repair(
+    board: BoardUnderTest, old: Path, new: Path, after: int, capsys: pytest.CaptureFixture[str]
+) -> bool:
+    """As _cut_and_repair(), by Ctrl-C, after which the command tidies up with the probe as it is."""
+    machine, probe = _programmed(board, old)
+
+    def interrupt(probe: SimulatedProbe) -> None:
+        if probe.accesses >= after:
+            probe.trip = None
+            signal.raise_signal(signal.SIGINT)
+
+    probe.trip = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        board.run(image=new)
+    # The line that says so is that of tools/quiet/start.py.
+    assert capsys.readouterr().err == "", after
+    torn = not board.holds(machine, old) and not board.holds(machine, new)
+    assert board.run(image=new) == 0, (after, capsys.readouterr().err, machine.explain())
+    assert board.holds(machine, new)
+    return torn
+
+
+def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
+    board: BoardUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = _small_images(board, tmp_path)
+    _, probe = _programmed(board, old)
+    assert board.run(image=new) == 0
+    total = probe.accesses
+    # More by hand: INTERRUPTIONS=200.
+    count = int(os.environ.get("INTERRUPTIONS", "6"))
+    points = random.Random(1).sample(range(1, total), count)
+    capsys.readouterr()
+    torn = sum(_interrupt_and_repair(board, old, new, after, capsys) for after in points)
+    print(f"{count} interruptions among {total} accesses; {torn} left flash neither old nor new")
 
 
 def _small_images(board: BoardUnderTest, folder: Path) -> tuple[Path, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -13,6 +14,10 @@ from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
+# Of the folder's BUILD file.
+_TARGETS = ("files", "support")
+# BoardClock counts ticks per second in 32 bits.
+_HIGHEST_CLOCK = 2**32 - 1
 _ZERO = re.compile(r"(0x)?0+[KM]?")
 
 _BUILD = """\
@@ -31,7 +36,7 @@ board(
         "description": "a serial port",
     }},
     core = "{core}",
-    description = "{description}",
+    description = {description},
     memory = {{
         "flash": [
             "{flash_origin}",
@@ -57,8 +62,8 @@ filegroup(
 
 _PROGRAMMER = """\
     programmer = {{
-        "pyocd_target": "{pyocd_target}",
-        "openocd_config": "{openocd_config}",
+        "pyocd_target": {pyocd_target},
+        "openocd_config": {openocd_config},
     }},
 """
 
@@ -135,6 +140,11 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", arguments.name):
         raise UserError(f"--name {arguments.name}: use lower-case letters, digits and '_', such as nucleo_f446re")
+    if arguments.name in _TARGETS:
+        raise UserError(f"--name {arguments.name}: a board's folder has a target of that name; use another")
+    for option in ("description", "pyocd_target", "openocd_config"):
+        if not getattr(arguments, option).isprintable():
+            raise UserError(f"--{option.replace('_', '-')} {getattr(arguments, option)!r}: give one line of text")
     for option in ("flash_origin", "flash_length", "ram_origin", "ram_length"):
         value = getattr(arguments, option)
         if not _NUMBER.fullmatch(value):
@@ -146,9 +156,13 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
             )
     if not re.fullmatch(r"[1-9][0-9]*", arguments.clock_hz):
         raise UserError(f"--clock-hz {arguments.clock_hz}: give it in Hz without a unit, such as 80000000")
+    if int(arguments.clock_hz) > _HIGHEST_CLOCK:
+        raise UserError(f"--clock-hz {arguments.clock_hz}: no Cortex-M runs at more than {_HIGHEST_CLOCK:,} Hz")
     values = vars(arguments) | {
         "core": platform_name(arguments.core),
-        "description": arguments.description.replace('"', "'") or f"{arguments.name}, {arguments.core}",
+        "description": _quoted(arguments.description or f"{arguments.name}, {arguments.core}"),
+        "openocd_config": _quoted(arguments.openocd_config),
+        "pyocd_target": _quoted(arguments.pyocd_target),
         "prefix": prefix,
     }
     programmer = _PROGRAMMER.format(**values) if arguments.pyocd_target else ""
@@ -156,6 +170,11 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
         "BUILD.bazel": _BUILD.format(**values | {"programmer": programmer}),
         "board.c": _SOURCE.format(**values),
     }
+
+
+def _quoted(text: str) -> str:
+    # Starlark's strings of one line are JSON's.
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _core(text: str) -> str:
@@ -196,8 +215,14 @@ def _run(arguments: argparse.Namespace) -> None:
     if taken:
         raise UserError(f"{folder / taken[0]} exists; choose another --name or --output, or delete it")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in contents.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    try:
+        for name, text in contents.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError:
+        # Half of a board would be in the way of the next attempt.
+        for name in contents:
+            (folder / name).unlink(missing_ok=True)
+        raise
     print(f"wrote {folder}: complete board.c (TODO), then")
     if workspace is None:
         print("  move it into a Bazel workspace; there")

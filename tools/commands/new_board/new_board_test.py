@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import ast
 import os
+import resource
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,9 +83,55 @@ def test_a_core_as_others_spell_it(core: str, tmp_path: Path) -> None:
         (["--name", "b", "--flash-length", "0K"], "--flash-length 0K: no memory"),
         (["--name", "b", "--clock-hz", "80MHz"], "--clock-hz 80MHz: give it in Hz without a unit, such as 80000000"),
         (["--name", "b", "--clock-hz", "0"], "--clock-hz 0: give it in Hz"),
+        (["--name", "b", "--clock-hz", "4294967296"], "--clock-hz 4294967296: no Cortex-M runs at more than"),
+        (["--name", "../b"], "lower-case letters"),
+        (["--name", "b\n"], "lower-case letters"),
+        (["--name", ""], "lower-case letters"),
+        (["--name", "support"], "--name support: a board's folder has a target of that name"),
+        (["--name", "b", "--description", "one\ntwo"], "--description 'one\\ntwo': give one line of text"),
+        (["--name", "b", "--pyocd-target", "\0"], "--pyocd-target '\\x00': give one line of text"),
     ],
 )
 def test_bad_values(changes: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*_ARGUMENTS, "--output", str(tmp_path / "b"), *changes]) == 1
-    assert message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert message in error and "Traceback" not in error
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("text", ['a "board" \\', "{name} %s $(x)", '"); fail("', "größer"])
+def test_texts_stay_texts(text: str, tmp_path: Path) -> None:
+    texts = ["--description", text, "--pyocd-target", text, "--openocd-config", text]
+    assert main(["--name", "b", *_ARGUMENTS, *texts, "--output", str(tmp_path)]) == 0
+    # Starlark's syntax of calls and literals is Python's.
+    (call,) = [
+        node
+        for node in ast.walk(ast.parse((tmp_path / "BUILD.bazel").read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "board"
+    ]
+    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    assert given["description"] == text
+    assert given["programmer"] == {"pyocd_target": text, "openocd_config": text}
+
+
+def test_a_name_that_is_too_long_for_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "b" * 300
+    assert main(["--name", name, *_ARGUMENTS, "--output", str(tmp_path / name)]) == 1
+    assert capsys.readouterr().err.endswith(": File name too long\n")
+
+
+def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--name", "b", *_ARGUMENTS, "--output", str(tmp_path / "b")]
+    assert main(options) == 0
+    size = (tmp_path / "b/BUILD.bazel").stat().st_size
+    assert size < (tmp_path / "b/board.c").stat().st_size
+    shutil.rmtree(tmp_path / "b")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        assert main(options) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert capsys.readouterr().err == "new_board: error: File too large\n"
+    assert list((tmp_path / "b").iterdir()) == []
+    assert main(options) == 0

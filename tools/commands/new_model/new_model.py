@@ -7,6 +7,7 @@ copied with it.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from tools.quiet.console import Console, UserError, run_quietly, user_path
 
 _ROOT = Path(__file__).parents[3]
 _TEMPLATES = Path(__file__).parent / "template"
+# Of the workspace's BUILD file, besides the model's.
+_TARGETS = ("nucleo_wb55rg", "pico2_w")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ def check_model(path: Path) -> Model:
             f"{path}: the file's name becomes the program's, so it must be a C identifier in lower case and end in "
             ".py, such as my_model.py; rename it"
         )
+    if path.stem in _TARGETS:
+        raise UserError(f"{path}: the workspace has a target {path.stem} for that board; rename the file")
     # Costs seconds, and checking the arguments comes first.
     import torch
 
@@ -90,7 +95,8 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
 
     def fill(name: str) -> str:
         text = (_TEMPLATES / f"{name}.in").read_text(encoding="utf-8")
-        return text.format(name=model.name, options=options, checkout=checkout)
+        # Starlark's strings of one line are JSON's.
+        return text.format(name=model.name, options=options, checkout=json.dumps(str(checkout), ensure_ascii=False))
 
     return {
         ".bazelrc": (_TEMPLATES / "bazelrc").read_text(encoding="utf-8"),
@@ -111,10 +117,12 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
     Raises:
         UserError: there is something in the folder, or it cannot be written.
     """
+    is_ours = False
     try:
         if output.exists() and any(output.iterdir()):
             raise UserError(f"{output} is not empty: name another folder with --output, or remove it")
         output.mkdir(parents=True, exist_ok=True)
+        is_ours = True
         for name, text in workspace_files(model, checkout).items():
             (output / name).write_text(text, encoding="utf-8")
         folder = model.path.parent.resolve()
@@ -123,6 +131,9 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
     except OSError as error:
+        if is_ours:
+            # Half of a workspace would be in the way of the next attempt.
+            shutil.rmtree(output, ignore_errors=True)
         raise UserError(f"{error.filename or output}: {error.strerror}") from error
 
 

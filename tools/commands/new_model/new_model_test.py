@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import re
+import resource
 import tempfile
 from pathlib import Path
 
@@ -71,6 +73,10 @@ def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypa
     [
         ("my-model.py", "", "my-model.py: the file's name becomes the program's"),
         ("wave.txt", "", "rename it"),
+        ("wave.py\n.py", "", "rename it"),
+        ("größe.py", "", "rename it"),
+        (".py", "", "rename it"),
+        ("pico2_w.py", "", "pico2_w.py: the workspace has a target pico2_w for that board; rename the file"),
         ("wave.py", "import torch\n", "there is no function model()"),
         ("wave.py", "def model(:\n", "wave.py:1: "),
         (
@@ -103,6 +109,29 @@ def test_a_model_file_in_the_checkout_needs_a_folder_outside(
     assert main([str(path)]) == 1
     assert "name a folder outside with --output" in capfd.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
+
+
+def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    # Larger than the workspace's own files.
+    filler = "#" * 60_000
+    path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", f"Gate = torch.nn.ReLU {filler}"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        assert main([str(path), "--output", str(tmp_path / "new")]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "File too large" in capfd.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
+
+
+@pytest.mark.parametrize("checkout", ['/a "folder"', "/with\\backslash", "/{braces}"])
+def test_any_folder_of_the_checkout(checkout: str, tmp_path: Path) -> None:
+    path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
+    assert main([str(path), "--output", str(tmp_path / "new"), "--checkout", checkout]) == 0
+    calls = ast.parse((tmp_path / "new/MODULE.bazel").read_text(encoding="utf-8")).body
+    paths = [keyword.value for call in calls for keyword in call.value.keywords if keyword.arg == "path"]
+    assert [ast.literal_eval(value) for value in paths] == [checkout]
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
