@@ -29,6 +29,7 @@ _SECOND = "//firmware:mps2_an386"
 
 # Done by Bazel itself.
 _INTERNAL = {
+    "BazelWorkspaceStatusAction",
     "FileWrite",
     "Middleman",
     "RepoMappingManifest",
