@@ -1,0 +1,36 @@
+"""The `py_tool_package` macro: a folder with a Python tool, or a library for tools, and its tests."""
+
+load("@rules_python//python:py_library.bzl", "py_library")
+load(":py_tool.bzl", "py_tool", "py_tool_test")
+
+def py_tool_package(name, data = [], deps = [], test_data = [], test_deps = [], test_env = {}, test_size = "small"):
+    """Declares what a folder of Python files consists of.
+
+    Creates the `py_library` `lib` of all files besides tests, the `py_tool` `<name>` if there is a `__main__.py`, and the
+    `py_tool_test` `<name>_test` of all files `*_test.py`.
+
+    Args:
+      name: the folder's name.
+      data: files that the library reads while it runs.
+      deps: what it imports.
+      test_data: files that the tests read.
+      test_deps: what tests import besides the library.
+      test_env: environment variables of the tests; $(rootpath ...) of test_data is expanded.
+      test_size: Bazel's test size.
+    """
+    py_library(
+        name = "lib",
+        srcs = native.glob(["*.py"], exclude = ["*_test.py"]),
+        data = data,
+        deps = deps,
+    )
+    if native.glob(["__main__.py"], allow_empty = True):
+        py_tool(name = name, deps = [":lib"])
+    py_tool_test(
+        name = name + "_test",
+        size = test_size,
+        srcs = native.glob(["*_test.py"]),
+        data = test_data,
+        env = test_env,
+        deps = [":lib"] + test_deps,
+    )
