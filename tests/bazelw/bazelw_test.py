@@ -271,6 +271,25 @@ def test_checkouts_share_a_cache_of_actions_unless_the_user_chose_one(machine: P
         assert f'"--disk_cache={cache}/actions"' in (cache / "actions.bazelrc").read_text()
 
 
+@pytest.mark.parametrize(
+    ("environment", "locale"),
+    [
+        ({}, "C.UTF-8"),
+        ({"LANG": "C"}, "C.UTF-8"),
+        ({"LANG": "de_DE.UTF-8"}, ""),
+        ({"LC_ALL": "POSIX", "LANG": "C.utf8"}, "C.UTF-8"),
+    ],
+)
+def test_debian_bazel_opens_files_of_any_name(machine: Path, environment: dict[str, str], locale: str) -> None:
+    install = machine / "home/.cache/torch_fusion/bazel-2"
+    (install / "root/usr/bin").mkdir(parents=True)
+    (install / "complete").touch()
+    installed = install / "root/usr/bin/bazel"
+    installed.write_text('#!/bin/sh\necho "$LC_ALL"\n')
+    installed.chmod(0o755)
+    assert bazelw(machine, "version", **environment).stdout == locale + "\n"
+
+
 @needs_keyring
 @pytest.mark.usefixtures("debian")
 def test_a_second_bazelw_waits_for_the_first_and_finds_its_work_done(machine: Path) -> None:
