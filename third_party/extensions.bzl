@@ -6,6 +6,7 @@ load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_clang", "host_compiler")
 load("//third_party/python:packages.bzl", "python_packages")
 load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3_11")
+load("//third_party/qemu:qemu_user.bzl", "qemu_user")
 load("//third_party/qemu:repository.bzl", "qemu")
 load("//toolchains/python:exec_tools.bzl", "python_exec_tools")
 
@@ -61,6 +62,7 @@ def _third_party_impl(mctx):
         python = "@python3_11//:BUILD.bazel",
     )
     qemu(name = "qemu", suite = _SUITE)
+    qemu_user(name = "qemu_user", suite = _SUITE)
     host_clang(name = "host_clang", suite = _SUITE)
     host_compiler(
         name = "host_compiler",
