@@ -48,6 +48,13 @@ def _constants() -> Iterator[tuple[str, object]]:
     for pointer in (4, 8):
         size = layouts.tensor_size(pointer)
         yield f"(sizeof(void*) == {pointer} ? sizeof({runtime}::etensor::TensorImpl) : {size})", size
+    packed = "torch::executor::native::cortex_m"
+    yield f"{packed}::kPackedVersion", layouts.PACKED_VERSION
+    for kind, names in (("Arrangement", layouts.PACKED_ARRANGEMENTS), ("LayerKind", layouts.PACKED_KINDS)):
+        for name, value in names.items():
+            yield f"uint32_t({packed}::{kind}::{name})", value
+    for name, value in zip(("kMinShift", "kMaxShift"), layouts.SHIFTS, strict=True):
+        yield f"{packed}::{name}", value
     for index, step in enumerate(layouts.RUNNER_STEPS):
         yield f"uint32_t(torch_fusion::Step::k{step.capitalize()})", index
 

@@ -211,7 +211,28 @@ PRELINKED_PROGRAM = Layout(
     (("magic", 4), ("method_count", 4), ("self", POINTER), ("methods", POINTER)),
 )
 
+PACKED_LAYER = Layout(
+    "kernels/cortex_m/packed.h",
+    "torch::executor::native::cortex_m::PackedLayer",
+    (
+        *((name, 1) for name in ("version", "arrangement", "kind", "is_wide")),
+        *((name, 4) for name in ("in_channels", "channels", "kernel", "stride", "padding", "dilation")),
+        *((name, 2) for name in ("input_zero_point", "output_offset", "min", "max")),
+    ),
+)
+"""The head of a packed int8 layer."""
+
+PACKED_VERSION = 3
+"""Of a packed layer: kPackedVersion."""
+PACKED_ARRANGEMENTS = {"Dsp": 1, "Mve": 2}
+"""What its weights are arranged for: Arrangement."""
+PACKED_KINDS = {"Convolution": 1, "Depthwise": 2, "Linear": 3}
+"""What it computes: LayerKind."""
+SHIFTS = (-62, 31)
+"""Shifts that requantize() takes: kMinShift, kMaxShift of kernels/cortex_m/requantize.h."""
+
 LAYOUTS = (
+    PACKED_LAYER,
     HOST_REPORT,
     RUNNER_CASE,
     RUNNER_RESULT,

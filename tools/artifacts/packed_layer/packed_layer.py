@@ -1,6 +1,7 @@
 """Packed int8 layers: the head of their constant, and what their kernels rely on in it.
 
-The layout is that of kernels/cortex_m/packed.h, member by member; tools/pipeline/export/cortex_m/pack.py writes it.
+The layout is that of kernels/cortex_m/packed.h, to which tools/abi/layouts is held.
+tools/pipeline/export/cortex_m/pack.py writes it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
-VERSION = 3
-DSP, MVE = 1, 2
-CONVOLUTION, DEPTHWISE, LINEAR = 1, 2, 3
+from tools.abi.layouts.layouts import PACKED_ARRANGEMENTS, PACKED_KINDS, PACKED_LAYER, PACKED_VERSION, SHIFTS
+
+DSP, MVE = PACKED_ARRANGEMENTS["Dsp"], PACKED_ARRANGEMENTS["Mve"]
+CONVOLUTION, DEPTHWISE, LINEAR = (PACKED_KINDS[kind] for kind in ("Convolution", "Depthwise", "Linear"))
 # Factors of a linear layer.
 LINEAR_FACTORS = 4
 # Channels that the depthwise kernel for MVE computes at a time.
 _GROUP = 16
-# Shifts that requantize() of kernels/cortex_m/requantize.h takes.
-_MIN_SHIFT, _MAX_SHIFT = -62, 31
+_MIN_SHIFT, _MAX_SHIFT = SHIFTS
+# How the fields of PACKED_LAYER are encoded: bytes, words and pairs without a sign but for channels and numbers.
+_ENCODING = "<4B2i8H4h"
+assert struct.calcsize(_ENCODING) == sum(size for _, size in PACKED_LAYER.fields)
 
 
 def _flat(values: Sequence[Any]) -> list[int]:
@@ -47,18 +51,17 @@ class Head:
     min: int
     max: int
 
-    _LAYOUT: ClassVar[str] = "<4B2i8H4h"
-    SIZE: ClassVar[int] = struct.calcsize(_LAYOUT)
+    SIZE: ClassVar[int] = struct.calcsize(_ENCODING)
 
     def pack(self) -> bytes:
         """The head's bytes."""
-        return struct.pack(self._LAYOUT, VERSION, *_flat(astuple(self)))
+        return struct.pack(_ENCODING, PACKED_VERSION, *_flat(astuple(self)))
 
     @classmethod
     def unpack(cls, data: bytes) -> Head:
         """The head at the beginning of a packed constant."""
-        version, *values = struct.unpack_from(cls._LAYOUT, data)
-        assert version == VERSION
+        version, *values = struct.unpack_from(_ENCODING, data)
+        assert version == PACKED_VERSION
         pairs = [tuple(values[index : index + 2]) for index in range(5, 13, 2)]
         return cls(*values[:5], *pairs, *values[13:])
 
@@ -100,7 +103,7 @@ def problem_of(data: bytes) -> str | None:
     check_contents() of kernels/cortex_m/packed.cpp does the same where a program is loaded. What else there is to check
     the kernel checks at each call.
     """
-    if len(data) < Head.SIZE or data[0] != VERSION:
+    if len(data) < Head.SIZE or data[0] != PACKED_VERSION:
         return "it is no packed layer of this version"
     head = Head.unpack(data)
     if not 0 < head.channels < 1 << 16 or not 0 < head.in_channels < 1 << 16:
