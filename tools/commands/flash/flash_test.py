@@ -167,7 +167,7 @@ def test_a_board_whose_debug_port_is_not_simulated(
 ) -> None:
     from tools.commands.flash import simulated_probe
 
-    monkeypatch.delitem(simulated_probe._PORTS, "rp2350")
+    monkeypatch.setattr(simulated_probe, "chips", lambda: ())
     board = write_board(tmp_path, core="cortex-m33", simulator={"chip": "rp2350"})
     assert main(["--hex", str(image), "--board", str(board), "--simulate"]) == 1
     assert "the debug port of tiny is not simulated" in capsys.readouterr().err

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.artifacts.board.board import Board
+from tools.commands.flash.chip import OwnTarget, check_chip
+from tools.commands.flash.chips import chip_of_target
 from tools.commands.flash.usb import explain_missing_probe
 from tools.quiet.console import UserError
 
@@ -92,6 +94,12 @@ def target_name(board: Board) -> str:
     return target
 
 
+def own_target(name: str) -> OwnTarget | None:
+    """What makes a target of pyOCD's, by its name, where pyOCD does not bring it; else None."""
+    chip = chip_of_target(name)
+    return chip.own_target() if chip is not None and chip.own_target is not None else None
+
+
 @contextlib.contextmanager
 def open_session(board: Board, selection: Selection) -> Iterator[Session]:
     """A session with the board's core, halted.
@@ -104,13 +112,12 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
     from pyocd.core.helpers import ConnectHelper
     from pyocd.core.session import Session
 
-    from tools.commands.flash import stm32wb55
-
     target = target_name(board)
-    if target == stm32wb55.NAME and selection.pack is None:
+    own = own_target(target)
+    if own is not None and selection.pack is None:
         if selection.algorithm is None:
             raise UserError(f"board {board.name} needs its flash algorithm: give it with --algorithm")
-        stm32wb55.register(selection.algorithm)
+        own.register(selection.algorithm)
     # What pyOCD has to say beyond its exceptions is for those who debug it.
     logging.getLogger("pyocd").setLevel(logging.CRITICAL)
     probes = ConnectHelper.get_all_connected_probes(blocking=False, print_wait_message=False)
@@ -129,7 +136,7 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
             "or use --tool openocd"
         ) from error
     except (exceptions.FlashEraseFailure, exceptions.FlashProgramFailure, exceptions.FlashFailure) as error:
-        reason = stm32wb55.explain(getattr(error, "result_code", None)) if target == stm32wb55.NAME else ""
+        reason = own.explain(getattr(error, "result_code", None)) if own is not None else ""
         raise UserError(f"{error}{': ' if reason else ''}{reason}; run again") from error
     except exceptions.Error as error:
         if _is_about(error, exceptions.ProbeError):
@@ -186,8 +193,8 @@ def program(
     """
     from pyocd.flash.file_programmer import FileProgrammer
 
-    from tools.commands.flash import chips, stm32wb55
-
+    name = target_name(board)
+    chip, own = chip_of_target(name), own_target(name)
     end = max(address + len(data) for address, data in chunks)
     with open_session(board, selection) as session:
         target = session.target
@@ -195,18 +202,20 @@ def program(
         # The core is stopped before its first instruction: clocks and controller are as after a reset.
         target.reset_and_halt()
         flash = target.memory_map.get_region_for_address(chunks[0][0]).flash
-        own = flash if isinstance(flash, stm32wb55.Stm32Wb55Flash) else None
-        chips.check_chip(target_name(board), target)
-        if own:
-            stm32wb55.check_secure_area(target, end)
+        is_own = own is not None and own.made(flash)
+        # What is known of no chip is left to pyOCD.
+        if chip is not None:
+            check_chip(chip, target)
+        if own is not None and is_own:
+            own.check_room(target, end)
         written = _Written(flash)
         if erase_all and not flash.is_erase_all_supported:
             _erase_all_sectors(flash, board, progress)
         FileProgrammer(
             session, progress=progress, chip_erase="chip" if erase_all else "sector", smart_flash=not erase_all
         ).program(str(image), file_format="hex")
-        if own:
-            verify_on_device(own, chunks)
+        if is_own:
+            verify_on_device(flash, chunks)
         else:
             target.reset_and_halt()
             verify(target.read_memory_block8, chunks)

@@ -37,9 +37,6 @@ _ERRORS = {
     7: "wrong sequence of operations",
 }
 
-NAME = "stm32wb55rgvx"
-
-
 class Stm32Wb55Flash(Flash):
     """Flash with an algorithm that can also verify."""
 
@@ -57,13 +54,6 @@ class Stm32Wb55Flash(Flash):
         if end == self.TIMEOUT_ERROR:
             raise exceptions.FlashFailure("flash verify timed out")
         return None if end == address + len(data) else end
-
-
-def explain(code: int | None) -> str:
-    """What the algorithm's return value says, in words."""
-    if code is None:
-        return ""
-    return ", ".join(text for bit, text in _ERRORS.items() if code >> bit & 1)
 
 
 def read_algorithm(path: Path) -> dict[str, object]:
@@ -107,42 +97,61 @@ def read_algorithm(path: Path) -> dict[str, object]:
     }
 
 
-def register(algorithm: Path) -> None:
-    """Makes the target known to pyOCD under NAME."""
-    loaded = read_algorithm(algorithm)
+class Stm32Wb55Target:
+    """The target, as an OwnTarget.
 
-    class Stm32Wb55(CoreSightTarget):
-        """STM32WB55RG, as seen by the application core."""
+    Args:
+        name: what pyOCD is to know it by.
+    """
 
-        VENDOR = "STMicroelectronics"
-        MEMORY_MAP = MemoryMap(
-            FlashRegion(
-                name="flash",
-                start=_FLASH,
-                length=_FLASH_SIZE,
-                sector_size=_PAGE,
-                page_size=_PAGE,
-                is_boot_memory=True,
-                flash_class=Stm32Wb55Flash,
-                algo=loaded,
-            ),
-            RamRegion(name="sram1", start=0x20000000, length=0x30000),
-            RamRegion(name="sram2", start=0x20030000, length=0x10000),
-        )
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-        def __init__(self, session: object) -> None:
-            super().__init__(session, self.MEMORY_MAP)
+    def register(self, algorithm: Path) -> None:
+        """See OwnTarget.register()."""
+        loaded = read_algorithm(algorithm)
 
-    TARGET[NAME] = Stm32Wb55
+        class Stm32Wb55(CoreSightTarget):
+            """STM32WB55RG, as seen by the application core."""
 
+            VENDOR = "STMicroelectronics"
+            MEMORY_MAP = MemoryMap(
+                FlashRegion(
+                    name="flash",
+                    start=_FLASH,
+                    length=_FLASH_SIZE,
+                    sector_size=_PAGE,
+                    page_size=_PAGE,
+                    is_boot_memory=True,
+                    flash_class=Stm32Wb55Flash,
+                    algo=loaded,
+                ),
+                RamRegion(name="sram1", start=0x20000000, length=0x30000),
+                RamRegion(name="sram2", start=0x20030000, length=0x10000),
+            )
 
-def check_secure_area(target: CoreSightTarget, end: int) -> None:
-    """Raises UserError unless an image that ends at `end` leaves the radio core's flash alone."""
-    secure = target.read32(_SFR)
-    pages = _FLASH_SIZE // _PAGE if secure & 0x100 else secure & 0xFF
-    start = _FLASH + pages * _PAGE
-    if end > start:
-        raise UserError(
-            f"the image does not fit: it ends at {end:#010x}, and the radio core's stack starts at {start:#010x} on "
-            "this chip; use a smaller model, or delete the stack with STM32CubeProgrammer"
-        )
+            def __init__(self, session: object) -> None:
+                super().__init__(session, self.MEMORY_MAP)
+
+        TARGET[self._name] = Stm32Wb55
+
+    def made(self, flash: object) -> bool:
+        """See OwnTarget.made()."""
+        return isinstance(flash, Stm32Wb55Flash)
+
+    def explain(self, code: int | None) -> str:
+        """See OwnTarget.explain()."""
+        if code is None:
+            return ""
+        return ", ".join(text for bit, text in _ERRORS.items() if code >> bit & 1)
+
+    def check_room(self, target: CoreSightTarget, end: int) -> None:
+        """Raises UserError unless an image that ends at `end` leaves the radio core's flash alone."""
+        secure = target.read32(_SFR)
+        pages = _FLASH_SIZE // _PAGE if secure & 0x100 else secure & 0xFF
+        start = _FLASH + pages * _PAGE
+        if end > start:
+            raise UserError(
+                f"the image does not fit: it ends at {end:#010x}, and the radio core's stack starts at {start:#010x} "
+                "on this chip; use a smaller model, or delete the stack with STM32CubeProgrammer"
+            )

@@ -6,15 +6,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tools.commands.flash.chips import chips
 from tools.pipeline.uf2.uf2 import check_uf2
 from tools.quiet.console import UserError
 from tools.quiet.files import reading
 
 # The file that tells a UF2 boot loader's drive from others (UF2 specification, "Files exposed by bootloaders").
 _MARK = "INFO_UF2.TXT"
-# Family ID of an image -> what Board-ID in that file begins with (RP2350 datasheet, "UF2 Drive", "INFO_UF2.TXT"). Of
-# other families it is not known.
-_BOARD_IDS = {0xE48BFF59: "RP2350"}
 # Bytes between two reports of progress: of a size that the drive's boot loader writes in a moment.
 _STEP = 16 * 1024
 # UF2 specification, "File format": where the family ID of a block is.
@@ -56,7 +54,9 @@ def find_drive(image: bytes, mounts: Path | None = None) -> Path:
             "no UF2 drive is mounted: hold BOOTSEL while you plug the board in, and mount the drive that appears "
             "(desktops do that by themselves)"
         )
-    wanted = _BOARD_IDS.get(int.from_bytes(image[_FAMILY], "little"), "")
+    family = int.from_bytes(image[_FAMILY], "little")
+    # What Board-ID in INFO_UF2.TXT begins with; of other families it is not known.
+    wanted = next((chip.name for chip in chips() if chip.uf2_family == family), "")
     fitting = [drive for drive in drives if board_id(drive).startswith(wanted)]
     if not fitting:
         others = ", ".join(f"{drive} ({board_id(drive) or 'unknown'})" for drive in drives)

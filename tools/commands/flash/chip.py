@@ -1,0 +1,95 @@
+"""What there is to know of a chip that is programmed, and whether the one on the probe is it and lets itself be
+programmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tools.commands.flash.debug_port import DebugPort
+from tools.quiet.console import UserError
+
+if TYPE_CHECKING:
+    from pyocd.coresight.coresight_target import CoreSightTarget
+
+
+class OwnTarget(Protocol):
+    """A target that pyOCD does not bring, with a flash algorithm of this project's."""
+
+    def register(self, algorithm: Path) -> None:
+        """Makes the target known to pyOCD under the chip's name for it, with the algorithm of a file.
+
+        Raises:
+            UserError: the file is no algorithm.
+        """
+
+    def check_room(self, target: CoreSightTarget, end: int) -> None:
+        """Raises UserError unless an image may end at an address of this very chip."""
+
+    def explain(self, code: int | None) -> str:
+        """What the algorithm's return value says, in words; empty if it is none of its own."""
+
+    def made(self, flash: object) -> bool:
+        """Whether a flash of pyOCD's is this target's: it can also verify, by verify(address, data)."""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A chip.
+
+    Attributes:
+        name: for messages, and what Board-ID of its UF2 drive begins with.
+        target: pyOCD's name for it.
+        simulator: its name in boardsim.
+        register, mask, identity: the bits of a register that have one value in this chip alone.
+        debug_port: what a simulated probe meets.
+        protection: option register with the read-out protection in its lower 8 bits, of an STM32.
+        openocd_config, unlock: OpenOCD's configuration and command that remove the protection.
+        uf2_family: family ID of its UF2 files; None if its boot loader takes none.
+        own_target: makes its target, where pyOCD brings none.
+    """
+
+    name: str
+    target: str
+    simulator: str
+    register: int
+    mask: int
+    identity: int
+    debug_port: DebugPort
+    protection: int | None = None
+    openocd_config: str = ""
+    unlock: str = ""
+    uf2_family: int | None = None
+    own_target: Callable[[], OwnTarget] | None = None
+
+
+def check_chip(chip: Chip, target: CoreSightTarget) -> None:
+    """Raises UserError unless the chip on the probe is `chip` and is not locked."""
+    # Takes a second to import; only needed here.
+    from pyocd.core import exceptions
+
+    try:
+        identity = target.read32(chip.register) & chip.mask
+    except exceptions.TransferFaultError:
+        # Another maker's chip has nothing there.
+        identity = 0
+    if identity != chip.identity:
+        raise UserError(
+            f"the probe is connected to another chip (device id {identity:#05x}, an {chip.name} has "
+            f"{chip.identity:#05x}): choose the right probe with --probe, or build for that board"
+        )
+    if chip.protection is None:
+        return
+    level = {0xAA: 0, 0xCC: 2}.get(target.read32(chip.protection) & 0xFF, 1)
+    if level:
+        unlock = (
+            f"unlocking erases its flash: openocd -f {chip.openocd_config} -c 'init; reset halt; {chip.unlock}; "
+            "shutdown', then power the board off and on"
+        )
+        raise UserError(
+            f"the target is locked (read-out protection level {level}): "
+            + (unlock if level == 1 else "level 2 cannot be undone; use another board")
+        )

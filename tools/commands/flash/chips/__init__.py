@@ -1,0 +1,21 @@
+"""The chips that can be programmed, a module each, whose CHIP is a tools.commands.flash.chip.Chip."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from tools.commands.flash.chip import Chip
+
+
+@cache
+def chips() -> tuple[Chip, ...]:
+    """All chips, by the names of their modules."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(importlib.import_module(f"{__name__}.{name}").CHIP for name in names)
+
+
+def chip_of_target(target: str) -> Chip | None:
+    """The chip of a target of pyOCD; None if it is not known here."""
+    return next((chip for chip in chips() if chip.target == target), None)
