@@ -7,12 +7,13 @@ A new one is its folder and a line here; a role that it has no line for costs no
 #   emulated: QEMU emulates it; every model is tested on it
 #   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
 #   simulated: //boardsim simulates it; every model that fits is tested on it, in the very image that gets flashed
+#   brief: //boardsim simulates it, too, but its chip is much like another's: one model is tested on it
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
 #   large: a simulated board with memory for what does not fit into others
 _BOARDS = {
     "nucleo_wb55rg": ["simulated"],
     "pico2_w": ["simulated", "large"],
-    "b_l475e_iot01a": [],
+    "b_l475e_iot01a": ["brief"],
     "mps2_an386": ["emulated"],
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],
@@ -31,6 +32,8 @@ QEMU_BOARDS = [name for name, roles in _BOARDS.items() if "emulated" in roles or
 EMULATED_BOARDS = _labels("emulated")
 
 SIMULATED_BOARDS = _labels("simulated")
+
+BRIEF_BOARDS = _labels("brief")
 
 LARGE_SIMULATED_BOARDS = _labels("large")
 
