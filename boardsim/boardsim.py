@@ -151,7 +151,8 @@ class Simulation:
     def set_example(self, inputs: Sequence[np.ndarray]) -> None:
         """Replaces the embedded example in flash by other inputs of the same size."""
         for index, array in enumerate(inputs):
-            (symbol,) = [name for name in self.image.symbols if name.endswith(f"_example_input_{index}")] or [None]
+            end = f"_example_input_{index}"
+            symbol = next((name for name in self.image.symbols if name.endswith(end)), None)
             if symbol is None:
                 raise UserError(f"image {self.image.path} embeds no example; build it with example = True")
             self.machine.debugger.write(self.image.symbols[symbol].address, np.ascontiguousarray(array).tobytes())

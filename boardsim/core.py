@@ -242,6 +242,7 @@ class _Fpb(Peripheral):
 
     def __init__(self, machine: CoreHost) -> None:
         self._version2 = machine.board.core != "cortex-m4"
+        self._run_control = machine.run_control
         super().__init__(machine, "FP", 0xE0002000, 0x1000)
 
     def reset(self) -> None:
@@ -261,9 +262,9 @@ class _Fpb(Peripheral):
         super().write(offset, value)
         after = self._addresses()
         for address in before - after:
-            self.machine.run_control.remove_breakpoint(address)
+            self._run_control.remove_breakpoint(address)
         for address in after - before:
-            self.machine.run_control.add_breakpoint(address)
+            self._run_control.add_breakpoint(address)
 
     def _addresses(self) -> set[int]:
         if not self.values.get(0, 0) & 1:
@@ -684,14 +685,14 @@ class SystemControl:
                 self.scs.values[0xDF8] = sum((machine.cpu.get(name) & 0xFF) << 8 * i for i, name in enumerate(names))
             return
         fixed = {13: "sp", 14: "lr", 15: "pc", 16: "xpsr", 17: "msp", 18: "psp", 33: "fpscr"}
-        name = f"r{select}" if select < 13 else f"s{select - 64}" if 64 <= select < 96 else fixed.get(select)
-        if name is None:
+        chosen = f"r{select}" if select < 13 else f"s{select - 64}" if 64 <= select < 96 else fixed.get(select)
+        if chosen is None:
             return
-        if name == "msp":
+        if chosen == "msp":
             # The engine banks the current stack pointer in r13.
-            name = "sp"
+            chosen = "sp"
         if write:
-            machine.cpu.set(name, self.scs.values.get(0xDF8, 0))
+            machine.cpu.set(chosen, self.scs.values.get(0xDF8, 0))
         else:
-            value = machine.cpu.get(name)
-            self.scs.values[0xDF8] = value & ~1 if name == "pc" else value
+            value = machine.cpu.get(chosen)
+            self.scs.values[0xDF8] = value & ~1 if chosen == "pc" else value

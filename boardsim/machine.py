@@ -14,9 +14,9 @@
 
 The core is Unicorn's (boardsim.cpu); everything around it (system control space, clocks, flash controller, pins, serial
 ports) is in this package, with the behaviour that the reference manuals describe, so that a mistake in start-up code
-shows here as it does on the board. What a module knows of: clock, memory, serial <- cpu <- peripheral <- chip, bus <-
-debugger <- core <- machine; the chips (boardsim/chips) know of peripherals alone, and boardsim.boards gives a machine
-its chip.
+shows here as it does on the board. Modules build on those before them: cpu, memory, clock and serial; peripheral; chip
+and bus; debugger; core; machine. The chips (boardsim/chips) know of peripherals alone, and boardsim.boards gives a
+machine its chip.
 """
 
 from __future__ import annotations

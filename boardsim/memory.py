@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 
 class BusError(Exception):
@@ -17,7 +17,8 @@ class Memory:
 
     name: str
     base: int
-    data: ctypes.Array
+    #: An array of bytes of ctypes, whose slices take bytes, too, which its type does not say.
+    data: Any
     writable: bool
     aliases: tuple[int, ...] = ()
 

@@ -75,8 +75,9 @@ class Rp2350:
         self.usb = UsbController(machine, self.resets, self.clocks, dpram)
         machine.add_peripheral(self.usb)
         ticks, psm = Ticks(machine, self.clocks), PowerOnStateMachine(machine)
-        for peripheral in (ticks, psm, Watchdog(machine, ticks, psm)):
-            machine.add_peripheral(peripheral)
+        machine.add_peripheral(ticks)
+        machine.add_peripheral(psm)
+        machine.add_peripheral(Watchdog(machine, ticks, psm))
         machine.add_peripheral(_Sio(machine, "SIO", 0xD0000000, 0x1000))
 
     def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:

@@ -81,12 +81,12 @@ def test_only_changed_sectors_are_written(
 
 def test_chip_erase_blanks_all_of_the_flash(board: BoardUnderTest, empty: Machine, tmp_path: Path) -> None:
     for sector in (100, board.last_sector):
-        empty.write(board.flash + sector * board.sector, b"old")
+        empty.debugger.write(board.flash + sector * board.sector, b"old")
     image = board.small(tmp_path, 1, sectors=1)
     assert board.run("--erase", "chip", image=image) == 0
     assert board.holds(empty, image)
     for sector in (100, board.last_sector):
-        assert empty.read(board.flash + sector * board.sector, 3) == b"\xff" * 3
+        assert empty.debugger.read(board.flash + sector * board.sector, 3) == b"\xff" * 3
 
 
 def test_follow_shows_the_console(board: BoardUnderTest, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,9 +192,9 @@ def test_a_target_that_will_not_do(
     value: int,
     says: str,
 ) -> None:
-    read = machine.read_register
+    read = machine.debugger.read_register
     monkeypatch.setattr(
-        machine, "read_register", lambda address, size=4: value if address == register else read(address, size)
+        machine.debugger, "read_register", lambda address, size=4: value if address == register else read(address, size)
     )
     before = machine.debugger.read(_FLASH, 4096)
     assert _flash() == 1
@@ -207,14 +207,14 @@ def test_a_target_that_will_not_do(
 def test_a_chip_of_another_maker(
     machine: Machine, probe: SimulatedProbe, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    read = machine.read_register
+    read = machine.debugger.read_register
 
     def nothing_there(address: int, size: int = 4) -> int:
         if address == 0xE0042000:
             raise BusError("nothing answers")
         return read(address, size)
 
-    monkeypatch.setattr(machine, "read_register", nothing_there)
+    monkeypatch.setattr(machine.debugger, "read_register", nothing_there)
     assert _flash() == 1
     assert "another chip (device id 0x000" in capsys.readouterr().err
 
@@ -279,11 +279,11 @@ def test_another_stm32_that_will_not_do(
     board = discovery()
     other = board.machine()
     simulated_probe.connect(other, "SIM1")
-    read = other.read_register
+    read = other.debugger.read_register
     monkeypatch.setattr(
-        other, "read_register", lambda address, size=4: value if address == register else read(address, size)
+        other.debugger, "read_register", lambda address, size=4: value if address == register else read(address, size)
     )
     assert board.run(image=board.small(tmp_path, 1)) == 1
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
-    assert other.read(_FLASH, 4096) == b"\xff" * 4096
+    assert other.debugger.read(_FLASH, 4096) == b"\xff" * 4096

@@ -60,8 +60,9 @@ class SampleRun:
 class Environment(Protocol):
     """Somewhere one image runs."""
 
-    #: What becomes of the board there: `emulated`, `simulated`.
-    kind: str
+    @property
+    def kind(self) -> str:
+        """What becomes of the board there: `emulated`, `simulated`."""
 
     def run_example(self) -> Run:
         """Runs the image as it is, on the example that it embeds: it compares by itself, and prints what a user sees.

@@ -123,9 +123,18 @@ def run_cases(runner: Runner, cases: Sequence[Case], timeout: float = 300) -> li
             continue
         outcomes = _decode(result.outputs, environment)
         for index, section, outcome in zip(indices, _sections(result.console), outcomes, strict=True):
-            code, step, outputs, *counts = outcome
-            error = error_name(code) if code else "Ok"
-            results[index] = CaseResult(error, RUNNER_STEPS[step], _messages(section), outputs, *counts)
+            code, step, outputs, load, execute, method, planned, temp = outcome
+            results[index] = CaseResult(
+                error_name(code) if code else "Ok",
+                RUNNER_STEPS[step],
+                _messages(section),
+                outputs,
+                load,
+                execute,
+                method,
+                planned,
+                temp,
+            )
     return [result for result in results if result is not None]
 
 
