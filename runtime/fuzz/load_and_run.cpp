@@ -20,10 +20,10 @@
 #include "runtime/executor/execution_limit.h"
 #include "runtime/fuzz/mutator.h"
 #include "runtime/fuzz/read_only.h"
-#include "runtime/testing/check.h"
-#include "runtime/testing/log.h"
-#include "runtime/testing/program_runner.h"
-#include "runtime/testing/test_operators.h"
+#include "runtime/tests/check.h"
+#include "runtime/tests/log.h"
+#include "runtime/tests/program_runner.h"
+#include "runtime/tests/test_operators.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "runtime/testing/program_runner.h"
+#include "runtime/tests/program_runner.h"
 
 namespace torch_fusion {
 namespace fuzz {

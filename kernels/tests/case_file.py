@@ -1,0 +1,202 @@
+"""Kernel calls in files: cases that kernels/tests/case_runner.cpp reads, and the results that it writes.
+
+Little-endian. A case file is a count (u32) and that many cases: name (u32 length, bytes), number of arguments (u32),
+arguments. An argument is a kind and its value: `n` none, `i` i64, `d` f64, `b` u8, `s` string, `I`, `T` and `O` lists
+of integers, tensors, and tensors or none (u32 count, arguments), `t` and `o` (an output) tensors: dtype (u8), whether
+its shape is dynamic (u8), number of dims (u8), sizes (i32 each), dim order (u8 each), size in bytes (u32), elements
+in memory order. A result is an error (u32), the last argument if it is a number (`i` and i64, or `d` and f64), number
+of outputs (u32), and per output its dims (u8), sizes, bytes (u32), elements.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tools.verify.environment.hosted import error_name
+
+CODES = {
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 2,
+    torch.int32: 3,
+    torch.int64: 4,
+    torch.float16: 5,
+    torch.float32: 6,
+    torch.float64: 7,
+    torch.bool: 11,
+    torch.bfloat16: 15,
+}
+
+
+@dataclass
+class Out:
+    """An output tensor before the call: its contents are arbitrary unless `initial` gives them."""
+
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...] = ()
+    is_dynamic: bool = False
+    initial: torch.Tensor | None = None
+
+
+@dataclass
+class Case:
+    """A call with what it should give.
+
+    Attributes:
+      operator: name in the registry.
+      arguments: in the schema's order, outputs included as Out. Tuples are lists of integers or tensors, lists those
+        of tensors or None.
+      expected: contents of the outputs; None for one that may hold anything.
+      error: name of the Error expected instead of results; "any" for whatever but a crash.
+      value: what the last argument should be, if it is a number.
+    """
+
+    operator: str
+    arguments: list[Any]
+    expected: list[torch.Tensor | None] = field(default_factory=list)
+    error: str = "Ok"
+    value: float | None = None
+
+    def outs(self) -> list[Out]:
+        """The outputs, also those in lists."""
+        items = [item for a in self.arguments for item in (a if isinstance(a, tuple) else (a,))]
+        return [item for item in items if isinstance(item, Out)]
+
+
+@dataclass
+class Result:
+    """What a call gave."""
+
+    error: int
+    value: float
+    outputs: list[tuple[tuple[int, ...], bytes]]
+
+
+def dim_order(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The dim order of a dense tensor, as ExecuTorch defines it."""
+    return tuple(range(tensor.dim())) if tensor.is_contiguous() else tuple(tensor.dim_order())
+
+
+def memory_bytes(tensor: torch.Tensor) -> bytes:
+    """The elements of a dense tensor in memory order."""
+    ordered = tensor.permute(dim_order(tensor)) if tensor.dim() else tensor
+    # NumPy has no bfloat16.
+    return ordered.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def _tensor(
+    kind: bytes, dtype: torch.dtype, sizes: Sequence[int], order: Sequence[int], is_dynamic: bool, data: bytes
+) -> bytes:
+    head = struct.pack("<BBB", CODES[dtype], is_dynamic, len(sizes))
+    return b"".join(
+        [kind, head, struct.pack(f"<{len(sizes)}i", *sizes), bytes(order), struct.pack("<I", len(data)), data]
+    )
+
+
+def _argument(value: Any) -> bytes:
+    if value is None:
+        return b"n"
+    if isinstance(value, bool):
+        return b"b" + struct.pack("<B", value)
+    if isinstance(value, int):
+        return b"i" + struct.pack("<q", value)
+    if isinstance(value, float):
+        return b"d" + struct.pack("<d", value)
+    if isinstance(value, str):
+        return b"s" + struct.pack("<I", len(value)) + value.encode()
+    if isinstance(value, torch.Tensor):
+        return _tensor(b"t", value.dtype, value.shape, dim_order(value), False, memory_bytes(value))
+    if isinstance(value, Out):
+        count = 1
+        for size in value.sizes:
+            count *= size
+        data = b"\xa5" * (count * value.dtype.itemsize) if value.dtype != torch.bool else bytes(count)
+        if value.initial is not None:
+            data = memory_bytes(value.initial)
+        order = value.dim_order or range(len(value.sizes))
+        return _tensor(b"o", value.dtype, value.sizes, order, value.is_dynamic, data)
+    if isinstance(value, tuple) and value and isinstance(value[0], float):
+        return b"D" + struct.pack(f"<I{len(value)}d", len(value), *value)
+    if isinstance(value, tuple) and value and isinstance(value[0], bool):
+        return b"B" + struct.pack(f"<I{len(value)}B", len(value), *value)
+    if isinstance(value, tuple):
+        kind = b"T" if value and isinstance(value[0], (torch.Tensor, Out)) else b"I"
+        return kind + struct.pack("<I", len(value)) + b"".join(_argument(item) for item in value)
+    if isinstance(value, list):
+        return b"O" + struct.pack("<I", len(value)) + b"".join(_argument(item) for item in value)
+    raise TypeError(f"no argument of type {type(value).__name__}")
+
+
+def write_cases(cases: Sequence[Case], path: Path) -> None:
+    """Writes the file that a runner of cases reads."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<I", len(cases)))
+        for case in cases:
+            name = case.operator.encode()
+            file.write(struct.pack("<I", len(name)) + name + struct.pack("<I", len(case.arguments)))
+            for argument in case.arguments:
+                file.write(_argument(argument))
+
+
+def run_cases(runner: Path, cases: Sequence[Case], folder: Path) -> list[Result]:
+    """Runs cases in one process and returns their results; raises with the process's output if it fails."""
+    case_path, result_path = folder / "cases.bin", folder / "results.bin"
+    write_cases(cases, case_path)
+    process = subprocess.run([runner, case_path, result_path], capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        raise AssertionError(f"case_runner failed with {process.returncode}\n{process.stderr[:4000]}")
+    return read_results(result_path.read_bytes(), len(cases))
+
+
+def read_results(data: bytes, count: int) -> list[Result]:
+    """The results in what a runner of cases wrote."""
+    results = []
+    position = 0
+
+    def read(layout: str) -> tuple[Any, ...]:
+        nonlocal position
+        values = struct.unpack_from("<" + layout, data, position)
+        position += struct.calcsize("<" + layout)
+        return values
+
+    for _ in range(count):
+        error, kind = read("Ic")
+        value, output_count = read("dI" if kind == b"d" else "qI")
+        outputs = []
+        for _ in range(output_count):
+            (dims,) = read("B")
+            sizes = read(f"{dims}i")
+            (size,) = read("I")
+            outputs.append((sizes, data[position : position + size]))
+            position += size
+        results.append(Result(error, value, outputs))
+    return results
+
+
+def output_tensor(out: Out, sizes: tuple[int, ...], data: bytes) -> torch.Tensor:
+    """An output as a tensor of its shape."""
+    order = out.dim_order or tuple(range(len(sizes)))
+    stored = torch.frombuffer(bytearray(data), dtype=out.dtype) if data else torch.empty(0, dtype=out.dtype)
+    stored = stored.reshape([sizes[dim] for dim in order])
+    inverse = [order.index(dim) for dim in range(len(sizes))]
+    return stored.permute(inverse) if sizes else stored.reshape(())
+
+
+def exact_difference(case: Case, result: Result) -> str:
+    """What is wrong with a result that has to be met bit for bit; empty if nothing is."""
+    error = error_name(result.error) if result.error else "Ok"
+    if error != case.error:
+        return f"error {error}, expected {case.error}"
+    for out, expected, (sizes, data) in zip(case.outs(), case.expected, result.outputs, strict=False):
+        actual = output_tensor(out, sizes, data)
+        if expected is not None and not torch.equal(actual, expected):
+            return f"{int((actual != expected).sum())} of {expected.numel()} elements differ"
+    return ""

@@ -1,0 +1,75 @@
+"""Values and calls that cases are made of."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernels.tests.case_file import Case, Out, dim_order
+
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+REALS = [torch.float32, *INTEGERS]
+ALL = [*REALS, torch.bool]
+BITS = [*INTEGERS, torch.bool]
+FLOATS = [torch.float32]
+# With those floats that most operators have no code of their own for.
+FLOATINGS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+NUMBERS = [*FLOATINGS, *INTEGERS]
+EVERY = [*NUMBERS, torch.bool]
+SHAPES: list[tuple[int, ...]] = [(), (1,), (7,), (2, 2), (3, 1, 5), (2, 3, 4, 5), (0,), (2, 0, 3), (33,)]
+BROADCASTS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 3), (3,)),
+    ((3,), (2, 3)),
+    ((4, 1), (1, 5)),
+    ((2, 3, 4), ()),
+    ((), (5,)),
+    ((2, 1, 4), (3, 1)),
+    ((2, 3, 4, 5), (3, 1, 5)),
+    ((1,), (0,)),
+    ((2, 0, 3), (1, 3)),
+    ((1, 1, 1), (2, 2)),
+    ((17, 1), (17, 19)),
+]
+
+
+def values(shape: tuple[int, ...], dtype: torch.dtype, special: bool = False) -> Tensor:
+    """Values of a dtype; `special` adds the extremes, and NaN and infinities."""
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, dtype=torch.bool)
+    if dtype.is_floating_point:
+        tensor = torch.randn(shape, dtype=dtype) * 3
+        extremes = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38, 100.0, -100.0]
+    else:
+        info = torch.iinfo(dtype)
+        low, high = (info.min, info.max) if special else (max(info.min, -9), 9)
+        tensor = torch.randint(low, high, shape, dtype=dtype)
+        extremes = [info.min, info.max, 0, 1]
+    if special and tensor.numel() > 0:
+        flat = tensor.view(-1)
+        for i in range(min(flat.numel(), len(extremes))):
+            flat[random.randrange(flat.numel())] = extremes[i] if flat.numel() > 1 else random.choice(extremes)
+    return tensor
+
+
+def whole_values(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Values whose sums are exact in 16-bit floats, too, in whatever order and precision they are made."""
+    tensor = values(shape, dtype)
+    return tensor.round() if dtype.itemsize == 2 and dtype.is_floating_point else tensor
+
+
+def out_like(expected: Tensor) -> Out:
+    """An output that fits a result."""
+    return Out(expected.dtype, tuple(expected.shape), dim_order(expected))
+
+
+def case(operator: str, *arguments: Any, expected: Tensor) -> Case:
+    """A call with one output, which comes last."""
+    return Case(operator, [*arguments, out_like(expected)], [expected])
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    """A tensor of four dims with its channels innermost."""
+    return tensor.contiguous(memory_format=torch.channels_last)

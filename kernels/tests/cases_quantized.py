@@ -1,0 +1,239 @@
+"""Cases of operators on quantized tensors, against their definitions in Python."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import executorch.exir.passes._quant_patterns_and_replacements  # noqa: F401  registers the embeddings
+import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the other operators
+from torch import Tensor
+
+from kernels.tests.case_file import CODES, Case, Out
+from kernels.tests.case_values import case, channels_last, out_like
+
+Q = torch.ops.quantized_decomposed
+RANGES = {
+    torch.int8: (-128, 127),
+    torch.uint8: (0, 255),
+    torch.int16: (-32768, 32767),
+    torch.int32: (-(2**31), 2**31 - 1),
+}
+NARROW = {torch.int8: (-127, 100), torch.uint8: (3, 17)}
+REALS = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def reals(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensor:
+    """Numbers of which some lie halfway between quantized values, and some beyond all of them."""
+    x = torch.randint(-80, 80, shape) / 16
+    return torch.where(torch.rand(shape) < 0.1, x * 1000, x).to(dtype)
+
+
+def quantized(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Values of the whole range of a dtype."""
+    low, high = RANGES[dtype]
+    return torch.randint(low, high + 1, shape, dtype=torch.int64).to(dtype)
+
+
+def quantized_cases() -> Iterator[Case]:
+    """All operators of the library."""
+    yield from _whole_tensors()
+    yield from _channels()
+    yield from _tokens()
+    yield from _parameters()
+    yield from _embeddings()
+    yield from _sums()
+    yield from _products()
+    x = reals((2, 3))
+    expected = Q.quantize_per_tensor(x, 0.5, 3, -128, 127, torch.int8)
+    bound = Out(torch.int8, (4, 5), is_dynamic=True)
+    yield Case("quantized_decomposed::quantize_per_tensor.out", [x, 0.5, 3, -128, 127, 1, bound], [expected])
+
+
+def _whole_tensors() -> Iterator[Case]:
+    for dtype, scale, zero_point in itertools.product(RANGES, (0.125, 0.0371, 3), (0, 5, 100)):
+        code = CODES[dtype]
+        for low, high in (RANGES[dtype], NARROW.get(dtype, (-100, 100))):
+            for real, shape in itertools.product(REALS, [(3, 5), (), (0, 2)]):
+                x = reals(shape, real)
+                bounds = (low, high, code)
+                expected = Q.quantize_per_tensor(x, scale, zero_point, low, high, dtype)
+                operator = "quantized_decomposed::quantize_per_tensor"
+                yield case(f"{operator}.out", x, scale, zero_point, *bounds, expected=expected)
+                for kind in (torch.float32, torch.float64):
+                    pair = (torch.tensor([scale], dtype=kind), torch.tensor([zero_point]))
+                    yield case(f"{operator}.Tensor_out", x, *pair, *bounds, expected=expected)
+        q = quantized((3, 5), dtype)
+        low, high = RANGES[dtype]
+        expected = Q.dequantize_per_tensor(q, scale, zero_point, low, high, dtype)
+        operator = "quantized_decomposed::dequantize_per_tensor"
+        yield case(f"{operator}.out", q, scale, zero_point, low, high, code, None, expected=expected)
+        yield case(f"{operator}.out", q, scale, zero_point, low, high, code, 6, expected=expected)
+        pair = (torch.tensor(scale), torch.tensor(zero_point, dtype=torch.int32))
+        yield case(f"{operator}.Tensor_out", q, *pair, low, high, code, None, expected=expected)
+        if dtype in NARROW and scale == 0.125:
+            for real in (torch.float16, torch.bfloat16, torch.float64):
+                expected = Q.dequantize_per_tensor(q, scale, zero_point, low, high, dtype, out_dtype=real)
+                arguments = (q, scale, zero_point, low, high, code, CODES[real])
+                yield case(f"{operator}.out", *arguments, expected=expected)
+    image = channels_last(reals((2, 3, 4, 5)))
+    expected = Q.quantize_per_tensor(image, 0.5, 1, -128, 127, torch.int8)
+    yield case("quantized_decomposed::quantize_per_tensor.out", image, 0.5, 1, -128, 127, 1, expected=expected)
+    special = torch.tensor([float("inf"), -float("inf"), 3e38, -3e38])
+    for dtype in RANGES:
+        low, high = RANGES[dtype]
+        # Eager wraps what is beyond an int32's largest float.
+        expected = torch.tensor([high, low, high, low]).to(dtype)
+        arguments = (special, 0.5, 0, low, high, CODES[dtype])
+        yield case("quantized_decomposed::quantize_per_tensor.out", *arguments, expected=expected)
+
+
+def _channels() -> Iterator[Case]:
+    for dtype, shape in itertools.product((torch.int8, torch.uint8, torch.int32), [(3, 4), (2, 3, 2, 2)]):
+        low, high = RANGES[dtype]
+        code = CODES[dtype]
+        for axis in range(-len(shape), len(shape)):
+            count = shape[axis]
+            scales = torch.tensor([0.125, 0.0371, 2.0, 0.3])[:count].contiguous()
+            zero_points = torch.tensor([0, 7, 1, 100])[:count].contiguous()
+            x, q = reals(shape), quantized(shape, dtype)
+            where = axis % len(shape)
+            expected = Q.quantize_per_channel(x, scales, zero_points, where, low, high, dtype).contiguous()
+            operator = "quantized_decomposed::quantize_per_channel.out"
+            yield case(operator, x, scales, zero_points, axis, low, high, code, expected=expected)
+            operator = "quantized_decomposed::dequantize_per_channel.out"
+            points: list[Tensor | None] = [zero_points, zero_points.to(torch.int32), None]
+            for offsets in points:
+                expected = Q.dequantize_per_channel(q, scales, offsets, where, low, high, dtype).contiguous()
+                yield case(operator, q, scales, offsets, axis, low, high, code, None, expected=expected)
+
+
+def _tokens() -> Iterator[Case]:
+    for dtype, shape in itertools.product((torch.int8, torch.uint8), [(3, 4), (2, 3, 5), (1, 7)]):
+        low, high = RANGES[dtype]
+        code = CODES[dtype]
+        tokens = (*shape[:-1], 1)
+        scales = torch.randint(1, 9, tokens) / 16.0
+        zero_points = torch.randint(0, 9, tokens)
+        for kind in (torch.float32, torch.float64):
+            pair = (scales.to(kind), zero_points)
+            x, q = reals(shape), quantized(shape, dtype)
+            expected = Q.quantize_per_token(x, *pair, low, high, dtype)
+            yield case("quantized_decomposed::quantize_per_token.out", x, *pair, low, high, code, expected=expected)
+            expected = Q.dequantize_per_token(q, *pair, low, high, dtype, torch.float32)
+            arguments = (q, *pair, low, high, code, 6)
+            yield case("quantized_decomposed::dequantize_per_token.out", *arguments, expected=expected)
+
+
+def _parameters() -> Iterator[Case]:
+    inputs = [
+        torch.randn(3, 5),
+        torch.rand(2, 4) + 1,
+        -torch.rand(7, 1),
+        torch.zeros(2, 2),
+        torch.randn(2, 3, 4) * 1e-6,
+    ]
+    for x, real in itertools.product(inputs, REALS):
+        x = x.to(real)
+        for dtype, (low, high) in [(torch.int8, (-127, 100)), (torch.uint8, (0, 17)), *RANGES.items()]:
+            if dtype == torch.int32:
+                continue
+            scale, zero_point = Q.choose_qparams(x.float(), low, high, 1e-5, dtype)
+            outs = [out_like(scale), out_like(zero_point)]
+            arguments = [x, low, high, 1e-5, CODES[dtype], *outs]
+            yield Case("quantized_decomposed::choose_qparams.Tensor_out", arguments, [scale, zero_point])
+        scale, zero_point = Q.choose_qparams_per_token_asymmetric(x.float(), torch.int8)
+        outs = [out_like(scale), out_like(zero_point)]
+        operator = "quantized_decomposed::choose_qparams_per_token_asymmetric.out"
+        yield Case(operator, [x, 1, *outs], [scale, zero_point])
+
+
+def _embeddings() -> Iterator[Case]:
+    rows, width = 6, 8
+    for (name, bits), groups, real in itertools.product((("byte", 8), ("4bit", 4), ("2bit", 2)), (0, 1, 2, 4), REALS):
+        half = 1 << (bits - 1)
+        weights = torch.randint(-half, half, (rows, width), dtype=torch.int8)
+        packed = weights if bits == 8 else torch.ops.quant_fusion._pack_embedding_weight(weights, bits)
+        shape = (rows, groups) if groups else (rows,)
+        scales = (torch.randint(1, 9, shape) / 16).to(real)
+        points: list[Tensor | None] = [None, torch.randint(-2, 3, shape).to(real)]
+        for zero_points, index in itertools.product(points, (torch.tensor([0, 5, 2]), torch.tensor([[3]]))):
+            arguments = (packed, scales, zero_points, -half, half - 1, index)
+            operator = f"quantized_decomposed::embedding_{name}"
+            function = getattr(Q, f"embedding_{name}")
+            yield case(f"{operator}.out", *arguments, expected=function(*arguments))
+            expected = function.dtype(*arguments, dtype=torch.float32)
+            yield case(f"{operator}.dtype_out", *arguments, 6, expected=expected)
+    byte = quantized((3, 4), torch.uint8)
+    arguments = (byte, torch.rand(3), None, 0, 255, torch.tensor([2, 0]))
+    yield case("quantized_decomposed::embedding_byte.out", *arguments, expected=Q.embedding_byte(*arguments))
+
+
+def _sums() -> Iterator[Case]:
+    for dtype in (torch.int8, torch.uint8, torch.int16):
+        low, high = RANGES[dtype]
+        for shape in [(3, 5), (), (0,)]:
+            a, b = quantized(shape, dtype), quantized(shape, dtype)
+            left, right, to = (0.125, 3, low, high), (0.25, 1, low, high), (0.5, 10, low, high)
+            total = Q.dequantize_per_tensor(a, *left, dtype) + Q.dequantize_per_tensor(b, *right, dtype)
+            expected = Q.quantize_per_tensor(total, *to, dtype)
+            yield case("quantized_decomposed::add.out", a, *left, b, *right, *to, expected=expected)
+
+
+def _products() -> Iterator[Case]:
+    for groups, has_points in itertools.product((0, 1, 2), (False, True)):
+        x, weight = torch.randn(3, 8), quantized((8, 4), torch.int8)
+        shape = (8, groups) if groups else (8,)
+        scales, points = torch.rand(shape), torch.randint(-3, 4, shape).float() if has_points else None
+        expected = x @ _grouped(weight, scales, points)
+        yield case("quantized_decomposed::mixed_mm.out", x, weight, scales, points, expected=expected)
+        # The same rows are features of the result.
+        x = torch.randn(3, 4)
+        expected = x @ _grouped(weight, scales, points).t()
+        for dtype in (None, 6):
+            yield case("quantized_decomposed::mixed_linear.out", x, weight, scales, points, dtype, expected=expected)
+
+
+def _grouped(weight: Tensor, scales: Tensor, zero_points: Tensor | None) -> Tensor:
+    """Weights whose rows divide into groups with a scale each."""
+    parts = weight.float().reshape(scales.numel(), -1)
+    offsets = 0 if zero_points is None else zero_points.reshape(-1, 1)
+    return ((parts - offsets) * scales.reshape(-1, 1)).reshape(weight.shape)
+
+
+def refused_quantized_cases() -> Iterator[Case]:
+    """Ranges, parameters and weights that do not fit."""
+    x, q = reals((2, 3)), quantized((2, 3), torch.int8)
+    out, real = Out(torch.int8, (2, 3)), Out(torch.float32, (2, 3))
+    scales, points = torch.ones(3), torch.zeros(3, dtype=torch.int64)
+    table, index = quantized((4, 2), torch.uint8), torch.tensor([0, 1])
+    found = Out(torch.float32, (2, 4))
+    wrong = torch.tensor([0, 4])
+    refused: list[tuple[str, str, list[Any]]] = [
+        ("InvalidArgument", "quantize_per_tensor.out", [x, 1.0, 0, -129, 127, 1, out]),
+        ("InvalidArgument", "quantize_per_tensor.out", [x, 1.0, 0, 5, 4, 1, out]),
+        ("InvalidType", "quantize_per_tensor.out", [x, 1.0, 0, 0, 255, 0, out]),
+        ("NotSupported", "quantize_per_tensor.out", [x, 1.0, 0, 0, 1, 6, real]),
+        ("NotSupported", "quantize_per_tensor.out", [q, 1.0, 0, -128, 127, 1, out]),
+        ("InvalidArgument", "quantize_per_tensor.Tensor_out", [x, scales, points, -128, 127, 1, out]),
+        ("InvalidArgument", "quantize_per_channel.out", [x, scales, points, 0, -128, 127, 1, out]),
+        ("InvalidArgument", "quantize_per_channel.out", [x, scales, points, 2, -128, 127, 1, out]),
+        ("InvalidType", "quantize_per_channel.out", [x, scales.bool(), points, 1, -128, 127, 1, out]),
+        ("InvalidArgument", "quantize_per_token.out", [x, scales, points, -128, 127, 1, out]),
+        ("InvalidType", "dequantize_per_tensor.out", [q, 1.0, 0, -128, 127, 1, 5, real]),
+        ("InvalidType", "dequantize_per_tensor.out", [q, 1.0, 0, 0, 255, 0, None, real]),
+        ("InvalidArgument", "embedding_4bit.out", [table, torch.ones(4), None, -8, 7, wrong, found]),
+        ("InvalidArgument", "embedding_4bit.out", [table, torch.ones(4), None, -128, 127, index, found]),
+        ("InvalidArgument", "embedding_4bit.out", [table, torch.ones(3), None, -8, 7, index, found]),
+        ("InvalidArgument", "embedding_4bit.out", [table, torch.ones(4, 3), None, -8, 7, index, found]),
+        ("InvalidArgument", "embedding_4bit.out", [table, torch.ones(4), torch.zeros(3), -8, 7, index, found]),
+        ("InvalidType", "embedding_2bit.out", [q, torch.ones(2), None, -2, 1, index, Out(torch.float32, (2, 12))]),
+        ("InvalidArgument", "add.out", [q, 1.0, 0, -128, 127, q[:1], 1.0, 0, -128, 127, 1.0, 0, -128, 127, out]),
+        ("InvalidArgument", "mixed_mm.out", [x, q, torch.ones(2), None, real]),
+        ("InvalidArgument", "mixed_linear.out", [x, q, scales, None, None, Out(torch.float32, (2, 2))]),
+        ("InvalidType", "mixed_linear.out", [x, x, torch.ones(2), None, None, Out(torch.float32, (2, 2))]),
+    ]
+    for error, name, arguments in refused:
+        yield Case(f"quantized_decomposed::{name}", arguments, error=error)

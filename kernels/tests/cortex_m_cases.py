@@ -1,0 +1,451 @@
+"""Random calls of the int8 operators, with what the dialect's Python implementation makes of them, bit for bit."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
+import torch
+from executorch.backends.cortex_m.passes.passes_utils import (
+    is_channels_last,
+    quantize_multiplier_aot,
+    to_physical_order,
+)
+from torch import Tensor
+
+from kernels.tests.case_file import Case, Out, dim_order
+from tools.pipeline.export.cortex_m import pack
+
+_operators = torch.ops.cortex_m
+Factor = tuple[int, int]
+# Largest sum for which the dialect's floating-point products are exact.
+_EXACT = 2**24
+
+
+def integers(shape: tuple[int, ...], low: int = -128, high: int = 127) -> Tensor:
+    """Values of int8, now and then the extremes only."""
+    tensor = torch.randint(low, high + 1, shape, dtype=torch.int8)
+    if random.random() < 0.1:
+        tensor = torch.where(tensor > 0, high, low).to(torch.int8)
+    return tensor
+
+
+def image(*shape: int) -> Tensor:
+    """An image in the layout that the lowering gives them."""
+    return integers(shape).contiguous(memory_format=torch.channels_last)
+
+
+def factor(low: float = 1e-4, high: float = 1.5) -> Factor:
+    """A factor as the lowering makes one of a real number."""
+    real = low * (high / low) ** random.random()
+    multiplier, shift = quantize_multiplier_aot(random.choice([real, real, real, 2.0 ** -random.randint(0, 12)]))
+    return multiplier, shift
+
+
+def zero_point() -> int:
+    return random.choice([-128, 127, 0, random.randint(-128, 127)])
+
+
+def activation() -> tuple[int, int]:
+    """An output's range."""
+    low, high = sorted(random.choices(range(-128, 128), k=2))
+    return random.choice([(-128, 127), (-128, 127), (low, high)])
+
+
+def case(name: str, *arguments: Any, like: tuple[Any, ...] | None = None) -> Case:
+    """A call with its result from the dialect; lists are tuples.
+
+    Args:
+      like: arguments that give the same result, where the dialect does not compute it from these.
+    """
+    expected = getattr(_operators, name)(*[list(a) if isinstance(a, tuple) else a for a in like or arguments])
+    passed = [_code(a) if isinstance(a, torch.dtype) else a for a in arguments]
+    out = Out(expected.dtype, tuple(expected.shape), dim_order(expected))
+    return Case(f"cortex_m::{name}.out", [*passed, out], [expected])
+
+
+def _code(dtype: torch.dtype) -> int:
+    return {torch.int8: 1, torch.int16: 2}[dtype]
+
+
+_SCRATCH = torch.empty(0, dtype=torch.uint8)
+
+
+def _shape(dims: int | None = None) -> tuple[int, ...]:
+    dims = random.randint(0, 5) if dims is None else dims
+    return tuple(random.choice([1, 2, 3, 5, 8, 0 if random.random() < 0.1 else 4]) for _ in range(dims))
+
+
+def quantize_cases(count: int) -> Iterator[Case]:
+    for _ in range(count):
+        dtype = random.choice([torch.int8, torch.int8, torch.int16])
+        info = torch.iinfo(dtype)
+        scale = random.choice([random.random(), 2.0 ** -random.randint(0, 9), float(torch.rand(()) / 50)]) + 1e-6
+        point = zero_point() if dtype == torch.int8 else random.choice([0, random.randint(-32768, 32767)])
+        low, high = (info.min, info.max) if random.random() < 0.8 else (info.min + 1, info.max - 100)
+        x = torch.randn(_shape()) * scale * (info.max + 20)
+        if x.numel() > 3:
+            # Halves, and what is out of range.
+            x.view(-1)[:3] = torch.tensor([2.5 * scale, float("inf"), -1e30])
+        parameters = (scale, point, low, high, dtype)
+        yield case("quantize_per_tensor", x, *parameters)
+        y = torch.randint(info.min, info.max + 1, _shape(), dtype=dtype)
+        yield case("dequantize_per_tensor", y, *parameters)
+        if x.dim() == 4:
+            x = x.contiguous(memory_format=torch.channels_last)
+            yield case("quantize_per_tensor", x, *parameters)
+
+
+def _pair() -> tuple[Tensor, Tensor]:
+    if random.random() < 0.5:
+        a = random.choice([integers(_shape()), image(2, 5, 3, 4)])
+        b = torch.empty_like(a)
+        b.copy_(integers(tuple(a.shape)))
+        return a, b
+    channels = random.randint(1, 9)
+    a, b = image(1, channels, random.randint(1, 4), random.randint(1, 4)), image(1, channels, 1, 1)
+    return random.choice([(a, b), (b, a)])
+
+
+def elementwise_cases(count: int) -> Iterator[Case]:
+    for _ in range(count):
+        a, b = _pair()
+        # As the lowering makes them both inputs' factors are at most a half, and one is.
+        half = (2**30, 0)
+        less = factor(0.01, 0.5)
+        first, second = random.choice([(less, half), (half, less), (half, half), (less, factor(0.01, 0.5))])
+        output = quantize_multiplier_aot(2.0 ** random.uniform(-3, 3) / 2**20)
+        yield case(
+            "quantized_add", a, zero_point(), *first, b, zero_point(), *second, zero_point(), *output, *activation()
+        )
+        a, b = _pair()
+        # What hardswish adds to its input is in the zero point of a factor.
+        wide = random.randint(-2000, 2000)
+        yield case("quantized_mul", a, zero_point(), b, random.choice([zero_point(), wide]), zero_point(), *factor())
+        x = random.choice([integers(_shape()), image(2, 5, 3, 4)])
+        yield case("quantized_activation", x, integers((256,)))
+    for _ in range(count // 2):
+        dtype = random.choice([torch.int8, torch.int32])
+        shape = _shape(3)
+        other = random.choice([shape, (1,), shape[1:], (1, *shape[1:]), ()])
+        for name in ("minimum", "maximum"):
+            a = torch.randint(-128, 128, shape, dtype=dtype)
+            yield case(name, a, torch.randint(-128, 128, other, dtype=dtype))
+
+
+def _window(size: int) -> tuple[int, int, int, int]:
+    """Kernel, stride, padding and dilation that fit on a dim."""
+    while True:
+        kernel, stride = random.choice([1, 2, 3, 3, 4, 5, 10]), random.choice([1, 1, 2, 3])
+        padding, dilation = random.choice([0, 0, 1, 1, 2, 5]), random.choice([1, 1, 1, 2, 3])
+        if size + 2 * padding >= dilation * (kernel - 1) + 1:
+            return kernel, stride, padding, dilation
+
+
+def _per_channel(channels: int, taps: int) -> tuple[Tensor | None, Tensor, Tensor]:
+    """Bias, multipliers and shifts for sums of so many products."""
+    low = 0.2 / taps / 128
+    factors = [factor(low / 4, low * 8) for _ in range(channels)]
+    if random.random() < 0.05:
+        factors = [factor(0.3, 3.0) for _ in range(channels)]
+    if random.random() < 0.05:
+        factors[0] = (0, 0)
+    bias = torch.randint(-5000, 5000, (channels,), dtype=torch.int32) if random.random() < 0.8 else None
+    multipliers, shifts = (torch.tensor(values, dtype=torch.int32) for values in zip(*factors, strict=True))
+    return bias, multipliers, shifts
+
+
+def _dilated(weight: Tensor, dim: int, dilation: tuple[int, int]) -> Tensor:
+    """A kernel with zeros between its elements: PyTorch has no dilated convolution of integers."""
+    for offset, step in enumerate(dilation):
+        shape = list(weight.shape)
+        shape[dim + offset] = (shape[dim + offset] - 1) * step + 1
+        wide = torch.zeros(shape, dtype=weight.dtype)
+        wide.transpose(0, dim + offset)[::step] = weight.transpose(0, dim + offset)
+        weight = wide
+    return weight
+
+
+def convolution_cases(count: int) -> Iterator[Case]:
+    """Convolutions of all kinds with all parameters."""
+    for _ in range(count):
+        height, width = random.choice([(1, 1), (1, 9), (5, 5), (6, 7), (9, 4), (12, 3)])
+        (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
+        groups = random.choice([1, 1, 1, 2, 3])
+        in_channels = random.choice([1, 2, 3, 4, 5, 8, 12, 16, 19]) * groups
+        out_channels = random.choice([1, 2, 3, 4, 5, 8, 16]) * groups
+        batch = random.choice([1, 1, 2])
+        weight = integers((out_channels, kh, kw, in_channels // groups), -127)
+        bias, multipliers, shifts = _per_channel(out_channels, weight[0].numel())
+        x, windows = image(batch, in_channels, height, width), ((sh, sw), (ph, pw))
+        rest = (-zero_point(), zero_point(), multipliers, shifts, *activation(), _SCRATCH)
+        like = (x, _dilated(weight, 1, (dh, dw)), bias, *windows, (1, 1), *rest)
+        yield case("quantized_conv2d", x, weight, bias, *windows, (dh, dw), *rest, like=like)
+
+
+def depthwise_cases(count: int) -> Iterator[Case]:
+    for _ in range(count):
+        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3)])
+        (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
+        if random.random() < 0.5 and height >= 3 and width >= 3:
+            kh = kw = 3
+            ph = pw = random.choice([0, 1])
+            dh = dw = 1
+            sh = sw = random.choice([1, 2])
+        channels = random.choice([1, 2, 3, 4, 5, 8, 12, 16, 19, 32])
+        multiplier = random.choice([1, 1, 1, 2, 3])
+        weight = integers((1, kh, kw, channels * multiplier), -127)
+        bias, multipliers, shifts = _per_channel(channels * multiplier, kh * kw)
+        x, windows = image(1, channels, height, width), ((sh, sw), (ph, pw))
+        rest = (multiplier, -zero_point(), zero_point(), multipliers, shifts, *activation(), _SCRATCH)
+        like = (x, _dilated(weight, 1, (dh, dw)), bias, *windows, (1, 1), *rest)
+        yield case("quantized_depthwise_conv2d", x, weight, bias, *windows, (dh, dw), *rest, like=like)
+
+
+def transpose_convolution_cases(count: int) -> Iterator[Case]:
+    while count > 0:
+        height, width = random.randint(1, 6), random.randint(1, 6)
+        (kh, sh, ph, dh), (kw, sw, pw, dw) = (
+            (random.randint(1, 4), random.randint(1, 3), random.randint(0, 2), random.choice([1, 1, 2]))
+            for _ in range(2)
+        )
+        oh, ow = random.randrange(max(sh, dh)), random.randrange(max(sw, dw))
+        in_channels, out_channels = random.choice([1, 2, 3, 5, 8]), random.choice([1, 2, 3, 4, 8])
+        if min((height - 1) * sh - 2 * ph + dh * (kh - 1) + oh, (width - 1) * sw - 2 * pw + dw * (kw - 1) + ow) < 0:
+            continue
+        weight = integers((out_channels, kh, kw, in_channels), -127)
+        assert weight[0].numel() * 255 * 128 + 5000 < _EXACT
+        bias, multipliers, shifts = _per_channel(out_channels, weight[0].numel())
+        x = image(random.choice([1, 1, 2]), in_channels, height, width)
+        windows = ((sh, sw), (ph, pw), (oh, ow), (dh, dw))
+        rest = (-zero_point(), zero_point(), multipliers, shifts, *activation(), _SCRATCH, _SCRATCH)
+        yield case("quantized_transpose_conv2d", x, weight, bias, *windows, *rest)
+        count -= 1
+
+
+def matmul_cases(count: int) -> Iterator[Case]:
+    for _ in range(count):
+        inner, columns = random.choice([1, 3, 4, 7, 8, 16, 33, 64]), random.choice([1, 2, 3, 4, 5, 8, 12])
+        x = integers((*random.choice([(), (1,), (2,), (5,), (2, 3)]), inner))
+        weight = integers((columns, inner), -127)
+        bias = torch.randint(-5000, 5000, (columns,), dtype=torch.int32) if random.random() < 0.8 else None
+        point, rest = zero_point(), (zero_point(), *[(value,) for value in factor(1e-4, 0.05)])
+        low, high = activation()
+        yield case("quantized_linear", x, weight, bias, None, -point, 0, *rest, high, low)
+        sums = -point * weight.sum(1, dtype=torch.int32, keepdim=True).T + (0 if bias is None else bias)
+        yield case("quantized_linear", x, weight, None, sums.to(torch.int32), -point, 0, *rest, high, low)
+        batch, rows = random.randint(1, 3), random.randint(1, 5)
+        lhs, rhs = integers((batch, rows, inner)), integers((batch, columns, inner))
+        points = (-zero_point(), -zero_point())
+        assert inner * 255 * 255 < _EXACT
+        yield case(
+            "quantized_batch_matmul", lhs, points[0], rhs, points[1], zero_point(), *factor(1e-4, 0.05), _SCRATCH
+        )
+
+
+def pool_cases(count: int) -> Iterator[Case]:
+    while count > 0:
+        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (25, 5), (3, 12)])
+        kh, kw = random.randint(1, min(5, height)), random.randint(1, min(5, width))
+        if random.random() < 0.2:
+            kh, kw = height, width
+        ph, pw = random.randint(0, kh // 2), random.randint(0, kw // 2)
+        stride = (random.randint(1, 3), random.randint(1, 3))
+        x = image(random.choice([1, 1, 2]), random.choice([1, 3, 4, 8, 17, 64]), height, width)
+        if random.random() < 0.2:
+            x = x.contiguous()
+        point = zero_point()
+        average = case("quantized_avg_pool2d", x, (kh, kw), stride, (ph, pw), point, *factor(1e-3, 4.0), _SCRATCH)
+        yield average
+        yield case("quantized_max_pool2d", x, (kh, kw), stride, (ph, pw), (1, 1), False, point, point, *activation())
+        count -= 1
+
+
+def softmax_cases(count: int) -> Iterator[Case]:
+    """Where no result is so near a half that rounding depends on the last bit of an exponential."""
+    while count > 0:
+        shape = random.choice([(12,), (1, 12), (3, 5), (2, 3, 4), (1, 1), (1, 256), (1, 6, 3, 5)])
+        x = integers(shape)
+        if len(shape) == 4 and random.random() < 0.5:
+            x = x.contiguous(memory_format=torch.channels_last)
+        dim = random.randrange(-len(shape), len(shape))
+        scale, point = random.choice([0.003, 0.02, 0.1, 1.0]) * (1 + random.random()), zero_point()
+        multiplier, shift = quantize_multiplier_aot(min(scale * 2**26, 2.0**31 - 1))
+        exact = torch.softmax((x.double() - point) * multiplier * 2.0 ** (shift - 57), dim) * 256
+        if (exact - exact.floor() - 0.5).abs().min() > 2e-5 * max(1.0, float(exact.max()) / 16):
+            found = case("softmax", x, dim, point, -128, multiplier, shift, -1)
+            found.arguments[-1].dim_order = dim_order(x)
+            yield found
+            count -= 1
+
+
+def layout_cases(count: int) -> Iterator[Case]:
+    for _ in range(count):
+        x = integers(_shape(random.randint(1, 5)))
+        if x.dim() == 4 and random.random() < 0.5:
+            x = x.contiguous(memory_format=torch.channels_last)
+        permuted = case("transpose", x, tuple(random.sample(range(x.dim()), x.dim())))
+        permuted.arguments[-1].dim_order = ()
+        yield permuted
+        x = integers(tuple(random.randint(1, 5) for _ in range(random.randint(1, 4))))
+        if x.dim() == 4 and random.random() < 0.5:
+            x = x.contiguous(memory_format=torch.channels_last)
+        before, after = ([0] * (4 - x.dim()) + [random.choice([0, 0, 1, 3]) for _ in x.shape] for _ in range(2))
+        value = random.randint(-128, 127)
+        physical = [tuple(to_physical_order(pads, x)) for pads in (before, after)]
+        padded = case("pad", x, *physical, value)
+        if is_channels_last(x):
+            # Where a shape leaves the order open, the lowering takes channels last.
+            padded.arguments[-1].dim_order = (0, 2, 3, 1)
+        yield padded
+
+
+def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.DSP, pack.MVE)) -> list[Case]:
+    """All kinds of calls, about 20 times `count`; packed layers in the arrangements that the cores take."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    groups = [
+        quantize_cases(count),
+        elementwise_cases(count),
+        convolution_cases(4 * count),
+        depthwise_cases(2 * count),
+        transpose_convolution_cases(count),
+        matmul_cases(count),
+        pool_cases(2 * count),
+        softmax_cases(count),
+        layout_cases(count),
+        *(packed_cases(count, arrangement) for arrangement in arrangements),
+    ]
+    return list(itertools.chain.from_iterable(groups))
+
+
+def cortex_m_refused_cases() -> Iterator[Case]:
+    """Calls that no int8 kernel may accept."""
+    x, out = image(1, 4, 5, 5), Out(torch.int8, (1, 4, 5, 5), (0, 2, 3, 1))
+    small = Out(torch.int8, (1, 4, 3, 3), (0, 2, 3, 1))
+    one = (2**30, 0)
+    add = [x, 0, *one, x, 0, *one, 0, *one, -128, 127, out]
+
+    def changed(arguments: list[Any], changes: dict[int, Any]) -> list[Any]:
+        return [changes.get(index, argument) for index, argument in enumerate(arguments)]
+
+    wrong = [
+        ({0: x.int()}, "InvalidType"),
+        ({4: image(1, 3, 5, 5)}, "InvalidArgument"),
+        ({1: 1000}, "InvalidArgument"),
+        ({3: 40}, "InvalidArgument"),
+        ({2: 2**40}, "InvalidArgument"),
+        ({11: 5, 12: 4}, "InvalidArgument"),
+        ({12: 128}, "InvalidArgument"),
+        ({13: small}, "InvalidArgument"),
+    ]
+    for changes, error in wrong:
+        yield Case("cortex_m::quantized_add.out", changed(add, changes), error=error)
+    weight = integers((4, 3, 3, 4))
+    ones = torch.full((4,), 2**30, dtype=torch.int32)
+    bias = torch.zeros(4, dtype=torch.int32)
+    convolution = [x, weight, bias, (1, 1), (0, 0), (1, 1), 0, 0, ones, bias, -128, 127, _SCRATCH, small]
+    wrong = [
+        ({1: integers((4, 3, 3, 3))}, "InvalidArgument"),
+        ({1: integers((4, 3, 3, 4)).short()}, "InvalidType"),
+        ({1: integers((4, 6, 3, 4))}, "InvalidArgument"),
+        ({2: bias[:3]}, "InvalidArgument"),
+        ({2: bias.float()}, "InvalidType"),
+        ({3: (0, 1)}, "InvalidArgument"),
+        ({3: (1,)}, "InvalidArgument"),
+        ({4: (-1, 0)}, "InvalidArgument"),
+        ({6: 300}, "InvalidArgument"),
+        ({8: ones[:2]}, "InvalidArgument"),
+        ({9: bias + 32}, "InvalidArgument"),
+        ({10: 100, 11: 50}, "InvalidArgument"),
+        ({13: out}, "InvalidArgument"),
+        ({0: integers((4, 5, 5))}, "InvalidArgument"),
+    ]
+    for changes, error in wrong:
+        yield Case("cortex_m::quantized_conv2d.out", changed(convolution, changes), error=error)
+    depthwise = [*convolution[:6], 1, *convolution[6:]]
+    wrong = [({1: integers((1, 3, 3, 6))}, "InvalidArgument"), ({1: integers((2, 3, 3, 4))}, "InvalidArgument")]
+    for changes, error in [*wrong, ({1: integers((1, 3, 3, 4)), 6: 2}, "InvalidArgument")]:
+        yield Case("cortex_m::quantized_depthwise_conv2d.out", changed(depthwise, changes), error=error)
+    up = Out(torch.int8, (1, 4, 7, 7), (0, 2, 3, 1))
+    transposed = [*convolution[:5], (0, 0), *convolution[5:12], _SCRATCH, _SCRATCH, up]
+    for changes in ({5: (1, 0)}, {4: (9, 9)}, {1: integers((4, 3, 3, 3))}, {15: out}):
+        yield Case("cortex_m::quantized_transpose_conv2d.out", changed(transposed, changes), error="InvalidArgument")
+    row, matrix = integers((2, 8)), integers((3, 8))
+    linear = [row, matrix, None, None, 0, 0, 0, (2**30,), (0,), 127, -128, Out(torch.int8, (2, 3))]
+    wrong = [({1: integers((3, 7))}, "InvalidArgument"), ({2: bias}, "InvalidArgument"), ({7: ()}, "InvalidArgument")]
+    for changes, error in [*wrong, ({2: torch.zeros(3)}, "InvalidType"), ({0: row.int()}, "InvalidType")]:
+        yield Case("cortex_m::quantized_linear.out", changed(linear, changes), error=error)
+    pool = [x, (3, 3), (1, 1), (0, 0), (1, 1), False, 0, 0, -128, 127, small]
+    wrong = [({4: (2, 2)}, "NotSupported"), ({5: True}, "NotSupported"), ({6: 1}, "InvalidArgument")]
+    for changes, error in [*wrong, ({3: (2, 2)}, "InvalidArgument"), ({1: (6, 6)}, "InvalidArgument")]:
+        yield Case("cortex_m::quantized_max_pool2d.out", changed(pool, changes), error=error)
+    average = [x, (3, 3), (1, 1), (0, 0), 0, 0, 0, _SCRATCH, small]
+    yield Case("cortex_m::quantized_avg_pool2d.out", average, error="InvalidArgument")
+    yield Case("cortex_m::quantized_activation.out", [x, integers((255,)), out], error="InvalidArgument")
+    yield Case("cortex_m::softmax.out", [x, 4, 0, -128, *one, -1, out], error="InvalidArgument")
+    yield Case("cortex_m::softmax.out", [x, 1, 0, 0, *one, -1, out], error="InvalidArgument")
+    quantize = [torch.randn(3), 0.5, 0, -128, 127, 1, Out(torch.int8, (3,))]
+    wrong = [({1: 0.0}, "InvalidArgument"), ({1: float("nan")}, "InvalidArgument"), ({3: -129}, "InvalidArgument")]
+    for changes, error in [*wrong, ({5: 2}, "InvalidType"), ({0: torch.zeros(3).int()}, "InvalidType")]:
+        yield Case("cortex_m::quantize_per_tensor.out", changed(quantize, changes), error=error)
+    yield Case("cortex_m::transpose.out", [row, (0, 0), Out(torch.int8, (2, 2))], error="InvalidArgument")
+    yield Case(
+        "cortex_m::pad.out", [row, (0, 0, -1, 0), (0, 0, 0, 0), 0, Out(torch.int8, (1, 8))], error="InvalidArgument"
+    )
+
+
+def _convolution_layer(arguments: list[Any]) -> pack.Layer | None:
+    x, weight, bias, stride, padding, dilation, input_offset, output_offset, multipliers, shifts, low, high = arguments[
+        :12
+    ]
+    if x.shape[1] != weight.shape[3]:
+        return None
+    rest = (input_offset, output_offset, multipliers, shifts, low, high)
+    return pack.Layer(pack.CONVOLUTION, weight, bias, stride, padding, dilation, *rest)
+
+
+def _depthwise_layer(arguments: list[Any]) -> pack.Layer | None:
+    x, weight, bias, stride, padding, dilation, multiplier, *rest = arguments[:13]
+    if multiplier != 1 or dilation != (1, 1) or x.shape[1] % 4 != 0:
+        return None
+    return pack.Layer(pack.DEPTHWISE, weight.permute(3, 1, 2, 0), bias, stride, padding, dilation, *rest)
+
+
+def _linear_layer(arguments: list[Any]) -> pack.Layer | None:
+    _, weight, bias, sums, input_offset, _, output_offset, multiplier, shift, high, low = arguments[:11]
+    if sums is not None:
+        return None
+    factors = [torch.full(weight.shape[:1], value[0], dtype=torch.int32) for value in (multiplier, shift)]
+    kernel = weight.reshape(weight.shape[0], 1, 1, -1)
+    windows = ((1, 1), (0, 0), (1, 1))
+    return pack.Layer(pack.LINEAR, kernel, bias, *windows, input_offset, output_offset, *factors, low, high)
+
+
+_LAYERS = {
+    "quantized_conv2d": _convolution_layer,
+    "quantized_depthwise_conv2d": _depthwise_layer,
+    "quantized_linear": _linear_layer,
+}
+
+
+def packed_cases(count: int, arrangement: int) -> Iterator[Case]:
+    """Packed layers, for one of the arrangements of weights, with what the dialect makes of the layers unpacked."""
+    for found in itertools.chain(convolution_cases(3 * count), depthwise_cases(2 * count), matmul_cases(count)):
+        operator = found.operator.removeprefix("cortex_m::").removesuffix(".out")
+        layer = _LAYERS[operator](found.arguments) if operator in _LAYERS else None
+        if layer is None:
+            continue
+        constant = pack.pack(layer, arrangement)
+        head = pack.Head.unpack(constant.numpy().tobytes())
+        x, out = found.arguments[0], found.arguments[-1]
+        name = {pack.CONVOLUTION: "convolution", pack.DEPTHWISE: "depthwise_convolution", pack.LINEAR: "linear"}[
+            head.kind
+        ]
+        arguments = [x, constant, pack.geometry_of(head)]
+        if head.kind != pack.LINEAR:
+            arguments.append(torch.zeros(pack.scratch_size(head, x.shape[-1]), dtype=torch.uint8))
+        yield Case(f"torch_fusion::{name}.out", [*arguments, out], found.expected)

@@ -1,0 +1,35 @@
+"""The int8 operators against the dialect's Python, under sanitizers, bit for bit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import yaml
+
+from kernels.tests.case_file import exact_difference, run_cases
+from kernels.tests.cases import corrupted_cases
+from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_refused_cases
+
+RUNNER = Path(os.environ["CASE_RUNNER"]).absolute()
+
+
+def test_results_equal_the_dialect(tmp_path: Path) -> None:
+    cases = [*cortex_m_cases(50, seed=0), *cortex_m_refused_cases()]
+    failures = [
+        f"{case.operator} {[getattr(a, 'shape', a) for a in case.arguments]}: {text}"
+        for case, result in zip(cases, run_cases(RUNNER, cases, tmp_path), strict=True)
+        if (text := exact_difference(case, result))
+    ]
+    assert not failures, f"{len(failures)} of {len(cases)} cases differ:\n" + "\n".join(failures[:20])
+
+
+def test_every_kernel_has_cases() -> None:
+    catalog = Path(__file__).absolute().parents[1] / "cortex_m" / "operators.yaml"
+    operators = {entry["op"] for entry in yaml.safe_load(catalog.read_text())}
+    assert operators == {case.operator for case in cortex_m_cases(3, seed=0)}
+
+
+def test_corrupted_calls_touch_no_foreign_memory(tmp_path: Path) -> None:
+    # The runner ends with an error where a sanitizer sees one, or a kernel aborts.
+    run_cases(RUNNER, corrupted_cases(cortex_m_cases(10, seed=2), 4000, seed=0), tmp_path)

@@ -1,0 +1,146 @@
+// Loads and runs corrupted programs: whatever happens, it is an error with a name, the program is
+// not written to, and the sanitizers find nothing.
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "runtime/executor/execution_limit.h"
+#include "runtime/tests/check.h"
+#include "runtime/tests/log.h"
+#include "runtime/tests/program_runner.h"
+
+namespace torch_fusion {
+namespace testing {
+namespace {
+
+using executorch::runtime::Error;
+using executorch::runtime::Program;
+
+std::string folder;
+
+std::vector<uint8_t> read_program(const std::string& name) {
+  return read_file(folder + "/" + name + ".pte");
+}
+
+/// Loads and runs the first `size` bytes.
+Error try_program(const std::vector<uint8_t>& bytes, size_t size, size_t misalignment = 0) {
+  Block block(size, misalignment);
+  std::copy_n(bytes.begin(), size, block.data());
+  ProgramRunner runner(block.data(), size);
+  Error error = runner.load();
+  // Twice, as what one execution changes the next one finds.
+  for (int i = 0; i < 2 && error == Error::Ok; ++i) {
+    error = runner.run();
+  }
+  CHECK(std::equal(block.data(), block.data() + size, bytes.begin()), "the program was written to");
+  return error;
+}
+
+Error try_program(const std::vector<uint8_t>& bytes) {
+  return try_program(bytes, bytes.size());
+}
+
+void check_log(const char* message) {
+  const std::string log = take_log();
+  CHECK(log.find(message) != std::string::npos, "no \"%s\" in the log:\n%s", message, log.c_str());
+}
+
+void test_named_errors() {
+  const std::vector<uint8_t> good = read_program("constant");
+  CHECK_ERROR(try_program(good), Error::Ok);
+  take_log();
+
+  CHECK_ERROR(try_program(good, 0), Error::AccessFailed);
+  check_log("0 bytes are too few");
+  CHECK_ERROR(try_program(good, 63), Error::AccessFailed);
+  check_log("63 bytes are too few");
+  CHECK_ERROR(try_program(good, good.size() - 1), Error::AccessFailed);
+  check_log("truncated program");
+  CHECK_ERROR(try_program(good, 200), Error::AccessFailed);
+  check_log("truncated program");
+  for (const size_t misalignment : {1, 2, 4, 8, 15}) {
+    CHECK_ERROR(try_program(good, good.size(), misalignment), Error::InvalidArgument);
+    check_log("not a multiple of 16");
+  }
+
+  std::vector<uint8_t> other_version = good;
+  other_version[7] = '3';
+  CHECK_ERROR(try_program(other_version), Error::NotSupported);
+  check_log("program format ET13 is not ET12");
+
+  std::vector<uint8_t> foreign(good.size(), 0x5a);
+  CHECK_ERROR(try_program(foreign), Error::InvalidProgram);
+  check_log("not an ExecuTorch program");
+
+  // A big-endian writer gives the root's offset with its bytes swapped.
+  std::vector<uint8_t> big_endian = read_program("inline_constant");
+  std::swap(big_endian[0], big_endian[3]);
+  std::swap(big_endian[1], big_endian[2]);
+  CHECK_ERROR(try_program(big_endian), Error::NotSupported);
+  check_log("big-endian");
+
+  std::vector<uint8_t> bad_header = good;
+  bad_header[12] = 8;
+  CHECK_ERROR(try_program(bad_header), Error::InvalidProgram);
+  check_log("corrupted extended header");
+
+  std::vector<uint8_t> bad_root = good;
+  bad_root[0] = 0xff;
+  bad_root[1] = 0xff;
+  CHECK_ERROR(try_program(bad_root), Error::InvalidProgram);
+  check_log("corrupted or truncated program");
+
+  CHECK_ERROR(Program::load(nullptr).error(), Error::InvalidArgument);
+}
+
+void test_check_header() {
+  const std::vector<uint8_t> good = read_program("constant");
+  CHECK(Program::check_header(good.data(), 63) == Program::ShortData);
+  CHECK(Program::check_header(good.data(), good.size()) == Program::CompatibleVersion);
+  std::vector<uint8_t> other = good;
+  other[6] = '2';
+  CHECK(Program::check_header(other.data(), other.size()) == Program::IncompatibleVersion);
+  other[4] = 'X';
+  CHECK(Program::check_header(other.data(), other.size()) == Program::NotPresent);
+}
+
+/// Every truncation and every flip of a single bit.
+void test_corruptions(const char* name) {
+  const std::vector<uint8_t> good = read_program(name);
+  CHECK_ERROR(try_program(good), Error::Ok);
+  for (size_t size = 0; size < good.size(); ++size) {
+    static_cast<void>(try_program(good, size));
+  }
+  size_t refused = 0;
+  std::vector<uint8_t> bad = good;
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    bad[bit / 8] ^= 1u << bit % 8;
+    refused += try_program(bad) != Error::Ok;
+    bad[bit / 8] = good[bit / 8];
+  }
+  // Most of a small program is structure, in which a flip cannot go unnoticed.
+  CHECK(
+      refused > good.size(),
+      "%s: only %zu flips of %zu were refused",
+      name,
+      refused,
+      8 * good.size());
+}
+
+} // namespace
+} // namespace testing
+} // namespace torch_fusion
+
+int main(int argc, char** argv) {
+  using namespace torch_fusion::testing;
+  folder = argv[1];
+  test_named_errors();
+  test_check_header();
+  set_quiet(true);
+  torch_fusion::set_instruction_limit(10000);
+  for (int i = 2; i < argc; ++i) {
+    test_corruptions(argv[i]);
+  }
+  return 0;
+}

@@ -1,0 +1,40 @@
+// Kernels of the operators in make_programs.py's programs, as the registry of the runtime's tests.
+
+#include "kernels/prim/op_et_view.h"
+#include "runtime/executor/optional_parts.h"
+#include "runtime/kernel/static_kernels.h"
+#include "runtime/tests/test_operators.h"
+
+namespace executorch {
+namespace runtime {
+namespace internal {
+
+namespace {
+
+constexpr Kernel kKernels[] = {
+    torch_fusion::testing::kTestOperators[0],
+    torch_fusion::testing::kTestOperators[1],
+    torch_fusion::testing::kTestOperators[2],
+    torch_fusion::testing::kTestOperators[3],
+    Kernel("executorch_prim::et_view.default", &torch::executor::native::et_view),
+};
+
+} // namespace
+
+constexpr CheckedArguments kCheckedArguments[] = {
+    {&torch::executor::native::et_view, 0, 1u << 2, 0}};
+
+extern const Span<const Kernel> kStaticKernels;
+const Span<const Kernel> kStaticKernels = {kKernels};
+
+extern const OptionalParts kOptionalParts;
+const OptionalParts kOptionalParts = {
+    &deserialization::TensorParser::parse_list,
+    &deserialization::TensorParser::find_constant,
+    &deserialization::TensorParser::load_initial_state,
+    &locate_segment,
+    {kCheckedArguments}};
+
+} // namespace internal
+} // namespace runtime
+} // namespace executorch
