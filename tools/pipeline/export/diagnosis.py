@@ -47,11 +47,18 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
 
 def random_operators(program: ExportedProgram, path: Path) -> list[str]:
     """Where the model draws random numbers: `operator: place` of each such node."""
-    return [
-        f"{_operator(node)}: {origin(node, path)}"
-        for node in program.graph.nodes
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-    ]
+    return [f"{_operator(node)}: {origin(node, path)}" for node in program.graph.nodes if _draws(node)]
+
+
+def _draws(node: Node) -> bool:
+    """Whether a node draws random numbers; what does in training alone is no such node in a model that infers."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    given = {argument.name: argument.default_value for argument in node.target._schema.arguments}
+    given.update(zip(given, node.args, strict=False))
+    given.update(node.kwargs)
+    infers = any(given.get(name) is False for name in ("train", "training"))
+    return not infers and not any(given.get(name) == 0 for name in ("p", "dropout", "dropout_p"))
 
 
 def check_captured(program: ExportedProgram, path: Path) -> None:

@@ -246,4 +246,7 @@ def test_random_numbers_of_forward_are_noted(tmp_path: Path) -> None:
     result = export_source(tmp_path, model_source("return x + torch.rand(2, 4)", _X))
     (note,) = [said for said in result.said if "random numbers on a device are not PyTorch's" in said]
     assert "aten::rand" in note and "my_model.py:11" in note
-    assert not any("random" in said for said in export_source(tmp_path, model_source("return x + 1", _X)).said)
+    attention = "torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])"
+    layers = "self.dropout = nn.Dropout(); self.lstm = nn.LSTM(4, 4)"
+    source = model_source(f"return self.dropout({attention} + self.lstm(x)[0])", _X, layers)
+    assert not any("random" in said for said in export_source(tmp_path, source).said)

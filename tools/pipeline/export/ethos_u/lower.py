@@ -63,9 +63,12 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits
 
     Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
     """
+    # What depends on constants alone is a constant itself, once it is folded.
+    varying = set(_user_inputs(program))
     for node in program.graph.nodes:
+        varying |= {node} if varying.intersection(node.all_input_nodes) else set()
         value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+        if node in varying and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
             raise UserError(
                 f"{path}: {origin(node, path)} is in double precision, which ExecuTorch's Ethos-U quantizer does not "
                 "take; convert it with .float()."
