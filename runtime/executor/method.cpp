@@ -122,23 +122,27 @@ class Builder final {
         constants_(constants) {}
 
   Error run(Arena& arena, Parts& parts) {
-    static constexpr uint16_t kVectors[] = {
+    enum { kValues, kInputs, kOutputs, kChains, kOperators, kDelegates, kCount };
+    static constexpr uint16_t kVectors[kCount] = {
         Verifier::kind<uint32_t>(ExecutionPlan::VT_VALUES),
         Verifier::kind<int32_t>(ExecutionPlan::VT_INPUTS),
         Verifier::kind<int32_t>(ExecutionPlan::VT_OUTPUTS),
         Verifier::kind<uint32_t>(ExecutionPlan::VT_CHAINS),
         Verifier::kind<uint32_t>(ExecutionPlan::VT_OPERATORS),
         Verifier::kind<uint32_t>(ExecutionPlan::VT_DELEGATES)};
-    const void* vectors[6];
+    const void* vectors[kCount];
     ET_CHECK_OR_RETURN_ERROR(
-        verifier_.vectors(plan_, kVectors, 6, vectors), InvalidProgram, "the method is corrupted");
-    values_ = static_cast<const Vector<Offset<executorch_flatbuffer::EValue>>*>(vectors[0]);
+        verifier_.vectors(plan_, kVectors, kCount, vectors),
+        InvalidProgram,
+        "the method is corrupted");
+    values_ = static_cast<const Vector<Offset<executorch_flatbuffer::EValue>>*>(vectors[kValues]);
     const auto* chains =
-        static_cast<const Vector<Offset<executorch_flatbuffer::Chain>>*>(vectors[3]);
+        static_cast<const Vector<Offset<executorch_flatbuffer::Chain>>*>(vectors[kChains]);
     const auto* operators =
-        static_cast<const Vector<Offset<executorch_flatbuffer::Operator>>*>(vectors[4]);
+        static_cast<const Vector<Offset<executorch_flatbuffer::Operator>>*>(vectors[kOperators]);
     const auto* delegates =
-        static_cast<const Vector<Offset<executorch_flatbuffer::BackendDelegate>>*>(vectors[5]);
+        static_cast<const Vector<Offset<executorch_flatbuffer::BackendDelegate>>*>(
+            vectors[kDelegates]);
     ET_CHECK_OR_RETURN_ERROR(
         check_delegates(delegates), NotSupported, "the method needs a delegate");
     Error error = make_values(arena, parts);
@@ -156,43 +160,16 @@ class Builder final {
       return error;
     }
     uint32_t argument_count = 0;
-    for (uint32_t i = parts.chain_count; i-- > 0;) {
-      View chain;
-      if (verifier_.open(*chains, i, chain)) {
-        first.instructions = verifier_.vector<Offset<Instruction>>(
-            chain, executorch_flatbuffer::Chain::VT_INSTRUCTIONS);
-        error = check_instructions(first.instructions, &argument_count);
-        if (error != Error::Ok) {
-          return error;
-        }
-        if (arena.fits()) {
-          parts.chains[i].instructions = first.instructions;
-        }
-      }
+    error = read_chains(chains, arena, parts, first, argument_count);
+    if (error != Error::Ok) {
+      return error;
     }
     first.arguments = arena.take<EValue*>(argument_count);
-    first.inputs = static_cast<const Indices*>(vectors[1]);
-    first.outputs = static_cast<const Indices*>(vectors[2]);
-    const uint32_t input_count = length(first.inputs);
-    parts.input_flags = arena.take<bool>(2 * static_cast<size_t>(input_count));
-    for (uint32_t i = 0; i < input_count; ++i) {
-      const uint32_t index = static_cast<uint32_t>((*first.inputs)[i]);
-      ET_CHECK_OR_RETURN_ERROR(
-          index < value_count_,
-          InvalidProgram,
-          "input %" PRIu32 " is value %" PRIu32 " of %" PRIu32,
-          i,
-          index,
-          value_count_);
-      if (arena.fits()) {
-        const EValue& input = parts.values[index];
-        const void* data = input.isTensor() ? input.payload.as_tensor.const_data_ptr() : nullptr;
-        // It is written to, or made to point at the caller's data.
-        ET_CHECK_OR_RETURN_ERROR(
-            !is_constant(input, constants_), InvalidProgram, "input %" PRIu32 " is a constant", i);
-        parts.input_flags[i] = false;
-        parts.input_flags[input_count + i] = data != nullptr;
-      }
+    first.inputs = static_cast<const Indices*>(vectors[kInputs]);
+    first.outputs = static_cast<const Indices*>(vectors[kOutputs]);
+    error = make_inputs(first.inputs, arena, parts);
+    if (error != Error::Ok) {
+      return error;
     }
     for (uint32_t i = 0; i < length(first.outputs); ++i) {
       if (static_cast<uint32_t>((*first.outputs)[i]) >= value_count_) {
@@ -212,6 +189,55 @@ class Builder final {
   }
 
  private:
+  // Reads the chains from the last one on, and leaves the first one's instructions in `first`.
+  [[gnu::always_inline]] Error read_chains(
+      const Vector<Offset<executorch_flatbuffer::Chain>>* chains,
+      Arena& arena,
+      Parts& parts,
+      Chain& first,
+      uint32_t& argument_count) {
+    for (uint32_t i = parts.chain_count; i-- > 0;) {
+      View chain;
+      if (verifier_.open(*chains, i, chain)) {
+        first.instructions = verifier_.vector<Offset<Instruction>>(
+            chain, executorch_flatbuffer::Chain::VT_INSTRUCTIONS);
+        const Error error = check_instructions(first.instructions, &argument_count);
+        if (error != Error::Ok) {
+          return error;
+        }
+        if (arena.fits()) {
+          parts.chains[i].instructions = first.instructions;
+        }
+      }
+    }
+    return Error::Ok;
+  }
+
+  [[gnu::always_inline]] Error make_inputs(const Indices* inputs, Arena& arena, Parts& parts) {
+    const uint32_t input_count = length(inputs);
+    parts.input_flags = arena.take<bool>(2 * static_cast<size_t>(input_count));
+    for (uint32_t i = 0; i < input_count; ++i) {
+      const uint32_t index = static_cast<uint32_t>((*inputs)[i]);
+      ET_CHECK_OR_RETURN_ERROR(
+          index < value_count_,
+          InvalidProgram,
+          "input %" PRIu32 " is value %" PRIu32 " of %" PRIu32,
+          i,
+          index,
+          value_count_);
+      if (arena.fits()) {
+        const EValue& input = parts.values[index];
+        const void* data = input.isTensor() ? input.payload.as_tensor.const_data_ptr() : nullptr;
+        // It is written to, or made to point at the caller's data.
+        ET_CHECK_OR_RETURN_ERROR(
+            !is_constant(input, constants_), InvalidProgram, "input %" PRIu32 " is a constant", i);
+        parts.input_flags[i] = false;
+        parts.input_flags[input_count + i] = data != nullptr;
+      }
+    }
+    return Error::Ok;
+  }
+
   bool check_delegates(const Vector<Offset<executorch_flatbuffer::BackendDelegate>>* delegates) {
     using executorch_flatbuffer::BackendDelegate;
     for (uint32_t i = 0; i < length(delegates); ++i) {
