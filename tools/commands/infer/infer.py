@@ -167,21 +167,27 @@ def run_dataset(client: Client, path: Path, limit: int | None) -> None:
     count = min(count, limit or count)
     predictions = np.zeros(count, dtype=np.int64)
     difference, seconds = 0.0, 0.0
-    for sample in range(count):
-        result = client.infer(
-            [
-                fit(array[sample], spec, f"{path}: sample {sample}")
-                for array, spec in zip(inputs, device.inputs, strict=True)
-            ]
-        )
-        seconds += result.seconds
-        predictions[sample] = int(result.outputs[0].argmax())
-        for i, array in enumerate(expected[: len(result.outputs)]):
-            gap = np.abs(
-                result.outputs[i].astype(np.float64) - array[sample].astype(np.float64).reshape(result.outputs[i].shape)
+    try:
+        for sample in range(count):
+            result = client.infer(
+                [
+                    fit(array[sample], spec, f"{path}: sample {sample}")
+                    for array, spec in zip(inputs, device.inputs, strict=True)
+                ]
             )
-            difference = max(difference, float(gap.max(initial=0.0)))
-        _progress(sample + 1, count)
+            seconds += result.seconds
+            predictions[sample] = int(result.outputs[0].argmax())
+            for i, array in enumerate(expected[: len(result.outputs)]):
+                gap = np.abs(
+                    result.outputs[i].astype(np.float64)
+                    - array[sample].astype(np.float64).reshape(result.outputs[i].shape)
+                )
+                difference = max(difference, float(gap.max(initial=0.0)))
+            _progress(sample + 1, count)
+    finally:
+        # An error has a line of its own.
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
     print(f"{count} samples, {1000 * seconds / count:.3f} ms each on the device, {client.repeated} requests repeated")
     if expected:
         print(f"largest difference from the outputs in {path.name}: {difference:.3g}")
@@ -193,7 +199,7 @@ def run_dataset(client: Client, path: Path, limit: int | None) -> None:
 
 def _progress(done: int, count: int) -> None:
     if sys.stderr.isatty():
-        print(f"\r{done} of {count}", end="\n" if done == count else "", file=sys.stderr, flush=True)
+        print(f"\r{done} of {count}", end="", file=sys.stderr, flush=True)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -6,6 +6,7 @@ import os
 import pty
 import random
 import select
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from tools.artifacts.board.board import read_board
 from tools.commands.console.channel import Channel, EmulatorChannel
 from tools.commands.infer import protocol
 from tools.commands.infer.infer import confusion_matrix, fit, main
-from tools.commands.infer.protocol import Client, FrameReader, TensorSpec, encode_frame
+from tools.commands.infer.protocol import Client, FrameReader, Inference, TensorSpec, encode_frame
 from tools.quiet.console import UserError
 
 
@@ -205,6 +206,25 @@ def test_the_command_on_a_data_set(golden: dict[str, np.ndarray], capsys: pytest
     right = int((eager == golden["labels"][:30]).sum())
     assert f"accuracy {right / 30:.4f} ({right} of 30)" in out
     assert "label \\ predicted" in out
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_an_error_on_the_way_has_a_line_of_its_own(
+    is_terminal: bool, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infer_one = Client.infer
+    left = iter([True, True])
+
+    def infer(self: Client, inputs: list[np.ndarray]) -> Inference:
+        if not next(left, False):
+            raise UserError("the board is gone")
+        return infer_one(self, inputs)
+
+    monkeypatch.setattr(Client, "infer", infer)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    assert main([*_RUN, "--dataset", str(_GOLDEN), "--limit", "30"]) == 1
+    progress = "\r1 of 30\r2 of 30\n" if is_terminal else ""
+    assert capsys.readouterr().err == f"{progress}infer: error: the board is gone\n"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import io
 import math
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -154,6 +155,10 @@ def points(device: Device, arguments: argparse.Namespace) -> tuple[str, list[flo
     return "x", x.tolist(), [[np.full(spec.shape, value, spec.dtype)] for value in x]
 
 
+# In a file they are noise.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
 def run(client: Client, arguments: argparse.Namespace, where: str, window: Window | None = None) -> Curves:
     """Runs all points, drawing on the way if there is a terminal or a window."""
     label, x, samples = points(client.device, arguments)
@@ -175,7 +180,8 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
     if window is not None:
         window.show(svg_plot(curves), last=True)
     else:
-        print(("\x1b[H\x1b[J" if live else "") + text_plot(curves, arguments.width, arguments.height))
+        text = text_plot(curves, arguments.width, arguments.height)
+        print("\x1b[H\x1b[J" + text if live else _COLOUR.sub("", text))
     if curves.reference:
         name, values = curves.reference
         error = np.abs(np.array([output[0] for output in curves.outputs]) - values)

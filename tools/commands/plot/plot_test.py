@@ -31,6 +31,8 @@ def test_the_prediction_is_plotted_against_sine(tmp_path: Path, capsys: pytest.C
     assert main([*_RUN, "--points", "12", "--save", str(picture)]) == 0
     out = capsys.readouterr().out
     assert "sin(x)" in out and "prediction" in out
+    # A file gets no colours, and fits into a terminal as it is.
+    assert "\x1b" not in out and max(map(len, out.splitlines()[:24])) <= 80
     # The model was trained to a mean error of about 0.01.
     match = re.search(r"mean \|prediction - sin\(x\)\| (\d\.\d+), largest (\d\.\d+)", out)
     assert match and 0 < float(match[1]) < 0.05
