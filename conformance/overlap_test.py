@@ -1,11 +1,13 @@
-"""Programs that lay the result of an operator over what it has checked: no access outside of the tensors."""
+"""Programs that lay the result of an operator over what it has checked, or make them one tensor: no access outside."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
 from executorch.exir.schema import (
@@ -13,16 +15,20 @@ from executorch.exir.schema import (
     Buffer,
     Chain,
     ContainerMetadata,
+    Double,
     EValue,
     ExecutionPlan,
     Instruction,
     Int,
+    IntList,
     KernelCall,
+    Null,
     Operator,
     OptionalTensorList,
     Program,
     SubsegmentOffsets,
     Tensor,
+    TensorList,
     TensorShapeDynamism,
 )
 from executorch.exir.tensor import scalar_type_enum
@@ -99,3 +105,38 @@ def test_a_softmax_over_its_input() -> None:
         *map(Int, numbers),
     )
     assert result.error == "Ok", result.text()
+
+
+_X = 0
+
+
+@pytest.mark.parametrize(
+    ("operator", "bound", "given", "others", "call"),
+    [
+        ("cat", [4], [2], [_tensor(torch.float32, [2], 2), TensorList([1, _X]), Int(0)], [2, 3, _X]),
+        ("constant_pad_nd", [3], [2], [Int(1), Int(0), IntList([1, 2]), Double(0.0)], [_X, 3, 4, _X]),
+        ("mm", [2, 4], [2, 1], [_tensor(torch.float32, [1, 4], 2)], [_X, 1, _X]),
+        ("_cdist_forward", [2, 4], [2, 1], [_tensor(torch.float32, [4, 1], 2), Double(2.0), Null()], [_X, 1, 2, 3, _X]),
+    ],
+)
+def test_a_result_that_is_an_operand_and_gets_another_shape(
+    operator: str, bound: list[int], given: list[int], others: list[Any], call: list[int]
+) -> None:
+    # What the kernel has read of the operand's shape would be wrong after that.
+    x = _tensor(torch.float32, bound, 1)
+    x.shape_dynamism = TensorShapeDynamism.DYNAMIC_BOUND
+    plan = ExecutionPlan(
+        name="forward",
+        container_meta_type=ContainerMetadata("", ""),
+        values=[EValue(value) for value in [x, *others]],
+        inputs=[_X],
+        outputs=[_X],
+        chains=[Chain([], [], [Instruction(KernelCall(0, [*call, _X]))], None)],
+        operators=[Operator(f"aten::{operator}", "out")],
+        delegates=[],
+        non_const_buffer_sizes=[0, 4 * math.prod(bound), 64],
+    )
+    program = Program(0, [plan], [Buffer(b"")], [], [], SubsegmentOffsets(0, []))
+    data = bytes(serialize_pte_binary(PTEFile(program=program)))
+    result = run_cases(RUNNER, [Case(data, (encode_input(torch.ones(given)),))])[0]
+    assert result.error == "InvalidProgram", result.text()

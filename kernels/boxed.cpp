@@ -78,6 +78,65 @@ bool check_arguments(
   return true;
 }
 
+namespace {
+
+using executorch::aten::TensorImpl;
+
+/// Whether an argument is a tensor, or a list that holds it.
+bool refers_to(const EValue& value, const TensorImpl* tensor) {
+  if (value.tag == Tag::Tensor) {
+    return value.payload.as_tensor.unsafeGetTensorImpl() == tensor;
+  }
+  if (value.tag == Tag::ListTensor) {
+    const auto* const list = value.payload.copyable_union.as_tensor_list_ptr;
+    // What is wrong with a list is said when it is unboxed.
+    const Result<ArrayRef<Tensor>> elements =
+        list == nullptr ? Error::InvalidState : list->tryGet();
+    for (size_t i = 0; elements.ok() && i < elements->size(); ++i) {
+      if ((*elements)[i].unsafeGetTensorImpl() == tensor) {
+        return true;
+      }
+    }
+  }
+  if (value.tag == Tag::ListOptionalTensor) {
+    const auto* const list = value.payload.copyable_union.as_list_optional_tensor_ptr;
+    const Result<ArrayRef<std::optional<Tensor>>> elements =
+        list == nullptr ? Error::InvalidState : list->tryGet();
+    for (size_t i = 0; elements.ok() && i < elements->size(); ++i) {
+      if ((*elements)[i].has_value() && (*elements)[i]->unsafeGetTensorImpl() == tensor) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+} // namespace
+
+bool check_apart(
+    KernelRuntimeContext& ctx,
+    Span<EValue*> stack,
+    const TagSet* expected,
+    size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if ((expected[i] & kWritten) == 0) {
+      continue;
+    }
+    const TensorImpl* const tensor = stack[i]->payload.as_tensor.unsafeGetTensorImpl();
+    if (tensor->shape_dynamism() == executorch::aten::TensorShapeDynamism::STATIC) {
+      continue;
+    }
+    for (size_t j = 0; j < count; ++j) {
+      if (j != i && refers_to(*stack[j], tensor)) {
+        ET_LOG(Error, "Arguments %zu and %zu are one tensor, whose shape the operator sets", i, j);
+        ctx.fail(Error::InvalidProgram);
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 ArrayRef<int64_t> int_list(KernelRuntimeContext& ctx, const EValue& value) {
   const BoxedEvalueList<int64_t>* list = value.payload.copyable_union.as_int_list_ptr;
   if (list != nullptr) {

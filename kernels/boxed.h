@@ -52,6 +52,18 @@ bool check_arguments(
     size_t count);
 
 /**
+ * Checks that no tensor whose shape the kernel may set is another argument of the call, too, itself
+ * or in a list: what the kernel has read of that one's shape would be wrong after that. Otherwise
+ * fails the context (InvalidProgram) and returns false. The arguments have passed
+ * check_arguments().
+ */
+bool check_apart(
+    KernelRuntimeContext& ctx,
+    Span<EValue*> stack,
+    const TagSet* expected,
+    size_t count);
+
+/**
  * The list in a value whose tag has been checked. Fails the context and returns
  * an empty list if an element has a wrong tag.
  */
@@ -242,17 +254,20 @@ struct Boxed;
 template <class Return, class... Args, Return (*kFn)(KernelRuntimeContext&, Args...)>
 struct Boxed<kFn> {
   /// Of an operator whose schema says that it writes to `kWrites`, 0 for its last argument.
-  template <uint32_t kWrites>
+  template <uint32_t kWrites, bool kSetsShapes>
   static constexpr auto checked() {
     static_assert(
         kWrites == kAsTaken ||
             written_arguments<Args...>() == (kWrites == 0 ? 1u << (sizeof...(Args) - 1) : kWrites),
         "the arguments that the kernel takes to write to are not those of its operator's schema");
-    return &call;
+    return &call<kSetsShapes>;
   }
 
+  template <bool kSetsShapes>
   static void call(KernelRuntimeContext& ctx, Span<EValue*> stack) {
-    if (check_arguments(ctx, stack, ExpectedTags<Args...>::kTable, sizeof...(Args))) {
+    const TagSet* const expected = ExpectedTags<Args...>::kTable;
+    if (check_arguments(ctx, stack, expected, sizeof...(Args)) &&
+        (!kSetsShapes || check_apart(ctx, stack, expected, sizeof...(Args)))) {
       unpack(ctx, stack.data(), std::index_sequence_for<Args...>());
     }
   }
@@ -284,9 +299,11 @@ struct Boxed<kFn> {
  *     written (`Tensor(a!)`, scratch memory included); 0 if that is the last one.
  *     The kernel takes these, and no others, as `Tensor&` or `Span<Tensor>`: they
  *     are what is checked to be no constants before each call.
+ * @tparam kSetsShapes Whether the kernel gives tensors that it writes to another shape: then none
+ *     of them may be another argument, too.
  */
-template <auto kFn, uint32_t kWrites = 0>
-constexpr auto boxed = internal::Boxed<kFn>::template checked<kWrites>();
+template <auto kFn, uint32_t kWrites = 0, bool kSetsShapes = false>
+constexpr auto boxed = internal::Boxed<kFn>::template checked<kWrites, kSetsShapes>();
 
 } // namespace native
 } // namespace executor

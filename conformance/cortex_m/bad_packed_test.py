@@ -115,6 +115,8 @@ class _Made:
         self.call = KernelCall(0, arguments)
         self.instructions: list[Any] = [self.call]
         self.operators = [Operator(f"torch_fusion::{NAMES[kind]}", "out"), COPY]
+        # Bytes by which the layer lies behind where it is written.
+        self.moved = 0
 
     @property
     def head(self) -> Head:
@@ -138,7 +140,14 @@ class _Made:
         given = torch.zeros(sizes, dtype=torch.int8)
         if len(sizes) == 4:
             given = given.to(memory_format=torch.channels_last)
-        return Case(bytes(serialize_pte_binary(PTEFile(program=program))), (encode_input(given),))
+        data = bytes(serialize_pte_binary(PTEFile(program=program)))
+        if self.moved:
+            # The constants' offsets in their segment.
+            end = (len(self.packed) + 15) // 16 * 16
+            offsets = struct.pack("<3Q", 0, 0, end)
+            assert data.count(offsets) == 1
+            data = data.replace(offsets, struct.pack("<3Q", 0, self.moved, end))
+        return Case(data, (encode_input(given),))
 
 
 def _run(*made: _Made) -> list[CaseResult]:
@@ -262,6 +271,16 @@ def test_factors_that_are_no_constants_are_refused(position: int) -> None:
     _check_refused(
         made, "InvalidProgram", "load", f"argument {position} of operator cortex_m::quantized_conv2d has to be"
     )
+
+
+@pytest.mark.parametrize("moved", [1, 2, 4])
+@pytest.mark.parametrize(("kind", "arrangement"), LAYERS)
+def test_a_layer_that_lies_misaligned_is_refused(kind: int, arrangement: int, moved: int) -> None:
+    made = _Made(kind, arrangement)
+    made.moved = moved
+    (result,) = _run(made)
+    assert (result.error, result.step) == ("InvalidProgram", "load"), result.text()
+    assert result.messages
 
 
 def test_corrupted_layers_break_nothing() -> None:

@@ -358,6 +358,9 @@ def _made() -> dict[str, Callable[[], bytes]]:
             _program(_plan([_tensor([1, 2, 2, 2], 0, dim_order=[0, 2, 3, 1]), _tensor([1, 2, 2, 2], 32)], increment))
         ),
         "empty_tensor": lambda: _serialize(_program(_plan([_tensor([0, 2], 0), _tensor([0, 2], 0)], increment))),
+        "huge_empty_tensor": lambda: _serialize(
+            _program(_plan([_tensor([0, 4096, 8192], 0), _tensor([2], 0)], increment))
+        ),
         "huge_tensor": lambda: _serialize(_program(_plan([_tensor([65536, 65536], 0), _tensor([2], 0)], increment))),
         "negative_size": lambda: _serialize(_program(_plan([_tensor([-2], 0), _tensor([2], 0)], increment))),
         "outside_planned": lambda: _serialize(_program(_plan([_tensor([2], 0), _tensor([2], 60)], increment))),

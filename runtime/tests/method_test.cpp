@@ -143,6 +143,7 @@ void test_refused() {
     const std::string log = take_log();
     CHECK(log.find("changes what must stay") != std::string::npos, "%s: %s", name, log.c_str());
   }
+  check_refused("huge_empty_tensor", Error::InvalidProgram, "other sizes that are too large");
   check_refused("huge_tensor", Error::InvalidProgram, "too large");
   check_refused("negative_size", Error::InvalidProgram, "negative");
   check_refused("outside_planned", Error::MemoryAllocationFailed, "for memory_id 0");

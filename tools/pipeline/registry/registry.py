@@ -210,6 +210,8 @@ def _function(entry: Selected) -> str:
     function = f"{kernel.function}<{native}::{selection}>"
     if kernel.is_boxed:
         return f"{comment}    &{function},"
+    if entry.variants is None or Variant.DYNAMIC_SHAPE in entry.variants:
+        writes = f"{writes or ', 0'}, true"
     return f"{comment}    {native}::boxed<&{function}{writes}>,"
 
 
