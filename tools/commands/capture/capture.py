@@ -83,7 +83,7 @@ def capture_monitor(elf: Path, board: Path, addr2line: Path) -> str:
     channel = simulate(elf, read_board(board))
 
     def now() -> datetime:
-        return _START + timedelta(microseconds=channel.machine.nanoseconds / 1000)
+        return _START + timedelta(microseconds=channel.machine.clock.nanoseconds / 1000)
 
     with _captured() as terminal:
         printer = LinePrinter(FaultDecoder(elf, addr2line), terminal.write, now)
