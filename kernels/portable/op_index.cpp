@@ -140,7 +140,8 @@ void Indexing::begin(const View& result) {
   left_ = run_ > 0 ? 1 : 0;
   for (size_t i = 0; i < outer_; ++i) {
     if (__builtin_mul_overflow(left_, walk_.shape.sizes[i], &left_)) {
-      // As many as a corrupted program makes of small indices; where they end does not depend on it.
+      // As many as a corrupted program makes of small indices; where they end does not depend on
+      // it.
       left_ = INT32_MAX;
     }
     position_[i] = 0;
