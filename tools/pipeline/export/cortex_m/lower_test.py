@@ -288,3 +288,21 @@ def test_a_recurrent_layer_stays_whole_in_floating_point(tmp_path: Path) -> None
     assert any("torch_fusion::lstm stays in floating point" in said for said in result.said)
     assert result.report is not None
     assert "aten::lstm" in [layer["operator"] for layer in result.report["layers"]]
+
+
+_RESULTS = {
+    "chunk": "a, b = x.chunk(2, 1)",
+    "split": "a, b = x.split(4, 1)",
+    "split with sizes": "a, b = x.split([4, 4], 1)",
+    "unbind": "a, b = x.reshape(1, 2, 4, 8, 8).unbind(1)",
+}
+
+
+@pytest.mark.parametrize("case", _RESULTS)
+def test_operators_of_several_results(case: str, tmp_path: Path) -> None:
+    init = "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)"
+    forward = f"x = self.first(x)\n{_RESULTS[case]}\nreturn torch.cat([self.second(a), b], 1)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    assert result.report is not None
+    assert {layer["scheme"] for layer in result.report["layers"]} <= {"int8", "view", "fused"}
+    assert not any("floating point" in text for text in result.said)

@@ -50,9 +50,9 @@ def make_report(
             continue
         place = origin(node, path)
         result = _dequantized(node)
-        scheme = _scheme(node, place in floating, result)
         # One of several results, such as a recurrent layer's.
         called = node.args[0] if node.target == operator.getitem else node
+        scheme = _scheme(called, place in floating, result)
         entry: dict[str, Any] = {"place": place, "operator": called.target._schema.name, "scheme": scheme}
         if scheme == "float32":
             entry["reason"] = quantized.rejections.get(
@@ -120,7 +120,10 @@ def _scheme(node: Node, is_floating: bool, result: Node | None) -> str:
     return "int8" if result is not None else "fused"
 
 
-_VIEWS = ("view", "_unsafe_view", "permute", "transpose", "squeeze", "unsqueeze", "clone", "slice", "select", "expand")
+_VIEWS = (
+    "view", "_unsafe_view", "permute", "transpose", "squeeze", "unsqueeze", "clone", "slice", "select", "expand",
+    "chunk", "split", "split_with_sizes", "unbind",
+)  # fmt: skip
 
 
 def _weight(module: GraphModule, node: Node) -> dict[str, Any]:
