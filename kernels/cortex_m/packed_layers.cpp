@@ -861,7 +861,8 @@ void packed_depthwise(
         }
         next = row + 1;
         if (row < images.height.in) {
-          std::memcpy(place + side, in + row * in_row, static_cast<size_t>(in_row));
+          // In a corrupted program scratch memory may lie over the input.
+          std::memmove(place + side, in + row * in_row, static_cast<size_t>(in_row));
         } else {
           std::memset(place + side, layer.input_zero_point, static_cast<size_t>(in_row));
         }
