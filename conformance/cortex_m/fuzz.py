@@ -263,10 +263,10 @@ def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> di
         target = lower.target_of(name)
         edge = lower.to_cortex_m(captured, target)
         quantize.check_integers(edge, path)
-        parameters = lower.border(edge)
+        parameters = lower.BORDER.border(edge)
         if not any(found is None for found in [*parameters.inputs, *parameters.outputs]):
-            lower.remove_border(edge, path)
-            taken = [lower.quantize_sample(sample, parameters.inputs) for sample in samples]
+            lower.BORDER.remove(edge, path)
+            taken = [lower.BORDER.quantize_sample(sample, parameters.inputs) for sample in samples]
         else:
             taken = samples
         outputs = lower.run(edge, taken)

@@ -336,10 +336,10 @@ def _lower_quantized(
     unquantized = quantize.unquantized(edge, path)
     for operator, place in unquantized:
         console.say(f"export: note: {path}: {operator} stays in floating point: {place}")
-    border = lower.border(edge)
+    border = lower.BORDER.border(edge)
     if options.io == "int8":
-        lower.remove_border(edge, path)
-        samples = [lower.quantize_sample(sample, border.inputs) for sample in samples]
+        lower.BORDER.remove(edge, path)
+        samples = [lower.BORDER.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = lower.run(edge, samples)
     accuracy = report.accuracy(eager[0], outputs, eager[1])
     if options.packed:
@@ -388,10 +388,11 @@ def _lower_for_npu(
     for operator, place, reason in lowered.rejected:
         console.say(f"export: note: {path}: {operator} stays on the core: {place}: {reason}")
     edge = lowered.manager.exported_program()
-    found = lower.border(edge)
+    operators = lower.border_operators(bits)
+    border = operators.border(edge)
     if options.io != "float32":
-        lower.remove_border(edge, path)
-        samples = [lower.quantize_sample(sample, found[0], bits) for sample in samples]
+        operators.remove(edge, path)
+        samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = lower.run(edge, lowered.compiled, samples)
     emitted = lowered.manager.to_executorch(ExecutorchBackendConfig(segment_alignment=CONSTANT_ALIGNMENT))
     on_core = [(operator, place) for operator, place, _ in lowered.rejected]
@@ -399,7 +400,7 @@ def _lower_for_npu(
         EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state=False),
         samples,
         outputs,
-        Quantization(options.io, *found),
+        Quantization(options.io, border.inputs, border.outputs),
         report.make_report(quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
         (npu_report.format_report(name, made), made),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
@@ -13,19 +12,19 @@ from executorch.backends.transforms.utils import create_constant_placeholder, ge
 from executorch.exir import EdgeCompileConfig, memory, to_edge
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
+from tools.pipeline.export.border import BorderOperators
 from tools.pipeline.export.cortex_m.pack import prepare
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import order_for_kernels
 from tools.pipeline.export.lower import propagate_constants
-from tools.pipeline.export.manifest import MACS, Parameters, origin
+from tools.pipeline.export.manifest import MACS
 from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.export.plan_passes import LEAD
 from tools.pipeline.model_file.deterministic import computing
-from tools.quiet.console import UserError
 
 _DECOMPOSED = torch.ops.quantized_decomposed
 _BIASED = (
@@ -37,6 +36,8 @@ _BIASED = (
 _DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
+
+BORDER = BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8)
 
 
 def config() -> EdgeCompileConfig:
@@ -58,14 +59,6 @@ def config() -> EdgeCompileConfig:
         _check_ir_validity=False,
         _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default],
     )
-
-
-@dataclass(frozen=True)
-class Border:
-    """Parameters of the program's inputs and outputs, in order; None for those that are not int8."""
-
-    inputs: list[Parameters | None]
-    outputs: list[Parameters | None]
 
 
 def target_of(core: str) -> CortexMTargetConfig:
@@ -258,92 +251,8 @@ def _let_quantization_overlap(program: ExportedProgram) -> None:
             node.meta[LEAD] = max(result.numel() * (result.element_size() - source.element_size()), 0)
 
 
-def border(program: ExportedProgram) -> Border:
-    """Scales and zero points at which the program quantizes its inputs and dequantizes its outputs."""
-    return Border(
-        [_shared([_parameters(user) for user in node.users], _QUANTIZE, node) for node in _inputs(program)],
-        [_parameters(node) if node.target == _DEQUANTIZE else None for node in _outputs(program)],
-    )
-
-
-def remove_border(program: ExportedProgram, path: Any) -> None:
-    """Makes inputs and outputs int8: leaves out their quantization and dequantization, in place.
-
-    Raises UserError for an input or output of floating point that another operator reads or writes.
-    """
-    parameters = border(program)
-    nodes = _inputs(program)
-    for index, (node, found) in enumerate(zip(nodes, parameters.inputs, strict=True)):
-        if not node.meta["val"].is_floating_point():
-            continue
-        if found is None:
-            users = [origin(user, path) for user in node.users if user.target != _QUANTIZE]
-            raise UserError(
-                f"{path}: io = 'int8', but input {index} is not only quantized: {', '.join(users) or 'nothing'} "
-                "reads it in floating point; use io = 'float32'."
-            )
-        quantizers = list(node.users)
-        node.meta["val"] = quantizers[0].meta["val"]
-        for user in quantizers:
-            user.replace_all_uses_with(node)
-            program.graph.erase_node(user)
-    output = program.graph.output_node()
-    results = list(output.args[0])
-    specs = program.graph_signature.output_specs
-    for index, (spec, node) in enumerate(zip(specs, results, strict=True)):
-        if spec.kind != OutputKind.USER_OUTPUT or not node.meta["val"].is_floating_point():
-            continue
-        if node.target != _DEQUANTIZE:
-            raise UserError(
-                f"{path}: io = 'int8', but output {index} comes in floating point from {origin(node, path)}; "
-                "use io = 'float32'."
-            )
-        results[index] = node.args[0]
-        spec.arg.name = results[index].name
-    output.args = (tuple(results),)
-    program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
-
-
-def quantize_sample(tensors: tuple[torch.Tensor, ...], parameters: list[Parameters | None]) -> tuple[torch.Tensor, ...]:
-    """Tensors as an int8 program takes them: round(x / scale) + zero_point, as the program itself would do it."""
-    return tuple(
-        tensor
-        if found is None
-        else torch.ops.quantized_decomposed.quantize_per_tensor(
-            tensor, found.scale, found.zero_point, -128, 127, torch.int8
-        )
-        for tensor, found in zip(tensors, parameters, strict=True)
-    )
-
-
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
     """What the dialect's Python implementation computes: the integers that the kernels must give."""
     module = program.module(check_guards=False)
     with computing():
         return [list(torch.utils._pytree.tree_leaves(module(*sample))) for sample in samples]
-
-
-def _inputs(program: ExportedProgram) -> list[Node]:
-    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
-    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    return [by_name[name] for name in names]
-
-
-def _outputs(program: ExportedProgram) -> list[Node]:
-    specs = program.graph_signature.output_specs
-    results = program.graph.output_node().args[0]
-    return [node for spec, node in zip(specs, results, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
-
-
-def _parameters(node: Node) -> Parameters | None:
-    if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
-        return None
-    return Parameters(float(node.args[1]), int(node.args[2]))
-
-
-def _shared(found: list[Parameters | None], operator: Any, node: Node) -> Parameters | None:
-    """The parameters if all users of a node are the operator with the same ones."""
-    if not found or any(user.target != operator for user in node.users) or len(set(found)) != 1:
-        return None
-    return found[0]

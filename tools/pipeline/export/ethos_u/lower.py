@@ -28,9 +28,10 @@ from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.ethos_u import vela
-from tools.pipeline.export.manifest import Parameters, origin
+from tools.pipeline.export.manifest import origin
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -64,7 +65,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits
     Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
     """
     # What depends on constants alone is a constant itself, once it is folded.
-    varying = set(_user_inputs(program))
+    varying = set(user_inputs(program))
     for node in program.graph.nodes:
         varying |= {node} if varying.intersection(node.all_input_nodes) else set()
         value = node.meta.get("val")
@@ -148,73 +149,9 @@ def _reported(reporters: list[WhyNoPartitionReporter]) -> Iterator[None]:
         tosa_partitioner.WhyNoPartitionReporter = original
 
 
-def border(program: ExportedProgram) -> tuple[list[Parameters | None], list[Parameters | None]]:
-    """Returns the parameters of inputs and outputs that are only quantized, or only come from quantized tensors."""
-    inputs = [_shared(_parameters(user, _QUANTIZE) for user in node.users) for node in _user_inputs(program)]
-    outputs = [_parameters(node, _DEQUANTIZE) for node in program.graph.output_node().args[0]]
-    return inputs, outputs
-
-
-def _user_inputs(program: ExportedProgram) -> list[Node]:
-    names = program.graph_signature.user_inputs
-    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    return [nodes[name] for name in names]
-
-
-def _parameters(node: Node, target: Any) -> Parameters | None:
-    return Parameters(float(node.args[1]), int(node.args[2])) if node.target == target else None
-
-
-def _shared(found: Iterable[Parameters | None]) -> Parameters | None:
-    distinct = set(found)
-    return distinct.pop() if len(distinct) == 1 else None
-
-
-def remove_border(program: ExportedProgram, path: Path) -> None:
-    """Lets inputs and outputs of floating point be the quantized integers themselves, in place.
-
-    Raises UserError where the program needs an input or output in floating point.
-    """
-    graph = program.graph
-    inputs, outputs = border(program)
-    output = graph.output_node()
-    for kind, nodes, found in (("input", _user_inputs(program), inputs), ("output", output.args[0], outputs)):
-        for index, (node, parameters) in enumerate(zip(nodes, found, strict=True)):
-            if parameters is None and node.meta["val"].is_floating_point():
-                raise UserError(
-                    f"{path}: {kind} {index} of the program isn't quantized, an operator needs it in floating "
-                    'point (the notes say which): io = "float32".'
-                )
-    for node, parameters in zip(_user_inputs(program), inputs, strict=True):
-        for user in list(node.users) if parameters is not None else []:
-            value = user.meta["val"]
-            user.replace_all_uses_with(node)
-            graph.erase_node(user)
-            node.meta["val"] = value
-    results = list(output.args[0])
-    for index, (spec, parameters) in enumerate(zip(program.graph_signature.output_specs, outputs, strict=True)):
-        if parameters is None:
-            continue
-        results[index] = results[index].args[0]
-        spec.arg.name = results[index].name
-    output.args = (tuple(results),)
-    graph.eliminate_dead_code()
-    program.graph_module.recompile()
-
-
-def quantize_sample(sample: Sample, parameters: list[Parameters | None], bits: int) -> Sample:
-    """A sample in the integers of a program whose border is removed."""
-    dtype = torch.int8 if bits == 8 else torch.int16
-    limits = torch.iinfo(dtype)
-    low = limits.min if bits == 8 else -limits.max
-    return tuple(
-        tensor
-        if found is None
-        else torch.ops.quantized_decomposed.quantize_per_tensor.default(
-            tensor, found.scale, found.zero_point, low, limits.max, dtype
-        )
-        for tensor, found in zip(sample, parameters, strict=True)
-    )
+def border_operators(bits: int) -> BorderOperators:
+    """What programs with activations of so many bits are quantized with."""
+    return BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8 if bits == 8 else torch.int16)
 
 
 def run(program: ExportedProgram, compiled: list[vela.Compiled], samples: list[Sample]) -> list[list[torch.Tensor]]:
