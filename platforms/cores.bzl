@@ -28,7 +28,7 @@ CORES = {
 }
 
 def core_platforms():
-    """Defines, in //platforms, the constraint value and the platform of each core."""
+    """Defines, in //platforms, each core's constraint value, platform, and condition `<name>_alone`: a board with it and no NPU."""
     for name, core in CORES.items():
         native.constraint_value(
             name = "core_" + name,
@@ -40,5 +40,12 @@ def core_platforms():
                 ":core_" + name,
                 Label("@platforms//cpu:" + core.cpu),
                 Label("@platforms//os:none"),
+            ],
+        )
+        native.config_setting(
+            name = name + "_alone",
+            constraint_values = [
+                ":core_" + name,
+                ":npu_none",
             ],
         )

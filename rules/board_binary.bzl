@@ -1,10 +1,10 @@
-"""The `board_binary` rule: an image without a program of its own."""
+"""The `board_binary` rule and macro: an image without a program of its own."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "link_image")
-load("//rules/private:transitions.bzl", "firmware_transition")
+load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
 load(":providers.bzl", "BoardInfo")
 
 BoardBinaryInfo = provider(
@@ -16,9 +16,9 @@ BoardBinaryInfo = provider(
 )
 
 def _board_binary_impl(ctx):
-    board = ctx.attr.board[BoardInfo]
+    board = ctx.attr.board[0][BoardInfo]
     cc = configure_cc(ctx)
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + [ctx.attr.board]]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr.board]
     _, outputs = compile_sources(
         ctx,
         cc,
@@ -35,20 +35,28 @@ def _board_binary_impl(ctx):
         BoardBinaryInfo(board = board, elf = elf),
     ]
 
-board_binary = rule(
+board_binary_rule = rule(
     implementation = _board_binary_impl,
-    doc = """Links sources and libraries with a board's start-up code into `<name>.elf`, all built for the board. With it comes
+    doc = """Links sources and libraries with a board's start-up code into `<name>.elf`. With it comes
 the board's definition, which emulating the image needs.""",
-    attrs = {
-        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
+    attrs = CORE_TRANSITION_ATTRS | {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
         "console": attr.string(default = "on", values = ["on", "off"], doc = "Whether the image prints."),
-        "deps": attr.label_list(providers = [CcInfo], doc = "Libraries."),
+        "deps": attr.label_list(providers = [CcInfo], cfg = core_transition, doc = "Libraries."),
         "local_defines": attr.string_list(doc = "Preprocessor definitions of the sources."),
         "srcs": attr.label_list(mandatory = True, allow_files = [".c", ".cpp", ".S"], doc = "Sources, main() among them."),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
     provides = [BoardBinaryInfo],
 )
+
+def board_binary(name, **kwargs):
+    """An image without a program of its own. Libraries are built for the board's core, once for all boards that have it.
+
+    Args:
+      name: the image.
+      **kwargs: attributes of `board_binary_rule`.
+    """
+    board_binary_rule(name = name, core = BOARD_CORE, **kwargs)

@@ -1,4 +1,4 @@
-"""The `firmware_image` rule: a flashable image that runs a program on a board."""
+"""The `firmware_image` rule and macro: a flashable image that runs a program on a board."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
@@ -6,17 +6,17 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
 load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header")
-load("//rules/private:transitions.bzl", "firmware_transition")
+load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
 
 def _firmware_image_impl(ctx):
     name = ctx.label.name
-    board = ctx.attr.board[BoardInfo]
+    board = ctx.attr.board[0][BoardInfo]
     if bool(ctx.attr.model) == bool(ctx.attr.models):
         fail("%s: give either model or models" % ctx.label)
     if ctx.attr.models and ctx.files.srcs == ctx.files._application:
         fail("%s: //firmware:application.cpp runs one program; an image with several models needs srcs of its own" % ctx.label)
-    models = ctx.attr.models or [ctx.attr.model]
+    models = ctx.attr.models or ctx.attr.model
     programs = [target[TorchProgramInfo] for target in models]
     methods = methods_of(programs)
     found = [method for method in methods_of([programs[0]]) if method.method == ctx.attr.method]
@@ -60,7 +60,8 @@ def _firmware_image_impl(ctx):
     if not ctx.attr.models:
         headers.append(write_model_header(ctx, program, name, profiling = profiling == "on", watchdog_ms = watchdog_ms))
     cc = configure_cc(ctx)
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime, ctx.attr.board]]
+    runtime = ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + runtime + ctx.attr.board]
     application = compile_application(ctx, cc, name, ctx.files.srcs, all_data, headers, deps, registry = registry)
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
@@ -137,21 +138,22 @@ def _firmware_image_impl(ctx):
         ),
     ]
 
-firmware_image = rule(
+firmware_image_rule = rule(
     implementation = _firmware_image_impl,
     doc = """Links runtime, kernels, program, application and board into `<name>.elf`, `.bin`, `.hex`, `.map` and,
 where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
-much. Everything below it is built for the board's platform.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | {
-        "model": attr.label(providers = [TorchProgramInfo], doc = "The torch_program to run."),
+much.""",
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | CORE_TRANSITION_ATTRS | {
+        "model": attr.label(providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program to run."),
         "models": attr.label_list(
             providers = [TorchProgramInfo],
+            cfg = core_transition,
             doc = """Instead of `model`: several programs in one image, for an application of one's own. They share kernels and, by
 \"model_programs.h\", arenas; each has its header, \"NAME_pte.h\".""",
         ),
         "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has."),
-        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on."),
+        "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
         "console": attr.string(
             values = ["", "on", "off"],
             doc = "Whether the image prints: `on`, `off`, or empty for what //firmware:console says.",
@@ -161,7 +163,12 @@ much. Everything below it is built for the board's platform.""",
             allow_files = [".c", ".cc", ".cpp", ".S"],
             doc = "The application; it includes \"model_program.h\" for the program and its sizes, with `models` \"model_programs.h\".",
         ),
-        "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
+        "deps": attr.label_list(
+            default = ["//firmware:application_deps"],
+            providers = [CcInfo],
+            cfg = core_transition,
+            doc = "Libraries of the application.",
+        ),
         "example": attr.bool(
             default = True,
             doc = "Whether the example input is embedded, which the application runs on, and with a console PyTorch's output.",
@@ -181,14 +188,22 @@ execution takes longer, whatever the program is. 0 is none. Only on boards that 
             doc = """Whether the program is linked at build time: less flash and RAM, and hardly any load time. Otherwise the
 image holds the .pte and the runtime that loads it, and could load any other one that uses the same kernels.""",
         ),
-        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
-        "_prelinked_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo]),
-        "_runtime": attr.label(default = "//runtime", providers = [CcInfo]),
+        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
+        "_prelinked_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo], cfg = core_transition),
+        "_runtime": attr.label(default = "//runtime", providers = [CcInfo], cfg = core_transition),
         "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
     provides = [FirmwareInfo, TorchProgramInfo, ProgramDataInfo, MemoryPlanInfo, KernelRegistryInfo],
 )
+
+def firmware_image(name, **kwargs):
+    """An image for a board. Program, libraries, kernels and runtime are built for its core, once for all boards that have it.
+
+    Args:
+      name: the image.
+      **kwargs: attributes of `firmware_image_rule`.
+    """
+    firmware_image_rule(name = name, core = BOARD_CORE, **kwargs)

@@ -13,6 +13,21 @@ def runfiles_path(ctx, file):
     path = file.short_path
     return path.removeprefix("../") if path.startswith("../") else ctx.workspace_name + "/" + path
 
+def link_apart(ctx, folder, file):
+    """Links a file under a path of the target's own: what is built for several boards has one path in the runfiles for all of them.
+
+    Args:
+      ctx: rule context.
+      folder: path below the target's name, which keeps it apart from others.
+      file: File.
+
+    Returns:
+      File, of the same name.
+    """
+    link = ctx.actions.declare_file("%s.apart/%s/%s" % (ctx.label.name, folder, file.basename))
+    ctx.actions.symlink(output = link, target_file = file)
+    return link
+
 def create_launcher(ctx, tool, arguments, files):
     """Writes a shell script that runs a tool from its runfiles.
 

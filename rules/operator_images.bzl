@@ -1,11 +1,11 @@
-"""The `operator_images` rule: an image per operator, to see what each takes."""
+"""The `operator_images` rule and macro: an image per operator, to see what each takes."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
 load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header")
-load("//rules/private:transitions.bzl", "firmware_transition")
+load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
 load(":providers.bzl", "BoardInfo", "TorchProgramInfo")
 
 OperatorImagesInfo = provider(
@@ -37,10 +37,10 @@ def _folder(operator):
 
 def _operator_images_impl(ctx):
     name = ctx.label.name
-    board = ctx.attr.board[BoardInfo]
-    program = ctx.attr.model[TorchProgramInfo]
+    board = ctx.attr.board[0][BoardInfo]
+    program = ctx.attr.model[0][TorchProgramInfo]
     cc = configure_cc(ctx)
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + [ctx.attr._runtime, ctx.attr.board]]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + ctx.attr._runtime + ctx.attr.board]
 
     # What all images have: the application with one program. Its kernels are others, so it only shows sizes.
     registry = generate_registry(ctx, [program], name, prelinked = True)
@@ -89,12 +89,12 @@ def _operator_images_impl(ctx):
         OperatorImagesInfo(images = images, selections = selections),
     ]
 
-operator_images = rule(
+operator_images_rule = rule(
     implementation = _operator_images_impl,
     doc = """Links an image for a board with each operator: with what the simplest of its calls needs, a call of float32
 before others. The images have the runtime of programs that are linked at build time, and no console.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | {
-        "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board."),
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | CORE_TRANSITION_ATTRS | {
+        "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board."),
         "calls": attr.label(
             mandatory = True,
             allow_single_file = [".pickle"],
@@ -102,17 +102,30 @@ before others. The images have the runtime of programs that are linked at build 
             doc = "Calls of the operators: an op_db_calls.",
         ),
         "console": attr.string(default = "off", values = ["off"], doc = "Whether the images print."),
-        "deps": attr.label_list(default = ["//firmware:application_deps"], providers = [CcInfo], doc = "Libraries of the application."),
-        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The program that all images hold."),
+        "deps": attr.label_list(
+            default = ["//firmware:application_deps"],
+            providers = [CcInfo],
+            cfg = core_transition,
+            doc = "Libraries of the application.",
+        ),
+        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], cfg = core_transition, doc = "The program that all images hold."),
         "operators": attr.string_list(mandatory = True, doc = "Names in programs, such as `aten::add.out`."),
         "srcs": attr.label_list(default = ["//firmware:application.cpp"], allow_files = [".cpp"], doc = "The application."),
-        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
-        "_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo]),
+        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
+        "_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo], cfg = core_transition),
         "_tool": attr.label(default = "//benchmarks/measure:operator_flash", executable = True, cfg = "exec"),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
     provides = [OperatorImagesInfo],
 )
+
+def operator_images(name, **kwargs):
+    """Images of operators, whose libraries are built for the board's core.
+
+    Args:
+      name: of the images.
+      **kwargs: attributes of `operator_images_rule`.
+    """
+    operator_images_rule(name = name, core = BOARD_CORE, **kwargs)

@@ -1,20 +1,8 @@
 """The `program_hashes` macro: hashes of exported programs, recorded in a file."""
 
-load(":launcher.bzl", "create_launcher")
+load(":board_program.bzl", "board_program")
+load(":launcher.bzl", "create_launcher", "link_apart")
 load(":providers.bzl", "TorchProgramInfo")
-
-def _boards_impl(_settings, attr):
-    # As firmware_transition, so that a firmware_test of the board has exported the program.
-    return {
-        board: {"//command_line_option:platforms": [board + ".platform"]}
-        for board in attr.boards
-    }
-
-_boards = transition(
-    implementation = _boards_impl,
-    inputs = [],
-    outputs = ["//command_line_option:platforms"],
-)
 
 def _program_hashes_impl(ctx):
     command = "./bazelw run //%s:%s" % (ctx.label.package, ctx.attr.update)
@@ -22,26 +10,25 @@ def _program_hashes_impl(ctx):
     if ctx.attr.update == ctx.label.name:
         arguments += ["--update", ctx.file.recorded.path]
 
-    # A portable program is the same target for all boards, and listed for one of them.
-    for label, boards in ctx.attr.program_boards.items():
-        programs = {}
-        for board, targets in ctx.split_attr.programs.items():
-            for target in targets:
-                program = target[TorchProgramInfo]
-                if str(target.label) == label and (board in boards or program.core == "portable"):
-                    programs[program.core] = program
-        for core, program in programs.items():
-            arguments += [label.removeprefix("@@"), core, program.program]
+    # Boards with the same core have the same program, which is listed once.
+    programs = {}
+    for target, label in ctx.attr.programs.items():
+        program = target[TorchProgramInfo]
+        programs[(label, program.core)] = program.program
+    for (label, core), program in programs.items():
+        label = label.removeprefix("@@")
+        arguments += [label, core, link_apart(ctx, core + "/" + label.replace("//", "").replace(":", "/"), program)]
     return [create_launcher(ctx, ctx.attr._hashes, arguments, [])]
 
 _ATTRS = {
-    "programs": attr.label_list(mandatory = True, providers = [TorchProgramInfo], cfg = _boards, doc = "The torch_programs."),
-    "program_boards": attr.string_list_dict(mandatory = True, doc = "Labels of the boards that each of programs, by its label, is exported for."),
-    "boards": attr.string_list(mandatory = True, doc = "All of these boards. A board itself is for its own platform only."),
+    "programs": attr.label_keyed_string_dict(
+        mandatory = True,
+        providers = [TorchProgramInfo],
+        doc = "board_programs, with the labels of their torch_programs.",
+    ),
     "recorded": attr.label(mandatory = True, allow_single_file = [".txt"], doc = "The file of hashes."),
     "update": attr.string(mandatory = True, doc = "Name of the target in this package that writes the file."),
     "_hashes": attr.label(default = "//tools/verify/reproducibility:hashes", executable = True, cfg = "exec"),
-    "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
 }
 
 _program_hashes_test = rule(
@@ -71,14 +58,15 @@ def program_hashes(name, programs, recorded):
         program is the same for any.
       recorded: the file of hashes, in this package: a line per program and core.
     """
-    program_boards = {
-        str(native.package_relative_label(program)): [str(native.package_relative_label(board)) for board in boards]
-        for program, boards in programs.items()
-    }
+    board_programs = {}
+    for program, boards in programs.items():
+        label = native.package_relative_label(program)
+        for board in boards:
+            target = "%s/%s/%s/%s" % (name, native.package_relative_label(board).name, label.package, label.name)
+            board_program(name = target, board = board, program = program, tags = ["manual"])
+            board_programs[target] = str(label)
     arguments = {
-        "programs": list(programs),
-        "program_boards": program_boards,
-        "boards": sorted({board: True for boards in program_boards.values() for board in boards}),
+        "programs": board_programs,
         "recorded": recorded,
         "update": "update_" + name,
     }

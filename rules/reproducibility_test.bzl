@@ -1,6 +1,6 @@
 """The `reproducibility_test` rule: two clean builds of an image give identical bytes."""
 
-load(":launcher.bzl", "create_launcher")
+load(":launcher.bzl", "create_launcher", "link_apart")
 load(":providers.bzl", "FirmwareInfo")
 
 _BUILD_ID = "//rules/private:build_id"
@@ -35,12 +35,7 @@ def _reproducibility_test_impl(ctx):
     ):
         if first.path == second.path:
             fail("%s: %s was built once only" % (ctx.label, first.short_path))
-
-        # The two have one path in the runfiles, so they are linked under names of their own.
-        for build, file in {"first": first, "second": second}.items():
-            link = ctx.actions.declare_file("%s/%s/%s" % (ctx.label.name, build, file.basename))
-            ctx.actions.symlink(output = link, target_file = file)
-            arguments.append(link)
+        arguments += [link_apart(ctx, "first", first), link_apart(ctx, "second", second)]
     return [create_launcher(ctx, ctx.attr._compare, arguments, [])]
 
 reproducibility_test = rule(

@@ -26,7 +26,7 @@ def torch_firmware(name, tags = [], visibility = None, **kwargs):
       name: the image.
       tags: tags of the image.
       visibility: visibility of all.
-      **kwargs: attributes of `firmware_image`.
+      **kwargs: attributes of `firmware_image_rule`.
     """
     firmware_image(name = name, tags = tags, visibility = visibility, **kwargs)
     firmware_flash(name = name + ".flash", firmware = name, tags = ["manual"], visibility = visibility)

@@ -1,5 +1,6 @@
 """What rules that start an emulator share."""
 
+load("//rules:launcher.bzl", "link_apart")
 load("//rules:providers.bzl", "FirmwareInfo")
 
 visibility(["//rules/..."])
@@ -37,13 +38,14 @@ def write_index(ctx, images):
     for target, row in images:
         _check_emulated(ctx, target)
         firmware = target[FirmwareInfo]
+        folder = target.label.package + "/" + target.label.name
         named = {
             "elf": firmware.elf,
             "plan": firmware.plan,
             "description": firmware.board.description,
             "report": firmware.report_json,
-            "golden": firmware.program.golden,
-            "manifest": firmware.program.manifest,
+            "golden": link_apart(ctx, folder, firmware.program.golden),
+            "manifest": link_apart(ctx, folder, firmware.program.manifest),
         }
         rows.append(row | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
         files += named.values()

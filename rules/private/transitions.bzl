@@ -1,5 +1,7 @@
 """Configuration transitions of the rules."""
 
+load("//platforms:cores.bzl", "CORES")
+
 visibility(["//rules/..."])
 
 _PLATFORMS = "//command_line_option:platforms"
@@ -36,11 +38,40 @@ board_transition = transition(
     outputs = [_PLATFORMS, _NPU],
 )
 
+# What the macros of rules for a board give as `core`.
+BOARD_CORE = select({
+    Label("//platforms:%s_alone" % core): core
+    for core in CORES
+} | {
+    "//conditions:default": "",
+})
+
+CORE_TRANSITION_ATTRS = {
+    "core": attr.string(
+        values = [""] + sorted(CORES),
+        doc = "The core that what the image is made of is built for, once for all boards that have it; empty: it is built for the board. Set by the macro.",
+    ),
+    "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
+}
+
+def _core_transition_impl(settings, attr):
+    if attr.core:
+        return {_PLATFORMS: [str(Label("//platforms:" + attr.core))], _NPU: _NO_NPU}
+    return {_PLATFORMS: [str(platform) for platform in settings[_PLATFORMS]], _NPU: str(settings[_NPU])}
+
+core_transition = transition(
+    # From a board to its core: what does not depend on the board has one configuration, and so one build, for all that share a
+    # core. The rule has CORE_TRANSITION_ATTRS. A board with an NPU has a configuration of its own: programs depend on which.
+    implementation = _core_transition_impl,
+    inputs = [_PLATFORMS, _NPU],
+    outputs = [_PLATFORMS, _NPU],
+)
+
 def _program_transition_impl(settings, attr):
     # A program that runs on any core is exported (and trained) once for all
     # boards and consoles, so its configuration must not depend on them. One
-    # that is lowered or meant for a core keeps the board's platform, and one
-    # for an NPU keeps that, too.
+    # that is lowered or meant for a core keeps the platform, and one for an
+    # NPU keeps that, too.
     portable = attr.backend == "portable" and not attr.cores
     return {
         _PLATFORMS: ["//platforms:portable"] if portable else [str(p) for p in settings[_PLATFORMS]],

@@ -74,6 +74,18 @@ _shared_program_test = analysistest.make(
     attrs = {"other": attr.label(providers = [TorchProgramInfo])},
 )
 
+def _shared_libraries_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    [link] = [action for action in analysistest.target_actions(env) if action.mnemonic == "CppLink"]
+    image = link.outputs.to_list()[0].root.path
+    libraries = [file for file in link.inputs.to_list() if file.short_path.startswith("kernels/") and file.extension == "a"]
+    asserts.true(env, libraries, "no library of kernels is linked")
+    for file in libraries:
+        asserts.true(env, file.root.path != image, "%s is built for the board, not for its core" % file.path)
+    return analysistest.end(env)
+
+_shared_libraries_test = analysistest.make(_shared_libraries_test_impl)
+
 def _board_test_impl(ctx):
     env = analysistest.begin(ctx)
     target = analysistest.target_under_test(env)
@@ -235,6 +247,23 @@ def rules_test_suite(name):
         other = ":sine_mps2_an505",
         target_under_test = ":sine_mps2_an386",
     )
+    for board_name in ["mps2_an386", "nucleo_wb55rg"]:
+        torch_firmware(
+            name = "sine_int8_" + board_name,
+            board = "//firmware/boards/" + board_name,
+            model = "//models/sine:sine_int8",
+            summary = False,
+            tags = ["manual"],
+        )
+    _shared_program_test(
+        name = "shared_int8_program_test",
+        other = ":sine_int8_nucleo_wb55rg",
+        target_under_test = ":sine_int8_mps2_an386",
+    )
+    _shared_libraries_test(
+        name = "shared_libraries_test",
+        target_under_test = ":sine_mps2_an386",
+    )
     refusals = {
         "bad-name": ["rules/tests:bad-name", "program name 'bad-name' is not a C identifier"],
         "benchmark_not_emulated": ["board nucleo_wb55rg of", "has no emulator"],
@@ -270,6 +299,8 @@ def rules_test_suite(name):
             ":board_test",
             ":firmware_mps2_an386_test",
             ":firmware_mps2_an505_test",
+            ":shared_int8_program_test",
+            ":shared_libraries_test",
             ":shared_program_test",
         ] + [":%s_test" % target for target in refusals.keys() + refusals_on_cortex_m4.keys()],
     )
