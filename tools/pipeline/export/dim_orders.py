@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -36,6 +37,9 @@ CONTIGUOUS_ONLY = frozenset(
     }
 )
 
+# Emission would copy images to the default order before poolings, means and sums, whose kernels take any order, and not
+# back for what reads their results.
+LegalizePortableDimOrderPass._target_ops = frozenset()
 
 # Where operators come from that this project has kernels for.
 _KNOWN_NAMESPACES = frozenset(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from executorch.exir import ExecutorchBackendConfig
@@ -38,6 +39,9 @@ from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.model_file.sample_calls import find_operator
 from tools.quiet.console import Console, UserError
+
+if TYPE_CHECKING:
+    from tools.pipeline.export.cortex_m.quantize import Quantized
 
 
 @dataclass(frozen=True)
@@ -301,6 +305,45 @@ def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, conso
     return emit(edge)
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """A quantized model.
+
+    Attributes:
+      quantized: as its layers are measured.
+      captured: for lowering.
+    """
+
+    quantized: Quantized
+    captured: ExportedProgram
+
+
+def _prepare(
+    file: ModelFile,
+    model: torch.nn.Module,
+    inputs: golden.Sample,
+    console: Console,
+    quantize_captured: Callable[[ExportedProgram, list[golden.Sample]], Quantized],
+) -> _Prepared:
+    """Captures and quantizes a model with images channels-last; what its author quantized is captured as it is.
+
+    Args:
+      quantize_captured: quantizes a captured program, calibrated on samples.
+    """
+    # Imported here: it costs seconds, and only programs that are quantized need it.
+    from tools.pipeline.export.cortex_m import quantize
+
+    captured = _capture(file, model, inputs, console)
+    inputs = quantize.channels_last(inputs)
+    if quantize.is_quantized(captured):
+        console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
+        captured = capture(model.to(memory_format=torch.channels_last), inputs)
+        return _Prepared(quantize.Quantized(captured.module(check_guards=False), [], [], {}), captured)
+    calibration = quantize.calibration_samples(file, inputs, console)
+    quantized = quantize_captured(quantize.lay_out_channels_last(captured), calibration)
+    return _Prepared(quantized, capture(quantized.module, inputs))
+
+
 def _lower_quantized(
     file: ModelFile,
     model: torch.nn.Module,
@@ -319,17 +362,15 @@ def _lower_quantized(
             f'{path}: backend "cortex_m" packs layers for one shape and takes no dynamic_shapes(); '
             "remove it, or use the portable backend."
         )
-    model = model.to(memory_format=torch.channels_last)
-    inputs = quantize.channels_last(inputs)
+    prepared = _prepare(
+        file,
+        model,
+        inputs,
+        console,
+        lambda captured, samples: quantize.quantize(quantize.fold(captured), samples, path),
+    )
+    quantized, captured = prepared.quantized, prepared.captured
     samples = [quantize.channels_last(sample) for sample in samples]
-    captured = _capture(file, model, inputs, console)
-    if quantize.is_quantized(captured):
-        console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
-        quantized = quantize.Quantized(captured.module(check_guards=False), [], [], {})
-    else:
-        calibration = quantize.calibration_samples(file, inputs, console)
-        quantized = quantize.quantize(quantize.fold(captured), calibration, path)
-        captured = capture(quantized.module, inputs)
     target = lower.target_of(options.core)
     edge = lower.to_cortex_m(captured, target)
     quantize.check_integers(edge, path)
@@ -371,17 +412,15 @@ def _lower_for_npu(
     if file.has("dynamic_shapes"):
         raise UserError(f'{path}: backend "ethos_u" takes no dynamic_shapes(), an NPU has commands for one shape.')
     bits = 16 if options.io == "int16" else 8
-    model = model.to(memory_format=torch.channels_last)
-    inputs = quantize.channels_last(inputs)
+    prepared = _prepare(
+        file,
+        model,
+        inputs,
+        console,
+        lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path),
+    )
+    quantized, captured = prepared.quantized, prepared.captured
     samples = [quantize.channels_last(sample) for sample in samples]
-    captured = _capture(file, model, inputs, console)
-    if quantize.is_quantized(captured):
-        console.say(f"export: note: {path}: model() is quantized already; it is lowered as it is.")
-        quantized = quantize.Quantized(captured.module(check_guards=False), [], [], {})
-    else:
-        calibration = quantize.calibration_samples(file, inputs, console)
-        quantized = lower.quantize(fold_batch_norm(captured), calibration, npu, bits, path)
-        captured = capture(quantized.module, inputs)
     lowered = lower.delegate(captured, npu, path)
     made = npu_report.make_report(lowered.compiled, lowered.rejected, npu)
     npu_report.check_memory(name, made, npu)

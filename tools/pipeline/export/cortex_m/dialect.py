@@ -8,10 +8,11 @@ The operators' Python implementation says which integers a program must return. 
 PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64; so it is
 where it pools int8 images, of which PyTorch takes at most 127 pixels.
 
-Three gaps of the passes are filled. A hardswish that can't be fused into the layer before it, which the quantizer
-marks as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
-too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. And what
-`maximum` and `minimum` return lies in memory as their operands do.
+Four gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
+as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
+too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
+`maximum` and `minimum` return lies in memory as their operands do. And transposed convolutions may have an
+output_padding.
 """
 
 from __future__ import annotations
@@ -70,6 +71,21 @@ def _add_hardswish() -> None:
     lowering.AtenToCortexMPass.register_dialect_substitution(hardswish)(lowering._get_activation_replacement)
 
 
+def _accept_output_padding() -> None:
+    """Lets the quantizer take transposed convolutions with output_padding, which CMSIS-NN has none of."""
+    checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
+
+    def check(_: type, node: torch.fx.Node) -> bool:
+        if not checkers.is_channels_last(checkers.get_first_fake_tensor(node)):
+            return False
+        if node.target != torch.ops.aten.conv_transpose2d.input:
+            return True
+        *_, groups, dilation = [*node.args, 1, 1][:8] if len(node.args) > 6 else [1, 1]
+        return groups == 1 and dilation in (1, [1], [1, 1])
+
+    checkers.CortexMConvTranspose2DCheck._check_node = classmethod(check)
+
+
 def _is_quantized(_: Any, node: torch.fx.Node) -> bool:
     """Whether a clamp had its quantization folded into it, with one scale for all."""
     results = node.meta.get("output_qparams") or {}
@@ -84,6 +100,7 @@ def _hardswish(x: float) -> float:
 _import_backend()
 sys.modules[f"{_BACKEND}.ops.operators"].__dict__["F"] = _ExactFunctional()
 _add_hardswish()
+_accept_output_padding()
 _clamps = importlib.import_module(f"{_PASSES}.quantized_clamp_activation_pass").QuantizedClampActivationPass
 _clamps._is_quantized_int8_activation = _is_quantized
 torch.library.register_fake("cortex_m::maximum", torch.maximum, allow_override=True)

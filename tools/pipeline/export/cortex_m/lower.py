@@ -15,11 +15,11 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from tools.pipeline.export.border import BorderOperators
+from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.pack import prepare
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
-from tools.pipeline.export.dim_orders import order_for_kernels
+from tools.pipeline.export.dim_orders import copy_to_order, order_for_kernels
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import MACS
 from tools.pipeline.export.own_operators import keep_recurrent_layers
@@ -34,6 +34,11 @@ _BIASED = (
     torch.ops.aten.linear.default,
 )
 _DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
+_IMAGE_LAYERS = (
+    exir_ops.edge.cortex_m.quantized_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_transpose_conv2d.default,
+)
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
 
@@ -73,11 +78,22 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
     lowered = order_for_kernels(propagate_constants(CortexMPassManager(edge, target_config=target).transform()))
     tabulate(lowered)
+    _order_images(lowered)
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
     _count_work(lowered)
     _let_quantization_overlap(lowered)
+    _note_default_order(lowered)
     return _drop_unused_constants(lowered)
+
+
+def _note_default_order(program: ExportedProgram) -> None:
+    """Gives input images of one channel, which lie in both orders at once, the default one, in place."""
+    for node in user_inputs(program):
+        for image in (node, *(user for user in node.users if user.target == _QUANTIZE)):
+            value = image.meta["val"]
+            if value.dim() == 4 and value.shape[1] == 1:
+                image.meta["val"] = torch.empty_like(value, memory_format=torch.contiguous_format)
 
 
 def _quantize_biases(program: ExportedProgram) -> None:
@@ -203,6 +219,20 @@ def _drop_empty_padding(program: ExportedProgram) -> None:
         if node.target == exir_ops.edge.cortex_m.pad.default and not any([*node.args[1], *node.args[2]]):
             node.replace_all_uses_with(node.args[0])
             program.graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _order_images(program: ExportedProgram) -> None:
+    """Copies images to channels-last that int8 layers would find in another order, in place."""
+    order = [0, 2, 3, 1]
+    for node in list(program.graph.nodes):
+        if node.target not in _IMAGE_LAYERS:
+            continue
+        image = node.args[0]
+        value = image.meta["val"]
+        if [dim for dim in value.dim_order() if value.shape[dim] > 1] != [dim for dim in order if value.shape[dim] > 1]:
+            with program.graph.inserting_before(node):
+                node.replace_input_with(image, copy_to_order(program, image, order, node.meta))
     program.graph_module.recompile()
 
 

@@ -5,6 +5,8 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.schema import Tensor
 
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
@@ -306,3 +308,31 @@ def test_operators_of_several_results(case: str, tmp_path: Path) -> None:
     assert result.report is not None
     assert {layer["scheme"] for layer in result.report["layers"]} <= {"int8", "view", "fused"}
     assert not any("floating point" in text for text in result.said)
+
+
+_IN_FLOATING_POINT = {
+    "convolution of three dimensions": (
+        "self.layer = nn.Conv3d(1, 4, 3); self.out = nn.Linear(4, 3)",
+        "return self.out(self.layer(x).mean((2, 3, 4)))",
+        "(torch.randn(1, 1, 6, 6, 6),)",
+    ),
+    # Its result lies as the next convolution reads it.
+    "pooling to a size that does not divide": (
+        "self.a = nn.Conv2d(3, 8, 3); self.layer = nn.AdaptiveAvgPool2d((3, 5)); self.b = nn.Conv2d(8, 8, 1)",
+        "return self.b(self.layer(self.a(x)))",
+        "(torch.randn(1, 3, 18, 17),)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _IN_FLOATING_POINT)
+def test_layers_between_int8_ones_stay_in_floating_point(case: str, tmp_path: Path) -> None:
+    init, forward, inputs = _IN_FLOATING_POINT[case]
+    result = exported(tmp_path, forward, inputs, init)
+    assert any("layer (" in text for text in result.said)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "torch_fusion::convolution":
+            image = plan.values[call.args[0]].val
+            assert isinstance(image, Tensor) and list(image.dim_order) == [0, 2, 3, 1]

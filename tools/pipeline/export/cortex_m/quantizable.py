@@ -5,8 +5,9 @@ the same in another form would stay in floating point, or be refused on the devi
 
 - one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
   operators between them, so that a chain of layers changes its layout at its ends only;
-- padding by name (`same`, `valid`) becomes numbers, `relu6` becomes `hardtanh`;
-- a product with a constant matrix becomes a linear layer, the mean of an image's channels a pooling;
+- padding by name (`same`, `valid`) becomes numbers, `relu6` becomes `hardtanh`, and poolings round sizes down;
+- a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
+  channels a pooling;
 - what a convolution or pooling reads in another layout is copied to channels-last before it.
 """
 
@@ -60,12 +61,19 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _replace(graph, node, _aten.constant_pad_nd.default, *node.args[:2], _arguments(node)[3] or 0.0)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
             _make_linear(graph, node)
+        elif node.target == _aten.addmm.default:
+            _make_biased_linear(graph, node)
+    for node in list(graph.nodes):
+        if node.target == _aten.matmul.default:
+            _batch(graph, node)
     _Sequences(graph).rewrite()
     for node in list(graph.nodes):
         if node.target == _aten.conv2d.padding:
             _number_padding(graph, node)
         elif node.target == _aten.mean.dim:
             _make_pooling(graph, node)
+        elif node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default):
+            _round_down(graph, node)
     graph.eliminate_dead_code()
     for node in list(graph.nodes):
         if node.op == "call_function" and "val" in node.meta:
@@ -121,6 +129,48 @@ def _make_linear(graph: Graph, product: Node) -> None:
     _replace(graph, product, _aten.linear.default, operand, weight)
 
 
+def _make_biased_linear(graph: Graph, layer: Node) -> None:
+    """b + x @ w with a constant matrix and vector: a linear layer whose weight is w transposed."""
+    bias, operand, matrix = layer.args
+    if layer.kwargs or not is_constant(matrix) or not is_constant(bias) or is_constant(operand):
+        return
+    if bias.meta["val"].shape != matrix.meta["val"].shape[1:]:
+        return
+    with graph.inserting_before(layer):
+        weight = emit(graph, layer, _aten.permute.default, matrix, [1, 0])
+    _replace(graph, layer, _aten.linear.default, operand, weight, bias)
+
+
+def _batch(graph: Graph, product: Node) -> None:
+    """x @ y of as many matrices each: a batched product, all dimensions before the matrices as one.
+
+    A transposition of the second one comes last: the kernel undoes it.
+    """
+    one, other = product.args
+    shapes = [factor.meta["val"].shape for factor in product.args]
+    if len(shapes[0]) < 3 or shapes[0][:-2] != shapes[1][:-2]:
+        return
+    rank = len(shapes[0])
+    is_transposed = other.target == _aten.transpose.int and {dim % rank for dim in other.args[1:]} == {
+        rank - 2,
+        rank - 1,
+    }
+    with graph.inserting_before(product):
+        factors = [
+            factor
+            if rank == 3
+            else emit(graph, product, _aten.reshape.default, factor, [-1, *factor.meta["val"].shape[-2:]])
+            for factor in (one, other.args[0] if is_transposed else other)
+        ]
+        if is_transposed:
+            factors[1] = emit(graph, product, _aten.transpose.int, factors[1], 1, 2)
+    result = _replace(graph, product, _aten.bmm.default, *factors)
+    if rank > 3:
+        with graph.inserting_after(result):
+            shaped = emit(graph, result, _aten.reshape.default, result, [*shapes[0][:-1], shapes[1][-1]])
+        result.replace_all_uses_with(shaped, delete_user_cb=lambda user: user is not shaped)
+
+
 def _number_padding(graph: Graph, convolution: Node) -> None:
     """conv2d with its padding in numbers; an odd `same` padding adds one more at the end, in an operator of its own."""
     image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
@@ -140,6 +190,63 @@ def _make_pooling(graph: Graph, mean: Node) -> None:
         with graph.inserting_after(pooled):
             view = emit(graph, pooled, _aten.view.default, pooled, [batch, channels])
         pooled.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
+
+
+def _round_down(graph: Graph, pooling: Node) -> None:
+    """A pooling with ceil_mode without it, if no window goes beyond the image, or of maxima.
+
+    Maxima stay the same with the last row and column once more behind the image, which the last windows then reach:
+    whatever reaches beyond holds the last one, too. So they do with zeros, if nothing is negative.
+    """
+    arguments = _arguments(pooling)
+    is_max = pooling.target == _aten.max_pool2d.default
+    place = 5 if is_max else 4
+    image, (kernel, stride, padding) = arguments[0], (_both(argument) for argument in arguments[1:4])
+    dilation = _both(arguments[4]) if is_max else [1, 1]
+    if not arguments[place] or image.meta["val"].dim() != 4:
+        return
+    missing = []
+    for axis in range(2):
+        step = (stride or kernel)[axis]
+        reach = (pooling.meta["val"].shape[2 + axis] - 1) * step + dilation[axis] * (kernel[axis] - 1) + 1
+        missing.append(max(reach - image.meta["val"].shape[2 + axis] - 2 * padding[axis], 0))
+    if any(missing):
+        if not is_max or dilation != [1, 1]:
+            return
+        with graph.inserting_before(pooling):
+            if _is_positive(image):
+                image = emit(graph, pooling, _aten.constant_pad_nd.default, image, [0, missing[1], 0, missing[0]], 0.0)
+            else:
+                image = _repeat_ends(graph, pooling, image, missing)
+    arguments[place] = False
+    _replace(graph, pooling, pooling.target, image, *arguments[1:])
+
+
+def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[int]) -> Node:
+    """The image with its last row and its last column that many times more."""
+    for dim, count in zip((2, 3), counts, strict=True):
+        if count:
+            size = image.meta["val"].shape[dim]
+            end = emit(graph, pooling, _aten.slice.Tensor, image, dim, size - 1, size)
+            image = emit(graph, pooling, _aten.cat.default, [image] + [end] * count, dim)
+    return image
+
+
+def _is_positive(node: Node) -> bool:
+    """Whether a node returns no negative numbers, as far as the last operators tell."""
+    if node.target in (_aten.relu.default, _aten.sigmoid.default, _aten.hardsigmoid.default):
+        return True
+    if node.target in (_aten.hardtanh.default, _aten.clamp.default):
+        return len(node.args) > 1 and isinstance(node.args[1], (int, float)) and node.args[1] >= 0
+    if node.target in (_aten.cat.default, _aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.add.Tensor):
+        return all(_is_positive(operand) for operand in node.all_input_nodes)
+    return False
+
+
+def _both(argument: Any) -> list[int]:
+    """An argument for each of two dimensions, where it may stand for both at once."""
+    values = [argument] if isinstance(argument, int) else list(argument)
+    return values * 2 if len(values) == 1 else values
 
 
 def _padding(
@@ -243,7 +350,13 @@ class _Sequences:
     def _enter(self, node: Node, sequence: Node) -> Node:
         """The image of a sequence that `node` reads."""
         if sequence not in self._images:
-            self._images[sequence] = self._emit(node, _aten.unsqueeze.default, sequence, 2)
+            batch, channels, steps = sequence.meta["val"].shape
+            if channels == 1:
+                # Lies in both orders at once; strides say that it is meant to be channels-last.
+                rows = self._emit(node, _aten.reshape.default, sequence, [batch, 1, steps, 1])
+                self._images[sequence] = self._emit(node, _aten.permute.default, rows, [0, 3, 1, 2])
+            else:
+                self._images[sequence] = self._emit(node, _aten.unsqueeze.default, sequence, 2)
         return self._images[sequence]
 
     def _leave(self, sequence: Node, image: Node, user: Node) -> None:

@@ -34,6 +34,8 @@ Sample = tuple[torch.Tensor, ...]
 
 _NAMESPACE = "quantized_decomposed"
 
+_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
 # Calibration samples on which the report compares layers with floating point.
 _REPORTED_SAMPLES = 8
 
@@ -45,10 +47,41 @@ def is_quantized(program: ExportedProgram) -> bool:
 
 def channels_last(sample: Sample) -> Sample:
     """The sample with its images (tensors of 4 dimensions) channels-last in memory, as the int8 kernels read them."""
-    return tuple(
-        tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor.contiguous()
-        for tensor in sample
-    )
+    return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
+
+
+def _image_last(image: torch.Tensor) -> torch.Tensor:
+    # Images of one channel or pixel lie in both orders at once. What PyTorch makes of them follows their strides, which
+    # contiguous() leaves as they are.
+    if image.shape[1] > 1 and image.shape[2:].numel() > 1:
+        return image.contiguous(memory_format=torch.channels_last)
+    return torch.empty_like(image, memory_format=torch.channels_last).copy_(image)
+
+
+def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
+    """Lets a program take its images channels-last, in place.
+
+    Views that a model's author wrote for the default order of dimensions become reshapes, which copy where they must.
+    """
+    # Where a program writes into a view, the view must stay one until that is gone; batch normalization is folded
+    # before, as it would be decomposed, too.
+    if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
+        captured = fold_batch_norm(captured).run_decompositions({})
+    user_inputs = set(captured.graph_signature.user_inputs)
+    for node in captured.graph.nodes:
+        if node.op == "placeholder" and node.name in user_inputs:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor) and value.dim() == 4:
+                node.meta["val"] = torch.empty_like(value, memory_format=torch.channels_last)
+    _reshape_views(captured)
+    return captured
+
+
+def _reshape_views(program: ExportedProgram) -> None:
+    for node in program.graph.nodes:
+        if node.target in _VIEWS:
+            node.target = torch.ops.aten.reshape.default
+    program.graph_module.recompile()
 
 
 def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> list[Sample]:
@@ -67,17 +100,50 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
     program = fold_batch_norm(captured).run_decompositions(DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     for node in list(program.graph.nodes):
-        if node.target == torch.ops.aten.clone.default and _keeps_layout(node):
-            node.replace_all_uses_with(node.args[0])
+        if _does_nothing(node):
+            node.replace_all_uses_with(_operand(node))
             program.graph.erase_node(node)
-    return constant_prop_pass(flatten_in_memory_order(make_quantizable(program)))
+    program = constant_prop_pass(flatten_in_memory_order(make_quantizable(program)))
+    # What is calibrated runs on PyTorch's kernels, whose results may lie in another way than they are noted to.
+    _reshape_views(program)
+    return program
 
 
-def _keeps_layout(clone: Node) -> bool:
+_COPIES = (
+    torch.ops.aten.clone.default,
+    torch.ops.aten.slice.Tensor,
+    torch.ops.aten.expand.default,
+    torch.ops.aten.reshape.default,
+    torch.ops.aten.view.default,
+)
+# The number that changes nothing as the second operand.
+_NEUTRAL = {
+    torch.ops.aten.add.Tensor: 0,
+    torch.ops.aten.sub.Tensor: 0,
+    torch.ops.aten.mul.Tensor: 1,
+    torch.ops.aten.div.Tensor: 1,
+}
+
+
+def _operand(node: Node) -> Node:
+    """The only tensor that an operator takes."""
+    (operand,) = node.all_input_nodes
+    return operand
+
+
+def _does_nothing(node: Node) -> bool:
+    """Whether an operator returns its operand as it is: a copy, a slice that takes everything, `0 + x`."""
     # What the program returns is known by name, and a copy of an input is not that input.
-    is_output = any(user.op == "output" for user in clone.users)
-    source = clone.args[0]
-    return not is_output and isinstance(source, Node) and clone.meta["val"].stride() == source.meta["val"].stride()
+    if len(node.all_input_nodes) != 1 or any(user.op == "output" for user in node.users):
+        return False
+    value, operand = node.meta.get("val"), _operand(node).meta.get("val")
+    if not isinstance(value, torch.Tensor) or not isinstance(operand, torch.Tensor):
+        return False
+    if (value.dtype, value.shape, value.stride()) != (operand.dtype, operand.shape, operand.stride()):
+        return False
+    if node.target in _COPIES:
+        return True
+    return node.target in _NEUTRAL and not node.kwargs and node.args[1] == _NEUTRAL[node.target]
 
 
 @dataclass(frozen=True)
