@@ -115,6 +115,10 @@ def creation_cases() -> Iterator[Case]:
 
 def refused_creation_cases() -> Iterator[Case]:
     """Numbers that a dtype doesn't hold, and shapes and dtypes that don't fit."""
+    # Shapes without elements whose strides fit no integer.
+    for size in ((0, 2**31 - 1, 2**31 - 1), (2**31 - 1, 2**31 - 1, 0), (0, 2**15, 2**15)):
+        out = Out(torch.float32, (2, 3, 4), is_dynamic=True)
+        yield Case("aten::full.out", [size, 1.0, out], error="InvalidArgument")
     beyond: list[tuple[torch.dtype, Any]] = [
         (torch.int8, 300),
         (torch.int8, -129),

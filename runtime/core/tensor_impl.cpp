@@ -3,6 +3,8 @@
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
+#include "runtime/core/tensor_view.h"
+
 namespace executorch {
 namespace runtime {
 namespace etensor {
@@ -74,9 +76,19 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       "a tensor of %zd dimensions cannot become one of %zu",
       dim_,
       new_sizes.size());
+  // As TensorParser does it, a size of 0 counts as 1: kernels walk along the others, too. A negative
+  // one is too large.
   bool is_equal = true;
+  bool is_empty = false;
+  bool fits = true;
+  uint32_t span = 1;
   for (ssize_t i = 0; i < dim_; ++i) {
-    is_equal &= sizes_[i] == new_sizes[static_cast<size_t>(i)];
+    const SizesType size = new_sizes[static_cast<size_t>(i)];
+    is_equal &= sizes_[i] == size;
+    is_empty |= size == 0;
+    const uint64_t product = uint64_t{span} * static_cast<uint32_t>(size == 0 ? 1 : size);
+    fits &= product <= INT32_MAX;
+    span = static_cast<uint32_t>(product);
   }
   if (is_equal) {
     return Error::Ok;
@@ -85,15 +97,10 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       shape_dynamism_ != TensorShapeDynamism::STATIC,
       NotSupported,
       "the shape of a tensor is static and cannot change");
-  const Result<ssize_t> numel = safe_numel(new_sizes.data(), dim_);
-  if (!numel.ok()) {
-    return numel.error();
-  }
   ET_CHECK_OR_RETURN_ERROR(
-      static_cast<size_t>(*numel) <= numel_bound_,
+      fits && span <= (is_empty ? runtime::internal::kMaxEmptySpan : numel_bound_),
       NotSupported,
-      "%zd elements are more than the %zu that the tensor was planned for",
-      *numel,
+      "the sizes are negative, or more elements than the %zu that the tensor was planned for",
       numel_bound_);
   ET_CHECK_OR_RETURN_ERROR(
       strides_ != nullptr && dim_order_ != nullptr,
@@ -102,7 +109,7 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
   for (ssize_t i = 0; i < dim_; ++i) {
     sizes_[i] = new_sizes[static_cast<size_t>(i)];
   }
-  numel_ = *numel;
+  numel_ = is_empty ? 0 : static_cast<ssize_t>(span);
   return dim_order_to_stride(sizes_, dim_order_, static_cast<size_t>(dim_), strides_);
 }
 

@@ -4,6 +4,7 @@
 
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 
+#include "runtime/core/tensor_view.h"
 #include "runtime/executor/optional_parts.h"
 
 namespace executorch {
@@ -23,10 +24,6 @@ using flatbuffers::View;
 // ScalarType.
 constexpr uint8_t kElementSizes[] = {1, 1, 2, 4, 8, 2, 4, 8, 0, 0, 0, 1, 1, 1, 4,
                                      2, 1, 1, 0, 0, 0, 0, 2, 1, 1, 1, 1, 2, 4, 8};
-
-// What the largest stride of a tensor without elements may span: kernels walk along sizes that no
-// memory bounds.
-constexpr uint32_t kMaxEmptySpan = 1u << 24;
 
 // A vector of one dimension has the stride 1, whatever its size.
 constexpr int32_t kOne = 1;
@@ -255,7 +252,7 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
     span = static_cast<uint32_t>(product);
   }
   ET_CHECK_OR_RETURN_ERROR(
-      !is_empty || span <= kMaxEmptySpan,
+      !is_empty || span <= internal::kMaxEmptySpan,
       InvalidProgram,
       "a tensor without elements has other sizes that are too large");
   ET_CHECK_OR_RETURN_ERROR(
