@@ -29,7 +29,7 @@ Reads reads_of_convolution(const Window& window, int32_t out_position) {
   }
   reads.tap = taps.begin;
   reads.position = taps.origin + taps.begin * window.dilation;
-  reads.step = window.dilation;
+  reads.step = window.inner_dilation();
   reads.count = taps.end - taps.begin;
   return reads;
 }
@@ -53,10 +53,11 @@ Reads reads_of_transpose(const Window& window, int32_t out_position) {
     ++reads.tap_step;
   }
   reads.position = at / window.stride;
-  reads.step = -(distance / window.stride);
   reads.count = (window.kernel - 1 - reads.tap) / reads.tap_step + 1;
   const int32_t fitting = at / distance + 1;
   reads.count = reads.count < fitting ? reads.count : fitting;
+  // A step out of the input may be too far for 32 bits.
+  reads.step = reads.count > 1 ? -(distance / window.stride) : 0;
   return reads;
 }
 

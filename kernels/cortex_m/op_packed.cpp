@@ -50,7 +50,7 @@ bool check_packed_images(
     }
     sizes.append(windows[i]->out);
   }
-  const int32_t needed = kind == LayerKind::Depthwise ? depthwise_scratch(parts, images.width)
+  const int64_t needed = kind == LayerKind::Depthwise ? depthwise_scratch(parts, images.width)
                                                       : convolution_scratch(parts);
   KERNEL_CHECK(
       ctx,

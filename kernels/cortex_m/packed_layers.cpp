@@ -793,11 +793,11 @@ int32_t convolution_scratch(const PackedParts& parts) {
                                                : gathered;
 }
 
-int32_t depthwise_scratch(const PackedParts& parts, const Window& width) {
+int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
   const PackedLayer& layer = *parts.layer;
   return layer.padding[0] == 0 && layer.padding[1] == 0
       ? 0
-      : layer.kernel[0] * (width.in + 2 * width.padding) * layer.in_channels;
+      : int64_t{width.in + 2 * width.padding} * (layer.kernel[0] * layer.in_channels);
 }
 
 void packed_convolution(

@@ -33,7 +33,7 @@ constexpr int32_t kMaxDepthwiseKernel = 15;
 int32_t convolution_scratch(const PackedParts& parts);
 
 /// Bytes of scratch memory that a packed depthwise convolution on images needs.
-int32_t depthwise_scratch(const PackedParts& parts, const Window& width);
+int64_t depthwise_scratch(const PackedParts& parts, const Window& width);
 
 void packed_convolution(
     const PackedParts& parts,

@@ -190,7 +190,7 @@ void sum_lanes(const Values& values, int32_t* sums) {
 #else
   values.each([&](const int8_t* value) {
     for (int32_t i = 0; i < kSumLanes; ++i) {
-      sums[i] += value[i];
+      sums[i] = wrapping_add(sums[i], value[i]);
     }
   });
 #endif
@@ -281,7 +281,7 @@ void avg_pool(
       kSumLanes,
       [&](const Values& values, int8_t* result) {
         int32_t sum = 0;
-        values.each([&](const int8_t* value) { sum += *value; });
+        values.each([&](const int8_t* value) { sum = wrapping_add(sum, *value); });
         store(values, sum, result);
       },
       [&](const Values& values, int8_t* results) {

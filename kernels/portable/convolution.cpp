@@ -516,7 +516,7 @@ void plane(
     const float* in,
     const float* weight,
     const Sums& sums) {
-  const int32_t in_vertical = height.stride * all.in_line;
+  const int32_t in_vertical = height.inner_stride() * all.in_line;
   const bool depthwise_kernel = blocks.along && all.channels == 1 && !four_channels && !sums.add &&
       is_depthwise(height, width);
   for (int32_t top = 0; top < height.out;) {
@@ -627,7 +627,8 @@ Phase phase_of(const Window& axis, int32_t first_out) {
   phase.window.dilation = axis.dilation / divisor;
   phase.window.out = first_out < axis.out ? (axis.out - 1 - first_out) / axis.stride + 1 : 0;
   int32_t tap = 0;
-  while (tap < phase.tap_step && (position - tap * axis.dilation) % axis.stride != 0) {
+  while (tap < min(phase.tap_step, axis.kernel) &&
+         (position - tap * axis.dilation) % axis.stride != 0) {
     ++tap;
   }
   const bool has_taps = tap < phase.tap_step && tap < axis.kernel;
@@ -645,16 +646,17 @@ void plane_across(
     const float* in,
     const float* weight,
     const Sums& sums) {
-  for (int32_t top = 0; top < height.stride; ++top) {
+  // Phases without outputs are none.
+  for (int32_t top = 0; top < min(height.stride, height.out); ++top) {
     const Phase y = phase_of(height, top);
-    for (int32_t left = 0; left < width.stride; ++left) {
+    for (int32_t left = 0; left < min(width.stride, width.out); ++left) {
       const Phase x = phase_of(width, left);
       Taps phase = taps;
-      phase.in_row = y.window.dilation * taps.in_line;
+      phase.in_row = y.window.inner_dilation() * taps.in_line;
       phase.in_column = x.window.dilation;
-      phase.weight_row = -y.tap_step * taps.weight_row;
+      phase.weight_row = y.window.kernel > 1 ? -y.tap_step * taps.weight_row : 0;
       phase.weight_column = -x.tap_step * taps.weight_column;
-      phase.out_row = height.stride * taps.out_row;
+      phase.out_row = min(height.stride, height.out) * taps.out_row;
       phase.out_column = width.stride * taps.out_column;
       plane(
           kBlocksAcross,
@@ -695,7 +697,7 @@ void convolve(
   taps.channels = shape.in_channels;
   taps.in_channel = depth.in * in_plane;
   taps.in_line = width.in;
-  taps.in_row = height.dilation * width.in;
+  taps.in_row = height.inner_dilation() * width.in;
   taps.in_column = width.dilation;
   taps.weight_channel = shape.transposed ? shape.out_channels * kernel : kernel;
   taps.weight_row = width.kernel;

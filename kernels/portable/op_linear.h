@@ -57,7 +57,8 @@ Tensor& linear_out(
   } else {
     KERNEL_CHECK(
         ctx,
-        static_cast<size_t>(out.numel()) == rows * out_features,
+        // The product may have more than 32 bits: in_features may be 0, and memory shared.
+        static_cast<uint64_t>(out.numel()) == uint64_t{rows} * out_features,
         InvalidArgument,
         out,
         "out does not have the shape of the result");

@@ -56,6 +56,14 @@ bool set_axis(
   } else {
     axis.scale = static_cast<float>(in) / static_cast<float>(axis.out);
   }
+  // Positions in the input are to have 32 bits; those of a factor that the sizes do not follow from
+  // may be anywhere.
+  KERNEL_CHECK(
+      ctx,
+      axis.scale * (static_cast<float>(axis.out) + 0.5f) < 1e9f,
+      InvalidArgument,
+      false,
+      "A scale factor is too small for the size of the result");
   return true;
 }
 

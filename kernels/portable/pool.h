@@ -103,6 +103,7 @@ void max_pool(
     }
   }
   const int32_t step = from.step();
+  const int32_t next = width.inner_dilation() * step;
   const T* source = in;
   T* target = out;
   int64_t* place = indices;
@@ -123,7 +124,7 @@ void max_pool(
         for (int32_t row = rows.begin; row < rows.end; row += height.dilation) {
           const T* element = source + (row * width.in + columns.begin) * step;
           const T* const last = source + (row * width.in + columns.end) * step;
-          for (; element < last; element += width.dilation * step) {
+          for (; element < last; element += next) {
             const Compute value = static_cast<Compute>(*element);
             bool greater = value > max;
             if constexpr (std::is_floating_point_v<Compute>) {
@@ -171,6 +172,18 @@ inline int32_t window_count(
   const WindowPart rows = window_part(height, y);
   const WindowPart columns = window_part(width, x);
   return (rows.end - rows.begin) * (columns.end - columns.begin);
+}
+
+/// A sum divided by a count; the quotient of integers wraps, as the lowest one has no negative.
+template <class T>
+inline T quotient(T sum, int32_t count) {
+  if constexpr (std::is_integral_v<T>) {
+    if (count == -1) {
+      using Wrapping = ArithmeticType<T>;
+      return static_cast<T>(Wrapping(0) - static_cast<Wrapping>(sum));
+    }
+  }
+  return sum / static_cast<T>(count);
 }
 
 /// avg_pool() of contiguous float32.
@@ -226,7 +239,7 @@ void avg_pool(
           }
         }
         const int32_t count = window_count(height, width, y, x, count_padding, divisor);
-        *target = static_cast<T>(static_cast<Compute>(sum) / static_cast<Compute>(count));
+        *target = static_cast<T>(quotient(static_cast<Compute>(sum), count));
         target += to.step();
       }
     }

@@ -86,7 +86,8 @@ Tensor& quantized_embedding_dtype_out(
   dispatch<RealFloatTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* to = out.mutable_data_ptr<T>();
-    const int32_t count = static_cast<int32_t>(indices.numel());
+    // Rows may have groups without elements.
+    const int32_t count = table.width == 0 ? 0 : static_cast<int32_t>(indices.numel());
     for (int32_t i = 0; i < count; ++i) {
       const int32_t row = rows.get(ctx, i, weight.sizes()[0], false);
       if (row < 0) {

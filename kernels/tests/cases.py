@@ -85,6 +85,9 @@ def refused_cases() -> Iterator[Case]:
     yield Case("aten::bitwise_and.Tensor_out", [x, x, out], error="NotSupported")
     yield Case("aten::linear.out", [x, torch.randn(4, 2), None, Out(torch.float32, (2, 4))], error="InvalidArgument")
     yield Case("aten::linear.out", [x, torch.randn(4, 3).int(), None, Out(torch.float32, (2, 4))], error="InvalidType")
+    # More than 2^32 results, which device.cpp tests where that is the address space.
+    rows = torch.empty(65_536, 0)
+    yield Case("aten::linear.out", [rows, rows, None, Out(torch.float32, (0,))], error="InvalidArgument")
     yield Case("aten::mm.out", [x, x, out], error="InvalidArgument")
     yield from refused_creation_cases()
     yield from refused_norm_cases()
@@ -139,6 +142,7 @@ def corrupted_cases(cases: list[Case], count: int, seed: int) -> list[Case]:
     """Calls as a corrupted program may make them: arguments exchanged, dropped, of other types, shapes and values."""
     generator = random.Random(seed)
     tensors = [a for case in cases for a in case.arguments if isinstance(a, Tensor) and a.numel() < 200]
+    floats = [0.0, -1.0, 1e-40, 1e-30, 1e30, float("inf"), float("nan")]
 
     def replacement(value: Any) -> Any:
         choice = generator.randrange(8)
@@ -152,6 +156,10 @@ def corrupted_cases(cases: list[Case], count: int, seed: int) -> list[Case]:
         if choice < 5 and isinstance(value, tuple) and value and isinstance(value[0], int):
             numbers = [generator.choice([-1, 0, 1, 2, 7, 2**31, -(2**63), 2**62]) for _ in value]
             return tuple(numbers[: generator.randrange(len(numbers) + 2)])
+        if choice < 5 and isinstance(value, tuple) and value and isinstance(value[0], float):
+            return tuple(generator.choice(floats) for _ in value)
+        if choice < 5 and isinstance(value, float):
+            return generator.choice(floats)
         if choice < 6 and isinstance(value, int):
             return generator.choice([-(2**63), -5, -1, 0, 1, 2, 5, 2**31 - 1, 2**32, 2**63 - 1])
         return generator.choice(

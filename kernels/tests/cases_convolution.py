@@ -78,6 +78,11 @@ def convolution_cases(count: int) -> Iterator[Case]:
         )
         for _ in range(count)
     ]
+    # Rows so long that what lies a stride or a dilation below them is beyond 32 bits.
+    x, weight = torch.randn(1, 1, 1, 70_000), torch.randn(1, 1, 1, 1)
+    for stride, dilation, transposed in itertools.product((1, 32_767), (1, 32_767), (False, True)):
+        rest = (None, (stride, 1), (0, 0), (dilation, 1), transposed, (0, 0), 1)
+        yield case("aten::convolution.out", x, weight, *rest, expected=x * weight)
     for index, parameters in enumerate([*fixed, *drawn]):
         channels, outputs, groups, height, width, kernel, stride, padding, dilation = parameters
         if min(height, width) + 2 * padding < dilation * (kernel - 1) + 1:
@@ -230,6 +235,13 @@ def pool_cases() -> Iterator[Case]:
             average = layout(functional.avg_pool2d(last, kernel, stride or None, padding, ceil_mode))
             options = (kernel, stride, (padding,), ceil_mode, True, None)
             yield case("aten::avg_pool2d.out", last, *options, expected=average)
+    # The lowest integer has no negative.
+    lowest = torch.full((1, 2, 2), -(2**63))
+    yield case("aten::avg_pool2d.out", lowest, (1, 1), (), (0,), False, True, -1, expected=lowest)
+    # Elements of a window that lie farther apart than an image is large.
+    x = channels_last(torch.randn(1, 70_000, 1, 1))
+    arguments = (x, (1, 1), (1, 1), (0, 0), (1, 32_767), False)
+    yield case("torch_fusion::max_pool2d.out", *arguments, expected=x)
     for size, layout in itertools.product([(1, 1), (3, 3), (4, 7)], [channels_last, torch.Tensor.contiguous]):
         last = channels_last(values((2, 3, 9, 8), torch.float32))
         expected = layout(functional.adaptive_avg_pool2d(last, size))
@@ -410,6 +422,14 @@ def refused_convolution_cases() -> Iterator[Case]:
     yield Case("aten::upsample_nearest2d.vec_out", [image, None, None, image_out], error="InvalidArgument")
     yield Case("aten::upsample_nearest2d.vec_out", [image, None, scales, image_out], error="InvalidArgument")
     yield Case("aten::upsample_nearest2d.vec_out", [image, (0, 4), None, image_out], error="InvalidArgument")
+    # Factors that the sizes do not follow from: positions beyond all integers, and none.
+    sizes = tuple(image_out.sizes[2:])
+    for factor in (1e-30, 1e-40):
+        far = [(factor, 2.0), image_out]
+        yield Case("aten::upsample_nearest2d.vec_out", [image, sizes, *far], error="InvalidArgument")
+        yield Case("aten::upsample_bilinear2d.vec_out", [image, sizes, False, *far], error="InvalidArgument")
+        far = [factor, 2.0, image_out]
+        yield Case("aten::_upsample_bilinear2d_aa.out", [image, sizes, False, *far], error="InvalidArgument")
     yield Case("aten::upsample_bilinear2d.vec_out", [image, (4,), False, None, image_out], error="InvalidArgument")
     grid = torch.zeros(1, 6, 6, 2)
     sampled = Out(torch.float32, (1, 3, 6, 6))

@@ -398,6 +398,26 @@ def cortex_m_refused_cases() -> Iterator[Case]:
     )
 
 
+def cortex_m_huge_cases() -> Iterator[Case]:
+    """Calls with tensors that no microcontroller has memory for."""
+    # What lies a dilation below a pixel is beyond 32 bits.
+    x, weight = image(1, 4, 1, 20_000), integers((4, 1, 1, 4), -127)
+    bias, multipliers, shifts = _per_channel(4, 4)
+    rest = (0, 0, multipliers, shifts, -128, 127, _SCRATCH)
+    once, far = ((1, 1), (0, 0), (1, 1)), ((1, 1), (0, 0), (32_767, 1))
+    yield case("quantized_conv2d", x, weight, bias, *far, *rest, like=(x, weight, bias, *once, *rest))
+    # Padded rows whose copies need scratch memory of a size beyond 32 bits.
+    channels, width, padding = 1_020, 74_900, 32_767
+    ones = torch.full((channels,), 2**30, dtype=torch.int32)
+    windows = ((1, padding), (7, padding), (1, 1))
+    layer = pack.Layer(pack.DEPTHWISE, integers((channels, 15, 1, 1)), None, *windows, 0, 0, ones, 0 * ones, -128, 127)
+    x = torch.zeros(1, channels, 1, width, dtype=torch.int8).to(memory_format=torch.channels_last)
+    out = Out(torch.int8, (1, channels, 1, (width + padding - 1) // padding + 2), (0, 2, 3, 1))
+    for arrangement in (pack.DSP, pack.MVE):
+        arguments = [x, pack.pack(layer, arrangement), 0, torch.zeros(64, dtype=torch.uint8), out]
+        yield Case("torch_fusion::depthwise_convolution.out", arguments, error="InvalidArgument")
+
+
 def _convolution_layer(arguments: list[Any]) -> pack.Layer | None:
     x, weight, bias, stride, padding, dilation, input_offset, output_offset, multipliers, shifts, low, high = arguments[
         :12

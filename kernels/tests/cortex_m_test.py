@@ -9,13 +9,13 @@ import yaml
 
 from kernels.tests.case_file import exact_difference, run_cases
 from kernels.tests.cases import corrupted_cases
-from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_refused_cases
+from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_huge_cases, cortex_m_refused_cases
 
 RUNNER = Path(os.environ["CASE_RUNNER"]).absolute()
 
 
 def test_results_equal_the_dialect(tmp_path: Path) -> None:
-    cases = [*cortex_m_cases(50, seed=0), *cortex_m_refused_cases()]
+    cases = [*cortex_m_cases(50, seed=0), *cortex_m_refused_cases(), *cortex_m_huge_cases()]
     failures = [
         f"{case.operator} {[getattr(a, 'shape', a) for a in case.arguments]}: {text}"
         for case, result in zip(cases, run_cases(RUNNER, cases, tmp_path), strict=True)

@@ -10,6 +10,7 @@
 #include "firmware/stack.h"
 #include "kernels/portable/convolution.h"
 #include "kernels/portable/gemm.h"
+#include "kernels/portable/op_linear.h"
 #include "kernels/portable/pool.h"
 #include "kernels/portable/relu.h"
 
@@ -144,6 +145,27 @@ void check_linear() {
   expect_out(static_cast<int32_t>(rows * out_features), "linear");
 }
 
+/// A layer with more results than the address space has, none of which fits.
+void check_refused_linear() {
+  using torch::executor::native::Tensor;
+  using TensorImpl = executorch::aten::TensorImpl;
+  int32_t sizes[] = {1 << 16, 0};
+  int32_t none[] = {0};
+  uint8_t order[] = {0, 1};
+  int32_t strides[] = {1, 1};
+  TensorImpl matrix(executorch::aten::ScalarType::Float, 2, sizes, in, order, strides);
+  TensorImpl result(executorch::aten::ScalarType::Float, 1, none, out, order, strides);
+  Tensor results(&result);
+  executorch::runtime::KernelRuntimeContext context;
+  // Without variants: of a dynamic shape the result would be resized.
+  torch::executor::native::linear_out<torch::executor::native::Selection<~uint64_t{0}, 0>>(
+      context, Tensor(&matrix), Tensor(&matrix), {}, results);
+  if (context.failure_state() != executorch::runtime::Error::InvalidArgument) {
+    console_text("a linear layer of 2^32 results is not refused\n");
+    ++failures;
+  }
+}
+
 void check_relu() {
   const int32_t count = draw(0, 40);
   clear_out();
@@ -170,6 +192,7 @@ int main() {
     check_max_pool();
     check_relu();
   }
+  check_refused_linear();
   HostReport report = {};
   report.pass = failures == 0 ? kHostReportPass : 0;
   report.stack_used = stack_used();

@@ -50,6 +50,15 @@ struct Window {
       const ArrayRef<int64_t>& output_paddings,
       size_t dim);
 
+  /// Dilation and stride as far as two elements, or two outputs, lie within the input: what follows
+  /// from them by the length of a row has 32 bits then.
+  int32_t inner_dilation() const {
+    return dilation < in ? dilation : in;
+  }
+  int32_t inner_stride() const {
+    return stride < in ? stride : in;
+  }
+
  private:
   bool set_parameters(
       KernelRuntimeContext& ctx,
