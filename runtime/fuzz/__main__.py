@@ -45,6 +45,9 @@ def _run(options: argparse.Namespace) -> int:
         say=lambda line: print(line, flush=True),
     )
     print(table(outcome))
+    if outcome.interrupted:
+        # What has been counted is told; the rest is as of every tool.
+        raise KeyboardInterrupt
     if outcome.reproducer is not None:
         print(explain(outcome, seeds))
         return 1

@@ -24,6 +24,8 @@ _MEMORY_LIMIT_MB = 4096
 _TIME_LIMIT_S = 120
 """Of one program with its three executions. Large networks take seconds under the sanitizers."""
 _PROGRESS_INTERVAL_S = 30
+_INTERRUPTED = 72
+"""libFuzzer's status after Ctrl-C."""
 
 _PULSE = re.compile(r"^#(\d+)\s+(?:[A-Z]+|pulse)\s.*cov: (\d+)")
 
@@ -45,11 +47,13 @@ class Outcome:
       counts: by seed.
       reproducer: the program that a sanitizer or a check objected to, if there is one.
       report: what was objected to.
+      interrupted: whether Ctrl-C ended it.
     """
 
     counts: dict[str, Counts]
     reproducer: Path | None
     report: str
+    interrupted: bool = False
 
     @property
     def total(self) -> Counts:
@@ -124,6 +128,7 @@ def fuzz(
         )
         report: list[str] = []
         begin = last = time.monotonic()
+        interrupted = False
         assert process.stderr is not None
         try:
             for line in process.stderr:
@@ -140,16 +145,16 @@ def fuzz(
                     say(f"{_sum_up(total)}; {rate:.0f} a second, {int(pulse[2]):,} branches reached")
         except KeyboardInterrupt:
             # The fuzzer got it, too, and ends.
+            interrupted = True
             report.clear()
         status = process.wait()
         counts = _read_counts(counts_file, names)
     found = sorted(set(output.iterdir()) - before)
     if found:
         return Outcome(counts, found[0], "".join(report))
-    interrupted = 72
-    if status not in (0, interrupted):
+    if status not in (0, _INTERRUPTED):
         raise UserError(f"{fuzzer} ended with status {status}:\n{''.join(report)}")
-    return Outcome(counts, None, "")
+    return Outcome(counts, None, "", interrupted)
 
 
 def _share(part: int, whole: int) -> str:

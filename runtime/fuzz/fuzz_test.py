@@ -83,6 +83,21 @@ def test_a_fault_is_reported_with_the_way_to_run_it_again(
     assert f"./bazelw run //runtime/fuzz -- --replay {faults}/crash-1" in out
 
 
+def test_ctrl_c_ends_it_with_what_has_been_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fuzzer = tmp_path / "fuzzer"
+    fuzzer.write_text("#!/bin/sh\nsleep 0.5\nkill -INT $PPID\nsleep 0.2\nexit 72\n")
+    fuzzer.chmod(0o755)
+    monkeypatch.setenv("FUZZER", str(fuzzer))
+    # Of which tools/quiet/start.py makes one line and status 130.
+    with pytest.raises(KeyboardInterrupt):
+        main(["--minutes", "1", "--output", str(tmp_path / "faults")])
+    streams = capsys.readouterr()
+    assert "0 programs: - loaded, - executed three times\n" in streams.out
+    assert streams.err == ""
+
+
 def test_a_fuzzer_that_does_not_start_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

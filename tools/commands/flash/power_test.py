@@ -122,10 +122,8 @@ def _interrupt_and_repair(
 
 
 def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    board: BoardUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Not the Pico 2 W yet: interrupted in pyOCD's search for cores, it is not found by the next run.
-    board = _BOARDS["nucleo_wb55rg"]
     old, new = _small_images(board, tmp_path)
     _, probe = _programmed(board, old)
     assert board.run(image=new) == 0

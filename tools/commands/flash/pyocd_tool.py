@@ -128,7 +128,9 @@ def open_session(board: Board, selection: Selection) -> Iterator[Session]:
             raise UserError(f"CMSIS pack {selection.pack}: No such file")
         options["pack"] = [str(selection.pack)]
     try:
-        with Session(probe, options=options) as session:
+        # Its own context manager closes a session that fails to open, but not one that Ctrl-C interrupts meanwhile.
+        with contextlib.closing(Session(probe, options=options)) as session:
+            session.open()
             yield session
     except exceptions.TargetSupportError as error:
         raise UserError(
