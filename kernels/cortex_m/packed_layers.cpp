@@ -54,10 +54,12 @@ void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
 #endif
 }
 
-/// Copies a few bytes: without a call, as rows of an image with few channels are short.
+/// Copies a few bytes: without a call, as rows of an image with few channels are short. In a
+/// corrupted program both may overlap.
 ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
   for (; count >= 4; count -= 4) {
-    std::memcpy(to, from, 4);
+    const uint32_t word = load_word(from);
+    std::memcpy(to, &word, sizeof(word));
     from += 4;
     to += 4;
   }

@@ -4,8 +4,9 @@ Little-endian. A case file is a count (u32) and that many cases: name (u32 lengt
 arguments. An argument is a kind and its value: `n` none, `i` i64, `d` f64, `b` u8, `s` string, `I`, `T` and `O` lists
 of integers, tensors, and tensors or none (u32 count, arguments), `t` and `o` (an output) tensors: dtype (u8), whether
 its shape is dynamic (u8), number of dims (u8), sizes (i32 each), dim order (u8 each), size in bytes (u32), elements
-in memory order. A result is an error (u32), the last argument if it is a number (`i` and i64, or `d` and f64), number
-of outputs (u32), and per output its dims (u8), sizes, bytes (u32), elements.
+in memory order; `m` is a tensor that lies over others, with its place in their block (u32) after it. A result is an
+error (u32), the last argument if it is a number (`i` and i64, or `d` and f64), number of outputs (u32), and per output
+its dims (u8), sizes, bytes (u32), elements.
 """
 
 from __future__ import annotations
@@ -72,6 +73,14 @@ class Case:
 
 
 @dataclass
+class Placed:
+    """A tensor of a call that lies at some bytes of a block, perhaps over others there."""
+
+    tensor: torch.Tensor | Out
+    offset: int
+
+
+@dataclass
 class Result:
     """What a call gave."""
 
@@ -123,12 +132,14 @@ def _argument(value: Any) -> bytes:
             data = memory_bytes(value.initial)
         order = value.dim_order or range(len(value.sizes))
         return _tensor(b"o", value.dtype, value.sizes, order, value.is_dynamic, data)
+    if isinstance(value, Placed):
+        return b"m" + _argument(value.tensor)[1:] + struct.pack("<I", value.offset)
     if isinstance(value, tuple) and value and isinstance(value[0], float):
         return b"D" + struct.pack(f"<I{len(value)}d", len(value), *value)
     if isinstance(value, tuple) and value and isinstance(value[0], bool):
         return b"B" + struct.pack(f"<I{len(value)}B", len(value), *value)
     if isinstance(value, tuple):
-        kind = b"T" if value and isinstance(value[0], (torch.Tensor, Out)) else b"I"
+        kind = b"T" if value and isinstance(value[0], (torch.Tensor, Out, Placed)) else b"I"
         return kind + struct.pack("<I", len(value)) + b"".join(_argument(item) for item in value)
     if isinstance(value, list):
         return b"O" + struct.pack("<I", len(value)) + b"".join(_argument(item) for item in value)

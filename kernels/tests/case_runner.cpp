@@ -1,12 +1,14 @@
 // Calls kernels as the runtime does, on the arguments that a file holds, and
 // writes what they leave in their outputs. Every tensor has a heap block of
 // exactly its size, so that the address sanitizer sees any other access. A kernel that writes to
-// another tensor than its outputs must refuse constants there: otherwise the tests fail.
+// another tensor than its outputs must refuse constants there: otherwise the tests fail. Of some
+// cases tensors lie over each other in one block, as a corrupted program may place them.
 //
 //   case_runner CASES RESULTS
 //
 // kernels/tests/case_file.py has the formats of both files.
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <executorch/runtime/core/evalue.h>
@@ -102,6 +105,7 @@ class Case {
     for (uint32_t i = 0; i < count; ++i) {
       arguments_.push_back(read_value(file));
     }
+    place_tensors();
   }
 
   const std::string& name() const {
@@ -152,6 +156,11 @@ class Case {
         } else {
           inputs_.push_back(impl);
         }
+        return add(Tensor(impl));
+      }
+      case 'm': {
+        TensorImpl* const impl = read_tensor(file);
+        placed_.push_back({impl, file.read<uint32_t>()});
         return add(Tensor(impl));
       }
       case 'I':
@@ -225,7 +234,24 @@ class Case {
     return tensor.impl.get();
   }
 
+  /// Moves tensors to their places in one block that ends with the last of them.
+  void place_tensors() {
+    size_t size = 0;
+    for (const auto& [impl, offset] : placed_) {
+      size = std::max(size, offset + impl->nbytes());
+    }
+    block_.reset(new char[size]);
+    for (const auto& [impl, offset] : placed_) {
+      if (impl->nbytes() > 0) {
+        std::memcpy(block_.get() + offset, impl->data(), impl->nbytes());
+      }
+      impl->set_data(block_.get() + offset);
+    }
+  }
+
   std::string name_;
+  std::unique_ptr<char[]> block_;
+  std::vector<std::pair<TensorImpl*, uint32_t>> placed_;
   std::vector<EValue*> arguments_;
   std::vector<TensorImpl*> outputs_;
   std::vector<const TensorImpl*> inputs_;

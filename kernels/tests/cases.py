@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.tests.case_file import Case, Out
+from kernels.tests.case_file import Case, Out, Placed
 from kernels.tests.case_values import ALL, case, channels_last, values
 from kernels.tests.cases_convolution import (
     convolution_cases,
@@ -181,3 +181,29 @@ def corrupted_cases(cases: list[Case], count: int, seed: int) -> list[Case]:
             arguments = arguments[: generator.randrange(len(arguments)) + 1]
         corrupted.append(Case(case.operator, arguments, error="any"))
     return corrupted
+
+
+def overlapping_cases(cases: list[Case], count: int, seed: int, constants: dict[str, tuple[int, ...]]) -> list[Case]:
+    """Calls whose tensors a corrupted program has placed over each other.
+
+    Args:
+      constants: by operator the positions of arguments that the loader holds to be constants.
+    """
+    generator = random.Random(seed)
+    by_operator: dict[str, list[Case]] = {}
+    for valid in cases:
+        by_operator.setdefault(valid.operator, []).append(valid)
+    operators = list(by_operator.values())
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return type(value)(placed(item) for item in value)
+        return Placed(value, 8 * generator.choice([0, 0, 0, 1, 2, 5])) if isinstance(value, (Tensor, Out)) else value
+
+    overlapping = []
+    for i in range(count):
+        case = generator.choice(operators[i % len(operators)])
+        fixed = constants.get(case.operator, ())
+        arguments = [a if position in fixed else placed(a) for position, a in enumerate(case.arguments)]
+        overlapping.append(Case(case.operator, arguments, error="any"))
+    return overlapping

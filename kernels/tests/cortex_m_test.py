@@ -8,10 +8,11 @@ from pathlib import Path
 import yaml
 
 from kernels.tests.case_file import exact_difference, run_cases
-from kernels.tests.cases import corrupted_cases
+from kernels.tests.cases import corrupted_cases, overlapping_cases
 from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_huge_cases, cortex_m_refused_cases
 
 RUNNER = Path(os.environ["CASE_RUNNER"]).absolute()
+CATALOG = Path(__file__).absolute().parents[1] / "cortex_m" / "operators.yaml"
 
 
 def test_results_equal_the_dialect(tmp_path: Path) -> None:
@@ -25,11 +26,15 @@ def test_results_equal_the_dialect(tmp_path: Path) -> None:
 
 
 def test_every_kernel_has_cases() -> None:
-    catalog = Path(__file__).absolute().parents[1] / "cortex_m" / "operators.yaml"
-    operators = {entry["op"] for entry in yaml.safe_load(catalog.read_text())}
+    operators = {entry["op"] for entry in yaml.safe_load(CATALOG.read_text())}
     assert operators == {case.operator for case in cortex_m_cases(3, seed=0)}
 
 
 def test_corrupted_calls_touch_no_foreign_memory(tmp_path: Path) -> None:
     # The runner ends with an error where a sanitizer sees one, or a kernel aborts.
     run_cases(RUNNER, corrupted_cases(cortex_m_cases(10, seed=2), 4000, seed=0), tmp_path)
+
+
+def test_tensors_that_overlap_touch_no_foreign_memory(tmp_path: Path) -> None:
+    constants = {entry["op"]: tuple(entry.get("constants", ())) for entry in yaml.safe_load(CATALOG.read_text())}
+    run_cases(RUNNER, overlapping_cases(cortex_m_cases(20, seed=3), 4000, 0, constants), tmp_path)

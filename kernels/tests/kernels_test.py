@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from kernels.tests.case_file import Case, Out, Result, output_tensor, run_cases
-from kernels.tests.cases import corrupted_cases, refused_cases, supported_cases
+from kernels.tests.cases import corrupted_cases, overlapping_cases, refused_cases, supported_cases
 
 # Tensors are too small to share among threads.
 torch.set_num_threads(1)
@@ -173,3 +173,8 @@ def test_corrupted_calls_touch_no_foreign_memory(tmp_path: Path) -> None:
     cases = [case for case in supported_cases() if len(describe(case)) < 300]
     for seed in range(2):
         run_cases(RUNNER, corrupted_cases(cases, 6000, seed), tmp_path)
+
+
+def test_tensors_that_overlap_touch_no_foreign_memory(tmp_path: Path) -> None:
+    cases = [case for case in supported_cases() if len(describe(case)) < 300]
+    run_cases(RUNNER, overlapping_cases(cases, 6000, 0, {}), tmp_path)
