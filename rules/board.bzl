@@ -81,6 +81,8 @@ def _board_impl(ctx):
             emulated = bool(ctx.attr.emulator_machine),
             simulated = bool(ctx.attr.simulator),
             flash_algorithm = ctx.file.flash_algorithm,
+            clock_hz = ctx.attr.clock_hz,
+            npu = json.decode(ctx.attr.npu) if ctx.attr.npu else None,
             uf2_family = ctx.attr.uf2_family,
             flash_origin = "0x%x" % regions["flash"]["origin"],
         ),

@@ -45,7 +45,7 @@ def npu_port(memory, clock_scale, burst_length = 32, read_latency = 32, write_la
         "max_writes": max_writes,
     }
 
-def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "shared_sram", cache_bytes = 0):
+def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "shared_sram", cache_bytes = 0, base = "", interrupt = 0, secure = True, privileged = True, timeout_ms = 10000):
     """An Ethos-U of a board, for `board(npu = ...)`.
 
     Args:
@@ -57,6 +57,12 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
       memory_mode: `shared_sram`: tensors behind axi0, weights behind axi1; `sram_only`: both behind axi0;
         `dedicated_sram`: both behind axi1, and the SRAM behind axi0 is the NPU's alone, as a cache.
       cache_bytes: size of that SRAM with `dedicated_sram`.
+      base: address of the registers, such as "0x48102000". Without it programs can be built, and images can't.
+      interrupt: number of the interrupt.
+      secure: whether the NPU's accesses are secure.
+      privileged: whether they are privileged.
+      timeout_ms: an execution that takes longer fails with an error. The driver counts how often it looks for the end, so it
+        is at least that long.
 
     Returns:
       A value for the attribute `npu` of `board()`.
@@ -69,6 +75,10 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
         fail("ethos_u: memory_mode 'dedicated_sram' is for Ethos-U65 and U85, whose second port can write; %s can't" % accelerator)
     if (memory_mode == "dedicated_sram") != bool(cache_bytes):
         fail("ethos_u: cache_bytes = %d with memory_mode '%s'; 'dedicated_sram' needs it, and the others have none" % (cache_bytes, memory_mode))
+    if timeout_ms <= 0:
+        fail("ethos_u: timeout_ms = %d: give the milliseconds that an execution may take" % timeout_ms)
+    if base and (not base.startswith("0x") or not base[2:] or [c for c in base[2:].elems() if c not in "0123456789abcdefABCDEF"]):
+        fail("ethos_u: base '%s' is no address such as 0x48102000" % base)
     return json.encode({
         "format": "NPU description",
         "version": 1,
@@ -78,4 +88,9 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
         "ports": {"axi0": axi0, "axi1": axi1},
         "arena_bytes": arena_bytes,
         "cache_bytes": cache_bytes,
+        "base": base,
+        "interrupt": interrupt,
+        "secure": secure,
+        "privileged": privileged,
+        "timeout_ms": timeout_ms,
     })

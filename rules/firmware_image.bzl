@@ -5,9 +5,9 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
-load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header")
+load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header", "write_npu_device")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
-load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo")
+load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
 def _firmware_image_impl(ctx):
     name = ctx.label.name
@@ -39,17 +39,20 @@ def _firmware_image_impl(ctx):
         entry = target[TorchProgramInfo]
         if entry.core not in ["portable", board.core]:
             fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, entry.core, board.name, board.core))
-        if entry.accelerator:
-            fail("%s: %s is compiled for %s, and images can't run programs of an NPU yet; board_program builds the .pte for another runtime" % (ctx.label, target.label, entry.accelerator))
+        if entry.accelerator and not board.npu["base"]:
+            fail("%s: %s is compiled for %s, and board %s doesn't say where it is; give base to its ethos_u()" % (ctx.label, target.label, entry.accelerator, board.name))
         for method in methods_of([entry]):
             if by_name.setdefault(method.name, target) != target:
                 fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
 
-    registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink)
+    has_npu = any([entry.accelerator for entry in programs])
+    backend_targets = ctx.attr.backends + (ctx.attr._ethos_u if has_npu else [])
+    backends = [target[TorchBackendInfo] for target in backend_targets]
+    registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink, backends = backends)
     linked = [
         entry
         for linkable in programs
-        for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None)
+        for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None, backends = backends)
     ]
     data, plan = linked[methods.index(program)]
     all_data = [entry for entry, _ in linked]
@@ -60,9 +63,11 @@ def _firmware_image_impl(ctx):
     if not ctx.attr.models:
         headers.append(write_model_header(ctx, program, name, profiling = profiling == "on", watchdog_ms = watchdog_ms))
     cc = configure_cc(ctx)
-    runtime = ctx.attr._prelinked_runtime if ctx.attr.prelink else ctx.attr._runtime
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + runtime + ctx.attr.board]
-    application = compile_application(ctx, cc, name, ctx.files.srcs, all_data, headers, deps, registry = registry)
+    runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
+    runtime = runtimes[0 if backends else 1]
+    srcs = ctx.files.srcs + ([write_npu_device(ctx, board, name)] if has_npu else [])
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + ctx.attr._kernels + [runtime] + ctx.attr.board]
+    application = compile_application(ctx, cc, name, srcs, all_data, headers, deps, registry = registry)
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
     images = {}
@@ -188,9 +193,27 @@ execution takes longer, whatever the program is. 0 is none. Only on boards that 
             doc = """Whether the program is linked at build time: less flash and RAM, and hardly any load time. Otherwise the
 image holds the .pte and the runtime that loads it, and could load any other one that uses the same kernels.""",
         ),
+        "backends": attr.label_list(
+            providers = [CcInfo, TorchBackendInfo],
+            cfg = core_transition,
+            doc = "Every torch_backend that the programs have delegates of, besides that of the board's NPU.",
+        ),
+        "_ethos_u": attr.label_list(
+            default = ["//firmware/ethos_u:backend"],
+            providers = [CcInfo, TorchBackendInfo],
+            cfg = core_transition,
+        ),
         "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
-        "_prelinked_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo], cfg = core_transition),
-        "_runtime": attr.label(default = "//runtime", providers = [CcInfo], cfg = core_transition),
+        "_prelinked_runtimes": attr.label_list(
+            default = ["//runtime:prelinked", "//runtime:prelinked_without_delegates"],
+            providers = [CcInfo],
+            cfg = core_transition,
+        ),
+        "_runtimes": attr.label_list(
+            default = ["//runtime", "//runtime:runtime_without_delegates"],
+            providers = [CcInfo],
+            cfg = core_transition,
+        ),
         "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),
     },
     cfg = firmware_transition,

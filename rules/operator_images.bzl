@@ -112,7 +112,7 @@ before others. The images have the runtime of programs that are linked at build 
         "operators": attr.string_list(mandatory = True, doc = "Names in programs, such as `aten::add.out`."),
         "srcs": attr.label_list(default = ["//firmware:application.cpp"], allow_files = [".cpp"], doc = "The application."),
         "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
-        "_runtime": attr.label(default = "//runtime:prelinked", providers = [CcInfo], cfg = core_transition),
+        "_runtime": attr.label(default = "//runtime:prelinked_without_delegates", providers = [CcInfo], cfg = core_transition),
         "_tool": attr.label(default = "//benchmarks/measure:operator_flash", executable = True, cfg = "exec"),
     },
     cfg = firmware_transition,

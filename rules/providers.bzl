@@ -11,6 +11,8 @@ BoardInfo = provider(
         "uf2_family": "str: family ID of the chip's UF2 boot loader, empty without one.",
         "flash_origin": "str: address of the first byte of an image.",
         "simulated": "bool: whether //boardsim simulates the board, so that tests can run on it.",
+        "clock_hz": "int: core clock after start-up.",
+        "npu": "dict: the NPU as `ethos_u()` describes it, None without one.",
         "flash_algorithm": "File: code with which pyOCD programs the board's flash, None where pyOCD has its own.",
     },
 )
@@ -24,6 +26,17 @@ TorchOperatorInfo = provider(
         "sources": "list of File: the kernel's sources.",
         "headers": "list of File: the kernel's headers.",
         "root": "str: the root of their repository, from which they are included; empty for the main one.",
+    },
+)
+
+TorchBackendInfo = provider(
+    doc = "A backend of ExecuTorch's.",
+    fields = {
+        "id": "str: its name in programs.",
+        "header": "str: the header that declares it.",
+        "object": "str: the C++ object.",
+        "method_arena_size": "int: bytes that init() takes of the method allocator.",
+        "temp_arena_size": "int: bytes that execute() takes of the temporary allocator.",
     },
 )
 

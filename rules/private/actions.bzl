@@ -29,7 +29,7 @@ def methods_of(programs):
     """The methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones."""
     return [method for program in programs for method in [program] + program.methods]
 
-def link_program(ctx, program, directory, example = True, registry = None):
+def link_program(ctx, program, directory, example = True, registry = None, backends = []):
     """Links a program with all its methods: layout, memory plan, header and source, in one action.
 
     Args:
@@ -38,6 +38,7 @@ def link_program(ctx, program, directory, example = True, registry = None):
       directory: folder of the outputs below the package; it becomes the include path of the headers.
       example: whether example inputs and their expected outputs are embedded beside the program.
       registry: KernelRegistryInfo with which the program is linked at build time; None: it is embedded as a .pte.
+      backends: list of TorchBackendInfo that the image has.
 
     Returns:
       list of (ProgramDataInfo, MemoryPlanInfo), one for each of methods_of([program])
@@ -66,6 +67,8 @@ def link_program(ctx, program, directory, example = True, registry = None):
         for method in methods:
             arguments.add_all("--golden", [method.method, method.golden])
             inputs.append(method.golden)
+    for backend in backends:
+        arguments.add_all("--backend", [backend.id, str(backend.method_arena_size), str(backend.temp_arena_size)])
     arguments.add("--output", data[0].header.dirname)
     ctx.actions.run(
         executable = ctx.executable._link,
@@ -77,7 +80,7 @@ def link_program(ctx, program, directory, example = True, registry = None):
     )
     return [(entry, MemoryPlanInfo(plan = entry.plan, core = core)) for entry in data]
 
-def generate_registry(ctx, programs, directory, prelinked = False):
+def generate_registry(ctx, programs, directory, prelinked = False, backends = []):
     """Generates the kernel registry of a list of programs.
 
     Args:
@@ -85,6 +88,7 @@ def generate_registry(ctx, programs, directory, prelinked = False):
       programs: list of TorchProgramInfo; the registry is the union. Empty: every kernel, every dtype.
       directory: folder of the outputs below the package.
       prelinked: whether the programs are linked at build time; otherwise the runtime loads .pte files.
+      backends: list of TorchBackendInfo that the programs may use.
 
     Returns:
       KernelRegistryInfo
@@ -100,6 +104,8 @@ def generate_registry(ctx, programs, directory, prelinked = False):
         arguments.add("--manifest", method.manifest)
     if prelinked:
         arguments.add("--prelinked")
+    for backend in backends:
+        arguments.add_all("--backend", [backend.id, backend.header, backend.object])
     own = {}
     for operator in [operator for program in programs for operator in program.operators]:
         if own.setdefault(operator.operator, operator).description != operator.description:

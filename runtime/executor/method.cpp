@@ -9,6 +9,7 @@
 #include <executorch/runtime/executor/program.h>
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 
+#include "runtime/backend/delegation.h"
 #include "runtime/executor/arena.h"
 #include "runtime/executor/execution_limit.h"
 #include "runtime/executor/method_values.h"
@@ -38,6 +39,7 @@ namespace runtime {
 namespace {
 
 using executorch::aten::Tensor;
+using executorch_flatbuffer::DelegateCall;
 using executorch_flatbuffer::ExecutionPlan;
 using executorch_flatbuffer::Instruction;
 using executorch_flatbuffer::InstructionArguments;
@@ -144,7 +146,10 @@ class Builder final {
         static_cast<const Vector<Offset<executorch_flatbuffer::BackendDelegate>>*>(
             vectors[kDelegates]);
     ET_CHECK_OR_RETURN_ERROR(
-        check_delegates(delegates), NotSupported, "the method needs a delegate");
+        internal::kHasDelegates || check_delegates(delegates),
+        NotSupported,
+        "the method needs a delegate");
+    delegate_count_ = length(delegates);
     Error error = make_values(arena, parts);
     if (error != Error::Ok) {
       return error;
@@ -375,6 +380,16 @@ class Builder final {
         case InstructionArguments::FreeCall:
           highest_value = content.scalar<uint32_t>(FreeCall::VT_VALUE_INDEX);
           break;
+        case InstructionArguments::DelegateCall:
+          if (internal::kHasDelegates) {
+            const Error error = internal::check_delegate_call(
+                verifier_, content, delegate_count_, &highest_value, argument_count);
+            if (error != Error::Ok) {
+              return error;
+            }
+            break;
+          }
+          [[fallthrough]];
         default:
           ET_LOG(Error, "instruction %" PRIu32 " is of an unknown kind", i);
           return Error::InvalidProgram;
@@ -399,6 +414,7 @@ class Builder final {
   const Vector<Offset<executorch_flatbuffer::EValue>>* values_ = nullptr;
   uint32_t value_count_ = 0;
   uint32_t operator_count_ = 0;
+  uint32_t delegate_count_ = 0;
 };
 
 // Address of a field that a table is known to have.
@@ -590,7 +606,10 @@ Error check_outputs(const Chain& first, const ExecutionPlan& plan, const EValue*
 
 } // namespace
 
-Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackendOptionsMap*) {
+Error Method::init(
+    ExecutionPlan* s_plan,
+    [[maybe_unused]] const NamedDataMap* named_data_map,
+    const LoadBackendOptionsMap*) {
   init_state_ = InitializationState::InitializationFailed;
   serialization_plan_ = s_plan;
   // Constants are either in their segment or within the flatbuffer.
@@ -645,7 +664,16 @@ Error Method::init(ExecutionPlan* s_plan, const NamedDataMap*, const LoadBackend
   input_set_ = parts.input_flags;
   n_chains_ = parts.chain_count;
   chains_ = parts.chains;
-  const Error error = Effects(*s_plan, {chains_, n_chains_}, values_).check(n_value_);
+  Error error = Effects(*s_plan, {chains_, n_chains_}, values_).check(n_value_);
+  if (internal::kHasDelegates && error == Error::Ok && length(s_plan->delegates()) != 0) {
+    error = internal::init_delegates(
+        *program_,
+        program_->program_data_,
+        s_plan,
+        BackendInitContext(allocator, event_tracer_, s_plan->name()->c_str(), named_data_map),
+        &delegates_,
+        &n_delegate_);
+  }
   if (error != Error::Ok) {
     return error;
   }
@@ -771,6 +799,27 @@ Error Method::execute_instruction() {
       }
       break;
     }
+    case InstructionArguments::DelegateCall:
+      if (internal::kHasDelegates) {
+        const auto* call = static_cast<const DelegateCall*>(content);
+        const Indices& args = *call->args();
+        for (uint32_t i = 0; i < args.size(); ++i) {
+          chain.arguments[i] = &values_[args[i]];
+        }
+        const Error error = internal::execute_delegate(
+            delegates_[call->delegate_index()],
+            {event_tracer_, temp_allocator_, serialization_plan_->name()->c_str()},
+            temp_allocator_,
+            {chain.arguments, args.size()});
+        ET_CHECK_OK_OR_RETURN_ERROR(
+            error,
+            "instruction %zu failed: delegate %d, error 0x%" PRIx32,
+            step_state_.instr_idx,
+            static_cast<int>(call->delegate_index()),
+            static_cast<uint32_t>(error));
+        break;
+      }
+      [[fallthrough]];
     default: {
       // FreeCall, as all instructions were checked when the method was loaded.
       const EValue& value = values_[static_cast<const FreeCall*>(content)->value_index()];

@@ -8,6 +8,8 @@
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/executor/method.h>
 
+#include "runtime/backend/delegation.h"
+
 // What is the same for all methods, whatever executes them: their inputs and outputs are values in
 // RAM.
 
@@ -63,8 +65,15 @@ Result<bool> is_true(const EValue& condition) {
   return method;
 }
 
-// Values refer to memory of the allocators and of the program, so that there is nothing to free.
-Method::~Method() = default;
+// Values refer to memory of the allocators and of the program, so that only delegates have to be
+// freed.
+Method::~Method() {
+  if (internal::kHasDelegates) {
+    for (size_t i = n_delegate_; i-- > 0;) {
+      delegates_[i].~BackendDelegate();
+    }
+  }
+}
 
 EventTracer* Method::get_event_tracer() {
   return event_tracer_;

@@ -10,6 +10,7 @@
 #include <executorch/runtime/executor/program.h>
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 
+#include "runtime/backend/delegation.h"
 #include "runtime/executor/method_values.h"
 #include "runtime/kernel/constant_data.h"
 #include "runtime/kernel/static_kernels.h"
@@ -116,7 +117,7 @@ void make_list(const PrelinkedList& list, EValue* values, uint8_t*& block, EValu
 
 Error Method::init(
     executorch_flatbuffer::ExecutionPlan* s_plan,
-    const NamedDataMap*,
+    [[maybe_unused]] const NamedDataMap* named_data_map,
     const LoadBackendOptionsMap*) {
   init_state_ = InitializationState::InitializationFailed;
   const PrelinkedMethod& method = prelinked_method(s_plan);
@@ -139,7 +140,7 @@ Error Method::init(
       static_cast<size_t>(method.tensor_count) + method.value_count + method.list_count;
   const size_t size = value_count * sizeof(EValue) + method.lists_size +
       method.tensor_count * sizeof(TensorImpl) + method.shapes_size +
-      method.argument_count * sizeof(EValue*) + sizeof(Chain) +
+      method.argument_count() * sizeof(EValue*) + sizeof(Chain) +
       2 * static_cast<size_t>(method.input_count);
   MemoryAllocator* const allocator = memory_manager_->method_allocator();
   uint8_t* block = static_cast<uint8_t*>(allocator->allocate(size, alignof(EValue)));
@@ -154,7 +155,7 @@ Error Method::init(
   uint8_t* lists = take<uint8_t>(block, method.lists_size);
   TensorImpl* impl = take<TensorImpl>(block, method.tensor_count);
   uint8_t* shapes = take<uint8_t>(block, method.shapes_size);
-  EValue** const arguments = take<EValue*>(block, method.argument_count);
+  EValue** const arguments = take<EValue*>(block, method.argument_count());
   chains_ = take<Chain>(block, 1);
   n_chains_ = 1;
   *chains_ = {0, arguments};
@@ -198,6 +199,18 @@ Error Method::init(
     input_set_[i] = false;
     input_set_[method.input_count + i] =
         input.isTensor() && input.payload.as_tensor.const_data_ptr() != nullptr;
+  }
+  if (internal::kHasDelegates && method.delegate_count() != 0) {
+    const Error error = internal::init_delegates(
+        *program_,
+        program_->program_data_,
+        s_plan,
+        BackendInitContext(allocator, event_tracer_, method.name, named_data_map),
+        &delegates_,
+        &n_delegate_);
+    if (error != Error::Ok) {
+      return error;
+    }
   }
   init_state_ = InitializationState::Initialized;
   return Error::Ok;
@@ -289,6 +302,27 @@ Error Method::execute_instruction() {
       break;
     }
     default:
+      if (internal::kHasDelegates && (head & PrelinkedMethod::kDelegate) != 0) {
+        EValue** const arguments = chains_->arguments;
+        const size_t count = (head & ((1u << PrelinkedMethod::kDelegateBit) - 1)) >>
+            PrelinkedMethod::kDelegateCountBit;
+        for (size_t i = 0; i < count; ++i) {
+          arguments[i] = resolve(values_, *word++);
+        }
+        const size_t delegate = head >> PrelinkedMethod::kDelegateBit;
+        const Error error = internal::execute_delegate(
+            delegates_[delegate],
+            {event_tracer_, temp_allocator_, method.name},
+            temp_allocator_,
+            {arguments, count});
+        ET_CHECK_OK_OR_RETURN_ERROR(
+            error,
+            "delegate %zu of backend %s failed, error 0x%" PRIx32,
+            delegate,
+            method.delegates()[delegate].id,
+            static_cast<uint32_t>(error));
+        break;
+      }
       internal::reset_data_ptr(resolve(values_, *word++)->payload.as_tensor);
   }
   step_state_.instr_idx = static_cast<size_t>(word - method.code);

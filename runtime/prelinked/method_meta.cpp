@@ -1,6 +1,7 @@
 #include <executorch/runtime/executor/method_meta.h>
 
 #include <cinttypes>
+#include <cstring>
 
 #include "runtime/prelinked/plan.h"
 
@@ -138,17 +139,25 @@ Result<etensor::Device> MethodMeta::memory_planned_buffer_device(size_t index) c
                             : Result<etensor::Device>(error);
 }
 
-bool MethodMeta::uses_backend(const char*) const {
+bool MethodMeta::uses_backend(const char* backend_name) const {
+  const PrelinkedMethod& method = prelinked_method(s_plan_);
+  for (uint32_t i = 0; i < method.delegate_count(); ++i) {
+    if (std::strcmp(method.delegates()[i].id, backend_name) == 0) {
+      return true;
+    }
+  }
   return false;
 }
 
 size_t MethodMeta::num_backends() const {
-  return 0;
+  return prelinked_method(s_plan_).delegate_count();
 }
 
-Result<const char*> MethodMeta::get_backend_name(size_t) const {
-  ET_LOG(Error, "the method uses no backends");
-  return Error::InvalidArgument;
+Result<const char*> MethodMeta::get_backend_name(size_t index) const {
+  const PrelinkedMethod& method = prelinked_method(s_plan_);
+  const Error error = check_index(index, method.delegate_count());
+  return error == Error::Ok ? Result<const char*>(method.delegates()[index].id)
+                            : Result<const char*>(error);
 }
 
 size_t MethodMeta::num_instructions() const {

@@ -6,6 +6,8 @@
 #include <executorch/runtime/core/portable_type/tensor_impl.h>
 #include <executorch/runtime/core/tag.h>
 
+#include "runtime/backend/has_delegates.h"
+
 namespace executorch {
 namespace runtime {
 namespace internal {
@@ -86,6 +88,18 @@ struct PrelinkedAttribute {
   uintptr_t value;
 };
 
+/// A delegate.
+struct PrelinkedDelegate {
+  /// The backend's name.
+  const char* id;
+  /// What the backend made when the model was exported.
+  const void* data;
+  size_t size;
+  /// As CompileSpec lies in memory.
+  const void* specs;
+  size_t spec_count;
+};
+
 /**
  * A method.
  *
@@ -96,7 +110,9 @@ struct PrelinkedAttribute {
  * An instruction is a word with its kind in the lowest two bits, and references: of a kernel call,
  * whose word has the number of arguments from bit 2 on and the index in the kernel table from bit
  * 16 on, the arguments; of a move, target and source; of a jump, the condition, and then the index
- * of the instruction's first word; of a free, the tensor.
+ * of the instruction's first word; of a free, the tensor. A call of a delegate is of a free's kind,
+ * with kDelegate, the number of arguments from the bit above that on and the delegate's index from
+ * bit 16 on.
  */
 struct PrelinkedMethod {
   const char* name;
@@ -124,14 +140,27 @@ struct PrelinkedMethod {
   uint16_t planned_count;
   uint16_t state_count;
   uint16_t attribute_count;
-  /// The most arguments that one call has.
-  uint32_t argument_count;
+  /// The most arguments that one call has, and from kDelegateCountsBit on the number of delegates.
+  uint32_t counts;
 
   enum Kind : uintptr_t { kCall = 0, kMove = 1, kJumpFalse = 2, kFree = 3 };
   static constexpr unsigned kCountBit = 2;
   static constexpr unsigned kKernelBit = 16;
   static constexpr uintptr_t kInRam = 1;
+  static constexpr uintptr_t kDelegate = 4;
+  static constexpr unsigned kDelegateCountBit = 3;
+  static constexpr unsigned kDelegateBit = 16;
+  static constexpr unsigned kDelegateCountsBit = 16;
 
+  uint32_t argument_count() const {
+    return kHasDelegates ? counts & ((1u << kDelegateCountsBit) - 1) : counts;
+  }
+  uint32_t delegate_count() const {
+    return kHasDelegates ? counts >> kDelegateCountsBit : 0;
+  }
+  const PrelinkedDelegate* delegates() const {
+    return reinterpret_cast<const PrelinkedDelegate*>(attributes + attribute_count);
+  }
   const uint16_t* outputs() const {
     return inputs + input_count;
   }

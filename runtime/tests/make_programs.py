@@ -7,7 +7,8 @@ output, as raw float32, for the inputs that fill() makes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 from executorch.exir._serialize._flatbuffer_program import _program_to_flatbuffer
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir._serialize._program import PTEFile, serialize_pte_binary
+from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.schema import (
     AllocationDetails,
@@ -57,8 +59,13 @@ from torch.export import Dim, export
 
 from tools.artifacts.memory_plan.memory_plan import memory_plan_json
 from tools.artifacts.program import load
+from tools.pipeline.link.backends import Backend
 from tools.pipeline.link.interface import find_method
-from tools.pipeline.link.plan import PlanError, make_plan
+from tools.pipeline.link.plan import make_plan
+from tools.quiet.console import UserError
+
+# Of delegate_test.cpp, and one that is missing there.
+_BACKENDS = [Backend("SomeBackend", 4, 16), Backend("OtherBackend", 0, 0)]
 
 
 def fill(shape: tuple[int, ...]) -> torch.Tensor:
@@ -268,7 +275,6 @@ def _made() -> dict[str, Callable[[], bytes]]:
     counter = ExtraTensorInfo(fully_qualified_name="counter")
     external = ExtraTensorInfo(fully_qualified_name="weight", location=TensorDataLocation.EXTERNAL)
     unbounded = TensorShapeDynamism.DYNAMIC_UNBOUND
-    delegate = BackendDelegate("SomeBackend", BackendDelegateDataReference(DataLocation.INLINE, 0), [])
     loop = [
         KernelCall(INCREMENT, [0, 0, 0]),
         KernelCall(AT_LEAST, [0, 2, 2]),
@@ -284,8 +290,14 @@ def _made() -> dict[str, Callable[[], bytes]]:
         plan = _plan([*_x_and_y(), constant, *values], instructions, outputs=outputs)
         return _serialize(_program(plan, constants=[_floats(10, 20)]))
 
-    def with_delegate() -> bytes:
-        program = _program(_plan(_x_and_y(), [DelegateCall(0, [0, 1])], delegates=[delegate]))
+    def with_delegate(
+        arguments: Sequence[int] = (0, 1), called: int = 0, data: int = 0, name: str = "SomeBackend"
+    ) -> bytes:
+        reference = BackendDelegateDataReference(DataLocation.INLINE, data)
+        specs = [CompileSpec("unused", b""), CompileSpec("by", struct.pack("<f", 1.5))]
+        delegate = BackendDelegate(name, reference, specs)
+        plan = _plan([*_x_and_y(), constant], [DelegateCall(called, list(arguments))], delegates=[delegate])
+        program = _program(plan, constants=[_floats(10, 20)])
         program.backend_delegate_data = [BackendDelegateInlineData(b"blob")]
         return _serialize(program)
 
@@ -332,6 +344,12 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "lists": _lists,
         "dtypes": _dtypes,
         "delegate": with_delegate,
+        "delegate_npu": lambda: with_delegate(name="EthosUBackend"),
+        "delegate_missing": lambda: with_delegate(name="OtherBackend"),
+        "delegate_index": lambda: with_delegate(called=1),
+        "delegate_data": lambda: with_delegate(data=1),
+        "delegate_arguments": lambda: with_delegate((0,)),
+        "delegate_constant": lambda: with_delegate((0, 2)),
         "external": lambda: _serialize(_program(_plan([*_x_and_y(), _tensor([2], None, info=external)], increment))),
         "unbounded": lambda: _serialize(
             _program(_plan([*_x_and_y(), _tensor([2], None, dynamism=unbounded)], increment))
@@ -385,7 +403,7 @@ def make_programs(folder: Path) -> None:
         path = folder / f"{name}.pte"
         path.write_bytes(data)
         # There is no plan for what the runtime refuses to load.
-        with contextlib.suppress(PlanError):
+        with contextlib.suppress(UserError):
             file = load(path)
-            plan = memory_plan_json(make_plan(file, find_method(file), "host"))
+            plan = memory_plan_json(make_plan(file, find_method(file), "host", backends=_BACKENDS))
             (folder / f"{name}.plan.json").write_text(plan, encoding="utf-8")

@@ -114,7 +114,7 @@ void test_instructions() {
 }
 
 void test_refused() {
-  check_refused("delegate", Error::NotSupported, "delegate not supported: SomeBackend");
+  check_refused("delegate", Error::NotFound, "the image has no backend SomeBackend");
   check_refused("external", Error::NotSupported, "tensor weight is stored outside the program");
   check_refused("unbounded", Error::NotSupported, "unbounded dynamic shape");
   check_refused(

@@ -15,6 +15,7 @@ _HEADERS = (
     "executorch/runtime/core/tag.h",
     "executorch/runtime/executor/program.h",
     "kernels/selection.h",
+    "runtime/backend/delegate.h",
 )
 
 
@@ -41,6 +42,12 @@ def _constants() -> Iterator[tuple[str, object]]:
     yield f"{method}::kCountBit", layouts.COUNT_BIT
     yield f"{method}::kKernelBit", layouts.KERNEL_BIT
     yield f"{method}::kInRam", layouts.IN_RAM
+    yield f"({method}::kFree | {method}::kDelegate)", layouts.DELEGATE
+    yield f"{method}::kDelegateCountBit", layouts.DELEGATE_COUNT_BIT
+    yield f"{method}::kDelegateBit", layouts.DELEGATE_BIT
+    yield f"{method}::kDelegateCountsBit", layouts.DELEGATE_COUNTS_BIT
+    yield f"sizeof({runtime}::CompileSpec)", "3 * sizeof(void*)"
+    yield f"offsetof({runtime}::CompileSpec, value.nbytes)", "2 * sizeof(void*)"
     yield f"{runtime}::Program::kMinHeadBytes", layouts.PROGRAM_HEAD_SIZE
     yield f"sizeof({runtime}::EValue)", layouts.EVALUE_SIZE
     for index, byte in enumerate(layouts.PRELINKED_MAGIC):
@@ -48,6 +55,8 @@ def _constants() -> Iterator[tuple[str, object]]:
     for pointer in (4, 8):
         size = layouts.tensor_size(pointer)
         yield f"(sizeof(void*) == {pointer} ? sizeof({runtime}::etensor::TensorImpl) : {size})", size
+        size = layouts.delegate_size(pointer)
+        yield f"(sizeof(void*) == {pointer} ? sizeof({runtime}::BackendDelegate) : {size})", size
     packed = "torch::executor::native::cortex_m"
     yield f"{packed}::kPackedVersion", layouts.PACKED_VERSION
     for kind, names in (("Arrangement", layouts.PACKED_ARRANGEMENTS), ("LayerKind", layouts.PACKED_KINDS)):

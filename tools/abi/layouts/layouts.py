@@ -89,6 +89,15 @@ INSTRUCTION_KINDS = {
 }
 """PrelinkedMethod::Kind, name and value, by the schema's name of an instruction."""
 
+DELEGATE = INSTRUCTION_KINDS["FreeCall"][1] | 4
+"""PrelinkedMethod::kDelegate, with the kind that it belongs to: the word of a call of a delegate."""
+DELEGATE_COUNT_BIT = 3
+"""PrelinkedMethod::kDelegateCountBit."""
+DELEGATE_BIT = 16
+"""PrelinkedMethod::kDelegateBit."""
+DELEGATE_COUNTS_BIT = 16
+"""PrelinkedMethod::kDelegateCountsBit."""
+
 OFFSET_BITS = 24
 """PrelinkedTensor::kOffsetBits."""
 COUNT_BIT = 2
@@ -108,6 +117,11 @@ EVALUE_SIZE = 16
 def tensor_size(pointer: int) -> int:
     """Bytes of a TensorImpl, with pointers of that many bytes: seven words and four bytes."""
     return (7 * pointer + 4 + pointer - 1) // pointer * pointer
+
+
+def delegate_size(pointer: int) -> int:
+    """Bytes of a BackendDelegate, with pointers of that many bytes."""
+    return {4: 40, 8: 56}[pointer]
 
 
 POINTER = 0
@@ -183,7 +197,7 @@ PRELINKED_METHOD = Layout(
         *((name, 4) for name in ("code_size", "instruction_count", "shapes_size", "lists_size")),
         *((name, 2) for name in ("tensor_count", "value_count", "list_count", "input_count")),
         *((name, 2) for name in ("output_count", "planned_count", "state_count", "attribute_count")),
-        ("argument_count", 4),
+        ("counts", 4),
     ),
 )
 
@@ -204,6 +218,10 @@ PRELINKED_LIST = Layout(_PRELINKED, _INTERNAL + "PrelinkedList", (("elements", P
 PRELINKED_STATE = Layout(_PRELINKED, _INTERNAL + "PrelinkedState", (("data", POINTER), ("nbytes", 4), ("value", 4)))
 
 PRELINKED_ATTRIBUTE = _layout(_PRELINKED, _INTERNAL + "PrelinkedAttribute", POINTER, "name", "value")
+
+PRELINKED_DELEGATE = _layout(
+    _PRELINKED, _INTERNAL + "PrelinkedDelegate", POINTER, "id", "data", "size", "specs", "spec_count"
+)
 
 PRELINKED_PROGRAM = Layout(
     _PRELINKED,
@@ -243,5 +261,6 @@ LAYOUTS = (
     PRELINKED_LIST,
     PRELINKED_STATE,
     PRELINKED_ATTRIBUTE,
+    PRELINKED_DELEGATE,
     PRELINKED_PROGRAM,
 )

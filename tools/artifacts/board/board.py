@@ -40,7 +40,8 @@ class Emulator:
 class Board:
     """One board. `flash` and `ram` are what an image may use; `reserved` regions are kept free of it.
 
-    `simulator` names the `chip` that boardsim simulates, with options of the chip's model; None without one.
+    `simulator` names the `chip` that boardsim simulates, with options of the chip's model; None without one. `npu` is
+    the configuration of its NPU, such as `ethos-u55-128`; None without one.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Board:
     programmer: dict[str, str] | None = None
     emulator: Emulator | None = None
     simulator: dict[str, str] | None = None
+    npu: str | None = None
 
     def region(self, name: str) -> Region | None:
         """The reserved region called `name`, if there is one."""
@@ -113,4 +115,5 @@ def read_board(path: Path) -> Board:
             if emulator
             else None,
             simulator=_texts(data["simulator"]) if data.get("simulator") else None,
+            npu=_text(data["npu"]["accelerator"]) if data.get("npu") else None,
         )

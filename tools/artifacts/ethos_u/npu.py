@@ -33,6 +33,10 @@ class Npu:
       ports: for `axi0` and `axi1`, what Vela's system configuration says of the memory there.
       arena_bytes: most bytes that tensors of the NPU may take.
       cache_bytes: size of the SRAM of `dedicated_sram`, otherwise 0.
+      base: address of the registers as text; empty if images can't use it.
+      interrupt: number of the interrupt.
+      secure, privileged: what its accesses are.
+      timeout_ms: how long an execution may take.
     """
 
     accelerator: str
@@ -41,6 +45,11 @@ class Npu:
     ports: dict[str, dict[str, Any]]
     arena_bytes: int
     cache_bytes: int
+    base: str = ""
+    interrupt: int = 0
+    secure: bool = True
+    privileged: bool = True
+    timeout_ms: int = 10000
 
     @property
     def product(self) -> str:

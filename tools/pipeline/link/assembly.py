@@ -9,6 +9,10 @@ from typing import Any
 
 from tools.abi.layouts.layouts import (
     COUNT_BIT,
+    DELEGATE,
+    DELEGATE_BIT,
+    DELEGATE_COUNT_BIT,
+    DELEGATE_COUNTS_BIT,
     EVALUE_SIZE,
     IN_RAM,
     INSTRUCTION_KINDS,
@@ -141,6 +145,14 @@ class _Constants:
         self.file = file
         self._constants = file.constants()
         self._sizes: dict[int, int] = {}
+        # Of delegates, by (is a segment, index).
+        self._delegates: dict[tuple[bool, int], tuple[str, int]] = {}
+
+    def delegate(self, reference: Any) -> tuple[str, int]:
+        """The address of what a backend made, and its size in bytes."""
+        key = (reference.location.name == "SEGMENT", reference.index)
+        label = f"{self._table.prefix}delegate_{'segment' if key[0] else 'inline'}_{reference.index}"
+        return self._delegates.setdefault(key, (label, len(self.file.delegate(reference))))
 
     def address(self, index: int, size: int) -> str:
         """The address of the first `size` bytes of a constant of the program."""
@@ -151,6 +163,14 @@ class _Constants:
 
     def place(self) -> None:
         """Places what address() was asked for."""
+        for (is_segment, index), (label, size) in self._delegates.items():
+            self._table.align(_CONSTANT_ALIGNMENT)
+            self._table.lines.append(f"{label}:")
+            if is_segment:
+                start = self.file.segment_base_offset + self.file.program.segments[index].offset
+                self._table.part_of(self.file.path, start, size)
+            else:
+                self._table.numbers(1, list(self.file.program.backend_delegate_data[index].data))
         segment = self.file.program.constant_segment
         offsets = list(segment.offsets or []) if segment is not None else []
         for index, size in sorted(self._sizes.items(), key=lambda item: (-min(item[1], _CONSTANT_ALIGNMENT), item[0])):
@@ -197,7 +217,8 @@ class _Method:
 
         states = self.rows(table.pointer, [lambda s=s: state(*s) for s in initial])
         named = self.attributes()
-        attributes = self.rows(table.pointer, [lambda a=a: table.words(*a) for a in named])
+        delegates = [self.delegate(entry) for entry in plan.delegates or []]
+        attributes = self.rows(table.pointer, [lambda a=a: table.words(*a) for a in [*named, *delegates]])
         name = table.text(plan.name or "")
 
         def write() -> None:
@@ -216,7 +237,7 @@ class _Method:
                     len(named),
                 ],
             )
-            table.numbers(4, [layout.argument_count])
+            table.numbers(4, [layout.argument_count | len(delegates) << DELEGATE_COUNTS_BIT])
             table.align(table.pointer)
 
         return write
@@ -434,6 +455,24 @@ class _Method:
                 result.append((self.table.text(info.fully_qualified_name), self.reference(index)))
         return result
 
+    def delegate(self, entry: Any) -> tuple[object, ...]:
+        """The words of a delegate."""
+        table = self.table
+        data, size = self.constants.delegate(entry.processed)
+        specs = entry.compile_specs or []
+        words = [
+            word
+            for spec in specs
+            for word in (table.text(spec.key or ""), table.pooled(1, list(spec.value or b"")), len(spec.value or b""))
+        ]
+        return (
+            table.text(entry.id or ""),
+            data,
+            size,
+            self.struct("specs", *map(str, words)) if words else "0",
+            len(specs),
+        )
+
     def code(self) -> tuple[str, int]:
         """Address and words of the instructions."""
         starts = [0]
@@ -442,8 +481,10 @@ class _Method:
         words: list[list[str]] = []
         operators = self.layout.plan.operators or []
         for instruction in self.layout.code:
-            head = INSTRUCTION_KINDS[instruction.kind][1]
-            if instruction.kind == "KernelCall":
+            head = DELEGATE if instruction.kind == "DelegateCall" else INSTRUCTION_KINDS[instruction.kind][1]
+            if instruction.kind == "DelegateCall":
+                head |= len(instruction.values) << DELEGATE_COUNT_BIT | instruction.operator << DELEGATE_BIT
+            elif instruction.kind == "KernelCall":
                 operator = operators[instruction.operator]
                 name = f"{operator.name}.{operator.overload}" if operator.overload else str(operator.name)
                 head |= len(instruction.values) << COUNT_BIT | self.kernels.index(name) << KERNEL_BIT

@@ -81,6 +81,8 @@ class _Checks:
             return self._problem_of_change(to) or self._problem_of_move(to, source)
         if instruction.kind == "FreeCall":
             return self._problem_of_memory(instruction.values[0])
+        if instruction.kind == "DelegateCall":
+            return self._problem_of_delegate(instruction)
         return None
 
     def _problem_of_change(self, index: int) -> str | None:
@@ -121,6 +123,17 @@ class _Checks:
                     return f"takes a packed layer that is corrupted: {problem}"
         return None
 
+    def _problem_of_delegate(self, instruction: Instruction) -> str | None:
+        delegates = self.layout.plan.delegates or []
+        if instruction.operator >= len(delegates):
+            return f"calls delegate {instruction.operator} of {len(delegates)}"
+        for index in instruction.values:
+            # Only the backend knows which arguments it writes to.
+            for source in sorted(self.tensors[index]):
+                if is_constant(self.values[source]):
+                    return f"gives the constant value {source} to a delegate, which might write to it"
+        return None
+
     def _written(self, instruction: Instruction, kernel: Kernel) -> Iterator[int]:
         """The tensors that a call writes to."""
         for position in kernel.writes or [len(instruction.values) - 1]:
@@ -132,7 +145,8 @@ class _Checks:
                     yield from elements(self.values[index])
 
     def _check_loops(self) -> None:
-        changing = {index for i in self.layout.code if i.kind == "KernelCall" for index in i.values} | self.moved_to
+        calls = [i for i in self.layout.code if i.kind in ("KernelCall", "DelegateCall")]
+        changing = {index for i in calls for index in i.values} | self.moved_to
         for place, instruction in enumerate(self.layout.code):
             if instruction.kind == "JumpFalseCall" and instruction.destination <= place:
                 condition = self.values[instruction.values[0]]
@@ -148,6 +162,9 @@ class _Checks:
             if instruction.kind == "KernelCall" and not self._is_view(instruction)
             for index in self._written(instruction, self._kernel(instruction))
         }
+        for instruction in self.layout.code:
+            if instruction.kind == "DelegateCall":
+                written.update(instruction.values)
         viewed = {instruction.values[2] for instruction in self.layout.code if self._is_view(instruction)}
         has_memory = written | set(self.layout.plan.inputs or [])
         for place, output in enumerate(self.layout.plan.outputs or []):

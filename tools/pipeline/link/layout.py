@@ -21,9 +21,9 @@ class Instruction:
     """An instruction of a method.
 
     Attributes:
-      kind: the schema's name: KernelCall, MoveCall, JumpFalseCall or FreeCall.
-      values: the values it refers to; of a kernel call its arguments, of a move target and source.
-      operator: of a kernel call the index in the plan's operators.
+      kind: the schema's name: KernelCall, DelegateCall, MoveCall, JumpFalseCall or FreeCall.
+      values: the values it refers to; of a call its arguments, of a move target and source.
+      operator: of a kernel call the index in the plan's operators, of a delegate's that in its delegates.
       destination: of a jump the index of an instruction, in all of the method's.
     """
 
@@ -60,8 +60,8 @@ class MethodLayout:
 
     @property
     def argument_count(self) -> int:
-        """The most arguments that one kernel call has."""
-        return max((len(i.values) for i in self.code if i.kind == "KernelCall"), default=0)
+        """The most arguments that one call has."""
+        return max((len(i.values) for i in self.code if i.kind in ("KernelCall", "DelegateCall")), default=0)
 
     @property
     def shapes_size(self) -> int:
@@ -83,7 +83,10 @@ class MethodLayout:
         return size
 
     def arena_size(self, pointer: int) -> int:
-        """Bytes that loading takes of the method allocator: Method::init() of runtime/prelinked/method.cpp."""
+        """Bytes that loading takes of the method allocator, without what delegates take of it.
+
+        As Method::init() of runtime/prelinked/method.cpp has it.
+        """
         return (
             EVALUE_SIZE * len(self.in_ram)
             + self.lists_size(pointer)
@@ -120,9 +123,6 @@ def method_layout(plan: Any) -> MethodLayout:
     Raises:
       PrelinkError: the method needs what only the loader of .pte files has, or nothing has.
     """
-    if plan.delegates:
-        names = ", ".join(sorted({str(delegate.id) for delegate in plan.delegates}))
-        raise PrelinkError(f"method {plan.name} uses delegates, which the runtime does not support: {names}")
     values = plan.values or []
     code = tuple(_instructions(plan))
     interface = [*(plan.inputs or []), *(plan.outputs or [])]
@@ -183,8 +183,10 @@ def _instructions(plan: Any) -> list[Instruction]:
                 result.append(Instruction(kind, (args.cond_value_index,), destination=destination))
             elif kind == "FreeCall":
                 result.append(Instruction(kind, (args.value_index,)))
+            elif kind == "DelegateCall":
+                result.append(Instruction(kind, tuple(args.args or []), operator=args.delegate_index))
             else:
-                raise PrelinkError(f"method {plan.name} needs a delegate, which the runtime does not support")
+                raise PrelinkError(f"method {plan.name} has an instruction {kind}, which the runtime does not know")
     return result
 
 

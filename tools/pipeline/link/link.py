@@ -19,6 +19,7 @@ from tools.artifacts.kernel_table.kernel_table import read_kernel_table
 from tools.artifacts.memory_plan.memory_plan import memory_plan_json
 from tools.artifacts.program.program import ProgramFile, load
 from tools.pipeline.link.assembly import program_source
+from tools.pipeline.link.backends import Backend
 from tools.pipeline.link.header import Embedded, header
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
 from tools.pipeline.link.layout import MethodLayout, PrelinkError, method_layout
@@ -45,7 +46,9 @@ class Method:
     golden: Path | None = None
 
 
-def link(program: Path, core: str, methods: Sequence[Method], kernels: Path | None = None) -> dict[str, str]:
+def link(
+    program: Path, core: str, methods: Sequence[Method], kernels: Path | None = None, backends: Sequence[Backend] = ()
+) -> dict[str, str]:
     """Links methods of a program for a core.
 
     Args:
@@ -54,6 +57,7 @@ def link(program: Path, core: str, methods: Sequence[Method], kernels: Path | No
         methods: forward() first, whose source has the program.
         kernels: kernels.json of the image's registry, with which the program is linked at build time; None: it is
           embedded as a .pte, and the runtime loads it.
+        backends: what runs the program's delegates.
 
     Returns:
         file name -> text.
@@ -68,7 +72,7 @@ def link(program: Path, core: str, methods: Sequence[Method], kernels: Path | No
     name = methods[0].name
     tables = [find_method(file, method.method) for method in methods]
     layouts = _layouts(file) if kernels else []
-    plans = [make_plan(file, table, core, _layout_of(table, layouts)) for table in tables]
+    plans = [make_plan(file, table, core, _layout_of(table, layouts), backends) for table in tables]
     if kernels:
         lines, size = _prelinked(name, file, layouts, kernels, core)
     else:
@@ -139,16 +143,23 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar=("METHOD", "FILE"),
         help="inputs of a method and eager outputs (.npz): the first sample is embedded as an example",
     )
+    parser.add_argument(
+        "--backend",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("ID", "METHOD", "TEMP"),
+        help="a backend of the image, and the bytes of the method and temporary arena that a delegate of it takes",
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder of what is written")
     return parser.parse_args(argv)
 
 
 def _run(arguments: argparse.Namespace) -> None:
     goldens = {method: Path(file) for method, file in arguments.golden}
-    methods = [
-        Method(method, name, Path(manifest), goldens.get(method)) for method, name, manifest in arguments.method
-    ]
-    texts = link(arguments.program, arguments.core, methods, arguments.prelink)
+    methods = [Method(method, name, Path(manifest), goldens.get(method)) for method, name, manifest in arguments.method]
+    backends = [Backend(name, int(method), int(temp)) for name, method, temp in arguments.backend]
+    texts = link(arguments.program, arguments.core, methods, arguments.prelink, backends)
     for name, text in texts.items():
         (arguments.output / name).write_text(text, encoding="utf-8")
 

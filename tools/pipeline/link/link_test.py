@@ -279,3 +279,26 @@ def test_delegates_are_refused(tmp_path: Path, prelinked: bool) -> None:
     assert result.returncode == 1
     assert "delegate.pte" in result.stderr and "SomeBackend" in result.stderr and "Traceback" not in result.stderr
     assert not (tmp_path / "x_pte.h").exists()
+
+
+@pytest.mark.parametrize("prelinked", [False, True])
+def test_delegates_take_what_their_backend_says(tmp_path: Path, prelinked: bool) -> None:
+    kernels = tmp_path / "kernels.json"
+    kernels.write_text(kernel_table_json([]), encoding="utf-8")
+    options = ["--method", "forward", "x", _manifest(tmp_path), *(["--prelink", str(kernels)] if prelinked else [])]
+    sizes = []
+    for method, temp in ((0, 0), (24, 100)):
+        assert _link("delegate", tmp_path, *options, "--backend", "SomeBackend", str(method), str(temp)).returncode == 0
+        plan = json.loads((tmp_path / "x.plan.json").read_text())
+        sizes.append((plan["method"], plan["temp"]))
+    assert (sizes[1][0] - sizes[0][0], sizes[1][1] - sizes[0][1]) == (24, 100)
+    if prelinked:
+        assert "delegate_inline_0:" in (tmp_path / "x_pte.S").read_text()
+
+
+def test_a_corrupted_delegate_is_refused(tmp_path: Path) -> None:
+    options = ["--method", "forward", "x", _manifest(tmp_path), "--backend", "EthosUBackend", "48", "0"]
+    result = _link("delegate_npu", tmp_path, *options)
+    assert result.returncode == 1
+    assert "delegate 0 is corrupted" in result.stderr and "export the model again" in result.stderr
+    assert not (tmp_path / "x_pte.h").exists()

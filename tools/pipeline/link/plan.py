@@ -7,12 +7,14 @@ hold the sums, on the host and on the emulated cores.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program.program import ProgramFile
+from tools.pipeline.link.backends import Backend, delegate_arenas
 from tools.pipeline.link.layout import MethodLayout
 from tools.quiet.console import UserError
 
@@ -89,14 +91,20 @@ def _pte_arena_size(plan: Any, pointer: int) -> int:
         len(instruction.instr_args.args or [])
         for chain in chains
         for instruction in chain.instructions or []
-        if type(instruction.instr_args).__name__ == "KernelCall"
+        if type(instruction.instr_args).__name__ in ("KernelCall", "DelegateCall")
     ]
     arena.take(max(calls, default=0), pointer, pointer)  # EValue*
     arena.take(2 * len(plan.inputs or []), 1, 1)  # bool
     return arena.used
 
 
-def make_plan(file: ProgramFile, method: Any, core: str, layout: MethodLayout | None = None) -> MemoryPlan:
+def make_plan(
+    file: ProgramFile,
+    method: Any,
+    core: str,
+    layout: MethodLayout | None = None,
+    backends: Sequence[Backend] = (),
+) -> MemoryPlan:
     """Returns the sizes of the arenas that a method of a program needs on a core.
 
     Args:
@@ -104,6 +112,7 @@ def make_plan(file: ProgramFile, method: Any, core: str, layout: MethodLayout | 
       method: what find_method() returned.
       core: a key of tools.artifacts.core.core.POINTER_SIZES.
       layout: the method's, if the program is linked at build time; None: it is loaded from its .pte.
+      backends: what runs its delegates.
 
     Raises:
       PlanError: the runtime doesn't load such a method.
@@ -111,17 +120,16 @@ def make_plan(file: ProgramFile, method: Any, core: str, layout: MethodLayout | 
     if core not in POINTER_SIZES:
         raise PlanError(f"core {core} is unknown; the cores are {', '.join(POINTER_SIZES)}")
     pointer = POINTER_SIZES[core]
-    if method.delegates:
-        names = ", ".join(sorted({str(delegate.id) for delegate in method.delegates}))
-        raise PlanError(f"{file.path} uses delegates, which the runtime does not support: {names}")
     values = method.values or []
+    loaded = layout.arena_size(pointer) if layout else _pte_arena_size(method, pointer)
+    # The kernels need no scratch memory.
+    arena, temp = delegate_arenas(file, method, loaded, backends, pointer, is_linked=layout is not None)
     return MemoryPlan(
         core=core,
-        method=layout.arena_size(pointer) if layout else _pte_arena_size(method, pointer),
+        method=arena,
         # The first buffer stands for the constants, which are in the program.
         planned=tuple((method.non_const_buffer_sizes or [])[1:]),
-        # The kernels need no scratch memory.
-        temp=0,
+        temp=temp,
         operators=len(method.operators or []),
         values=len(values),
         tensors=sum(type(value.val).__name__ == "Tensor" for value in values),

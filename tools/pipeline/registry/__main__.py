@@ -20,6 +20,7 @@ from tools.pipeline.registry.registry import (
     registry_source,
     select,
     select_all,
+    select_backends,
 )
 from tools.quiet.tool import run_tool
 
@@ -34,7 +35,11 @@ def _run(options: argparse.Namespace) -> None:
         parts = functools.reduce(operator.or_, map(needed_parts, programs), Part(0))
         origins = origins_of(map(read_manifest, options.manifest))
         selected = select(map(operator_uses, programs), catalog, origins)
-    options.output.write_text(registry_source(selected, None if options.prelinked else parts))
+        needed = sorted(
+            {str(entry.id) for program in programs for plan in program.execution_plan for entry in plan.delegates or []}
+        )
+    backends = None if options.all else select_backends(needed, options.backend)
+    options.output.write_text(registry_source(selected, None if options.prelinked else parts, backends))
     options.kernels.write_text(kernel_table_json(kernel_table(selected)))
 
 
@@ -49,6 +54,14 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--catalog", type=Path, action="append", default=[], help="kernels of users' own operators (.yaml); repeatable"
+    )
+    parser.add_argument(
+        "--backend",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("ID", "HEADER", "OBJECT"),
+        help="a backend for delegates: its name in programs, its header and its object; repeatable",
     )
     parser.add_argument("--output", type=Path, required=True, help="where the C++ source goes")
     parser.add_argument("--kernels", type=Path, required=True, help="where the table of kernels (.json) goes")

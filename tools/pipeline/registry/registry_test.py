@@ -18,7 +18,15 @@ from tools.pipeline.registry import __main__ as command
 from tools.pipeline.registry.calls import OperatorUse, operator_uses
 from tools.pipeline.registry.catalog import read_catalog
 from tools.pipeline.registry.parts import ALL_PARTS, Part, needed_parts
-from tools.pipeline.registry.registry import UnsupportedError, origins_of, registry_source, select, select_all
+from tools.pipeline.registry.registry import (
+    Backend,
+    UnsupportedError,
+    origins_of,
+    registry_source,
+    select,
+    select_all,
+    select_backends,
+)
 
 BYTE, CHAR, INT, LONG, HALF, FLOAT, COMPLEX, BOOL = 0, 1, 3, 4, 5, 6, 9, 11
 
@@ -295,6 +303,22 @@ def test_a_real_program(tmp_path: Path) -> None:
     assert command.main([str(argument) for argument in arguments]) == 0
     assert [kernel.operator for kernel in read_kernel_table(kernels)] == ["aten::linear.out", "aten::relu.out"]
     assert "linear_out<torch::executor::native::Selection<0x40, 0x0>>" in source.read_text()
+
+
+def test_backends_are_those_that_programs_have_delegates_of() -> None:
+    given = [("Mine", "mine.h", "mine::backend"), ("Other", "other.h", "other::backend")]
+    backends = select_backends(["Mine", "Mine"], given)
+    assert backends == [Backend("Mine", "mine.h", "mine::backend")]
+    source = registry_source([], None, backends)
+    assert '#include "mine.h"' in source and '{"Mine", &mine::backend},' in source and "other" not in source
+    assert "kStaticBackends;" in registry_source([], None, [])
+    # Of an image with every kernel, whose backends are registered when it runs.
+    assert "kStaticBackends" not in registry_source([], Part(0), None)
+
+
+def test_a_missing_backend_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(UnsupportedError, match="no backend Third, which its programs have delegates of.* Mine, Other"):
+        select_backends(["Third", "Mine"], [("Other", "", ""), ("Mine", "", "")])
 
 
 def test_what_is_no_program_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

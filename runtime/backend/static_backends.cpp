@@ -1,0 +1,12 @@
+#include "runtime/backend/static_backends.h"
+
+namespace executorch {
+namespace runtime {
+namespace internal {
+
+// Of images without a generated registry, whose backends are registered at run time.
+ET_WEAK extern const Span<const Backend> kStaticBackends = {};
+
+} // namespace internal
+} // namespace runtime
+} // namespace executorch

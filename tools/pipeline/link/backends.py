@@ -1,0 +1,86 @@
+"""The memory that delegates take of an image's arenas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tools.abi.layouts.layouts import delegate_size
+from tools.artifacts.ethos_u.payload import PayloadError, parse
+from tools.artifacts.program.program import ProgramFile
+from tools.quiet.console import UserError
+
+_ALIGNMENT = 8
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A backend of an image.
+
+    Attributes:
+      id: its name in programs.
+      method: bytes that making a delegate takes of the method allocator, at a multiple of 8.
+      temp: the most bytes that executing one takes of the temporary allocator.
+    """
+
+    id: str
+    method: int
+    temp: int
+
+
+def _ethos_u_scratch(payload: bytes) -> int:
+    return parse(payload).scratch_size
+
+
+# Backends whose delegates say themselves what temporary memory they need.
+_TEMP: dict[str, Callable[[bytes], int]] = {"EthosUBackend": _ethos_u_scratch}
+
+
+def _aligned(used: int, alignment: int = _ALIGNMENT) -> int:
+    return (used + alignment - 1) // alignment * alignment
+
+
+def delegate_arenas(
+    file: ProgramFile, method: Any, used: int, backends: Sequence[Backend], pointer: int, is_linked: bool
+) -> tuple[int, int]:
+    """The bytes of the method arena with what a method's delegates take of it, and of the temporary arena.
+
+    Args:
+      file: the program.
+      method: a method of it.
+      used: bytes of the method arena without the delegates' part.
+      backends: the image's.
+      pointer: bytes of a pointer.
+      is_linked: whether the program is linked at build time; otherwise what delegates were compiled with is read from
+        the .pte.
+
+    Raises:
+      UserError: a backend is missing, or a delegate is corrupted.
+    """
+    known = {backend.id: backend for backend in backends}
+    temp = 0
+    delegates = method.delegates or []
+    if delegates:
+        used = _aligned(used) + delegate_size(pointer) * len(delegates)
+    for index, delegate in enumerate(delegates):
+        backend = known.get(str(delegate.id))
+        if backend is None:
+            raise UserError(
+                f"{file.path} has a delegate of backend {delegate.id}, which the image has not; give its torch_backend "
+                f"to `backends`; there are: {', '.join(sorted(known)) or 'none'}"
+            )
+        specs = delegate.compile_specs or []
+        if specs and not is_linked:
+            used = _aligned(used, pointer) + 3 * pointer * len(specs)
+        if backend.method:
+            used = _aligned(used) + backend.method
+        temp = max(temp, backend.temp)
+        if backend.id in _TEMP:
+            try:
+                temp = max(temp, _TEMP[backend.id](file.delegate(delegate.processed)))
+            except PayloadError as error:
+                raise UserError(
+                    f"{file.path}: delegate {index} is corrupted: {error}; export the model again"
+                ) from error
+    return used, temp
