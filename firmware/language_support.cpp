@@ -21,4 +21,10 @@ void __cxa_pure_virtual() {
   et_pal_abort();
 }
 
+/// Objects that live as long as the image, such as backends, are never destroyed.
+[[gnu::visibility("hidden")]] void* __dso_handle = nullptr;
+int __aeabi_atexit(void*, void (*)(void*), void*) {
+  return 0;
+}
+
 } // extern "C"

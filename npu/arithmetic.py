@@ -1,11 +1,12 @@
 """Integer arithmetic of the NPU's output stage, on arrays of 64-bit integers."""
 
 import enum
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 class Rounding(enum.IntEnum):

@@ -128,9 +128,10 @@ class Engine(ABC):
         get = self._registers
         if layout > 1:
             raise NpuFault(f"{prefix}_PRECISION has format {layout}; 0 (NHWC) and 1 (NHCWB16) are defined")
+        base0, base1, base2, base3 = (get.address(f"{prefix}_BASE{tile}") for tile in range(4))
         return FeatureMap(
             region=get[prefix + "_REGION"] & 7,
-            bases=tuple(get.address(f"{prefix}_BASE{tile}") for tile in range(4)),
+            bases=(base0, base1, base2, base3),
             stride_y=get.stride(prefix + "_STRIDE_Y"),
             stride_x=get.stride(prefix + "_STRIDE_X"),
             stride_c=get.stride(prefix + "_STRIDE_C"),

@@ -1,13 +1,13 @@
 """Memory as an NPU sees it."""
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from npu.fault import NpuFault
 
-Bytes = npt.NDArray[np.uint8]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 class Memory(Protocol):

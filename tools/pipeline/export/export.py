@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.schema import Program, Tensor
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
@@ -34,7 +33,7 @@ from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
 from tools.pipeline.export.manifest import Quantization, make_manifest
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
-from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
+from tools.pipeline.export.serialize import serialize
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.model_file.sample_calls import find_operator
@@ -433,10 +432,9 @@ def _lower_for_npu(
         operators.remove(edge, path)
         samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = lower.run(edge, lowered.compiled, samples)
-    emitted = lowered.manager.to_executorch(ExecutorchBackendConfig(segment_alignment=CONSTANT_ALIGNMENT))
     on_core = [(operator, place) for operator, place, _ in lowered.rejected]
     return _Lowered(
-        EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state=False),
+        lower.emit(lowered.manager),
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),

@@ -16,6 +16,7 @@ from tools.artifacts.memory_plan.memory_plan import read_memory_plan
 from tools.quiet.console import user_path
 from tools.verify.environment.environment import Run, SampleRun, spread, verify_main
 from tools.verify.environment.hosted import Hosted, Result, join_inputs, split_outputs
+from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
 
 # Bytes at the end of the planned arena that no kernel may write: int8 kernels read scratch memory by words, of which
@@ -98,7 +99,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _make(arguments: argparse.Namespace, board: Board, _golden: Golden | None) -> HostedImage:
-    return HostedImage(Qemu(board, arguments.qemu), arguments.elf, arguments.plan, arguments.timeout)
+    qemu = QemuWithNpu if board.npu else Qemu
+    return HostedImage(qemu(board, arguments.qemu), arguments.elf, arguments.plan, arguments.timeout)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -63,7 +63,7 @@ class Qemu:
             self, image, lambda options: command_line(image, self.board, self.qemu, options), inputs, timeout
         )
 
-    def instructions(self, ticks: int) -> int:
+    def instructions(self, ticks: int) -> int | None:
         """Instructions in a number of the board's ticks, rounded to the nearest."""
         assert self.board.emulator is not None
         return round(ticks * 1_000_000_000 / self.board.emulator.clock_hz / _NANOSECONDS_PER_INSTRUCTION)

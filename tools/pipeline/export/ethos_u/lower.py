@@ -17,12 +17,20 @@ from executorch.backends.arm.quantizer import (
     get_symmetric_quantization_config,
 )
 from executorch.backends.arm.tosa import partitioner as tosa_partitioner
-from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
+from executorch.exir import (
+    EdgeCompileConfig,
+    EdgeProgramManager,
+    ExecutorchBackendConfig,
+    to_edge_transform_and_lower,
+)
 from executorch.exir.backend.utils import WhyNoPartitionReporter
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.tensor import TensorSpec
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -31,7 +39,9 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.ethos_u import vela
+from tools.pipeline.export.lower import EmittedProgram
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
@@ -147,6 +157,31 @@ def _reported(reporters: list[WhyNoPartitionReporter]) -> Iterator[None]:
         yield
     finally:
         tosa_partitioner.WhyNoPartitionReporter = original
+
+
+class _ExactPlan(MemoryPlanningAlgorithmSuite):
+    """ExecuTorch's plan of memory, with blocks that end where their last tensor does; ExecuTorch rounds sizes up."""
+
+    def __call__(
+        self,
+        alignment: int,
+        specs: set[TensorSpec],
+        graph_module: GraphModule,
+        graph_signature: ExportGraphSignature,
+        extra_padding: int,
+    ) -> list[int]:
+        ends = [0] * len(super().__call__(alignment, specs, graph_module, graph_signature, extra_padding))
+        for spec in specs:
+            ends[spec.mem_id] = max(ends[spec.mem_id], spec.mem_offset + spec.nbytes())
+        return ends
+
+
+def emit(manager: EdgeProgramManager) -> EmittedProgram:
+    """The program with delegates, whose memory ExecuTorch plans."""
+    planning = MemoryPlanningPass(_ExactPlan())
+    config = ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=CONSTANT_ALIGNMENT)
+    emitted = manager.to_executorch(config)
+    return EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state=False)
 
 
 def border_operators(bits: int) -> BorderOperators:

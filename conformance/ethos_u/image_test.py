@@ -1,0 +1,84 @@
+"""The image of a board with an NPU, on one that isn't the program's, on none, and with damaged commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools.artifacts.board.board import read_board
+from tools.verify.environment.hosted import EmulationError
+from tools.verify.environment.npu import QemuWithNpu
+from tools.verify.environment.qemu import Qemu
+
+QEMU = Path(os.environ["QEMU"])
+IMAGE = next(Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf"))
+BOARD = read_board(Path(os.environ["BOARD"]))
+WITH_NPU = QemuWithNpu(BOARD, QEMU)
+
+
+def _commands(image: bytes) -> int:
+    """Where the program's data for the driver begins."""
+    # The next word begins with the kind of what follows, 1 for a configuration.
+    (found,) = re.finditer(rb"COP1\x01", image)
+    return found.start()
+
+
+def _damaged(folder: Path, index: int, word: int) -> Path:
+    """The image with another word in the program's data for the driver, counted from `COP1` on."""
+    data = bytearray(IMAGE.read_bytes())
+    struct.pack_into("<I", data, _commands(data) + 4 * index, word)
+    path = folder / IMAGE.name
+    path.write_bytes(data)
+    return path
+
+
+def _stream(image: Path) -> int:
+    """Where the commands begin, counted as in _damaged()."""
+    data = image.read_bytes()
+    words = struct.iter_unpack("<I", data[_commands(data) :][:4000])
+    return next(i for i, (word,) in enumerate(words) if i > 3 and word & 0xFF == 2) + 1
+
+
+def _ending(environment: Qemu, image: Path) -> EmulationError:
+    with pytest.raises(EmulationError) as caught:
+        environment.run(image, timeout=60)
+    return caught.value
+
+
+def test_the_example_is_computed() -> None:
+    result = WITH_NPU.run(IMAGE)
+    assert "largest difference from PyTorch: 0\n" in result.console
+    # Time goes on in the emulator while the model computes.
+    assert result.execute is None
+
+
+def test_another_npu_is_named_beside_the_programs() -> None:
+    board = replace(BOARD, npu="ethos-u55-256")
+    error = _ending(QemuWithNpu(board, QEMU), IMAGE)
+    assert error.name == "DelegateInvalidCompatibility"
+    message = r"is for an NPU with CONFIG 0x00001807 and ID 0x1006[0-9a-f]{4}, this one has 0x00003008 and 0x10060000\b"
+    assert re.search(message, error.console)
+
+
+def test_an_npu_that_does_not_answer() -> None:
+    error = _ending(Qemu(BOARD, QEMU), IMAGE)
+    assert error.name == "AccessFailed"
+    assert "the NPU's PROT is 0, the board needs 1" in error.console
+
+
+def test_a_damaged_command_stops_the_npu(tmp_path: Path) -> None:
+    error = _ending(WITH_NPU, _damaged(tmp_path, _stream(IMAGE), 0x3FF))
+    assert error.name == "Internal"
+    assert "unknown command" in error.console
+    assert "is no command of this NPU" in error.reason
+
+
+def test_a_damaged_head_is_refused_when_the_program_is_loaded(tmp_path: Path) -> None:
+    error = _ending(WITH_NPU, _damaged(tmp_path, 0, 0))
+    assert error.name == "DelegateInvalidCompatibility"
+    assert "the NPU's commands are of another format" in error.console

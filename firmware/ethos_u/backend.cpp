@@ -1,0 +1,120 @@
+#include "firmware/ethos_u/backend.h"
+
+#include <cinttypes>
+#include <cstring>
+
+#include "firmware/ethos_u/driver.h"
+#include "firmware/ethos_u/payload.h"
+#include "runtime/kernel/constant_data.h"
+
+namespace torch_fusion {
+namespace ethos_u {
+
+using executorch::aten::Tensor;
+using executorch::runtime::ArrayRef;
+using executorch::runtime::BackendExecutionContext;
+using executorch::runtime::BackendInitContext;
+using executorch::runtime::CompileSpec;
+using executorch::runtime::DelegateHandle;
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+using executorch::runtime::FreeableBuffer;
+using executorch::runtime::Result;
+using executorch::runtime::Span;
+
+// firmware/ethos_u/BUILD.bazel says so.
+static_assert(sizeof(void*) != 4 || sizeof(Payload) == 48);
+
+namespace {
+
+/// A tensor of a call that is to have a place's size; nullptr if it has not.
+const Tensor* tensor_for(const EValue& value, const TensorPlace& place) {
+  if (!value.isTensor()) {
+    return nullptr;
+  }
+  const Tensor& tensor = value.payload.as_tensor;
+  return tensor.nbytes() == size_of(place) && tensor.const_data_ptr() != nullptr ? &tensor
+                                                                                 : nullptr;
+}
+
+} // namespace
+
+Backend backend;
+
+Result<DelegateHandle*>
+Backend::init(BackendInitContext& context, FreeableBuffer* processed, ArrayRef<CompileSpec>) const {
+  auto* const payload = static_cast<Payload*>(
+      context.get_runtime_allocator()->allocate(sizeof(Payload), alignof(Payload)));
+  ET_CHECK_OR_RETURN_ERROR(
+      payload != nullptr,
+      MemoryAllocationFailed,
+      "a delegate for the NPU needs %zu bytes of the method allocator",
+      sizeof(Payload));
+  new (payload) Payload();
+  const Error error =
+      parse({static_cast<const uint8_t*>(processed->data()), processed->size()}, *payload);
+  if (error != Error::Ok) {
+    return error;
+  }
+  return payload;
+}
+
+Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle, Span<EValue*> args)
+    const {
+  const Payload& payload = *static_cast<const Payload*>(handle);
+  const size_t input_count = payload.inputs.size();
+  ET_CHECK_OR_RETURN_ERROR(
+      args.size() == input_count + payload.outputs.size(),
+      InvalidArgument,
+      "a delegate for the NPU has %zu inputs and %zu outputs, and gets %zu arguments",
+      input_count,
+      payload.outputs.size(),
+      args.size());
+  uint8_t* const scratch =
+      static_cast<uint8_t*>(context.allocate(payload.scratch_size, kAlignment));
+  ET_CHECK_OR_RETURN_ERROR(
+      scratch != nullptr,
+      MemoryAllocationFailed,
+      "a delegate for the NPU needs %" PRIu32 " bytes of the temporary allocator",
+      payload.scratch_size);
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool is_input = i < input_count;
+    const TensorPlace& place = is_input ? payload.inputs[i] : payload.outputs[i - input_count];
+    const Tensor* const tensor = tensor_for(*args[i], place);
+    ET_CHECK_OR_RETURN_ERROR(
+        tensor != nullptr &&
+            (is_input ||
+             !executorch::runtime::internal::is_constant_data(tensor->const_data_ptr())),
+        InvalidArgument,
+        "argument %zu of a delegate for the NPU is no tensor of %zu bytes, or a constant to write "
+        "to",
+        i,
+        size_of(place));
+    if (is_input) {
+      std::memcpy(scratch + place.offset, tensor->const_data_ptr(), size_of(place));
+    }
+  }
+  // Regions 1 and 2 are the same memory, unless a fast one is dedicated to the NPU.
+  const uintptr_t regions[] = {
+      reinterpret_cast<uintptr_t>(payload.weights.data()),
+      reinterpret_cast<uintptr_t>(scratch),
+      reinterpret_cast<uintptr_t>(scratch)};
+  ethos_u_flush(scratch, payload.scratch_size);
+  const Error error =
+      run(kDevice, {payload.config, payload.architecture, payload.commands, regions});
+  ethos_u_invalidate(scratch, payload.scratch_size);
+  if (error != Error::Ok) {
+    return error;
+  }
+  for (size_t i = 0; i < payload.outputs.size(); ++i) {
+    const TensorPlace& place = payload.outputs[i];
+    std::memcpy(
+        args[input_count + i]->payload.as_tensor.mutable_data_ptr(),
+        scratch + place.offset,
+        size_of(place));
+  }
+  return Error::Ok;
+}
+
+} // namespace ethos_u
+} // namespace torch_fusion

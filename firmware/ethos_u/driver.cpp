@@ -1,0 +1,164 @@
+#include "firmware/ethos_u/driver.h"
+
+#include <cinttypes>
+
+#include <executorch/runtime/platform/assert.h>
+#include <executorch/runtime/platform/log.h>
+
+#include "firmware/ethos_u/registers.h"
+
+extern "C" {
+
+ET_WEAK void ethos_u_wait(void) {}
+ET_WEAK void ethos_u_signal(void) {}
+ET_WEAK void ethos_u_flush(const void*, size_t) {}
+ET_WEAK void ethos_u_invalidate(const void*, size_t) {}
+}
+
+namespace torch_fusion {
+namespace ethos_u {
+
+using executorch::runtime::Error;
+
+namespace {
+
+/// The architecture's version in ID: bits 16 to 31.
+constexpr uint32_t kArchitecture = 0xFFFF0000;
+/// In CONFIG the product, the size of the internal memory and that of the multipliers; the rest is
+/// the format of commands.
+constexpr uint32_t kConfiguration = 0xF000FF0F;
+/// Reads of STATUS until a reset has ended.
+constexpr uint32_t kResetLimit = 100000;
+constexpr uint32_t kErrors = kBusError | kCommandError | kWatchdogFault | kEccFault | kBranchFault;
+/// Of PMCR and PMCNTENSET.
+constexpr uint32_t kPmuEnable = 1u << 0;
+constexpr uint32_t kPmuResetCycles = 1u << 2;
+constexpr uint32_t kPmuCycles = 1u << 31;
+
+class Registers final {
+ public:
+  explicit Registers(uintptr_t base) : base_(base) {}
+
+  uint32_t operator[](Register name) const {
+    return ethos_u_read(base_, static_cast<uint32_t>(name));
+  }
+  void set(Register name, uint32_t value, uint32_t index = 0) const {
+    ethos_u_write(base_, static_cast<uint32_t>(name) + 4 * index, value);
+  }
+  /// Sets a register of 64 bits.
+  void set_address(Register name, uintptr_t address, uint32_t index = 0) const {
+    set(name, static_cast<uint32_t>(address), 2 * index);
+    set(name, static_cast<uint32_t>(static_cast<uint64_t>(address) >> 32), 2 * index + 1);
+  }
+
+ private:
+  uintptr_t base_;
+};
+
+Error reset(const Device& device, const Registers& registers) {
+  registers.set(Register::kReset, device.protection);
+  uint32_t count = 0;
+  while ((registers[Register::kStatus] & kInReset) != 0) {
+    ET_CHECK_OR_RETURN_ERROR(
+        ++count < kResetLimit, AccessFailed, "the NPU does not come out of its reset");
+  }
+  const uint32_t protection = registers[Register::kProtection];
+  ET_CHECK_OR_RETURN_ERROR(
+      protection == device.protection,
+      AccessFailed,
+      "the NPU's PROT is %" PRIu32 ", the board needs %" PRIu32
+      ": reset it from the security state and privilege that it is to have",
+      protection,
+      device.protection);
+  return Error::Ok;
+}
+
+Error check(const Job& job, const Registers& registers) {
+  const uint32_t id = registers[Register::kId];
+  const uint32_t config = registers[Register::kConfig];
+  ET_CHECK_OR_RETURN_ERROR(
+      ((config ^ job.config) & kConfiguration) == 0 &&
+          ((id ^ job.architecture) & kArchitecture) == 0,
+      DelegateInvalidCompatibility,
+      "the program is for an NPU with CONFIG 0x%08" PRIx32 " and ID 0x%08" PRIx32
+      ", this one has 0x%08" PRIx32 " and 0x%08" PRIx32,
+      job.config,
+      job.architecture,
+      config,
+      id);
+  return Error::Ok;
+}
+
+/// Waits until the NPU has stopped.
+Error wait(const Device& device, const Registers& registers) {
+  uint32_t status = 0;
+  // An interrupt's handler clears what it raised; that the end was reached stays.
+  for (uint32_t count = 0; (status & (kEndReached | kErrors)) == 0; ++count) {
+    ET_CHECK_OR_RETURN_ERROR(
+        count < device.wait_limit,
+        InvalidState,
+        "the NPU does not end, and its time is over: STATUS is 0x%08" PRIx32,
+        status);
+    ethos_u_wait();
+    status = registers[Register::kStatus];
+  }
+  registers.set(Register::kCommand, kClearInterrupt | kClockOff | kPowerOff);
+  ET_CHECK_OR_RETURN_ERROR(
+      (status & kErrors) == 0 && (status & kEndReached) != 0,
+      Internal,
+      "the NPU stopped with STATUS 0x%08" PRIx32 ":%s%s%s%s%s%s",
+      status,
+      (status & kBusError) != 0 ? " bus error" : "",
+      (status & kCommandError) != 0 ? " unknown command" : "",
+      (status & kWatchdogFault) != 0 ? " watchdog" : "",
+      (status & kEccFault) != 0 ? " memory error" : "",
+      (status & kBranchFault) != 0 ? " branch fault" : "",
+      (status & kEndReached) == 0 ? " before the end of the commands" : "");
+  return Error::Ok;
+}
+
+} // namespace
+
+Error run(const Device& device, const Job& job, uint64_t* cycles) {
+  const Registers registers(device.base);
+  Error error = reset(device, registers);
+  if (error == Error::Ok) {
+    error = check(job, registers);
+  }
+  if (error != Error::Ok) {
+    return error;
+  }
+  const Registers counters(device.base + (job.config >> kProductBit == kU85 ? kPmuOffsetOfU85 : 0));
+  if (cycles != nullptr) {
+    counters.set(Register::kPmuControl, kPmuEnable | kPmuResetCycles);
+    counters.set(Register::kPmuCountersEnable, kPmuCycles);
+  }
+  registers.set_address(Register::kQueueBase, reinterpret_cast<uintptr_t>(job.commands.data()));
+  registers.set(Register::kQueueSize, static_cast<uint32_t>(4 * job.commands.size()));
+  registers.set(Register::kQueueConfig, device.queue_config);
+  registers.set(Register::kRegionConfig, device.region_config);
+  for (uint32_t i = 0; i < 4; ++i) {
+    registers.set(Register::kMemory0, device.memory[i], i);
+  }
+  for (uint32_t i = 0; i < job.regions.size(); ++i) {
+    registers.set_address(Register::kBasePointer0, job.regions[i], i);
+  }
+  // What was written to memory is there before the NPU starts.
+  ethos_u_barrier();
+  registers.set(Register::kCommand, kRun);
+  error = wait(device, registers);
+  ethos_u_barrier();
+  if (cycles != nullptr) {
+    const uint32_t low = counters[Register::kPmuCycleCounterLow];
+    *cycles = static_cast<uint64_t>(counters[Register::kPmuCycleCounterHigh]) << 32 | low;
+  }
+  return error;
+}
+
+void handle_interrupt(const Device& device) {
+  Registers(device.base).set(Register::kCommand, kClearInterrupt);
+  ethos_u_signal();
+}
+
+} // namespace ethos_u
+} // namespace torch_fusion

@@ -1,0 +1,132 @@
+"""QEMU with a modelled NPU: the very image that a board would get, whose driver finds an Ethos-U behind its registers.
+
+QEMU's machines have no such device. So it stops at the two functions of firmware/ethos_u/driver.h that access a
+register, and //npu answers for it, working on the emulated core's memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npu.device import Device
+from npu.fault import NpuFault
+from npu.memory import Bytes
+from tools.artifacts.board.board import Board
+from tools.artifacts.elf_image.elf_image import ElfImage
+from tools.verify.environment.gdb_remote import GdbError, GdbRemote
+from tools.verify.environment.hosted import EmulationError, Result, run_hosted
+from tools.verify.environment.qemu import Qemu, command_line
+
+_WRITE, _READ = "ethos_u_write", "ethos_u_read"
+_LR, _PC = 14, 15
+_CONNECT_SECONDS = 30
+
+
+class _CoreMemory:
+    """The emulated core's memory as the NPU sees it."""
+
+    def __init__(self, gdb: GdbRemote, image: ElfImage, board: Board) -> None:
+        self._gdb = gdb
+        # What nobody writes to is not asked for.
+        self._constant = [(start, data) for start, data in image.segments if board.flash.contains(start)]
+
+    def read(self, address: int, length: int) -> Bytes:
+        for start, data in self._constant:
+            if start <= address and address + length <= start + len(data):
+                return np.frombuffer(data, np.uint8, length, address - start)
+        try:
+            return np.frombuffer(self._gdb.read(address, length), np.uint8)
+        except GdbError as error:
+            raise NpuFault(f"bus error: the NPU reads {length} bytes at 0x{address:x}: {error}") from error
+
+    def write(self, address: int, data: Bytes) -> None:
+        for start, constant in self._constant:
+            if start < address + len(data) and address < start + len(constant):
+                raise NpuFault(f"bus error: the NPU writes {len(data)} bytes at 0x{address:x}, into the image")
+        try:
+            self._gdb.write(address, data.tobytes())
+        except GdbError as error:
+            raise NpuFault(f"bus error: the NPU writes {len(data)} bytes at 0x{address:x}: {error}") from error
+
+
+class _Attached(threading.Thread):
+    """Answers for the NPU until the emulator ends.
+
+    Attributes:
+      device: the NPU, once the emulator is connected.
+      error: what ended it early; the emulator was ended then, as it would wait forever.
+    """
+
+    def __init__(self, path: Path, image: ElfImage, board: Board, accelerator: str) -> None:
+        super().__init__(daemon=True)
+        self._path = path
+        self._image = image
+        self._board = board
+        self._accelerator = accelerator
+        self.device: Device | None = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with GdbRemote(self._path, _CONNECT_SECONDS) as gdb:
+                self._serve(gdb)
+        except Exception as error:  # Whatever it is, it belongs to the thread that waits for the emulator.
+            self.error = error
+
+    def _serve(self, gdb: GdbRemote) -> None:
+        self.device = Device(self._accelerator, _CoreMemory(gdb, self._image, self._board))
+        places = {}
+        for name in (_WRITE, _READ):
+            address = self._image.address(name)
+            # An image without delegates has no driver.
+            if address is not None:
+                places[address & ~1] = name
+                gdb.add_breakpoint(address & ~1)
+        while gdb.resume():
+            function = places.get(gdb.register(_PC))
+            if function is None:
+                continue
+            offset = gdb.register(1)
+            if function == _WRITE:
+                self.device.write(offset, gdb.register(2))
+            else:
+                gdb.set_register(0, self.device.read(offset))
+            gdb.set_register(_PC, gdb.register(_LR) & ~1)
+
+
+@dataclass(frozen=True)
+class QemuWithNpu(Qemu):
+    """The emulated machine of a board that has an Ethos-U."""
+
+    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
+        """See Hosted.run(); what the NPU objected to is part of the error."""
+        assert self.board.npu is not None
+        with tempfile.TemporaryDirectory(prefix="npu-") as folder:
+            path = Path(folder) / "gdb"
+            attached = _Attached(path, ElfImage(image), self.board, self.board.npu)
+            attached.start()
+
+            def command(options: Sequence[str]) -> list[str]:
+                debugger = ["-S", "-chardev", f"socket,id=npu,path={path},server=on,wait=off", "-gdb", "chardev:npu"]
+                return [*command_line(image, self.board, self.qemu, options), *debugger]
+
+            try:
+                return run_hosted(self, image, command, inputs, timeout)
+            except EmulationError as error:
+                attached.join(_CONNECT_SECONDS)
+                if attached.error is not None and not isinstance(attached.error, GdbError):
+                    raise attached.error from error
+                faults = attached.device.faults if attached.device else []
+                reasons = "; ".join([*faults, *([str(attached.error)] if attached.error else [])])
+                if not reasons:
+                    raise
+                raise EmulationError(error.name, f"{error.reason}; the NPU: {reasons}", error.console) from error
+
+    def instructions(self, ticks: int) -> None:
+        """None, as time goes on in QEMU while the model answers."""
