@@ -4,23 +4,27 @@ their own for one core more."""
 load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
-def benchmark_images(name, models, layers = {}):
+def benchmark_images(name, models, layers = {}, engine = "linked"):
     """Declares the images and the target that measures them.
 
     Args:
       name: the firmware_benchmark; `<name>_sizes` is the size_report of the same images.
       models: row of the table, 'model variant' -> torch_program.
+      engine: as of torch_firmware; models of another than `linked` are on the first emulated board alone.
       layers: as models, but on the first emulated board alone.
     """
     rows = {}
     for row, model in (models | layers).items():
         boards = INT8_BOARDS if row.endswith(" int8") else EMULATED_BOARDS
-        for board in boards[:1] if row in layers else boards:
+        for board in boards[:1] if row in layers or engine != "linked" else boards:
             image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
+            if engine != "linked":
+                image += "_" + engine
             torch_firmware(
                 name = image,
                 board = board,
                 console = "off",
+                engine = engine,
                 # An application gets its input from somewhere else.
                 example = False,
                 model = model,
@@ -28,5 +32,9 @@ def benchmark_images(name, models, layers = {}):
             )
             rows[":" + image] = row
     firmware_benchmark(name = name, firmware = rows)
-    native.filegroup(name = "index", srcs = [name], output_group = "index")
+    native.filegroup(
+        name = "index" if engine == "linked" else "index_" + engine,
+        srcs = [name],
+        output_group = "index",
+    )
     size_report(name = name + "_sizes", firmware = rows.keys())

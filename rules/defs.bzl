@@ -19,6 +19,7 @@ load(":program_hashes.bzl", _program_hashes = "program_hashes")
 load(
     ":providers.bzl",
     _BoardInfo = "BoardInfo",
+    _CompiledModelInfo = "CompiledModelInfo",
     _FirmwareInfo = "FirmwareInfo",
     _KernelRegistryInfo = "KernelRegistryInfo",
     _MemoryPlanInfo = "MemoryPlanInfo",
@@ -32,6 +33,7 @@ load(":quantization_report.bzl", _quantization_report = "quantization_report")
 load(":reproducibility_test.bzl", _reproducibility_test = "reproducibility_test")
 load(":size_report.bzl", _size_report = "size_report")
 load(":torch_backend.bzl", _torch_backend = "torch_backend")
+load(":torch_cpp_library.bzl", _torch_cpp_library = "torch_cpp_library")
 load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 load(":torch_operator.bzl", _torch_operator = "torch_operator")
 load(":torch_program.bzl", _torch_program = "torch_program")
@@ -54,11 +56,13 @@ quantization_report = _quantization_report
 reproducibility_test = _reproducibility_test
 size_report = _size_report
 torch_backend = _torch_backend
+torch_cpp_library = _torch_cpp_library
 torch_firmware = _torch_firmware
 torch_operator = _torch_operator
 torch_program = _torch_program
 
 BoardInfo = _BoardInfo
+CompiledModelInfo = _CompiledModelInfo
 FirmwareInfo = _FirmwareInfo
 KernelRegistryInfo = _KernelRegistryInfo
 MemoryPlanInfo = _MemoryPlanInfo

@@ -3,9 +3,9 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "LINK_ATTRS", "REGISTRY_ATTRS", "generate_registry", "link_program", "methods_of")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "LINK_ATTRS", "REGISTRY_ATTRS", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
-load("//rules/private:image.bzl", "compile_application", "link_image", "write_model_header", "write_models_header", "write_npu_device")
+load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_model_header", "write_models_header", "write_npu_device")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
@@ -22,6 +22,14 @@ def _firmware_image_impl(ctx):
     found = [method for method in methods_of([programs[0]]) if method.method == ctx.attr.method]
     if not found:
         fail("%s: %s has no method %s; it has %s" % (ctx.label, models[0].label, ctx.attr.method, [method.method for method in methods_of([programs[0]])]))
+
+    is_compiled = ctx.attr.engine == "compiled"
+    if is_compiled and ctx.attr.models:
+        fail("%s: engine = \"compiled\" is for one model; several torch_cpp_library go into the deps of an application of one's own" % ctx.label)
+    if is_compiled and not ctx.attr.prelink:
+        fail("%s: prelink = False loads the program on the device, which engine = \"compiled\" has none of" % ctx.label)
+    if is_compiled and ctx.attr._profiling[BuildSettingInfo].value == "on":
+        fail("%s: //firmware:profiling=on is for engine = \"linked\"; compiled models have a hook for each layer, see docs/cpp.md" % ctx.label)
 
     # The method that the application runs.
     program = found[0]
@@ -47,27 +55,38 @@ def _firmware_image_impl(ctx):
 
     has_npu = any([entry.accelerator for entry in programs])
     backend_targets = ctx.attr.backends + (ctx.attr._ethos_u if has_npu else [])
+    if is_compiled and backend_targets:
+        fail("%s: engine = \"compiled\" has no backends; %s need engine = \"linked\"" % (ctx.label, [target.label for target in backend_targets]))
     backends = [target[TorchBackendInfo] for target in backend_targets]
     registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink, backends = backends)
-    linked = [
-        entry
-        for linkable in programs
-        for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None, backends = backends)
-    ]
-    data, plan = linked[methods.index(program)]
-    all_data = [entry for entry, _ in linked]
-
-    headers = []
-    if len(methods) > 1:
-        headers.append(write_models_header(ctx, methods, name))
-    if not ctx.attr.models:
-        headers.append(write_model_header(ctx, program, name, profiling = profiling == "on", watchdog_ms = watchdog_ms))
     cc = configure_cc(ctx)
-    runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
-    runtime = runtimes[0 if backends else 1]
-    srcs = ctx.files.srcs + ([write_npu_device(ctx, board, name)] if has_npu else [])
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + ctx.attr._kernels + [runtime] + ctx.attr.board]
-    application = compile_application(ctx, cc, name, srcs, all_data, headers, deps, registry = registry)
+    if is_compiled:
+        deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + ctx.attr._compiled_runtime + ctx.attr.board]
+        model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
+        data = ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)
+        plan = MemoryPlanInfo(plan = model.plan, core = model.core)
+        all_data = [data]
+        header = write_compiled_model_header(ctx, model, name, watchdog_ms = watchdog_ms)
+        srcs = ctx.files._compiled_application if ctx.files.srcs == ctx.files._application else ctx.files.srcs
+        application = compile_compiled_application(ctx, cc, name, srcs, model, header, deps)
+    else:
+        linked = [
+            entry
+            for linkable in programs
+            for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None, backends = backends)
+        ]
+        data, plan = linked[methods.index(program)]
+        all_data = [entry for entry, _ in linked]
+        headers = []
+        if len(methods) > 1:
+            headers.append(write_models_header(ctx, methods, name))
+        if not ctx.attr.models:
+            headers.append(write_model_header(ctx, program, name, profiling = profiling == "on", watchdog_ms = watchdog_ms))
+        runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
+        runtime = runtimes[0 if backends else 1]
+        srcs = ctx.files.srcs + ([write_npu_device(ctx, board, name)] if has_npu else [])
+        deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + ctx.attr._kernels + [runtime] + ctx.attr.board]
+        application = compile_application(ctx, cc, name, srcs, all_data, headers, deps, registry = registry)
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
     images = {}
@@ -149,7 +168,7 @@ firmware_image_rule = rule(
 where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
 much.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | CORE_TRANSITION_ATTRS | {
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | {
         "model": attr.label(providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program to run."),
         "models": attr.label_list(
             providers = [TorchProgramInfo],
@@ -183,7 +202,15 @@ much.""",
             doc = """Milliseconds in which the application must feed the board's watchdog, which resets the board otherwise: no
 execution takes longer, whatever the program is. 0 is none. Only on boards that implement board_watchdog() of firmware/board.h.""",
         ),
+        "engine": attr.string(
+            default = "linked",
+            values = ["linked", "compiled"],
+            doc = """How the model runs: `linked`, by a runtime that calls kernels by tables that the build made, with ExecuTorch's API and
+all that the console offers; or `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels.""",
+        ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
+        "_compiled_application": attr.label(default = "//firmware:compiled_application.cpp", allow_files = True),
+        "_compiled_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo], cfg = core_transition),
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_sleep": attr.label(default = "//firmware:sleep"),

@@ -36,7 +36,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
     test = True,
 )
 
-def firmware_test(name, model, boards, method = "forward", srcs = None, prelink = True, size = "small", tags = [], **kwargs):
+def firmware_test(name, model, boards, method = "forward", srcs = None, prelink = True, engine = "linked", size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -51,6 +51,7 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
       srcs: an application of your own; None: firmware/application.cpp. In QEMU it takes its inputs from firmware/host.h, on
         a simulated board it runs the program on the embedded example and ends with PASS on its console.
       prelink: as of torch_firmware.
+      engine: as of torch_firmware.
       size: Bazel's test size of each test.
       tags: tags of the suite and of each test.
       **kwargs: `atol`, `rtol`, `min_accuracy`, `max_accuracy_drop` of the comparison.
@@ -65,6 +66,7 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
             method = method,
             model = model,
             prelink = prelink,
+            engine = engine,
             summary = False,
             tags = ["manual"],
             **({"srcs": srcs} if srcs else {})

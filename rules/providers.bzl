@@ -84,6 +84,23 @@ MemoryPlanInfo = provider(
     },
 )
 
+CompiledModelInfo = provider(
+    doc = "A program that was compiled to C++.",
+    fields = {
+        "name": "str: a C identifier, prefix of its functions, and its C++ namespace.",
+        "core": "str: the core that it is for, as the tools spell it, or `host`.",
+        "header": "File: NAME.h, for C and C++.",
+        "cpp_header": "File: NAME.hpp, for C++.",
+        "source": "File: NAME.cpp.",
+        "description": "File: NAME_pte.h: dtypes and shapes of inputs and outputs, for the application of an image.",
+        "example": "File: NAME_pte.S: an example of both.",
+        "plan": "File: NAME.plan.json: the memory that an instance takes.",
+        "operator_sources": "list of File: kernels of users' own operators, to be compiled with it.",
+        "operator_headers": "list of File: their headers.",
+        "quote_includes": "list of str: where those are found.",
+    },
+)
+
 KernelRegistryInfo = provider(
     doc = "The generated table of kernels: exactly the operators and dtypes that the programs use.",
     fields = {

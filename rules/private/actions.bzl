@@ -1,7 +1,7 @@
 """Actions that more than one rule runs."""
 
 load("//platforms:cores.bzl", "CORES")
-load("//rules:providers.bzl", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
+load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
 
 visibility(["//rules/..."])
 
@@ -16,6 +16,10 @@ LINK_ATTRS = CORE_ATTRS | {
 
 REGISTRY_ATTRS = {
     "_registry": attr.label(default = "//tools/pipeline/registry", executable = True, cfg = "exec"),
+}
+
+COMPILE_ATTRS = CORE_ATTRS | {
+    "_compile": attr.label(default = "//tools/pipeline/compile", executable = True, cfg = "exec"),
 }
 
 def target_core(ctx):
@@ -132,4 +136,57 @@ def generate_registry(ctx, programs, directory, prelinked = False, backends = []
         operator_sources = [file for operator in own.values() for file in operator.sources],
         operator_headers = [file for operator in own.values() for file in operator.headers],
         quote_includes = {operator.root: None for operator in own.values() if operator.root}.keys(),
+    )
+
+def compile_program(ctx, program, name, directory, example = True):
+    """Compiles a method of a program to C++.
+
+    Args:
+      ctx: rule context, with COMPILE_ATTRS.
+      program: TorchProgramInfo of the method, one of methods_of().
+      name: a C identifier, prefix of what is generated.
+      directory: folder of the outputs below the package; it becomes the include path of the headers.
+      example: whether an example input and its expected outputs are beside the model.
+
+    Returns:
+      CompiledModelInfo
+    """
+    core = target_core(ctx)
+    files = {
+        kind: ctx.actions.declare_file("%s/%s%s" % (directory, name, suffix))
+        for kind, suffix in {
+            "header": ".h",
+            "cpp_header": ".hpp",
+            "source": ".cpp",
+            "description": "_pte.h",
+            "example": "_pte.S",
+            "plan": ".plan.json",
+        }.items()
+    }
+    descriptions = [operator.description for operator in program.operators]
+    arguments = ctx.actions.args()
+    arguments.add("--program", program.program)
+    arguments.add("--manifest", program.manifest)
+    arguments.add("--core", core)
+    arguments.add("--method", program.method)
+    arguments.add("--name", name)
+    arguments.add_all(descriptions, before_each = "--catalog")
+    if example:
+        arguments.add("--golden", program.golden)
+    arguments.add("--output", files["header"].dirname)
+    ctx.actions.run(
+        executable = ctx.executable._compile,
+        arguments = [arguments],
+        inputs = [program.program, program.manifest] + descriptions + ([program.golden] if example else []),
+        outputs = files.values(),
+        mnemonic = "CompileProgram",
+        progress_message = "Compiling the program of %{label} to C++ for " + core,
+    )
+    return CompiledModelInfo(
+        name = name,
+        core = core,
+        operator_sources = [file for operator in program.operators for file in operator.sources],
+        operator_headers = [file for operator in program.operators for file in operator.headers],
+        quote_includes = {operator.root: None for operator in program.operators if operator.root}.keys(),
+        **files
     )

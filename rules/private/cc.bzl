@@ -53,8 +53,17 @@ def compile_sources(ctx, cc, name, srcs, hdrs, include_directories, deps, additi
         additional_inputs = additional_inputs,
     )
 
-def library_info(ctx, cc, name, compilation_context, compilation_outputs, deps):
+def library_info(ctx, cc, name, compilation_context, compilation_outputs, deps, alwayslink = True):
     """Packs compilation outputs as a static library.
+
+    Args:
+      ctx: rule context.
+      cc: what configure_cc returned.
+      name: of the library.
+      compilation_context: what compile_sources returned.
+      compilation_outputs: what compile_sources returned.
+      deps: list of CcInfo.
+      alwayslink: whether all of it is linked: tables and data that nothing names by symbol until link time.
 
     Returns:
       CcInfo of the library with its deps.
@@ -67,8 +76,7 @@ def library_info(ctx, cc, name, compilation_context, compilation_outputs, deps):
         compilation_outputs = compilation_outputs,
         linking_contexts = [dep.linking_context for dep in deps],
         disallow_dynamic_library = True,
-        # Tables and data that nothing names by symbol until link time.
-        alwayslink = True,
+        alwayslink = alwayslink,
     )
     return CcInfo(compilation_context = compilation_context, linking_context = linking_context)
 

@@ -35,6 +35,43 @@ inline constexpr unsigned kWatchdogMilliseconds = {watchdog_ms};
 """.format(program = program.name, profiling = "true" if profiling else "false", watchdog_ms = watchdog_ms))
     return header
 
+def write_compiled_model_header(ctx, model, directory, watchdog_ms = 0):
+    """Writes `model_program.h` for the application of a model that was compiled to C++.
+
+    Args:
+      ctx: rule context.
+      model: CompiledModelInfo.
+      directory: folder of the header below the package; it becomes an include path.
+      watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
+
+    Returns:
+      File
+    """
+    header = ctx.actions.declare_file(directory + "/model_program.h")
+    ctx.actions.write(header, """#pragma once
+
+#include "{name}.h"
+#include "{name}_pte.h"
+
+namespace model_program = {name}_pte;
+
+/// The model's functions, whatever it is called: {name}.h says what they do.
+namespace compiled_model {{
+using Model = {name}_model_t;
+inline constexpr auto& init = {name}_init;
+inline constexpr auto& run = {name}_run;
+inline constexpr auto& set_input = {name}_set_input;
+inline constexpr auto& output = {name}_output;
+inline constexpr auto& output_size = {name}_output_size;
+}} // namespace compiled_model
+
+namespace torch_fusion {{
+/// Milliseconds in which the application must feed the board's watchdog, 0 for none.
+inline constexpr unsigned kWatchdogMilliseconds = {watchdog_ms};
+}} // namespace torch_fusion
+""".format(name = model.name, watchdog_ms = watchdog_ms))
+    return header
+
 def write_models_header(ctx, programs, directory):
     """Writes `model_programs.h`: the headers of several programs, and the arenas that these share.
 
@@ -163,6 +200,33 @@ def compile_application(ctx, cc, name, srcs, data, headers, deps, registry = Non
         deps = deps,
         additional_inputs = [entry.program for entry in data],
         quote_includes = registry.quote_includes if registry else [],
+    )
+    return outputs
+
+def compile_compiled_application(ctx, cc, name, srcs, model, header, deps):
+    """Compiles an application with a model that was compiled to C++.
+
+    Args:
+      ctx: rule context.
+      cc: what configure_cc returned.
+      name: name of the compilation, unique in the target.
+      srcs: list of source Files of the application.
+      model: CompiledModelInfo.
+      header: what write_compiled_model_header returned.
+      deps: list of CcInfo.
+
+    Returns:
+      CcCompilationOutputs
+    """
+    _, outputs = compile_sources(
+        ctx,
+        cc,
+        name = name,
+        srcs = srcs + [model.source, model.example] + model.operator_sources,
+        hdrs = [model.header, model.cpp_header, model.description, header] + model.operator_headers,
+        include_directories = [header.dirname],
+        deps = deps,
+        quote_includes = model.quote_includes,
     )
     return outputs
 

@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "quantization_report", "torch_firmware", "torch_operator", "torch_program")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_program")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -228,6 +228,34 @@ def rules_test_suite(name):
         model = "//models/sine",
         tags = ["manual"],
     )
+    torch_cpp_library(
+        name = "library_of_no_method",
+        method = "encode",
+        model = "//models/sine",
+        tags = ["manual"],
+    )
+    torch_cpp_library(
+        name = "library_without_name",
+        library_name = "7 nets",
+        model = "//models/sine",
+        tags = ["manual"],
+    )
+    torch_firmware(
+        name = "compiled_several",
+        srcs = ["//firmware/tests:undefined.cpp"],
+        board = "//firmware/boards/mps2_an386",
+        engine = "compiled",
+        models = ["//models/sine"],
+        tags = ["manual"],
+    )
+    torch_firmware(
+        name = "compiled_and_loaded",
+        board = "//firmware/boards/mps2_an386",
+        engine = "compiled",
+        model = "//models/sine",
+        prelink = False,
+        tags = ["manual"],
+    )
     for firmware_name, models in {
         "firmware_of_none": [],
         "firmware_of_several": ["//models/sine", ":untrained"],
@@ -275,6 +303,10 @@ def rules_test_suite(name):
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
+        "compiled_and_loaded": ["prelink = False loads the program on the device, which engine = \"compiled\" has none of"],
+        "compiled_several": ["engine = \"compiled\" is for one model"],
+        "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
+        "library_without_name": ["library_name '7 nets' is not a C identifier"],
         "method_forward": ["methods: 'forward' is not the name of a method besides forward"],
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
         "operator_on_complex": ["dtypes [\"complex64\"]: give some of"],

@@ -1,0 +1,65 @@
+"""The `torch_cpp_library` rule: a model as plain C++."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//platforms:cores.bzl", "CORES")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "compile_program", "methods_of")
+load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
+load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
+load(":providers.bzl", "CompiledModelInfo", "MemoryPlanInfo", "TorchProgramInfo")
+
+def _torch_cpp_library_impl(ctx):
+    program = ctx.attr.model[TorchProgramInfo]
+    if program.accelerator:
+        fail("%s: %s is compiled for %s, which compiled models can't drive" % (ctx.label, ctx.attr.model.label, program.accelerator))
+    methods = methods_of([program])
+    found = [method for method in methods if method.method == ctx.attr.method]
+    if not found:
+        fail("%s: %s has no method %s; it has %s" % (ctx.label, ctx.attr.model.label, ctx.attr.method, [method.method for method in methods]))
+    name = ctx.attr.library_name or found[0].name
+    if not name.replace("_", "a").isalnum() or name[0].isdigit():
+        fail("%s: library_name '%s' is not a C identifier" % (ctx.label, name))
+    model = compile_program(ctx, found[0], name, ctx.label.name, example = False)
+    deps = [dep[CcInfo] for dep in ctx.attr._kernels + [ctx.attr._runtime]]
+    cc = configure_cc(ctx)
+    context, outputs = compile_sources(
+        ctx,
+        cc,
+        name = ctx.label.name,
+        srcs = [model.source] + model.operator_sources,
+        hdrs = [model.header, model.cpp_header] + model.operator_headers,
+        include_directories = [model.header.dirname],
+        deps = deps,
+        copts = ["-std=c++17"] + ctx.attr.copts,
+        quote_includes = model.quote_includes,
+    )
+    library = library_info(ctx, cc, ctx.label.name, context, outputs, deps, alwayslink = False)
+    return [
+        DefaultInfo(files = depset([model.header, model.cpp_header, model.source])),
+        library,
+        MemoryPlanInfo(plan = model.plan, core = model.core),
+        model,
+    ]
+
+torch_cpp_library = rule(
+    implementation = _torch_cpp_library_impl,
+    doc = """Compiles a torch_program to plain C++17 and a library of it, with the kernels that it calls: no program, loader, operator
+table or allocator. `#include "NAME.h"` in C, `#include "NAME.hpp"` in C++; docs/cpp.md has the interface. Built for the
+target's platform: in an image for the board's core, else for the machine that builds; `core` sets another.""",
+    attrs = COMPILE_ATTRS | CORE_TRANSITION_ATTRS | {
+        "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program."),
+        "method": attr.string(default = "forward", doc = "The method of the program."),
+        "core": attr.string(
+            values = [""] + sorted(CORES),
+            doc = "The core to build for, of %s; empty: the one of the platform." % sorted(CORES),
+        ),
+        "library_name": attr.string(doc = "Prefix of the functions and C++ namespace, a C identifier; the program's name by default."),
+        "copts": attr.string_list(doc = "Further options of the compiler for the model's source, such as -DTORCH_FUSION_LAYER_HOOK=my_hook."),
+        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
+        "_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo]),
+    },
+    cfg = core_transition,
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+    provides = [CcInfo, CompiledModelInfo, MemoryPlanInfo],
+)

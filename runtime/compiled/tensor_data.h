@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <executorch/runtime/core/exec_aten/exec_aten.h>
+#include <executorch/runtime/core/tensor_shape_dynamism.h>
+
+namespace executorch {
+namespace runtime {
+namespace internal {
+
+/// What is known of a tensor when a program is compiled: its shape, or the largest one that it may
+/// have.
+struct TensorShape {
+  aten::ScalarType dtype;
+  size_t dim;
+  size_t numel;
+  const int32_t* sizes;
+  const uint8_t* dim_order;
+  const int32_t* strides;
+};
+
+/**
+ * A tensor as TensorImpl lies in memory, whose fields are private: one that can be a constant in
+ * flash, and that costs a few stores to make elsewhere.
+ */
+struct [[gnu::may_alias]] TensorData {
+  const int32_t* sizes;
+  const uint8_t* dim_order;
+  const int32_t* strides;
+  void* data;
+  ssize_t dim;
+  ssize_t numel;
+  size_t numel_bound;
+  aten::ScalarType dtype;
+  TensorShapeDynamism dynamism;
+  uint8_t device[2];
+
+  /**
+   * @param[in] shape Its shape.
+   * @param[in] data Its elements; what is const is not written to.
+   * @param[in] own_shape Of a tensor of dynamic shape 2 * shape.dim integers for its sizes and
+   *     strides.
+   */
+  constexpr TensorData(const TensorShape& shape, const void* data)
+      : sizes(shape.sizes),
+        dim_order(shape.dim_order),
+        strides(shape.strides),
+        data(const_cast<void*>(data)),
+        dim(static_cast<ssize_t>(shape.dim)),
+        numel(static_cast<ssize_t>(shape.numel)),
+        numel_bound(shape.numel),
+        dtype(shape.dtype),
+        dynamism(TensorShapeDynamism::STATIC),
+        device{} {}
+  TensorData(const TensorShape& shape, void* data, int32_t* own_shape) : TensorData(shape, data) {
+    for (size_t i = 0; i < shape.dim; ++i) {
+      own_shape[i] = shape.sizes[i];
+      own_shape[shape.dim + i] = shape.strides[i];
+    }
+    sizes = own_shape;
+    strides = own_shape + shape.dim;
+    dynamism = TensorShapeDynamism::DYNAMIC_BOUND;
+  }
+
+  aten::Tensor tensor() const {
+    return aten::Tensor(reinterpret_cast<aten::TensorImpl*>(const_cast<TensorData*>(this)));
+  }
+};
+static_assert(sizeof(TensorData) == sizeof(aten::TensorImpl));
+
+} // namespace internal
+} // namespace runtime
+} // namespace executorch

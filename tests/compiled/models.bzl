@@ -1,0 +1,26 @@
+"""The models that are compiled to C++ and tested, by what is special about them."""
+
+# On this machine, to the bit what the runtime computes.
+HOST_MODELS = {
+    # Inner functions.
+    "sine": "//models/sine",
+    "softmax": "//models/softmax",
+    # Outer functions of several kinds, lists, and views.
+    "transformer": "//models/architectures:transformer",
+    "lstm": "//models/layers:lstm",
+    # State, branches, and dynamic shapes.
+    "state": "//firmware/tests/programs:state",
+    "branch": "//firmware/tests/programs:branch",
+    "dynamic": "//firmware/tests/programs:dynamic",
+}
+
+# On an emulated core, what PyTorch computes.
+BOARD_MODELS = {
+    "sine": "//models/sine",
+    "softmax": "//models/softmax",
+    "add_float32": "//models/add:add_float32",
+    "state": "//firmware/tests/programs:state",
+    "dynamic": "//firmware/tests/programs:dynamic",
+    "sine_int8": "//models/sine:sine_int8",
+    "ds_cnn_int8": "//models/ds_cnn:ds_cnn_int8",
+}

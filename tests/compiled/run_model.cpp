@@ -1,0 +1,81 @@
+/// Runs a compiled model on a file of inputs: `run_model INPUTS OUTPUTS COUNT`, raw samples one
+/// after the other. Before that it holds what the C interface says of wrong calls.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include MODEL_HEADER
+
+#define JOIN_NAMES(a, b) a##b
+#define JOIN(a, b) JOIN_NAMES(a, b)
+#define MODEL(function) JOIN(MODEL_NAME, function)
+
+namespace {
+
+using Model = MODEL(_model_t);
+
+/// Two instances, of which only one sees the samples.
+Model model;
+Model other;
+
+void expect(torch_fusion_status expected, torch_fusion_status status, const char* what) {
+  if (status != expected) {
+    std::printf(
+        "%s: %d instead of %d\n", what, static_cast<int>(status), static_cast<int>(expected));
+    std::exit(1);
+  }
+}
+
+void hold_refusals() {
+  uint8_t byte = 0;
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(&model), "run before init");
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_reset)(&model), "reset before init");
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_set_input)(&model, 0, &byte, 1), "input before init");
+  expect(TORCH_FUSION_MEMORY_TOO_SMALL, MODEL(_init)(nullptr, sizeof(model)), "null");
+  expect(
+      TORCH_FUSION_MEMORY_TOO_SMALL, MODEL(_init)(&model, sizeof(model) - 1), "a byte too little");
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(&model), "run after an init that failed");
+  expect(TORCH_FUSION_OK, MODEL(_init)(&model, sizeof(model)), "init");
+  expect(TORCH_FUSION_OK, MODEL(_init)(&other, sizeof(other)), "init of another");
+  const size_t size = MODEL(_input_size)(&model, 0);
+  const std::vector<uint8_t> data(size + 1);
+  expect(
+      TORCH_FUSION_INVALID_ARGUMENT,
+      MODEL(_set_input)(&model, 0, data.data(), size + 1),
+      "an input of another size");
+  expect(
+      TORCH_FUSION_INVALID_ARGUMENT,
+      MODEL(_set_input)(&model, 99, data.data(), size),
+      "an input that there isn't");
+  if (MODEL(_output)(&model, 99) != nullptr || MODEL(_output_size)(&model, 99) != 0) {
+    expect(TORCH_FUSION_INVALID_ARGUMENT, TORCH_FUSION_OK, "an output that there isn't");
+  }
+}
+
+} // namespace
+
+int main(int, char** arguments) {
+  hold_refusals();
+  std::FILE* const inputs = std::fopen(arguments[1], "rb");
+  std::FILE* const outputs = std::fopen(arguments[2], "wb");
+  const auto samples = std::strtoul(arguments[3], nullptr, 10);
+  for (unsigned long sample = 0; sample < samples; ++sample) {
+    for (size_t i = 0; MODEL(_input)(&model, i) != nullptr; ++i) {
+      std::vector<uint8_t> data(MODEL(_input_size)(&model, i));
+      if (std::fread(data.data(), 1, data.size(), inputs) != data.size()) {
+        std::printf("the inputs are too short\n");
+        return 1;
+      }
+      expect(TORCH_FUSION_OK, MODEL(_set_input)(&model, i, data.data(), data.size()), "an input");
+    }
+    expect(TORCH_FUSION_OK, MODEL(_run)(&model), "run");
+    for (size_t i = 0; MODEL(_output)(&model, i) != nullptr; ++i) {
+      std::fwrite(MODEL(_output)(&model, i), 1, MODEL(_output_size)(&model, i), outputs);
+    }
+  }
+  std::fclose(inputs);
+  return std::fclose(outputs) == 0 ? 0 : 1;
+}

@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.compile.compile import main
+
+sys.exit(main())

@@ -1,0 +1,132 @@
+"""Compiles a method of a program to C++: NAME.h for C and C++, NAME.hpp for C++, and NAME.cpp.
+
+What they call of the kernels is what the linked engine would call, with the same memory, so that they compute the same
+to the bit. Beside them are what images need: NAME.plan.json, the memory that the method takes; NAME_pte.h,
+which describes its inputs and outputs; and NAME_pte.S with an example of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.artifacts.core.core import POINTER_SIZES
+from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
+from tools.artifacts.program.program import load
+from tools.pipeline.compile.header import c_header, cpp_header
+from tools.pipeline.compile.program import Method, make_method
+from tools.pipeline.compile.source import Model, source
+from tools.pipeline.link.checks import check_method
+from tools.pipeline.link.header import Embedded
+from tools.pipeline.link.header import header as image_header
+from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
+from tools.pipeline.link.layout import kind_of, method_layout
+from tools.pipeline.link.source import source as image_source
+from tools.pipeline.registry.calls import operator_uses
+from tools.pipeline.registry.catalog import read_catalog
+from tools.pipeline.registry.registry import kernel_table, origins_of, select
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+
+def compile_method(
+    program: Path,
+    core: str,
+    method: str,
+    name: str,
+    manifest: Path,
+    catalogs: Sequence[Path] = (),
+    golden: Path | None = None,
+) -> dict[str, str]:
+    """Compiles a method of a program for a core.
+
+    Args:
+        program: the .pte.
+        core: a key of tools.artifacts.core.core.POINTER_SIZES.
+        method: the method.
+        name: a C identifier: prefix of the functions, and the C++ namespace.
+        manifest: the method's manifest.json.
+        catalogs: files with kernels of users' own operators.
+        golden: the golden file with an example; None: there is none beside the model.
+
+    Returns:
+        file name -> text.
+
+    Raises:
+        UserError: an input is missing, foreign or does not fit the others; or the program needs what compiled models
+          can't do.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise UserError(f"name '{name}' is no C identifier; use letters, digits and underscores")
+    file = load(program)
+    plan = find_method(file, method)
+    interface = interface_of(program, plan)
+    read = read_program_manifest(manifest, core, interface)
+    layout = method_layout(plan)
+    selected = select([operator_uses(file.program)], read_catalog(own=catalogs), origins_of([read]))
+    kernels = {entry.kernel.operator: entry for entry in selected}
+    check_method(file, layout, {kernel.operator: kernel for kernel in kernel_table(selected)})
+    made = make_method(file, layout, read)
+    memory = _memory_plan(core, made)
+    example = read_example(golden, interface) if golden else None
+    embedded = Embedded(name, method, name, len(file.data), memory, interface, read, example is not None)
+    return {
+        f"{name}.plan.json": memory_plan_json(memory),
+        f"{name}_pte.h": image_header(embedded),
+        f"{name}_pte.S": image_source(name, [], example),
+        f"{name}.h": c_header(name, core, made, read),
+        f"{name}.hpp": cpp_header(name, made, read),
+        f"{name}.cpp": source(Model(name, core, made, kernels)),
+    }
+
+
+def _memory_plan(core: str, method: Method) -> MemoryPlan:
+    """What an instance takes; its tensors and numbers are what a loaded method has in its own arena."""
+    values = method.plan.values or []
+    return MemoryPlan(
+        core=core,
+        method=method.kept_size(POINTER_SIZES[core]),
+        planned=tuple((method.plan.non_const_buffer_sizes or [])[1:]),
+        temp=0,
+        operators=len(method.plan.operators or []),
+        values=len(values),
+        tensors=sum(kind_of(value) == "Tensor" for value in values),
+        instructions=len(method.layout.code),
+    )
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="compile", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", type=Path, required=True, help="the .pte")
+    parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core to compile for")
+    parser.add_argument("--method", default="forward", help="the method of the program")
+    parser.add_argument("--name", required=True, help="a C identifier: prefix of the functions")
+    parser.add_argument("--manifest", type=Path, required=True, help="the method's manifest.json")
+    parser.add_argument(
+        "--catalog", type=Path, action="append", default=[], help="kernels of users' own operators (.yaml); repeatable"
+    )
+    parser.add_argument("--golden", type=Path, help="inputs and eager outputs (.npz): the first sample is the example")
+    parser.add_argument("--output", type=Path, required=True, help="folder of what is written")
+    return parser.parse_args(argv)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    texts = compile_method(
+        arguments.program,
+        arguments.core,
+        arguments.method,
+        arguments.name,
+        arguments.manifest,
+        arguments.catalog,
+        arguments.golden,
+    )
+    for name, text in texts.items():
+        (arguments.output / name).write_text(text, encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run_tool("compile", _run, _parse(argv))

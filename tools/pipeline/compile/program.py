@@ -1,0 +1,301 @@
+"""What a program is before it is C++: where each of its values lies, and what it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.artifacts.manifest.manifest import Manifest
+from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
+from tools.pipeline.compile.names import Names, camel, module_of, operator_base, role_of, snake
+from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of
+from tools.quiet.console import UserError
+
+# The arena's memories begin where 16-byte loads may.
+ALIGNMENT = 16
+
+VIEW = "executorch_prim::et_view.default"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tensor's dtype and shape, or the largest that it may have."""
+
+    dtype: str
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...]
+
+    @property
+    def numel(self) -> int:
+        count = 1
+        for size in self.sizes:
+            count *= size
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * ELEMENT_SIZES[self.dtype]
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements, as the runtime computes them: a size of 0 counts as 1."""
+        strides = [1] * len(self.sizes)
+        step = 1
+        for dim in reversed(self.dim_order):
+            strides[dim] = step
+            step *= self.sizes[dim] or 1
+        return tuple(strides)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie as in C; dims of size 1 have no place."""
+        order = [dim for dim in self.dim_order if self.sizes[dim] != 1]
+        return order == sorted(order)
+
+
+@dataclass
+class Method:
+    """A method of a program that is to be C++.
+
+    Attributes:
+        file: the program.
+        layout: its values.
+        origins: of each instruction the place in the user's model; empty for what isn't a kernel's call.
+        shapes: of each tensor that the method uses.
+        offsets: where a tensor of fixed place lies in the arena, in bytes.
+        constants: names of the arrays of constant tensors, by the index of their data; of initial states the same.
+        names: of values: what their constants in C++ are called.
+        kept: tensors that the instance keeps: their shape or memory changes while the program runs.
+        values: other values that the instance keeps, as EValue.
+        shape_places: of each kept tensor of dynamic shape where its sizes and strides are, in integers.
+        arena_size: bytes.
+    """
+
+    file: ProgramFile
+    layout: MethodLayout
+    origins: list[str]
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    offsets: dict[int, int] = field(default_factory=dict)
+    constants: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    kept: tuple[int, ...] = ()
+    values: tuple[int, ...] = ()
+    shape_places: dict[int, int] = field(default_factory=dict)
+    arena_size: int = 0
+
+    def kept_size(self, pointer: int) -> int:
+        """Bytes of an instance besides its arena, for pointers of that many bytes."""
+        return len(self.kept) * 8 * pointer + len(self.values) * 16 + 4 * self.shape_integers
+
+    @property
+    def shape_integers(self) -> int:
+        """Integers that the instance keeps for sizes and strides."""
+        return sum(2 * len(self.shapes[index].sizes) for index in self.shape_places)
+
+    @property
+    def plan(self) -> Any:
+        return self.layout.plan
+
+    def value(self, index: int) -> Any:
+        return self.plan.values[index]
+
+    def operator(self, instruction: Instruction) -> str:
+        """The name of a kernel call's operator."""
+        entry = self.plan.operators[instruction.operator]
+        return f"{entry.name}.{entry.overload}" if entry.overload else str(entry.name)
+
+    def is_dynamic(self, index: int) -> bool:
+        return int(self.value(index).val.shape_dynamism) != 0
+
+    def constant_data(self, index: int) -> bytes:
+        """The elements of a constant tensor."""
+        constants = self.file.constants()
+        place = self.value(index).val.data_buffer_idx
+        size = self.shapes[index].nbytes
+        if not 0 < place < len(constants) or len(constants[place]) < size:
+            raise UserError(f"program {self.file.path} has no constant {place} of {size} bytes: it is corrupted")
+        return constants[place][:size]
+
+    def initial_state(self, index: int) -> bytes | None:
+        """What a planned tensor starts with; None if that is nothing."""
+        tensor = self.value(index).val
+        if tensor.data_buffer_idx == 0:
+            return None
+        info = tensor.extra_tensor_info
+        segments = self.file.program.mutable_data_segments or []
+        segment = info.mutable_data_segments_idx if info is not None else 0
+        if segment >= len(segments) or tensor.data_buffer_idx >= len(segments[segment].offsets or []):
+            raise UserError(f"program {self.file.path} has no initial state {tensor.data_buffer_idx}: it is corrupted")
+        start = segments[segment].offsets[tensor.data_buffer_idx]
+        return self.file.segment(segments[segment].segment_index)[start : start + self.shapes[index].nbytes]
+
+
+def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> Method:
+    """Decides where each value of a method lies.
+
+    Raises:
+        UserError: an input or output has no memory of its own, or a tensor is corrupted.
+    """
+    if any(instruction.kind == "DelegateCall" for instruction in layout.code):
+        names = ", ".join(sorted({str(delegate.id) for delegate in layout.plan.delegates or []}))
+        raise UserError(
+            f"program {file.path} uses delegates, which compiled models don't have: {names}; use "
+            'torch_firmware with engine = "linked"'
+        )
+    method = Method(file, layout, _origins(layout, manifest))
+    used = [*layout.tensors, *(index for index in layout.constants if kind_of(method.value(index)) == "Tensor")]
+    for index in used:
+        method.shapes[index] = _shape(file, index, method.value(index).val)
+    bases = _memories(method)
+    moved = _moved(layout, method)
+    aliases = _views(method, moved)
+    for index in layout.tensors:
+        if index not in aliases and method.value(index).val.allocation_info is not None:
+            method.offsets[index] = _offset(method, index, bases)
+    for out, base in aliases.items():
+        while base in aliases:
+            base = aliases[base]
+        if base in method.offsets:
+            method.offsets[out] = method.offsets[base]
+    method.kept = tuple(
+        index for index in layout.tensors if index not in method.offsets or method.is_dynamic(index) or index in moved
+    )
+    place = 0
+    for index in method.kept:
+        if method.is_dynamic(index):
+            method.shape_places[index] = place
+            place += 2 * len(method.shapes[index].sizes)
+    targets = {i.values[0] for i in layout.code if i.kind == "MoveCall"}
+    method.values = (*layout.values, *(index for index in layout.tensors if index in targets))
+    for kind, indices in (("input", method.plan.inputs), ("output", method.plan.outputs)):
+        for place, index in enumerate(indices or []):
+            has_memory = index in method.offsets or is_constant(method.value(index))
+            if not has_memory and not (kind == "output" and index in method.kept):
+                raise UserError(
+                    f"program {file.path}: {kind} {place} has no planned memory, which compiled models need; use "
+                    'engine = "linked"'
+                )
+    _name(method)
+    return method
+
+
+def _origins(layout: MethodLayout, manifest: Manifest) -> list[str]:
+    calls = iter(manifest.calls)
+    return [
+        (lambda call: call.place if call else "")(next(calls, None)) if i.kind == "KernelCall" else ""
+        for i in layout.code
+    ]
+
+
+def _shape(file: ProgramFile, index: int, tensor: Any) -> Shape:
+    problem = None
+    dtype = tensor.scalar_type.name
+    sizes = tuple(tensor.sizes or ())
+    order = tuple(tensor.dim_order or b"")
+    if dtype not in ELEMENT_SIZES:
+        problem = f"has dtype {dtype}, which is not supported"
+    elif len(order) != len(sizes) or sorted(order) != list(range(len(sizes))) or any(size < 0 for size in sizes):
+        problem = "has a corrupted shape"
+    elif tensor.storage_offset:
+        problem = "has a storage offset"
+    elif int(tensor.shape_dynamism) not in (0, 1):
+        problem = "has a dynamic shape without bounds; give each dynamic dimension of the export an upper bound"
+    elif tensor.extra_tensor_info is not None and int(tensor.extra_tensor_info.location) != 0:
+        problem = "is stored outside the program; export it without external constants"
+    if problem:
+        raise UserError(f"program {file.path}: tensor {index} {problem}")
+    return Shape(dtype, sizes, order)
+
+
+def _memories(method: Method) -> list[int]:
+    """Where each planned memory begins in the arena; sets the arena's size."""
+    begins = []
+    for size in list(method.plan.non_const_buffer_sizes or [])[1:]:
+        method.arena_size = -(-method.arena_size // ALIGNMENT) * ALIGNMENT
+        begins.append(method.arena_size)
+        method.arena_size += size
+    return begins
+
+
+def _offset(method: Method, index: int, begins: Sequence[int]) -> int:
+    allocation = method.value(index).val.allocation_info
+    offset = int(allocation.memory_offset_low) | int(allocation.memory_offset_high) << 32
+    sizes = list(method.plan.non_const_buffer_sizes or [])[1:]
+    memory = int(allocation.memory_id)
+    if not 0 < memory <= len(sizes) or offset + method.shapes[index].nbytes > sizes[memory - 1]:
+        raise UserError(f"program {method.file.path}: tensor {index} lies outside its planned memory")
+    return begins[memory - 1] + offset
+
+
+def _moved(layout: MethodLayout, method: Method) -> set[int]:
+    """Tensors that moves and frees refer to."""
+    moved: set[int] = set()
+    for instruction in layout.code:
+        if instruction.kind in ("MoveCall", "FreeCall"):
+            moved |= {index for index in instruction.values if kind_of(method.value(index)) == "Tensor"}
+    return moved
+
+
+def _views(method: Method, moved: set[int]) -> Mapping[int, int]:
+    """Views whose memory is known when the program is compiled: the tensor that each is a view of."""
+    counts: dict[int, int] = {}
+    views: dict[int, int] = {}
+    for instruction in method.layout.code:
+        if instruction.kind == "KernelCall" and method.operator(instruction) == VIEW:
+            base, _, out = instruction.values[:3]
+            counts[out] = counts.get(out, 0) + 1
+            views[out] = base
+    return {
+        out: base
+        for out, base in views.items()
+        if counts[out] == 1
+        and not {out, base} & moved
+        and not is_constant(method.value(base))
+        and not method.is_dynamic(out)
+        and not method.is_dynamic(base)
+        and method.value(out).val.data_buffer_idx == 0
+    }
+
+
+def _name(method: Method) -> None:
+    """Names tensors by the module that writes them first, and constants by the one that reads them first."""
+    names = Names()
+    for kind, indices in (("input", method.plan.inputs), ("output", method.plan.outputs)):
+        for place, index in enumerate(indices or []):
+            if index in method.shapes and index not in method.names:
+                method.names[index] = names.unique(f"k{kind.capitalize()}{place}")
+    arrays = Names()
+    for instruction, origin in zip(method.layout.code, method.origins, strict=True):
+        if instruction.kind != "KernelCall":
+            continue
+        operator = method.operator(instruction)
+        module = module_of(origin) or operator_base(operator)
+        flat = [item for index in instruction.values for item in _items(method, index)]
+        constants = [i for i, index in enumerate(flat) if index >= 0 and is_constant(method.value(index))]
+        for position, index in enumerate(flat):
+            if index < 0 or index not in method.shapes:
+                continue
+            if is_constant(method.value(index)):
+                wanted = f"{snake(module)}_{role_of(operator.partition('.')[0], position, constants)}"
+                buffer = method.value(index).val.data_buffer_idx
+                if buffer not in method.constants:
+                    method.constants[buffer] = arrays.unique(wanted)
+            if index not in method.names:
+                if is_constant(method.value(index)):
+                    wanted = method.constants[method.value(index).val.data_buffer_idx]
+                else:
+                    # Its result comes last; before that state, scratch memory, and results that nothing reads.
+                    is_state = method.value(index).val.data_buffer_idx != 0
+                    wanted = module if index == flat[-1] else f"{module}_{'state' if is_state else 'scratch'}"
+                method.names[index] = names.unique(f"k{camel(wanted)}")
+    for index in method.shapes:
+        if index not in method.names:
+            method.names[index] = names.unique(f"kTensor{index}")
+        if is_constant(method.value(index)) and method.value(index).val.data_buffer_idx not in method.constants:
+            method.constants[method.value(index).val.data_buffer_idx] = arrays.unique(f"constant_{index}")
+
+
+def _items(method: Method, index: int) -> list[int]:
+    value = method.value(index)
+    return elements(value) if kind_of(value) in ("TensorList", "OptionalTensorList") else [index]
