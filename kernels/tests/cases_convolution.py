@@ -239,7 +239,7 @@ def pool_cases() -> Iterator[Case]:
     lowest = torch.full((1, 2, 2), -(2**63))
     yield case("aten::avg_pool2d.out", lowest, (1, 1), (), (0,), False, True, -1, expected=lowest)
     # Elements of a window that lie farther apart than an image is large.
-    x = channels_last(torch.randn(1, 70_000, 1, 1))
+    x = channels_last(torch.randn(1, 70_000, 2, 1))
     arguments = (x, (1, 1), (1, 1), (0, 0), (1, 32_767), False)
     yield case("torch_fusion::max_pool2d.out", *arguments, expected=x)
     for size, layout in itertools.product([(1, 1), (3, 3), (4, 7)], [channels_last, torch.Tensor.contiguous]):
@@ -423,13 +423,13 @@ def refused_convolution_cases() -> Iterator[Case]:
     yield Case("aten::upsample_nearest2d.vec_out", [image, None, scales, image_out], error="InvalidArgument")
     yield Case("aten::upsample_nearest2d.vec_out", [image, (0, 4), None, image_out], error="InvalidArgument")
     # Factors that the sizes do not follow from: positions beyond all integers, and none.
-    sizes = tuple(image_out.sizes[2:])
+    small, large = torch.randn(1, 2, 3, 3), Out(torch.float32, (1, 2, 4, 4))
     for factor in (1e-30, 1e-40):
-        far = [(factor, 2.0), image_out]
-        yield Case("aten::upsample_nearest2d.vec_out", [image, sizes, *far], error="InvalidArgument")
-        yield Case("aten::upsample_bilinear2d.vec_out", [image, sizes, False, *far], error="InvalidArgument")
-        far = [factor, 2.0, image_out]
-        yield Case("aten::_upsample_bilinear2d_aa.out", [image, sizes, False, *far], error="InvalidArgument")
+        far = [(factor, 2.0), large]
+        yield Case("aten::upsample_nearest2d.vec_out", [small, (4, 4), *far], error="InvalidArgument")
+        yield Case("aten::upsample_bilinear2d.vec_out", [small, (4, 4), False, *far], error="InvalidArgument")
+        far = [factor, 2.0, large]
+        yield Case("aten::_upsample_bilinear2d_aa.out", [small, (4, 4), False, *far], error="InvalidArgument")
     yield Case("aten::upsample_bilinear2d.vec_out", [image, (4,), False, None, image_out], error="InvalidArgument")
     grid = torch.zeros(1, 6, 6, 2)
     sampled = Out(torch.float32, (1, 3, 6, 6))
