@@ -6,16 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+# Those without a name here define the operators of ExecuTorch's own namespaces.
+import executorch.exir.passes._device_copy_ops_registry
+import executorch.exir.passes._quant_patterns_and_replacements
+import executorch.exir.passes.dim_order_ops_registry
+import executorch.exir.passes.executorch_prim_ops_registry
+import executorch.kernels.quantized  # noqa: F401
 import torch
 import yaml
 from executorch import exir
-
-# Importing them defines the operators of ExecuTorch's own namespaces.
-from executorch.exir.passes import dim_order_ops_registry as _dim_order_ops  # noqa: F401  isort: skip
-from executorch.exir.passes import _device_copy_ops_registry as _copy_ops  # noqa: F401  isort: skip
-from executorch.exir.passes import _quant_patterns_and_replacements as _quantized_ops  # noqa: F401  isort: skip
-from executorch.exir.passes import executorch_prim_ops_registry as _prim_ops  # noqa: F401  isort: skip
-import executorch.kernels.quantized  # noqa: F401
 
 import tools.pipeline.export.own_operators  # noqa: F401
 

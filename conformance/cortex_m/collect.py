@@ -16,26 +16,15 @@ import pickle
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-# What the tests' own runner imports, and nothing here calls: a table of executorch's profiler.
-if importlib.util.find_spec("pandas") is None:
-    sys.modules["pandas"] = ModuleType("pandas")
-    sys.modules["pandas"].DataFrame = object
-    sys.modules["pandas"].__spec__ = ModuleSpec("pandas", None)
-
-import tools.pipeline.export.cortex_m.dialect  # noqa: E402, F401  # isort: skip
 import numpy as np
 import pytest
 import torch
-from executorch.backends.cortex_m.target_config import CortexMTargetConfig
-from executorch.backends.cortex_m.test import tester
-from executorch.backends.test.harness.stages import StageType, ToExecutorch
 
 from conformance.cortex_m.cases import Case, Skipped
+from conformance.cortex_m.upstream import stages, target_config, tester
 
 # The cores that a test's program is lowered for. DSP code is the same on Cortex-M4 and M33, which the Cortex-M passes
 # do not tell apart either.
@@ -108,15 +97,16 @@ def _collecting(collector: Collector) -> Iterator[None]:
         stage = None if calibration_samples is None else tester.CortexMQuantize(calibration_samples=calibration_samples)
         self.quantize(stage)
         self.export()
-        reference, scale = self._calculate_reference_output(self.stages[StageType.EXPORT].artifact, self.example_inputs)
+        exported = self.stages[stages.StageType.EXPORT].artifact
+        reference, scale = self._calculate_reference_output(exported, self.example_inputs)
         self.to_edge()
-        edge = self.stages[StageType.TO_EDGE].artifact
+        edge = self.stages[stages.StageType.TO_EDGE].artifact
         programs, dialect = {}, {}
         for target in TARGETS:
-            passes = tester.CortexMRunPasses(CortexMTargetConfig.from_target_string(target))
+            passes = tester.CortexMRunPasses(target_config.CortexMTargetConfig.from_target_string(target))
             passes.run(copy.deepcopy(edge), self.example_inputs)
             dialect[target] = _as_list(passes.run_artifact(self.example_inputs))
-            final = ToExecutorch()
+            final = stages.ToExecutorch()
             final.run(passes.artifact)
             programs[target] = final.artifact.buffer
         leaves = torch.utils._pytree.tree_leaves(self.example_inputs)

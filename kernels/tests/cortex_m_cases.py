@@ -7,17 +7,12 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
-from executorch.backends.cortex_m.passes.passes_utils import (
-    is_channels_last,
-    quantize_multiplier_aot,
-    to_physical_order,
-)
 from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
 from tools.pipeline.export.cortex_m import pack
+from tools.pipeline.export.cortex_m.dialect import passes_utils
 
 _operators = torch.ops.cortex_m
 Factor = tuple[int, int]
@@ -41,7 +36,8 @@ def image(*shape: int) -> Tensor:
 def factor(low: float = 1e-4, high: float = 1.5) -> Factor:
     """A factor as the lowering makes one of a real number."""
     real = low * (high / low) ** random.random()
-    multiplier, shift = quantize_multiplier_aot(random.choice([real, real, real, 2.0 ** -random.randint(0, 12)]))
+    chosen = random.choice([real, real, real, 2.0 ** -random.randint(0, 12)])
+    multiplier, shift = passes_utils.quantize_multiplier_aot(chosen)
     return multiplier, shift
 
 
@@ -117,7 +113,7 @@ def elementwise_cases(count: int) -> Iterator[Case]:
         half = (2**30, 0)
         less = factor(0.01, 0.5)
         first, second = random.choice([(less, half), (half, less), (half, half), (less, factor(0.01, 0.5))])
-        output = quantize_multiplier_aot(2.0 ** random.uniform(-3, 3) / 2**20)
+        output = passes_utils.quantize_multiplier_aot(2.0 ** random.uniform(-3, 3) / 2**20)
         yield case(
             "quantized_add", a, zero_point(), *first, b, zero_point(), *second, zero_point(), *output, *activation()
         )
@@ -273,7 +269,7 @@ def softmax_cases(count: int) -> Iterator[Case]:
             x = x.contiguous(memory_format=torch.channels_last)
         dim = random.randrange(-len(shape), len(shape))
         scale, point = random.choice([0.003, 0.02, 0.1, 1.0]) * (1 + random.random()), zero_point()
-        multiplier, shift = quantize_multiplier_aot(min(scale * 2**26, 2.0**31 - 1))
+        multiplier, shift = passes_utils.quantize_multiplier_aot(min(scale * 2**26, 2.0**31 - 1))
         exact = torch.softmax((x.double() - point) * multiplier * 2.0 ** (shift - 57), dim) * 256
         if (exact - exact.floor() - 0.5).abs().min() > 2e-5 * max(1.0, float(exact.max()) / 16):
             found = case("softmax", x, dim, point, -128, multiplier, shift, -1)
@@ -295,9 +291,9 @@ def layout_cases(count: int) -> Iterator[Case]:
             x = x.contiguous(memory_format=torch.channels_last)
         before, after = ([0] * (4 - x.dim()) + [random.choice([0, 0, 1, 3]) for _ in x.shape] for _ in range(2))
         value = random.randint(-128, 127)
-        physical = [tuple(to_physical_order(pads, x)) for pads in (before, after)]
+        physical = [tuple(passes_utils.to_physical_order(pads, x)) for pads in (before, after)]
         padded = case("pad", x, *physical, value)
-        if is_channels_last(x):
+        if passes_utils.is_channels_last(x):
             # Where a shape leaves the order open, the lowering takes channels last.
             padded.arguments[-1].dim_order = (0, 2, 3, 1)
         yield padded

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.artifacts.program.program_schema import ENUMS, ROOT_TYPE, TABLES, UNIONS
-
 from tools.artifacts.program import load
+from tools.artifacts.program.program_schema import ENUMS, ROOT_TYPE, TABLES, UNIONS
 from tools.quiet.tool import run_tool
 
 TRAILER = struct.Struct("<4sHH")

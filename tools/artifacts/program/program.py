@@ -21,9 +21,18 @@ from .program_schema import (
     ROOT_TYPE,
     TABLES,
     UNIONS,
+    DelegateCall,
+    ExecutionPlan,
+    FreeCall,
+    IntList,
+    JumpFalseCall,
+    KernelCall,
+    MoveCall,
+    OptionalTensorList,
     Program,
     ScalarType,
     Tensor,
+    TensorList,
 )
 
 __all__ = [
@@ -160,31 +169,29 @@ def load(path: Path) -> ProgramFile:
     return ProgramFile(path, program, data, flatbuffer_size, segment_base_offset)
 
 
-def _references(plan: Any) -> Iterator[tuple[str, int, int]]:
+def _references(plan: ExecutionPlan) -> Iterator[tuple[str, int, int]]:
     """What a method refers to by number: the kind of thing, the number, and how many such things there are."""
     values, operators = plan.values or [], plan.operators or []
     indices = [*(plan.inputs or []), *(plan.outputs or [])]
     for value in values:
-        kind = type(value.val).__name__
-        if kind in ("IntList", "TensorList"):
+        if isinstance(value.val, IntList | TensorList):
             indices += value.val.items or []
-        elif kind == "OptionalTensorList":
+        elif isinstance(value.val, OptionalTensorList):
             # -1 stands for None.
             indices += [index for index in value.val.items or [] if index != -1]
     for chain in plan.chains or []:
         for instruction in chain.instructions or []:
             call = instruction.instr_args
-            kind = type(call).__name__
-            if kind == "KernelCall":
+            if isinstance(call, KernelCall):
                 yield "operator", call.op_index, len(operators)
                 indices += call.args or []
-            elif kind == "DelegateCall":
+            elif isinstance(call, DelegateCall):
                 indices += call.args or []
-            elif kind == "MoveCall":
+            elif isinstance(call, MoveCall):
                 indices += [call.move_from, call.move_to]
-            elif kind == "JumpFalseCall":
+            elif isinstance(call, JumpFalseCall):
                 indices.append(call.cond_value_index)
-            elif kind == "FreeCall":
+            elif isinstance(call, FreeCall):
                 indices.append(call.value_index)
     for index in indices:
         yield "value", index, len(values)

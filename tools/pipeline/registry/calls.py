@@ -1,7 +1,4 @@
-"""The operators of programs and what each call hands them.
-
-Works on the tables that tools/artifacts/program reads; only field names of the schema matter here.
-"""
+"""The operators of programs and what each call hands them."""
 
 from __future__ import annotations
 
@@ -9,6 +6,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from tools.artifacts.program.program_schema import (
+    Bool,
+    DelegateCall,
+    Double,
+    Int,
+    IntList,
+    KernelCall,
+    MoveCall,
+    OptionalTensorList,
+    Program,
+    String,
+    Tensor,
+    TensorList,
+)
 
 # Names of executorch::aten::ScalarType by value (runtime/core/portable_type/scalar_type.h).
 SCALAR_TYPES = {
@@ -76,7 +88,7 @@ def operator_name(name: str, overload: str | None) -> str:
     return f"{name}.{overload}" if overload else name
 
 
-def operator_uses(program: Any) -> list[OperatorUse]:
+def operator_uses(program: Program) -> list[OperatorUse]:
     """The operators of a program's methods, in the order of their tables, each with its calls."""
     uses: dict[str, OperatorUse] = {}
     for plan in program.execution_plan or []:
@@ -88,7 +100,7 @@ def operator_uses(program: Any) -> list[OperatorUse]:
         for chain in plan.chains or []:
             for instruction in chain.instructions or []:
                 call = instruction.instr_args
-                if type(call).__name__ == "KernelCall":
+                if isinstance(call, KernelCall):
                     uses[names[call.op_index]].calls.append(_call(plan, list(call.args or []), readers, computed))
     return list(uses.values())
 
@@ -96,7 +108,7 @@ def operator_uses(program: Any) -> list[OperatorUse]:
 def _call(plan: Any, arguments: list[int], readers: list[int], computed: dict[int, float | None]) -> Call:
     # The exporter appends the result: the out argument once more, or a list of the out arguments.
     result = arguments[-1:]
-    if result and type(plan.values[result[0]].val).__name__ == "TensorList":
+    if result and isinstance(plan.values[result[0]].val, TensorList):
         result = list(plan.values[result[0]].val.items or [])
     if result and set(result) <= set(arguments[:-1]):
         arguments = arguments[:-1]
@@ -130,9 +142,9 @@ def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
 
     def is_floating(index: int) -> bool:
         value = plan.values[index].val
-        if type(value).__name__ == "Tensor":
+        if isinstance(value, Tensor):
             return SCALAR_TYPES.get(int(value.scalar_type)) in ("Half", "Float", "Double", "BFloat16")
-        return type(value).__name__ == "Double" or computed.get(index) is not None
+        return isinstance(value, Double) or computed.get(index) is not None
 
     instructions = [i.instr_args for chain in plan.chains or [] for i in chain.instructions or []]
     # Once more as long as what is computed earlier, but stands later in a loop, changes.
@@ -140,16 +152,16 @@ def _computed_numbers(plan: Any, names: list[str]) -> dict[int, float | None]:
     while changes:
         before = dict(computed)
         for call in instructions:
-            if type(call).__name__ == "MoveCall":
+            if isinstance(call, MoveCall):
                 operands, result, like_operands, to_floating = [call.move_from], call.move_to, True, False
-            elif type(call).__name__ == "KernelCall" and call.args:
+            elif isinstance(call, KernelCall) and call.args:
                 name = names[call.op_index]
                 operands, result = list(call.args[:-1]), call.args[-1]
                 to_floating = name in _TO_FLOATING
                 like_operands = name in _LIKE_OPERANDS or name == "aten::_local_scalar_dense"
             else:
                 continue
-            if type(plan.values[result].val).__name__ not in ("Int", "Double", "Bool"):
+            if not isinstance(plan.values[result].val, Int | Double | Bool):
                 continue
             if to_floating or (like_operands and any(map(is_floating, operands))):
                 computed[result] = math.nan
@@ -167,26 +179,24 @@ def _readers(plan: Any) -> list[int]:
     for index in plan.outputs or []:
         counts[index] += 1
     for value in plan.values:
-        if type(value.val).__name__ in ("TensorList", "OptionalTensorList", "IntList"):
+        if isinstance(value.val, TensorList | OptionalTensorList | IntList):
             for item in value.val.items or []:
                 if item >= 0:
                     counts[item] += 1
     for chain in plan.chains or []:
         for instruction in chain.instructions or []:
             call = instruction.instr_args
-            kind = type(call).__name__
-            if kind in ("KernelCall", "DelegateCall"):
+            if isinstance(call, KernelCall | DelegateCall):
                 for index in call.args or []:
                     counts[index] += 1
-            elif kind == "MoveCall":
+            elif isinstance(call, MoveCall):
                 counts[call.move_from] += 1
     return counts
 
 
 def _tensors(plan: Any, index: int) -> Iterator[TensorUse]:
     value = plan.values[index].val
-    kind = type(value).__name__
-    if kind == "Tensor":
+    if isinstance(value, Tensor):
         sizes = tuple(value.sizes or ())
         code = int(value.scalar_type)
         yield TensorUse(
@@ -195,25 +205,21 @@ def _tensors(plan: Any, index: int) -> Iterator[TensorUse]:
             dim_order=tuple(value.dim_order or range(len(sizes))),
             is_dynamic=int(value.shape_dynamism) != 0,
         )
-    elif kind in ("TensorList", "OptionalTensorList"):
+    elif isinstance(value, TensorList | OptionalTensorList):
         for item in value.items or []:
             if item >= 0:
                 yield from _tensors(plan, item)
 
 
 def _constant(value: Any) -> float | int | bool | None:
-    kind = type(value).__name__
-    if kind == "Int":
-        return int(value.int_val)
-    if kind == "Double":
-        return float(value.double_val)
-    if kind == "Bool":
-        return bool(value.bool_val)
+    if isinstance(value, Int):
+        return value.int_val
+    if isinstance(value, Double):
+        return value.double_val
+    if isinstance(value, Bool):
+        return value.bool_val
     return None
 
 
 def _string(value: Any) -> str | None:
-    if type(value).__name__ != "String":
-        return None
-    text = value.string_val
-    return text.decode() if isinstance(text, bytes) else str(text)
+    return value.string_val if isinstance(value, String) else None

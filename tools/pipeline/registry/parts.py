@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any
 
-_LISTS = {"String", "IntList", "DoubleList", "BoolList", "TensorList", "OptionalTensorList"}
+from tools.artifacts.program.program_schema import (
+    BoolList,
+    DoubleList,
+    IntList,
+    OptionalTensorList,
+    Program,
+    String,
+    Tensor,
+    TensorList,
+)
 
 
 class Part(Flag):
@@ -29,8 +37,8 @@ _FUNCTIONS = {
 }
 
 
-def needed_parts(program: Any) -> Part:
-    """The parts that a program as tools/artifacts/program reads it needs."""
+def needed_parts(program: Program) -> Part:
+    """The parts that a program needs."""
     parts = Part(0)
     segment = program.constant_segment
     # The first entry is a placeholder.
@@ -38,10 +46,9 @@ def needed_parts(program: Any) -> Part:
         parts |= Part.LOCATE_SEGMENT
     for plan in program.execution_plan or []:
         for value in plan.values or []:
-            kind = type(value.val).__name__
-            if kind in _LISTS:
+            if isinstance(value.val, String | IntList | DoubleList | BoolList | TensorList | OptionalTensorList):
                 parts |= Part.PARSE_LIST
-            elif kind == "Tensor" and value.val.data_buffer_idx:
+            elif isinstance(value.val, Tensor) and value.val.data_buffer_idx:
                 parts |= Part.FIND_CONSTANT if value.val.allocation_info is None else Part.LOAD_INITIAL_STATE
     return parts
 

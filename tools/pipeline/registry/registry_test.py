@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -14,6 +14,20 @@ from tools.abi.layouts.layouts import Variant
 from tools.artifacts.kernel_table.kernel_table import read_kernel_table
 from tools.artifacts.manifest import manifest as manifests
 from tools.artifacts.program import read
+from tools.artifacts.program.program_schema import (
+    Chain,
+    Double,
+    EValue,
+    ExecutionPlan,
+    Instruction,
+    Int,
+    KernelCall,
+    Operator,
+    Program,
+    String,
+    Tensor,
+    TensorList,
+)
 from tools.pipeline.registry import __main__ as command
 from tools.pipeline.registry.calls import OperatorUse, operator_uses
 from tools.pipeline.registry.catalog import read_catalog
@@ -28,92 +42,50 @@ from tools.pipeline.registry.registry import (
     select_backends,
 )
 
+Table = TypeVar("Table")
+
 BYTE, CHAR, INT, LONG, HALF, FLOAT, COMPLEX, BOOL = 0, 1, 3, 4, 5, 6, 9, 11
 
 
-# Stand-ins for the tables of tools/artifacts/program, by the schema's names.
-@dataclass
-class Tensor:
-    scalar_type: int
-    sizes: list[int]
-    dim_order: list[int]
-    shape_dynamism: int = 0
-
-
-@dataclass
-class TensorList:
-    items: list[int]
-
-
-@dataclass
-class Int:
-    int_val: int
-
-
-@dataclass
-class Double:
-    double_val: float
-
-
-@dataclass
-class String:
-    string_val: str
-
-
-@dataclass
-class Value:
-    val: Any
-
-
-@dataclass
-class Operator:
-    name: str
-    overload: str
-
-
-@dataclass
-class KernelCall:
-    op_index: int
-    args: list[int]
-
-
-@dataclass
-class Instruction:
-    instr_args: KernelCall
-
-
-@dataclass
-class Chain:
-    instructions: list[Instruction]
-
-
-@dataclass
-class Plan:
-    values: list[Value]
-    operators: list[Operator]
-    chains: list[Chain]
-    outputs: list[int] = field(default_factory=list)
-
-
-@dataclass
-class Program:
-    execution_plan: list[Plan]
-
-
 def tensor(dtype: int = FLOAT, *sizes: int, order: list[int] | None = None, dynamism: int = 0) -> Tensor:
-    return Tensor(dtype, list(sizes), order or list(range(len(sizes))), dynamism)
+    return Tensor(
+        scalar_type=dtype,
+        storage_offset=0,
+        sizes=list(sizes),
+        dim_order=bytes(order or range(len(sizes))),
+        requires_grad=False,
+        data_buffer_idx=0,
+        allocation_info=None,
+        layout=0,
+        shape_dynamism=dynamism,
+        extra_tensor_info=None,
+    )
+
+
+def program_of(
+    values: list[Any], operators: list[Operator], calls: list[KernelCall], outputs: tuple[int, ...] = ()
+) -> Program:
+    plan = empty(ExecutionPlan)
+    plan.values = [EValue(value) for value in values]
+    plan.operators = operators
+    chain = empty(Chain)
+    chain.instructions = [Instruction(call) for call in calls]
+    plan.chains = [chain]
+    plan.outputs = list(outputs)
+    program = empty(Program)
+    program.execution_plan = [plan]
+    return program
+
+
+def empty(table: type[Table]) -> Table:
+    """A table of the schema with none of its fields."""
+    return table(**dict.fromkeys((field.name for field in fields(table)), None))
 
 
 def uses(
     operator: tuple[str, str], values: list[Any], args: list[int], outputs: tuple[int, ...] = ()
 ) -> list[OperatorUse]:
-    plan = Plan(
-        [Value(value) for value in values],
-        [Operator(*operator)],
-        [Chain([Instruction(KernelCall(0, args))])],
-        list(outputs),
-    )
-    return operator_uses(Program([plan]))
+    return operator_uses(program_of(values, [Operator(*operator)], [KernelCall(0, args)], outputs))
 
 
 def add(a: Tensor, b: Tensor, out: Tensor, alpha: int = 1) -> list[OperatorUse]:
@@ -190,8 +162,8 @@ def test_floating_point_symbols_take_code_only_where_there_are_some(to_floating:
     operators = [Operator("executorch_prim::sym_float" if to_floating else "executorch_prim::neg", "Scalar")]
     operators += [Operator("executorch_prim::add", "Scalar"), Operator("executorch_prim::mul", "Scalar")]
     calls = [KernelCall(0, [0, 1]), KernelCall(1, [1, 2, 3]), KernelCall(2, [0, 2, 4])]
-    plan = Plan([Value(Int(1)) for _ in range(5)], operators, [Chain([Instruction(call) for call in calls])])
-    converted, added, multiplied = select([operator_uses(Program([plan]))], read_catalog(), {})
+    program = program_of([Int(1) for _ in range(5)], operators, calls)
+    converted, added, multiplied = select([operator_uses(program)], read_catalog(), {})
     expected = Variant.FLOATING_SYMBOLS if to_floating else Variant(0)
     assert (added.variants, multiplied.variants) == (expected, Variant(0))
     assert f"sym_add<torch::executor::native::Selection<0x0, {int(expected):#x}>>" in registry_source([added], Part(0))

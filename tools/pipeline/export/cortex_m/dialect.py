@@ -1,4 +1,4 @@
-"""ExecuTorch's Cortex-M backend: import this module before any other part of `executorch.backends.cortex_m`.
+"""ExecuTorch's Cortex-M backend, prepared: this package imports this module before any other part of the backend.
 
 In the wheel, `ops.operators`, which registers the operators, imports a module of the package `passes`, and the package
 `passes` looks the registered operators up while it is imported. Neither can be imported first. Here the operators come
@@ -67,7 +67,7 @@ class _ExactFunctional:
 def _add_hardswish() -> None:
     lowering = importlib.import_module(f"{_PASSES}.aten_to_cortex_m_pass")
     hardswish = importlib.import_module("executorch.exir.dialects._ops").ops.edge.aten.hardswish.default
-    importlib.import_module(f"{_PASSES}.passes_utils")._ACTIVATION_FNS[hardswish] = _hardswish
+    passes_utils._ACTIVATION_FNS[hardswish] = _hardswish
     lowering.AtenToCortexMPass.register_dialect_substitution(hardswish)(lowering._get_activation_replacement)
 
 
@@ -98,6 +98,7 @@ def _hardswish(x: float) -> float:
 
 
 _import_backend()
+passes_utils = importlib.import_module(f"{_PASSES}.passes_utils")
 sys.modules[f"{_BACKEND}.ops.operators"].__dict__["F"] = _ExactFunctional()
 _add_hardswish()
 _accept_output_padding()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.target_config import CortexMTargetConfig

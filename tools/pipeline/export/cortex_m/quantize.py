@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass

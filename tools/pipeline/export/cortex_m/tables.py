@@ -7,7 +7,6 @@ same integers for a fraction of the instructions.
 
 from __future__ import annotations
 
-import tools.pipeline.export.cortex_m.dialect  # noqa: F401  # isort: skip
 import torch
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch.export import ExportedProgram
