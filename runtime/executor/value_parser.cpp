@@ -182,7 +182,6 @@ TensorParser::parse_references(const View& view, uint32_t index_size, EValue* ou
 }
 
 Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
-  using executorch_flatbuffer::ExtraTensorInfo;
   using Fields = executorch_flatbuffer::Tensor;
   const uint32_t type = tensor.scalar<uint8_t>(Fields::VT_SCALAR_TYPE);
   const uint32_t element_size = type < sizeof(kElementSizes) ? kElementSizes[type] : 0;
@@ -202,20 +201,9 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
   // Few tensors have it.
   const bool has_info = tensor.field(Fields::VT_EXTRA_TENSOR_INFO, sizeof(uint32_t)) != nullptr &&
       verifier_.open(tensor, Fields::VT_EXTRA_TENSOR_INFO, info);
-  if (has_info) {
-    ET_UNUSED const auto* name = verifier_.string(info, ExtraTensorInfo::VT_FULLY_QUALIFIED_NAME);
-    ET_CHECK_OR_RETURN_ERROR(
-        info.scalar<uint8_t>(ExtraTensorInfo::VT_LOCATION) ==
-            static_cast<uint8_t>(executorch_flatbuffer::TensorDataLocation::SEGMENT),
-        NotSupported,
-        "tensor %s is stored outside the program; export it without external constants",
-        name == nullptr ? "" : name->c_str());
-    ET_CHECK_OR_RETURN_ERROR(
-        info.scalar<uint8_t>(ExtraTensorInfo::VT_DEVICE_TYPE) ==
-            static_cast<uint8_t>(executorch_flatbuffer::DeviceType::CPU),
-        NotSupported,
-        "tensor %s is on a device other than the CPU",
-        name == nullptr ? "" : name->c_str());
+  const Error refused = has_info ? check_info(info) : Error::Ok;
+  if (refused != Error::Ok) {
+    return refused;
   }
 
   static constexpr uint16_t kVectors[] = {
@@ -271,6 +259,36 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
       "the data of a tensor is misaligned for elements of %" PRIu32 " bytes",
       element_size);
 
+  place_tensor(static_cast<ScalarType>(type), sizes, dim_order, dim, dynamism, data, out);
+  return Error::Ok;
+}
+
+[[gnu::always_inline]] inline Error TensorParser::check_info(const View& info) {
+  using executorch_flatbuffer::ExtraTensorInfo;
+  ET_UNUSED const auto* name = verifier_.string(info, ExtraTensorInfo::VT_FULLY_QUALIFIED_NAME);
+  ET_CHECK_OR_RETURN_ERROR(
+      info.scalar<uint8_t>(ExtraTensorInfo::VT_LOCATION) ==
+          static_cast<uint8_t>(executorch_flatbuffer::TensorDataLocation::SEGMENT),
+      NotSupported,
+      "tensor %s is stored outside the program; export it without external constants",
+      name == nullptr ? "" : name->c_str());
+  ET_CHECK_OR_RETURN_ERROR(
+      info.scalar<uint8_t>(ExtraTensorInfo::VT_DEVICE_TYPE) ==
+          static_cast<uint8_t>(executorch_flatbuffer::DeviceType::CPU),
+      NotSupported,
+      "tensor %s is on a device other than the CPU",
+      name == nullptr ? "" : name->c_str());
+  return Error::Ok;
+}
+
+[[gnu::always_inline]] inline void TensorParser::place_tensor(
+    ScalarType type,
+    const int32_t* sizes,
+    const uint8_t* dim_order,
+    uint32_t dim,
+    TensorShapeDynamism dynamism,
+    void* data,
+    EValue* out) {
   auto* impl = arena_.take<TensorImpl>(1);
   int32_t* own_sizes = const_cast<int32_t*>(sizes);
   int32_t* strides = nullptr;
@@ -288,7 +306,7 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
   }
   if (arena_.fits()) {
     new (impl) TensorImpl(
-        static_cast<ScalarType>(type),
+        type,
         static_cast<ssize_t>(dim),
         own_sizes,
         data,
@@ -297,7 +315,6 @@ Error TensorParser::parse_tensor(const View& tensor, EValue* out) {
         dynamism);
     new (out) EValue(Tensor(impl));
   }
-  return Error::Ok;
 }
 
 int32_t* TensorParser::strides_of(const int32_t* sizes, const uint8_t* dim_order, uint32_t dim) {

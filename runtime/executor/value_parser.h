@@ -80,6 +80,15 @@ class TensorParser final {
   static constexpr uint32_t kSharedStrides = 4;
 
   Error parse_tensor(const flatbuffers::View& tensor, EValue* out);
+  Error check_info(const flatbuffers::View& info);
+  void place_tensor(
+      executorch::aten::ScalarType type,
+      const int32_t* sizes,
+      const uint8_t* dim_order,
+      uint32_t dim,
+      TensorShapeDynamism dynamism,
+      void* data,
+      EValue* out);
   Error find_data(
       const flatbuffers::View& tensor,
       const flatbuffers::View* info,

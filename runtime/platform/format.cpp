@@ -59,14 +59,12 @@ char* number(uint64_t value, unsigned base, char letter, char* end) {
 
 // A conversion specification after its '%'.
 struct Conversion {
-  bool is_left = false;
-  char padding = ' ';
-  size_t width = 0;
-  bool has_precision = false;
-  size_t precision = 0;
-  // Size in bytes of an integer argument.
-  size_t size = sizeof(int);
-  char kind = '\0';
+  size_t width;
+  // Most characters of a text.
+  size_t precision;
+  bool is_left;
+  char padding;
+  char kind;
 };
 
 size_t decimal(const char*& format) {
@@ -75,6 +73,70 @@ size_t decimal(const char*& format) {
     value = value * 10 + static_cast<size_t>(*format++ - '0');
   }
   return value;
+}
+
+// Reads the flags before a width.
+void parse_flags(const char*& format, Conversion& conversion) {
+  conversion.is_left = false;
+  conversion.padding = ' ';
+  for (; *format == '-' || *format == '0'; ++format) {
+    if (*format == '-') {
+      conversion.is_left = true;
+    } else {
+      conversion.padding = '0';
+    }
+  }
+}
+
+// Reads the length modifier of an integer; returns the bytes that the argument has.
+size_t parse_length(const char*& format) {
+  switch (*format) {
+    case 'l':
+      if (*++format != 'l') {
+        return sizeof(long);
+      }
+      ++format;
+      return sizeof(long long);
+    case 'z':
+    case 't':
+      ++format;
+      return sizeof(size_t);
+    case 'j':
+      ++format;
+      return sizeof(intmax_t);
+    default:
+      while (*format == 'h') {
+        ++format;
+      }
+      return sizeof(int);
+  }
+}
+
+void put_integer(Writer& writer, const Conversion& conversion, uint64_t value, char sign) {
+  char digits[kNumberSize];
+  char* const end = digits + kNumberSize;
+  const bool is_hexadecimal = (conversion.kind | 0x20) == 'x' || conversion.kind == 'p';
+  char* text = number(value, is_hexadecimal ? 16 : 10, conversion.kind == 'X' ? 'A' : 'a', end);
+  if (sign != '\0') {
+    *--text = sign;
+  }
+  writer.field(
+      text,
+      static_cast<size_t>(end - text),
+      conversion.width,
+      conversion.is_left,
+      conversion.padding);
+}
+
+void put_text(Writer& writer, const Conversion& conversion, const char* text) {
+  if (text == nullptr) {
+    text = "(null)";
+  }
+  size_t length = 0;
+  while (length < conversion.precision && text[length] != '\0') {
+    ++length;
+  }
+  writer.field(text, length, conversion.width, conversion.is_left, ' ');
 }
 
 } // namespace
@@ -88,17 +150,11 @@ size_t vformat(char* buffer, size_t size, const char* format, va_list arguments)
     }
     const char* start = format++;
     Conversion conversion;
-    for (; *format == '-' || *format == '0'; ++format) {
-      if (*format == '-') {
-        conversion.is_left = true;
-      } else {
-        conversion.padding = '0';
-      }
-    }
+    parse_flags(format, conversion);
     conversion.width = decimal(format);
+    conversion.precision = SIZE_MAX;
     if (*format == '.') {
       ++format;
-      conversion.has_precision = true;
       if (*format == '*') {
         ++format;
         const int precision = va_arg(arguments, int);
@@ -107,86 +163,36 @@ size_t vformat(char* buffer, size_t size, const char* format, va_list arguments)
         conversion.precision = decimal(format);
       }
     }
-    if (*format == 'l') {
-      ++format;
-      conversion.size = sizeof(long);
-      if (*format == 'l') {
-        ++format;
-        conversion.size = sizeof(long long);
-      }
-    } else if (*format == 'z' || *format == 't') {
-      ++format;
-      conversion.size = sizeof(size_t);
-    } else if (*format == 'j') {
-      ++format;
-      conversion.size = sizeof(intmax_t);
-    } else {
-      while (*format == 'h') {
-        ++format;
-      }
-    }
+    const bool is_long = parse_length(format) > sizeof(int);
     conversion.kind = *format == '\0' ? '\0' : *format++;
-
-    char digits[kNumberSize];
-    char* const end = digits + kNumberSize;
     switch (conversion.kind) {
       case 'd':
       case 'i': {
-        const int64_t value =
-            conversion.size > sizeof(int) ? va_arg(arguments, int64_t) : va_arg(arguments, int);
-        char* text = number(
-            value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value),
-            10,
-            'a',
-            end);
-        if (value < 0) {
-          *--text = '-';
-        }
-        writer.field(
-            text,
-            static_cast<size_t>(end - text),
-            conversion.width,
-            conversion.is_left,
-            conversion.padding);
+        const int64_t value = is_long ? va_arg(arguments, int64_t) : va_arg(arguments, int);
+        const uint64_t bits = static_cast<uint64_t>(value);
+        put_integer(writer, conversion, value < 0 ? 0 - bits : bits, value < 0 ? '-' : '\0');
         break;
       }
       case 'p':
         writer.put('0');
         writer.put('x');
-        conversion.size = sizeof(void*);
-        ET_FALLTHROUGH;
+        put_integer(writer, conversion, va_arg(arguments, uintptr_t), '\0');
+        break;
       case 'x':
       case 'X':
       case 'u': {
-        const uint64_t value = conversion.size > sizeof(int) ? va_arg(arguments, uint64_t)
-                                                             : va_arg(arguments, unsigned);
-        const char* text = number(
-            value, conversion.kind == 'u' ? 10 : 16, conversion.kind == 'X' ? 'A' : 'a', end);
-        writer.field(
-            text,
-            static_cast<size_t>(end - text),
-            conversion.width,
-            conversion.is_left,
-            conversion.padding);
+        const uint64_t value = is_long ? va_arg(arguments, uint64_t) : va_arg(arguments, unsigned);
+        put_integer(writer, conversion, value, '\0');
         break;
       }
-      case 'c':
-        digits[0] = static_cast<char>(va_arg(arguments, int));
-        writer.field(digits, 1, conversion.width, conversion.is_left, ' ');
-        break;
-      case 's': {
-        const char* text = va_arg(arguments, const char*);
-        if (text == nullptr) {
-          text = "(null)";
-        }
-        size_t length = 0;
-        while ((!conversion.has_precision || length < conversion.precision) &&
-               text[length] != '\0') {
-          ++length;
-        }
-        writer.field(text, length, conversion.width, conversion.is_left, ' ');
+      case 'c': {
+        const char character = static_cast<char>(va_arg(arguments, int));
+        writer.field(&character, 1, conversion.width, conversion.is_left, ' ');
         break;
       }
+      case 's':
+        put_text(writer, conversion, va_arg(arguments, const char*));
+        break;
       case '%':
         writer.put('%');
         break;
