@@ -47,7 +47,13 @@ op_db_results = rule(
     attrs = {
         "calls": attr.label(mandatory = True, providers = [OpDbInfo], doc = "The calls."),
         "runner": attr.string(mandatory = True, doc = "A board of //tools/verify/run_pte:runners, or `host`."),
-        "tool": attr.label(mandatory = True, executable = True, cfg = "target", doc = "conformance/__main__.py with the runners."),
+        "tool": attr.label(
+            mandatory = True,
+            executable = True,
+            # The runners are what is tested: those that tests have, too.
+            cfg = "target",
+            doc = "conformance/__main__.py with the runners.",
+        ),
     },
 )
 
