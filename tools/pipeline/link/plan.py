@@ -14,6 +14,17 @@ from tools.abi.layouts.layouts import EVALUE_SIZE, tensor_size
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
 from tools.artifacts.program.program import ProgramFile
+from tools.artifacts.program.program_schema import (
+    BoolList,
+    DelegateCall,
+    DoubleList,
+    IntList,
+    KernelCall,
+    OptionalTensorList,
+    String,
+    Tensor,
+    TensorList,
+)
 from tools.pipeline.link.backends import Backend, delegate_arenas
 from tools.pipeline.link.layout import MethodLayout
 from tools.quiet.console import UserError
@@ -46,23 +57,22 @@ class _Values:
         self.arena.take(count, self.pointer, self.pointer)
 
     def parse(self, value: Any) -> None:
-        kind = type(value).__name__
-        if kind == "Tensor":
+        if isinstance(value, Tensor):
             self.tensor(value)
-        elif kind in ("String", "DoubleList", "BoolList"):
+        elif isinstance(value, String | DoubleList | BoolList):
             self.words(2)  # ArrayRef
-        elif kind in ("IntList", "TensorList", "OptionalTensorList"):
+        elif isinstance(value, IntList | TensorList | OptionalTensorList):
             count = len(value.items or [])
             self.words(3)  # BoxedEvalueList
             self.words(count)  # EValue*
-            if kind == "IntList":
+            if isinstance(value, IntList):
                 self.arena.take(count, 8, 8)
-            elif kind == "TensorList":
+            elif isinstance(value, TensorList):
                 self.words(count)  # Tensor
             else:
                 self.words(2 * count)  # std::optional<Tensor>
 
-    def tensor(self, tensor: Any) -> None:
+    def tensor(self, tensor: Tensor) -> None:
         self.arena.take(1, tensor_size(self.pointer), self.pointer)  # TensorImpl
         sizes = tuple(tensor.sizes or [])
         if int(tensor.shape_dynamism) != 0:
@@ -91,7 +101,7 @@ def _pte_arena_size(plan: Any, pointer: int) -> int:
         len(instruction.instr_args.args or [])
         for chain in chains
         for instruction in chain.instructions or []
-        if type(instruction.instr_args).__name__ in ("KernelCall", "DelegateCall")
+        if isinstance(instruction.instr_args, KernelCall | DelegateCall)
     ]
     arena.take(max(calls, default=0), pointer, pointer)  # EValue*
     arena.take(2 * len(plan.inputs or []), 1, 1)  # bool
@@ -132,6 +142,6 @@ def make_plan(
         temp=temp,
         operators=len(method.operators or []),
         values=len(values),
-        tensors=sum(type(value.val).__name__ == "Tensor" for value in values),
+        tensors=sum(isinstance(value.val, Tensor) for value in values),
         instructions=sum(len(chain.instructions or []) for chain in method.chains or []),
     )

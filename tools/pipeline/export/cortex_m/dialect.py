@@ -75,7 +75,7 @@ def _accept_output_padding() -> None:
     """Lets the quantizer take transposed convolutions with output_padding, which CMSIS-NN has none of."""
     checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
 
-    def check(_: type, node: torch.fx.Node) -> bool:
+    def check(cls: type, node: torch.fx.Node) -> bool:
         if not checkers.is_channels_last(checkers.get_first_fake_tensor(node)):
             return False
         if node.target != torch.ops.aten.conv_transpose2d.input:
