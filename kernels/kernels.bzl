@@ -5,7 +5,7 @@ load("//rules:copts.bzl", "COPTS")
 load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
 
 def kernel_library(name, deps, hot = [], hot_copts = []):
-    """Declares all sources and headers of a folder as one library.
+    """Declares all sources and headers of a folder as one library, and as the filegroup `sources`.
 
     Args:
       name: the library.
@@ -23,6 +23,10 @@ def kernel_library(name, deps, hot = [], hot_copts = []):
         copts = COPTS + SANITIZED_ON_HOST,
         linkopts = SANITIZED_ON_HOST,
         deps = deps + ([":hot"] if hot else []),
+    )
+    native.filegroup(
+        name = "sources",
+        srcs = native.glob(["*.cpp", "*.h"]),
     )
     if hot:
         cc_library(

@@ -36,6 +36,7 @@ load(":torch_backend.bzl", _torch_backend = "torch_backend")
 load(":torch_cpp_library.bzl", _torch_cpp_library = "torch_cpp_library")
 load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 load(":torch_operator.bzl", _torch_operator = "torch_operator")
+load(":torch_package.bzl", _torch_package = "torch_package")
 load(":torch_program.bzl", _torch_program = "torch_program")
 
 board = _board
@@ -59,6 +60,7 @@ torch_backend = _torch_backend
 torch_cpp_library = _torch_cpp_library
 torch_firmware = _torch_firmware
 torch_operator = _torch_operator
+torch_package = _torch_package
 torch_program = _torch_program
 
 BoardInfo = _BoardInfo

@@ -7,6 +7,7 @@ load("//third_party/python:repository.bzl", "PIP_ENVIRON", "install_packages")
 _COPY = """\
 set -eu
 cp -R "$1/include" .
+cp "$1"-*.dist-info/licenses/LICENSE .
 here=$PWD
 cd "$1"
 find . '(' -name '*.fbs' -o -name '*.yaml' ')' -not -path './include/*' | while IFS= read -r file; do
@@ -32,7 +33,12 @@ cc_library(
     ],
 )
 
-exports_files(glob(["schema/*.fbs", "**/*.yaml"]))
+filegroup(
+    name = "header_files",
+    srcs = glob(["include/**/*.h"]),
+)
+
+exports_files(["LICENSE"] + glob(["schema/*.fbs", "**/*.yaml"]))
 """
 
 def _executorch_impl(rctx):

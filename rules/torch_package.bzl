@@ -1,0 +1,78 @@
+"""The `torch_package` rule: models as plain C++ for another build system."""
+
+load("//platforms:cores.bzl", "CORES")
+load("//rules/private:actions.bzl", "CORE_ATTRS", "methods_of", "target_core")
+load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
+load(":providers.bzl", "TorchProgramInfo")
+
+_LAYOUTS = ["cmake", "make"]
+
+def _torch_package_impl(ctx):
+    name = ctx.label.name
+    programs = [target[TorchProgramInfo] for target in ctx.attr.models]
+    for target, program in zip(ctx.attr.models, programs):
+        if program.accelerator:
+            fail("%s: %s is compiled for %s, which compiled models can't drive" % (ctx.label, target.label, program.accelerator))
+        if program.operators:
+            fail("%s: %s has operators of one's own (%s), which packages can't hold yet; torch_cpp_library can" % (ctx.label, target.label, [operator.operator for operator in program.operators]))
+    models = methods_of(programs)
+    names = {}
+    for model in models:
+        if model.name in names:
+            fail("%s: two models are called %s; set program_name of one" % (ctx.label, model.name))
+        names[model.name] = None
+    folder = ctx.actions.declare_directory(name)
+    archive = ctx.actions.declare_file(name + ".zip")
+    sources = ctx.files._sources
+    headers = ctx.files._headers
+    arguments = ctx.actions.args()
+    arguments.add("--name", name)
+    arguments.add("--core", target_core(ctx))
+    arguments.add("--layout", ctx.attr.layout)
+    for model in models:
+        arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden])
+    arguments.add("--sources", ctx.attr._sources.label.workspace_root or ".")
+    arguments.add("--executorch", ctx.attr._headers.label.workspace_root + "/include")
+    arguments.add_all("--licence", ["LICENSE", ctx.file._licence])
+    arguments.add_all("--licence", ["third_party/executorch/LICENSE", ctx.file._executorch_licence])
+    arguments.add_all([folder], before_each = "--output", expand_directories = False)
+    arguments.add("--zip", archive)
+    ctx.actions.run(
+        executable = ctx.executable._package,
+        arguments = [arguments],
+        inputs = sources + headers + [ctx.file._licence, ctx.file._executorch_licence] +
+                 [file for model in models for file in [model.program, model.manifest, model.golden]],
+        outputs = [folder, archive],
+        mnemonic = "TorchPackage",
+        progress_message = "Packing %{label}",
+    )
+    return [DefaultInfo(files = depset([folder, archive]), runfiles = ctx.runfiles([folder, archive]))]
+
+torch_package = rule(
+    implementation = _torch_package_impl,
+    doc = """Packs torch_programs as plain C++ for another build system: the folder `<name>` and `<name>.zip` with the models, the kernels
+that they call and no others, C and C++ headers, an example, self-tests, and licence texts. docs/cpp.md has the interface.""",
+    attrs = CORE_ATTRS | CORE_TRANSITION_ATTRS | {
+        "models": attr.label_list(
+            mandatory = True,
+            allow_empty = False,
+            providers = [TorchProgramInfo],
+            doc = "The torch_programs. They share kernels; each has functions and a namespace of its name.",
+        ),
+        "layout": attr.string(
+            mandatory = True,
+            values = _LAYOUTS,
+            doc = "The build system: `cmake` makes a library by add_subdirectory or FetchContent, `make` by one include.",
+        ),
+        "core": attr.string(
+            values = [""] + sorted(CORES),
+            doc = "The core that programs which depend on it are lowered for, of %s; empty: the programs are portable." % sorted(CORES),
+        ),
+        "_package": attr.label(default = "//tools/pipeline/package", executable = True, cfg = "exec"),
+        "_sources": attr.label(default = "//rules:package_sources", allow_files = True),
+        "_headers": attr.label(default = "@executorch//:header_files", allow_files = True),
+        "_licence": attr.label(default = "//:LICENSE", allow_single_file = True),
+        "_executorch_licence": attr.label(default = "@executorch//:LICENSE", allow_single_file = True),
+    },
+    cfg = core_transition,
+)

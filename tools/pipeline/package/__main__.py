@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.package.package import main
+
+sys.exit(main())
