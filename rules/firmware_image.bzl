@@ -3,10 +3,11 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "LINK_ATTRS", "REGISTRY_ATTRS", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
 load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_model_header", "write_models_header", "write_npu_device")
-load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "core_transition", "firmware_transition")
+load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
 def _firmware_image_impl(ctx):
@@ -210,7 +211,7 @@ all that the console offers; or `compiled` to C++, see torch_cpp_library: less f
         ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_compiled_application": attr.label(default = "//firmware:compiled_application.cpp", allow_files = True),
-        "_compiled_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo], cfg = core_transition),
+        "_compiled_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo], cfg = library_transition),
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_sleep": attr.label(default = "//firmware:sleep"),
@@ -225,21 +226,25 @@ image holds the .pte and the runtime that loads it, and could load any other one
             cfg = core_transition,
             doc = "Every torch_backend that the programs have delegates of, besides that of the board's NPU.",
         ),
+        "library_core": attr.string(
+            values = [""] + sorted(CORES),
+            doc = "As `core`, for what an NPU of the board doesn't change. Set by the macro.",
+        ),
         "_ethos_u": attr.label_list(
             default = ["//firmware/ethos_u:backend"],
             providers = [CcInfo, TorchBackendInfo],
-            cfg = core_transition,
+            cfg = library_transition,
         ),
-        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
+        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = library_transition),
         "_prelinked_runtimes": attr.label_list(
             default = ["//runtime:prelinked", "//runtime:prelinked_without_delegates"],
             providers = [CcInfo],
-            cfg = core_transition,
+            cfg = library_transition,
         ),
         "_runtimes": attr.label_list(
             default = ["//runtime", "//runtime:runtime_without_delegates"],
             providers = [CcInfo],
-            cfg = core_transition,
+            cfg = library_transition,
         ),
         "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),
     },
@@ -256,4 +261,4 @@ def firmware_image(name, **kwargs):
       name: the image.
       **kwargs: attributes of `firmware_image_rule`.
     """
-    firmware_image_rule(name = name, core = BOARD_CORE, **kwargs)
+    firmware_image_rule(name = name, core = BOARD_CORE, library_core = LIBRARY_CORE, **kwargs)

@@ -46,6 +46,14 @@ BOARD_CORE = select({
     "//conditions:default": "",
 })
 
+# The same, whether the board has an NPU or not.
+LIBRARY_CORE = select({
+    Label("//platforms:core_" + core): core
+    for core in CORES
+} | {
+    "//conditions:default": "",
+})
+
 CORE_TRANSITION_ATTRS = {
     "core": attr.string(
         values = [""] + sorted(CORES),
@@ -63,6 +71,18 @@ core_transition = transition(
     # From a board to its core: what does not depend on the board has one configuration, and so one build, for all that share a
     # core. The rule has CORE_TRANSITION_ATTRS. A board with an NPU has a configuration of its own: programs depend on which.
     implementation = _core_transition_impl,
+    inputs = [_PLATFORMS, _NPU],
+    outputs = [_PLATFORMS, _NPU],
+)
+
+def _library_transition_impl(settings, attr):
+    if attr.library_core:
+        return {_PLATFORMS: [str(Label("//platforms:" + attr.library_core))], _NPU: _NO_NPU}
+    return {_PLATFORMS: [str(platform) for platform in settings[_PLATFORMS]], _NPU: str(settings[_NPU])}
+
+library_transition = transition(
+    # As core_transition, for what no NPU changes: kernels and runtime. The rule has an attribute `library_core`.
+    implementation = _library_transition_impl,
     inputs = [_PLATFORMS, _NPU],
     outputs = [_PLATFORMS, _NPU],
 )
