@@ -1,6 +1,6 @@
 """The repositories of what others made. Each is fetched when a build first needs something of it."""
 
-load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_toolchain")
+load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_libstdcxx", "arm_gnu_toolchain")
 load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_clang", "host_compiler")
@@ -35,6 +35,7 @@ def _third_party_impl(mctx):
     here = str(mctx.path(Label("//:MODULE.bazel")).dirname.realpath)
     debian_suite(name = "debian_bookworm", suite = "bookworm")
     arm_gnu_toolchain(name = "arm_gnu_toolchain", suite = _SUITE)
+    arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     python3_11(
         name = "python3_11",
         suite = _SUITE,

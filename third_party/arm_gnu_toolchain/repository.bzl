@@ -26,9 +26,13 @@ _DEBIAN_PACKAGES = {
     "libnewlib-arm-none-eabi=3.3.0-1.3+deb12u1": "c80278e8332940eaf9738910258bb85b21c30aacf246a5e363fee230d3605e84",
     "libnewlib-dev=3.3.0-1.3+deb12u1": "ab5e6e80d66a6f2f8b9b22b9297154a676a5434ac82e48b88e8164548bc72115",
     "libstdc++-arm-none-eabi-dev=15:12.2.rel1-1+23": "5f643e7507bd84150e820602cc086393c441e28f158b745370b2105333d9e2ec",
-    "libstdc++-arm-none-eabi-newlib=15:12.2.rel1-1+23": "9d5b31c174f71733b933e3b6b152f172ae2b0dbc2cabc5ea949212568ce4dbce",
     "libzstd1=1.5.4+dfsg2-5": "6315b5ac38b724a710fb96bf1042019398cb656718b1522279a5185ed39318fa",
     "zlib1g=1:1.2.13.dfsg-1": "d7dd1d1411fedf27f5e27650a6eff20ef294077b568f4c8c5e51466dc7c08ce4",
+}
+
+# C++'s library, three quarters of the toolchain's download: an image needs it only if its application allocates.
+_LIBSTDCXX_PACKAGES = {
+    "libstdc++-arm-none-eabi-newlib=15:12.2.rel1-1+23": "9d5b31c174f71733b933e3b6b152f172ae2b0dbc2cabc5ea949212568ce4dbce",
 }
 
 # Arm's archive by machine: name in the URL, sha256.
@@ -40,20 +44,23 @@ _RELEASES = {
 
 _RELEASE_URL = "https://developer.arm.com/-/media/Files/downloads/gnu/12.2.rel1/binrel/arm-gnu-toolchain-12.2.rel1-{}-arm-none-eabi.tar.xz"
 
-# The variants of the C and C++ libraries for our cores; GCC takes the double-precision one of ARMv8-M for Cortex-M55.
+# The variants of the C and C++ libraries by core; GCC takes the double-precision one of ARMv8-M for Cortex-M55.
 # The others are 90 % of the toolchain's size.
-_MULTILIBS = [
-    "thumb/v7e-m+fp/hard",
-    "thumb/v8-m.main+fp/hard",
-    "thumb/v8-m.main+dp/hard",
-]
+_MULTILIBS_BY_CORE = {
+    "cortex_m4": "thumb/v7e-m+fp/hard",
+    "cortex_m33": "thumb/v8-m.main+fp/hard",
+    "cortex_m55": "thumb/v8-m.main+dp/hard",
+}
+_MULTILIBS = _MULTILIBS_BY_CORE.values()
 
 _TOOLS = ["addr2line", "ar", "cpp", "gcc", "gcov", "ld", "nm", "objcopy", "objdump", "readelf", "size", "strip"]
 
 # Actions start the tools by paths relative to the execution root, so the root of this repository is in $0. The variable
-# reaches only what the tool itself starts.
+# reaches only what the tool itself starts. GCC writes $PWD into debug information: Bazel sets it for compilers, but a sandbox
+# of a remote worker may set it to another name.
 _WRAPPER = """#!/bin/sh
 root=${{0%/tools/*}}
+export PWD=/proc/self/cwd
 export LD_LIBRARY_PATH="$root/{libraries}"
 exec "$root/{bin}/arm-none-eabi-{tool}" "$@"
 """
@@ -218,4 +225,55 @@ arm_gnu_toolchain = repository_rule(
         "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
     },
     environ = DEBIAN_ENVIRON + ["TORCH_FUSION_ARM_GNU_TOOLCHAIN"],
+)
+
+_LIBSTDCXX_BUILD = """\
+load("@rules_cc//cc:cc_library.bzl", "cc_library")
+
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["taken.txt"])
+
+cc_library(
+    name = "libstdcxx",
+    srcs = select({srcs}),
+    linkopts = {linkopts},
+)
+"""
+
+_LIBSTDCXX = "usr/lib/arm-none-eabi/newlib/{}/libstdc++_nano.a"
+
+def _arm_gnu_libstdcxx_impl(rctx):
+    # Arm's archive has the library in the toolchain.
+    if rctx.path(rctx.attr.toolchain).dirname.get_child("release").exists:
+        rctx.file("taken.txt", "")
+        rctx.file("BUILD.bazel", _LIBSTDCXX_BUILD.format(srcs = {"//conditions:default": []}, linkopts = ["-lstdc++"]))
+        return
+    decisive = ["{} {}".format(package, digest) for package, digest in _LIBSTDCXX_PACKAGES.items()]
+    if not shared_restore(rctx, "arm-gnu-libstdcxx", decisive + _MULTILIBS):
+        taken = debian_unpack(
+            rctx,
+            suite = rctx.attr.suite,
+            packages = _LIBSTDCXX_PACKAGES.keys(),
+            sha256 = {package.split("=")[0]: digest for package, digest in _LIBSTDCXX_PACKAGES.items()},
+            exclude = ["./usr/share", "*/arm/*", "*/libstdc++.a", "*/libsupc++*.a", "*.py"],
+        ).taken
+        for core, directory in _MULTILIBS_BY_CORE.items():
+            _execute(rctx, ["sh", "-c", "mkdir -p $1 && mv $2 $1/libstdc++_nano.a", "mv", core, _LIBSTDCXX.format(directory)])
+        rctx.delete("usr")
+        rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
+        shared_store(rctx, "arm-gnu-libstdcxx")
+    rctx.file("BUILD.bazel", _LIBSTDCXX_BUILD.format(
+        srcs = {"@torch_fusion//platforms:core_" + core: [core + "/libstdc++_nano.a"] for core in _MULTILIBS_BY_CORE},
+        linkopts = [],
+    ))
+
+arm_gnu_libstdcxx = repository_rule(
+    doc = "`:libstdcxx`, the C++ library built for size, for images whose application allocates.",
+    implementation = _arm_gnu_libstdcxx_impl,
+    attrs = {
+        "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
+        "toolchain": attr.label(doc = "BUILD.bazel of an `arm_gnu_toolchain` repository.", mandatory = True),
+    },
+    environ = DEBIAN_ENVIRON,
 )

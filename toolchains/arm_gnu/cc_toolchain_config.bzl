@@ -81,7 +81,9 @@ def _impl(ctx):
             # Images are built the same way in every compilation mode; a target asks for speed in its own copts.
             _always("optimization", _COMPILE, ["-Os", "-g"]),
             _always("language", _CPP_COMPILE, ["-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]),
-            _always("cpp_library", _LINK, ["-lstdc++", "-lm"]),
+
+            # Not C++'s: :libstdcxx says why.
+            _always("c_library", _LINK, ["-lm"]),
 
             # An image is one static program: no position independence, no shared libraries.
             feature(name = "supports_dynamic_linker", enabled = False),

@@ -205,12 +205,13 @@ done
 say "3/3 unpacking"
 new=$work/root
 mkdir "$new"
-for deb in "$apt"/archives/*.deb; do
-  dpkg-deb -x "$deb" "$new" 2>"$work/error" || {
-    cat "$work/error" >&2
-    fail "${deb##*/} could not be unpacked into $install; is the disk full?"
-  }
-done
+# The largest first, as many at once as there are processors.
+if ! find "$apt/archives" -maxdepth 1 -name '*.deb' -printf '%s %p\0' | sort -z -rn | cut -z -d ' ' -f 2- |
+  xargs -0 -n 1 -P "$(nproc)" sh -c 'dpkg-deb -x "$2" "$1" || { echo "$2"; exit 255; }' unpack "$new" >"$work/unpacked" 2>"$work/error"; then
+  cat "$work/error" >&2
+  deb=$(head -n 1 "$work/unpacked")
+  fail "${deb##*/} could not be unpacked into $install; is the disk full?"
+fi
 
 final=$install/root # where the tree will be for good
 libc=$(find "$new/usr/lib" -maxdepth 2 -name libc.so.6 | head -n 1)

@@ -21,8 +21,8 @@ CORES = {
 }
 
 
-def image(core: str) -> Path:
-    return Path(os.environ[f"SAMPLE_{core}"])
+def image(core: str, name: str = "SAMPLE") -> Path:
+    return Path(os.environ[f"{name}_{core}"])
 
 
 def attributes(path: Path) -> dict[str, int | str]:
@@ -42,6 +42,17 @@ def test_architecture_and_calling_convention(core: str) -> None:
     assert found["TAG_ABI_VFP_ARGS"] == HARD_FLOAT_ARGUMENTS
     assert found["TAG_FP_ARCH"] != 0
     assert found.get("TAG_MVE_ARCH", 0) == mve
+
+
+@pytest.mark.parametrize("core", CORES)
+def test_an_application_that_allocates_gets_the_library_of_its_core(core: str) -> None:
+    path = image(core, "CONTAINERS")
+    with path.open("rb") as file:
+        symbols = {symbol.name for symbol in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
+    assert "_Znwj" in symbols  # operator new
+    found = attributes(path)
+    assert found["TAG_CPU_ARCH"] == CORES[core][0]
+    assert found["TAG_ABI_VFP_ARGS"] == HARD_FLOAT_ARGUMENTS
 
 
 def compilation_directories(path: Path) -> dict[str, str]:

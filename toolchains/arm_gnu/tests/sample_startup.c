@@ -15,6 +15,12 @@ __attribute__((used)) void* _sbrk(ptrdiff_t size) {
   return (void*)-1;
 }
 
+// Where C++'s library gives up; the C library's own raises a signal.
+__attribute__((used)) void abort(void) {
+  for (;;) {
+  }
+}
+
 __attribute__((section(".vectors"), used)) static const void* const vectors[] = {
     (void*)0x20010000,
     (void*)Reset_Handler,
