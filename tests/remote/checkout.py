@@ -11,8 +11,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.quiet.console import UserError
 
-class CheckoutError(Exception):
+
+class CheckoutError(UserError):
     """A command of Bazel failed; the message has the end of what it said."""
 
 

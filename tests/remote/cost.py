@@ -19,14 +19,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.remote.checkout import Checkout, CheckoutError, shared_repositories
+from tests.remote.checkout import Checkout, shared_repositories
+from tools.quiet.tool import run_tool
 
 # A small model's export, a trained one's, an image with the latter, and a further model's image for the same board.
 _STEPS = [
     "//models/layers:linear",
     "//models/sine",
     "//firmware:mps2_an386",
-    "//models/layers:linear_test_mps2_an386",
+    "//tests/remote:linear_test_mps2_an386.image",
 ]
 
 
@@ -58,6 +59,26 @@ def measure(checkout: Checkout, cache: Path, targets: list[str]) -> None:
         print(f"{target:48} {sum(build.actions.values()):7} {used:8.1f} s {added / 1e6:7.2f} MB", flush=True)
 
 
+def _run(targets: list[str], user: Checkout) -> None:
+    # Not below /tmp, which Bazel's sandbox hides.
+    folder = Path(tempfile.mkdtemp(prefix="torch_fusion_cost", dir=Path.home() / ".cache"))
+    cache = folder / "cache"
+    cache.mkdir()
+    try:
+        # What is to be shared has to be there.
+        user.build("build", targets, ["--nobuild"])
+        checkout = Checkout(user.root, folder / "out", [*shared_repositories(user), f"--disk_cache={cache}"])
+        try:
+            measure(checkout, cache, targets)
+        finally:
+            checkout.shutdown()
+    finally:
+        # Bazel makes directories that can't be written.
+        for name, _, _ in os.walk(folder):
+            Path(name).chmod(0o755)
+        shutil.rmtree(folder)
+
+
 def main() -> int:
     """Parses the command line and measures; returns the exit status."""
     parser = argparse.ArgumentParser(
@@ -68,28 +89,7 @@ def main() -> int:
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     if workspace is None:
         parser.error("start it with `./bazelw run //tests/remote:cost`")
-    # Not below /tmp, which Bazel's sandbox hides.
-    folder = Path(tempfile.mkdtemp(prefix="torch_fusion_cost", dir=Path.home() / ".cache"))
-    cache = folder / "cache"
-    cache.mkdir()
-    try:
-        user = Checkout(Path(workspace))
-        # What is to be shared has to be there.
-        user.build("build", options.targets, ["--nobuild"])
-        checkout = Checkout(Path(workspace), folder / "out", [*shared_repositories(user), f"--disk_cache={cache}"])
-        try:
-            measure(checkout, cache, options.targets)
-        finally:
-            checkout.shutdown()
-    except CheckoutError as error:
-        print(f"cost: {error}", file=sys.stderr)
-        return 1
-    finally:
-        # Bazel makes directories that can't be written.
-        for name, _, _ in os.walk(folder):
-            Path(name).chmod(0o755)
-        shutil.rmtree(folder)
-    return 0
+    return run_tool("cost", _run, options.targets, Checkout(Path(workspace)))
 
 
 if __name__ == "__main__":

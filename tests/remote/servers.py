@@ -22,6 +22,8 @@ import grpc
 from buildgrid._protos.build.bazel.remote.execution.v2.remote_execution_pb2 import BatchUpdateBlobsRequest, Digest
 from buildgrid._protos.build.bazel.remote.execution.v2.remote_execution_pb2_grpc import ContentAddressableStorageStub
 
+from tools.quiet.console import UserError
+
 # RPCs at once: each action that waits has one, each upload, and each worker. BuildGrid answers those beyond with an
 # error.
 _RPC_THREADS = 400
@@ -82,7 +84,7 @@ limiter: !limiter
 """
 
 
-class FarmError(Exception):
+class FarmError(UserError):
     """A server did not start, or ended; the message names it and where its log is."""
 
 
