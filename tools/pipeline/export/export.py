@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 from collections.abc import Callable
@@ -40,7 +41,10 @@ from tools.pipeline.model_file.sample_calls import find_operator
 from tools.quiet.console import Console, UserError
 
 if TYPE_CHECKING:
+    from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+
     from tools.pipeline.export.cortex_m.quantize import Quantized
+    from tools.pipeline.export.cortex_m.state import State
 
 
 @dataclass(frozen=True)
@@ -305,42 +309,105 @@ def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, conso
 
 
 @dataclass(frozen=True)
+class _Source:
+    """A model that is to be quantized.
+
+    Attributes:
+      captured: with its state as its first inputs and outputs, and images channels-last.
+      state: what the model keeps.
+      inputs: example inputs, with images channels-last.
+      calibration: samples; None if the model's author quantized it.
+    """
+
+    captured: ExportedProgram
+    state: State
+    inputs: golden.Sample
+    calibration: list[golden.Sample] | None
+
+
+@dataclass(frozen=True)
 class _Prepared:
     """A quantized model.
 
     Attributes:
       quantized: as its layers are measured.
-      captured: for lowering.
+      captured: for lowering, with its state as its first inputs and outputs.
     """
 
     quantized: Quantized
     captured: ExportedProgram
 
 
-def _prepare(
-    file: ModelFile,
-    model: torch.nn.Module,
-    inputs: golden.Sample,
-    console: Console,
-    quantize_captured: Callable[[ExportedProgram, list[golden.Sample]], Quantized],
-) -> _Prepared:
-    """Captures and quantizes a model with images channels-last; what its author quantized is captured as it is.
-
-    Args:
-      quantize_captured: quantizes a captured program, calibrated on samples.
-    """
+def _source(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> _Source:
+    """Captures a model that is to be quantized; one that its author quantized, with images channels-last."""
     # Imported here: it costs seconds, and only programs that are quantized need it.
     from tools.pipeline.export.cortex_m import quantize
+    from tools.pipeline.export.cortex_m.state import State, state_to_inputs
 
     captured = _capture(file, model, inputs, console)
     inputs = quantize.channels_last(inputs)
     if quantize.is_quantized(captured):
         console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
-        captured = capture(model.to(memory_format=torch.channels_last), inputs)
-        return _Prepared(quantize.Quantized(captured.module(check_guards=False), [], [], {}), captured)
+        return _Source(capture(model.to(memory_format=torch.channels_last), inputs), State({}), inputs, None)
     calibration = quantize.calibration_samples(file, inputs, console)
-    quantized = quantize_captured(quantize.lay_out_channels_last(captured), calibration)
+    captured, state = state_to_inputs(captured)
+    return _Source(quantize.lay_out_channels_last(captured), state, inputs, calibration)
+
+
+def _prepare(
+    source: _Source, quantize_captured: Callable[[ExportedProgram, list[golden.Sample]], Quantized]
+) -> _Prepared:
+    """Quantizes a model that its author has not quantized.
+
+    Args:
+      quantize_captured: quantizes a captured program, which it may change, calibrated on samples.
+    """
+    from tools.pipeline.export.cortex_m import quantize
+
+    if source.calibration is None:
+        quantized = quantize.Quantized(source.captured.module(check_guards=False), [], [], {})
+        return _Prepared(quantized, copy.deepcopy(source.captured))
+    quantized = quantize_captured(copy.deepcopy(source.captured), source.calibration)
+    inputs = (*quantize.channels_last(source.state.start()), *source.inputs)
     return _Prepared(quantized, capture(quantized.module, inputs))
+
+
+def _to_int8(
+    source: _Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path
+) -> tuple[Quantized, ExportedProgram]:
+    """The quantized model and its program of int8 operators.
+
+    Args:
+      in_float: places in the model that are left in floating point, `quantize.ALL_BUT_LAYERS`, or none.
+
+    Raises NoInt8Form for places that cannot be lowered or would be refused on a device.
+    """
+    from tools.pipeline.export.cortex_m import lower, quantize
+    from tools.pipeline.export.cortex_m.state import inputs_to_state
+
+    try:
+        prepared = _prepare(
+            source,
+            lambda captured, samples: quantize.quantize(
+                quantize.fold(captured), samples, path, source.state, in_float
+            ),
+        )
+        # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
+        quantize.reshape_views(prepared.captured)
+        edge = lower.to_cortex_m(prepared.captured, target)
+        inputs_to_state(edge, source.state)
+        quantize.check_integers(edge, path)
+        lower.run(edge, [source.inputs])
+    except (UserError, quantize.NoInt8Form):
+        raise
+    except Exception as error:
+        # What ExecuTorch's passes make of operators that they do not know.
+        raise quantize.NoInt8Form({quantize.ALL_BUT_LAYERS}, _first_line(error.__cause__ or error)) from error
+    return prepared.quantized, edge
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".strip().split("\n")[0]
 
 
 def _lower_quantized(
@@ -361,21 +428,22 @@ def _lower_quantized(
             f'{path}: backend "cortex_m" packs layers for one shape and takes no dynamic_shapes(); '
             "remove it, or use the portable backend."
         )
-    prepared = _prepare(
-        file,
-        model,
-        inputs,
-        console,
-        lambda captured, samples: quantize.quantize(quantize.fold(captured), samples, path),
-    )
-    quantized, captured = prepared.quantized, prepared.captured
+    source = _source(file, model, inputs, console)
     samples = [quantize.channels_last(sample) for sample in samples]
     target = lower.target_of(options.core)
-    edge = lower.to_cortex_m(captured, target)
-    quantize.check_integers(edge, path)
+    in_float: frozenset[str] = frozenset()
+    while True:
+        try:
+            quantized, edge = _to_int8(source, in_float, target, path)
+            break
+        except quantize.NoInt8Form as error:
+            if source.calibration is None or error.places <= in_float:
+                raise UserError(f"{path}: {error}; use the portable backend.") from error
+            in_float |= error.places
     unquantized = quantize.unquantized(edge, path)
-    for operator, place in unquantized:
-        console.say(f"export: note: {path}: {operator} stays in floating point: {place}")
+    # One line for a layer, however many operators PyTorch makes of it; the report has them all.
+    for place in dict.fromkeys(place for _, place in unquantized):
+        console.say(f"export: note: {path}: {place} stays in floating point")
     border = lower.BORDER.border(edge)
     if options.io == "int8":
         lower.BORDER.remove(edge, path)
@@ -411,16 +479,18 @@ def _lower_for_npu(
     if file.has("dynamic_shapes"):
         raise UserError(f'{path}: backend "ethos_u" takes no dynamic_shapes(), an NPU has commands for one shape.')
     bits = 16 if options.io == "int16" else 8
+    source = _source(file, model, inputs, console)
+    if source.state.buffers:
+        raise UserError(
+            f'{path}: backend "ethos_u" takes no model that changes its buffers ({", ".join(source.state.buffers)}); '
+            "make them inputs and outputs of the model."
+        )
     prepared = _prepare(
-        file,
-        model,
-        inputs,
-        console,
-        lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path),
+        source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path)
     )
-    quantized, captured = prepared.quantized, prepared.captured
+    quantized = prepared.quantized
     samples = [quantize.channels_last(sample) for sample in samples]
-    lowered = lower.delegate(captured, npu, path)
+    lowered = lower.delegate(prepared.captured, npu, path)
     made = npu_report.make_report(lowered.compiled, lowered.rejected, npu)
     npu_report.check_memory(name, made, npu)
     for operator, place, reason in lowered.rejected:

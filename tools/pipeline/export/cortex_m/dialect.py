@@ -8,11 +8,11 @@ The operators' Python implementation says which integers a program must return. 
 PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64; so it is
 where it pools int8 images, of which PyTorch takes at most 127 pixels.
 
-Four gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
+Five gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
 as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
 too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
-`maximum` and `minimum` return lies in memory as their operands do. And transposed convolutions may have an
-output_padding.
+`maximum` and `minimum` return lies in memory as their operands do. A product of two matrices becomes int8 before the
+next pass infers its dtype. And transposed convolutions may have an output_padding.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def _accept_output_padding() -> None:
             return False
         if node.target != torch.ops.aten.conv_transpose2d.input:
             return True
-        *_, groups, dilation = [*node.args, 1, 1][:8] if len(node.args) > 6 else [1, 1]
+        given: list[Any] = list(node.args[6:8])
+        groups, dilation = given + [1, 1][len(given) :]
         return groups == 1 and dilation in (1, [1], [1, 1])
 
     checkers.CortexMConvTranspose2DCheck._check_node = classmethod(check)
@@ -90,6 +91,20 @@ def _is_quantized(_: Any, node: torch.fx.Node) -> bool:
     """Whether a clamp had its quantization folded into it, with one scale for all."""
     results = node.meta.get("output_qparams") or {}
     return bool(node.meta.get("input_qparams")) and 0 in results and isinstance(results[0].scale, float)
+
+
+def passes() -> list[Any]:
+    """ExecuTorch's passes to the dialect, with products of two int8 matrices first once they are known to be int8.
+
+    PyTorch takes such a product for int32, and the next pass that infers dtypes would refuse what reads it.
+    """
+    lowering = importlib.import_module(f"{_PASSES}.aten_to_cortex_m_pass")
+    known = importlib.import_module(f"{_PASSES}.cortex_m_pass_manager").CortexMPassManager.pass_list
+    products: Any = type("Products", (lowering.AtenToDialectPass,), {})
+    bmm = importlib.import_module("executorch.exir.dialects._ops").ops.edge.aten.bmm.default
+    products.register_dialect_substitution(bmm)(lowering._get_bmm_replacement)
+    fold = [each.__name__ for each in known].index("FoldAndAnnotateQParamsPass")
+    return [*known[: fold + 1], products, *known[fold + 1 :]]
 
 
 def _hardswish(x: float) -> float:

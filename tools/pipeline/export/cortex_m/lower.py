@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from tools.pipeline.export.border import BorderOperators, user_inputs
+from tools.pipeline.export.cortex_m.dialect import passes
 from tools.pipeline.export.cortex_m.pack import prepare
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
@@ -75,8 +77,10 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _quantize_biases(program)
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
-    lowered = order_for_kernels(propagate_constants(CortexMPassManager(edge, target_config=target).transform()))
+    manager = CortexMPassManager(edge, passes(), target_config=target)
+    lowered = order_for_kernels(propagate_constants(manager.transform()))
     tabulate(lowered)
+    _cancel_transpositions(lowered)
     _order_images(lowered)
     _drop_empty_padding(lowered)
     _leave_views_to_the_plan(lowered)
@@ -235,6 +239,19 @@ def _order_images(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def _cancel_transpositions(program: ExportedProgram) -> None:
+    """Drops pairs of transpositions that undo each other: products want their second matrix transposed."""
+    transpositions = (exir_ops.edge.cortex_m.transpose.default, exir_ops.edge.aten.permute_copy.default)
+    for node in program.graph.nodes:
+        source = node.args[0] if node.target in transpositions else None
+        if isinstance(source, Node) and source.target in transpositions:
+            order = [source.args[1][dim] for dim in node.args[1]]
+            if order == sorted(order):
+                node.replace_all_uses_with(source.args[0])
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
 def _leave_views_to_the_plan(program: ExportedProgram) -> None:
     """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan."""
     for node in program.graph.nodes:
@@ -282,6 +299,7 @@ def _let_quantization_overlap(program: ExportedProgram) -> None:
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
     """What the dialect's Python implementation computes: the integers that the kernels must give."""
-    module = program.module(check_guards=False)
+    # The module changes the state of the program that it was made of.
+    module = copy.deepcopy(program).module(check_guards=False)
     with computing():
-        return [list(torch.utils._pytree.tree_leaves(module(*sample))) for sample in samples]
+        return [[value.clone() for value in torch.utils._pytree.tree_leaves(module(*sample))] for sample in samples]

@@ -46,6 +46,9 @@ _IMAGE_OPERATORS = (
     _aten.avg_pool2d.default,
 )
 
+# What takes images in the default order only; PyTorch itself returns others in an order that it does not say.
+_DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
+
 
 def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     """Rewrites the program as the head of this file says, in place.
@@ -72,6 +75,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _number_padding(graph, node)
         elif node.target == _aten.mean.dim:
             _make_pooling(graph, node)
+        elif node.target == _aten.adaptive_avg_pool2d.default:
+            _make_even_pooling(graph, node)
         elif node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default):
             _round_down(graph, node)
     graph.eliminate_dead_code()
@@ -119,9 +124,16 @@ def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any)
 
 
 def _make_linear(graph: Graph, product: Node) -> None:
-    """x @ w with a constant matrix: a linear layer whose weight is w transposed."""
+    """x @ w with a constant matrix: a linear layer whose weight is w transposed; or w @ x, whose operand is."""
     operand, matrix = product.args
     dims = [factor.meta["val"].dim() for factor in product.args]
+    if dims[0] == 2 and dims[1] > 1 and is_constant(operand) and not is_constant(matrix):
+        # (a x)' = x' a'
+        with graph.inserting_before(product):
+            swapped = emit(graph, product, _aten.transpose.int, matrix, -2, -1)
+            result = emit(graph, product, _aten.linear.default, swapped, operand)
+        _replace(graph, product, _aten.transpose.int, result, -2, -1)
+        return
     if dims[0] < 2 or dims[1] != 2 or not is_constant(matrix) or is_constant(operand):
         return
     with graph.inserting_before(product):
@@ -190,6 +202,15 @@ def _make_pooling(graph: Graph, mean: Node) -> None:
         with graph.inserting_after(pooled):
             view = emit(graph, pooled, _aten.view.default, pooled, [batch, channels])
         pooled.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
+
+
+def _make_even_pooling(graph: Graph, pooling: Node) -> None:
+    """A pooling to a size that divides the image's: one whose windows are all the same."""
+    image, size = pooling.args
+    pairs = list(zip(image.meta["val"].shape[-2:], size, strict=True))
+    if image.meta["val"].dim() == 4 and list(size) != [1, 1] and not any(whole % part for whole, part in pairs):
+        window = [whole // part for whole, part in pairs]
+        _replace(graph, pooling, _aten.avg_pool2d.default, image, window, window)
 
 
 def _round_down(graph: Graph, pooling: Node) -> None:
@@ -275,7 +296,14 @@ def _lay_out(graph: Graph, node: Node) -> None:
     Notes how the result lies in the lowered program, where views are copies in the default order of dimensions.
     """
     operands = [argument for argument in node.args if isinstance(argument, Node)]
-    if node.target in _IMAGE_OPERATORS:
+    if node.target in _DEFAULT_ORDER:
+        for operand in operands:
+            if not operand.meta["val"].is_contiguous():
+                with graph.inserting_before(node):
+                    copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.contiguous_format)
+                node.replace_input_with(operand, copy)
+        operands = []
+    elif node.target in _IMAGE_OPERATORS:
         operands = operands[:1]
     elif node.target not in _BINARY or not any(is_channels_last(operand) for operand in operands):
         operands = []

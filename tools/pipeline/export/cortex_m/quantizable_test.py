@@ -92,6 +92,17 @@ _LAYERS = {
         "y = self.a(x)\nflat = y.view(1, -1)\ny.relu_()\nreturn self.f(flat)",
         "(torch.randn(1, 3, 8, 8),)",
     ),
+    "attention": (
+        "self.qkv = nn.Linear(16, 48); self.p = nn.Linear(16, 16)",
+        "q, k, v = self.qkv(x).reshape(1, 8, 3, 4, 4).permute(2, 0, 3, 1, 4).unbind(0)\n"
+        "y = (q @ k.transpose(-2, -1) * 0.5).softmax(-1) @ v\nreturn self.p(y.transpose(1, 2).reshape(1, 8, 16))",
+        "(torch.randn(1, 8, 16),)",
+    ),
+    "matrix before": (
+        "self.register_buffer('m', torch.randn(5, 8)); self.f = nn.Linear(6, 4)",
+        "return self.m @ self.f(x)",
+        "(torch.randn(2, 8, 6),)",
+    ),
     "matrix and vector": (
         "self.m = nn.Parameter(torch.randn(16, 5)); self.b = nn.Parameter(torch.randn(5))",
         "return torch.addmm(self.b, x, self.m)",
@@ -106,6 +117,11 @@ _LAYERS = {
         "self.a = nn.Conv2d(3, 4, 3); self.b = nn.Conv2d(4, 4, 3)",
         "return self.b(F.max_pool2d(self.a(x), (3, 2), 2, (1, 0), ceil_mode=True))",
         "(torch.randn(1, 3, 18, 17),)",
+    ),
+    "pooled to a size": (
+        "self.a = nn.Conv2d(3, 4, 3); self.pool = nn.AdaptiveAvgPool2d((2, 4)); self.f = nn.Linear(32, 3)",
+        "return self.f(self.pool(self.a(x)).flatten(1))",
+        "(torch.randn(1, 3, 10, 10),)",
     ),
     "output padding": (
         "self.a = nn.Conv2d(3, 8, 3, 2, 1); self.b = nn.ConvTranspose2d(8, 3, 3, 2, 1, output_padding=1)",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from executorch.backends.arm.quantizer.arm_quantizer_utils import PatternQuantizer, SharedQspecQuantizer
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from torch.export import ExportedProgram
@@ -21,8 +22,10 @@ from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
+from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.model_file.deterministic import computing
@@ -34,6 +37,11 @@ Sample = tuple[torch.Tensor, ...]
 _NAMESPACE = "quantized_decomposed"
 
 _VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
+_NO_STATE = State({})
+
+# Stands for all places but layers with weights, and what int8 kernels compute with them.
+ALL_BUT_LAYERS = "*"
 
 # Calibration samples on which the report compares layers with floating point.
 _REPORTED_SAMPLES = 8
@@ -72,11 +80,12 @@ def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor) and value.dim() == 4:
                 node.meta["val"] = torch.empty_like(value, memory_format=torch.channels_last)
-    _reshape_views(captured)
+    reshape_views(captured)
     return captured
 
 
-def _reshape_views(program: ExportedProgram) -> None:
+def reshape_views(program: ExportedProgram) -> None:
+    """Makes views reshapes, which copy what is no view in the order of dimensions that it comes in."""
     for node in program.graph.nodes:
         if node.target in _VIEWS:
             node.target = torch.ops.aten.reshape.default
@@ -104,7 +113,7 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
             program.graph.erase_node(node)
     program = constant_prop_pass(flatten_in_memory_order(make_quantizable(program)))
     # What is calibrated runs on PyTorch's kernels, whose results may lie in another way than they are noted to.
-    _reshape_views(program)
+    reshape_views(program)
     return program
 
 
@@ -163,25 +172,48 @@ class Quantized:
     rejections: dict[str, str]
 
 
-def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) -> Quantized:
+class NoInt8Form(Exception):
+    """Some places of a model cannot be int8.
+
+    Attributes:
+      places: as origin() has them, or ALL_BUT_LAYERS.
+    """
+
+    def __init__(self, places: Iterable[str], reason: str) -> None:
+        super().__init__(reason)
+        self.places = frozenset(places)
+
+
+def quantize(
+    program: ExportedProgram,
+    samples: Iterable[Sample],
+    path: Path,
+    state: State = _NO_STATE,
+    in_float: frozenset[str] = frozenset(),
+) -> Quantized:
     """The program with quantize and dequantize operators, calibrated on the samples.
 
     Args:
       program: what fold() returned.
       path: the model file, for messages.
+      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
+      in_float: places that stay in floating point, as origin() has them, or ALL_BUT_LAYERS.
 
     Raises UserError for values that calibrating cannot work with, by layer.
     """
-    quantizer = CortexMQuantizer()
+    quantizer = functions.quantizer(
+        len(state.buffers),
+        lambda node: origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not functions.is_layer(node)),
+    )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
-    observed, kept = calibrate(prepared, samples, path)
+    observed, kept = calibrate(prepared, samples, path, state)
     converted = convert_pt2e(prepared)
     _drop_second_quantization(converted)
     return Quantized(converted, observed, kept, _rejections(quantizer))
 
 
 def calibrate(
-    prepared: GraphModule, samples: Iterable[Sample], path: Path
+    prepared: GraphModule, samples: Iterable[Sample], path: Path, state: State = _NO_STATE
 ) -> tuple[list[dict[str, torch.Tensor]], list[Sample]]:
     """Runs the samples through a module with observers; returns `observed` and `samples` of Quantized.
 
@@ -192,10 +224,13 @@ def calibrate(
     """
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
+    kept_state = channels_last(state.start())
     with computing():
-        for index, sample in enumerate(samples):
+        for index, given in enumerate(samples):
             run = _Calibration(prepared, path, index)
-            run.run(*sample)
+            sample = (*kept_state, *given)
+            outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
+            kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
             if index < _REPORTED_SAMPLES:
                 observed.append(run.values)
                 kept.append(sample)
@@ -204,7 +239,7 @@ def calibrate(
 
 
 def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
-    reporter = quantizer.quantizers[0].reporter
+    reporter = next(part.reporter for part in quantizer.quantizers if isinstance(part, PatternQuantizer))
     return {
         name: rejected.rejection_reason
         for report in reporter.quantizers.values()
@@ -215,21 +250,23 @@ def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
 
 
 def _drop_second_quantization(module: GraphModule) -> None:
-    """Lets outputs that have parameters already keep them: a softmax's, for one, are fixed by its operator."""
+    """Lets tensors that have parameters already keep them: a softmax's, for one, are fixed by its operator.
+
+    Left are those of operators whose operands share their parameters.
+    """
     quantize, dequantize = (
         torch.ops.quantized_decomposed.quantize_per_tensor.default,
         torch.ops.quantized_decomposed.dequantize_per_tensor.default,
     )
-
-    def quantized_again(node: Node) -> Node | None:
-        first = node.args[0].args[0] if node.target == dequantize and node.args[0].target == quantize else None
-        return first if isinstance(first, Node) and first.target == dequantize else None
-
-    output = module.graph.output_node()
-    for node in output.all_input_nodes:
-        first = quantized_again(node)
-        if first is not None:
-            output.replace_input_with(node, first)
+    for node in list(module.graph.nodes):
+        if node.target != dequantize or not isinstance(node.args[0], Node) or node.args[0].target != quantize:
+            continue
+        first = node.args[0].args[0]
+        if not isinstance(first, Node) or first.target != dequantize or first.args[0].target != quantize:
+            continue
+        for user in list(node.users):
+            if user.target not in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT:
+                user.replace_input_with(node, first)
     module.graph.eliminate_dead_code()
     module.recompile()
 
@@ -249,7 +286,7 @@ class _Calibration(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
-        if isinstance(result, torch.Tensor) and result.is_floating_point() and not torch.isfinite(result).all():
+        if isinstance(result, torch.Tensor) and _is_no_number(result, _is_measured(n)):
             raise UserError(
                 f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
                 f"{origin(n, self._path)}; integers have no values for them: mend the layer or the sample."
@@ -257,6 +294,18 @@ class _Calibration(Interpreter):
         if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
             self.values[n.name] = result
         return result
+
+
+def _is_measured(node: Node) -> bool:
+    """Whether what a node returns must have a range: calibration gives it one, the program returns it, or sums do."""
+    return functions.is_product(node) or any(user.op in ("call_module", "output") for user in node.users)
+
+
+def _is_no_number(value: torch.Tensor, is_measured: bool) -> bool:
+    """Whether a tensor holds what has no integer; infinity may stand in a mask, which gets no range."""
+    if not value.is_floating_point():
+        return False
+    return not bool(torch.isfinite(value).all()) if is_measured else bool(value.isnan().any())
 
 
 def _check_ranges(prepared: GraphModule, path: Path) -> None:
@@ -311,17 +360,25 @@ _ARITHMETIC = frozenset((
 
 
 def check_integers(program: ExportedProgram, path: Path) -> None:
-    """Raises UserError for operators of a lowered program that compute with int8 integers as if they were numbers."""
+    """Raises NoInt8Form for operators of a lowered program that compute with int8 integers as if they were numbers.
+
+    And for quantization that a device refuses, whose zero point is beyond the integers.
+    """
+    places = {}
     for node in program.graph.nodes:
         if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
         namespace, name = node.target._schema.name.split("::")
         values = [operand.meta.get("val") for operand in node.all_input_nodes]
         if namespace == "aten" and name in _ARITHMETIC and any(_is_int8(value) for value in values):
-            raise UserError(
-                f"{path}: {origin(node, path)} is quantized, but ExecuTorch's Cortex-M passes have no int8 form of "
-                f"aten::{name} there; put the layer another way, for one without results that others read, too."
-            )
+            places[origin(node, path)] = f"is quantized, but aten::{name} has no int8 form there"
+        elif name in ("quantize_per_tensor", "dequantize_per_tensor"):
+            zero_point, low, high = node.args[2:5]
+            if not low <= zero_point <= high:
+                places[origin(node, path)] = f"has the zero point {zero_point}, which is none of its integers"
+    if places:
+        place, reason = next(iter(places.items()))
+        raise NoInt8Form(places, f"{place} {reason}")
 
 
 def _is_int8(value: Any) -> bool:

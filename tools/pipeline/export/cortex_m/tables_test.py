@@ -14,7 +14,14 @@ _FUNCTIONS = {
     "leaky_relu": "F.leaky_relu(x, 0.2)",
     "mish": "F.mish(x)",
     "two in a row": "torch.exp(F.elu(x))",
+    "hardswish": "F.hardswish(x)",
     "power": "x ** 2",
+    "of numbers": "torch.log(x + 8)",
+    "hardswish by hand": "x * F.relu6(x + 3) / 6",
+    "silu by hand": "x * torch.sigmoid(x)",
+    "gelu by hand": "0.5 * x * (1 + torch.erf(x / 2 ** 0.5))",
+    "softsign": "F.softsign(x)",
+    "chosen": "torch.where(x > 0, x, 0.1 * x)",
 }
 
 
@@ -29,9 +36,7 @@ def exported(folder: Path, function: str) -> Result:
 
 
 @pytest.mark.parametrize("case", _FUNCTIONS)
-def test_tables_give_the_integers_of_floating_point(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_give_the_integers_of_floating_point(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = exported(tmp_path, _FUNCTIONS[case])
     assert table.operators == {"torch_fusion::linear": 2, "cortex_m::quantized_activation": 1}
     assert table.said == []
@@ -41,6 +46,14 @@ def test_tables_give_the_integers_of_floating_point(
     assert numpy.array_equal(table.golden["output_0"], computed.golden["output_0"])
 
 
-def test_a_function_of_floating_point_stays(tmp_path: Path) -> None:
-    # What is added is no int8 tensor.
-    assert exported(tmp_path, "torch.log(x + 8)").operators["aten::log"] == 1
+def test_a_function_without_a_number_for_each_integer_stays_in_floating_point(tmp_path: Path) -> None:
+    # Calibration has seen positive numbers, whose scale has room for negative ones.
+    assert (
+        exported(tmp_path, "torch.log(torch.cat([x.abs() + 1, -x.abs() - 1], 1)[:, :32])").operators["aten::log"] == 1
+    )
+
+
+def test_a_result_that_others_read_is_a_table_of_its_own(tmp_path: Path) -> None:
+    result = exported(tmp_path, "torch.cat([F.hardswish(x), torch.exp(F.hardswish(x))], 1)[:, ::2]")
+    assert result.operators["cortex_m::quantized_activation"] == 2
+    assert result.said == []

@@ -1,0 +1,360 @@
+"""Annotates what ExecuTorch's Cortex-M quantizer knows operator by operator, or not at all, as a whole.
+
+A *function* is a group of elementwise operators that compute their result from one tensor and from numbers: a GELU
+written out, `x * relu6(x + 3) / 6`, a product with a constant. Quantized operator by operator it would lose precision
+at each step, and take instructions for each; as a whole it becomes one table of 256 results (tables.py).
+
+*Masked scores* are what a mask of minus infinity, or of numbers as good as that, is added to on the way to a softmax.
+No int8 tensor holds such numbers beside the scores, so these operators stay in floating point, up to the softmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.backends.arm.quantizer.arm_quantizer_utils import SharedQspecQuantizer, _mark_node_as_quantized
+from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
+from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_ACTIVATION_PER_TENSOR_QSPEC
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
+from torch._ops import OpOverload
+from torch.fx import Graph, GraphModule, Node
+from torchao.quantization.pt2e.quantizer import Quantizer
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+_aten = torch.ops.aten
+
+# Computed together with the layer before them.
+_FUSED = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.hardsigmoid.default))
+_LAYERS = frozenset((
+    _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.add.Tensor,
+    _aten.max_pool2d.default,
+))  # fmt: skip
+# Alone, ExecuTorch's passes compute them in int8.
+_KNOWN = frozenset((
+    _aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.sigmoid.default, _aten.tanh.default,
+    _aten.silu.default,
+))  # fmt: skip
+# With weights, or of two matrices.
+_PRODUCTS = frozenset((
+    _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.bmm.default,
+))  # fmt: skip
+_SOFTMAX = (_aten.softmax.int, _aten._softmax.default)
+# What is added to scores to exclude them is below this; scores are not.
+_EXCLUDED = -1e3
+
+
+# Elementwise, though PyTorch does not say so.
+_UNTAGGED = frozenset((
+    _aten.hardswish.default, _aten.where.Scalar, _aten.where.ScalarSelf, _aten.where.ScalarOther,
+))  # fmt: skip
+
+
+def is_elementwise(operator: Any) -> bool:
+    """Whether each element of an operator's result depends on the elements at its place alone."""
+    if operator in _UNTAGGED:
+        return True
+    return isinstance(operator, OpOverload) and torch.Tag.pointwise in operator.tags and operator != _aten.clone.default
+
+
+@dataclass
+class Function:
+    """Elementwise operators that are one function of a tensor.
+
+    Attributes:
+      source: the tensor.
+      nodes: the operators, in order.
+      results: those of them that others read.
+    """
+
+    source: Node
+    nodes: list[Node]
+    results: list[Node]
+
+
+def is_layer(node: Node) -> bool:
+    """Whether a node is one of the operators that int8 is for: those with weights, and what is fused into them."""
+    if node.target in (_aten.relu.default, _aten.hardtanh.default):
+        return True
+    return node.target in _PRODUCTS and node.target != _aten.bmm.default and _is_parameter(node.args[1])
+
+
+def is_product(node: Node) -> bool:
+    """Whether a node multiplies matrices or convolves."""
+    return node.target in _PRODUCTS
+
+
+def _is_parameter(node: Any) -> bool:
+    return isinstance(node, Node) and node.op == "get_attr"
+
+
+def find_functions(graph: Graph) -> list[Function]:
+    """The functions of a graph, without operators that are computed with a layer, or known to the quantizer, anyway."""
+    # An operator that a function goes on from, but others read, too, begins another function.
+    sources: set[Node] = set()
+    while True:
+        roots = _roots(graph, sources)
+        shared = {
+            node
+            for node in roots
+            if (inside := [user for user in node.users if roots.get(user) == roots[node]])
+            and len(inside) < len(node.users)
+        }
+        if shared <= sources:
+            break
+        sources |= shared
+    functions: dict[Node, Function] = {}
+    for node, root in roots.items():
+        function = functions.setdefault(root, Function(root, [], []))
+        function.nodes.append(node)
+        if any(roots.get(user) != root for user in node.users):
+            function.results.append(node)
+    return [each for each in functions.values() if len(each.nodes) > 1 or each.nodes[0].target not in _KNOWN]
+
+
+def _roots(graph: Graph, sources: set[Node]) -> dict[Node, Node]:
+    """Per elementwise operator of one tensor that tensor, as far back as there are such operators."""
+    roots: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if not _is_function(node):
+            continue
+        operands = {
+            operand if operand in sources else roots.get(operand, operand)
+            for operand in node.all_input_nodes
+            if not _is_number(operand)
+        }
+        source = operands.pop() if len(operands) == 1 else None
+        if source is not None and _is_float(source) and source.meta["val"].shape == node.meta["val"].shape:
+            roots[node] = source
+    # What ends in something else than numbers, such as a condition that something else reads, is no function.
+    while True:
+        ends = [
+            node for node in roots if not _is_float(node) and any(roots.get(user) != roots[node] for user in node.users)
+        ]
+        if not ends:
+            return roots
+        for node in ends:
+            del roots[node]
+
+
+def _is_function(node: Node) -> bool:
+    if (
+        node.op != "call_function"
+        or not is_elementwise(node.target)
+        or not isinstance(node.meta.get("val"), torch.Tensor)
+    ):
+        return False
+    if node.meta["val"].numel() < 2:
+        return False
+    return node.target not in _FUSED or not _is_layer(node.args[0])
+
+
+def _is_layer(node: Any) -> bool:
+    """Whether a node computes an activation after it, too."""
+    if not isinstance(node, Node) or node.target not in _LAYERS or len(node.users) != 1:
+        return False
+    return node.target != _aten.add.Tensor or not any(_is_number(operand) for operand in node.all_input_nodes)
+
+
+def _is_number(node: Node) -> bool:
+    value = node.meta.get("val")
+    return node.op == "get_attr" and isinstance(value, torch.Tensor) and value.numel() == 1
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def find_masked_scores(module: GraphModule) -> list[Node]:
+    """What lies between a mask and the softmax after it, both included."""
+    found: dict[Node, None] = {}
+    for node in module.graph.nodes:
+        if node.op == "call_function" and is_elementwise(node.target) and _is_masked(module, node):
+            path = _path_to_softmax(node)
+            found |= dict.fromkeys(path)
+    return list(found)
+
+
+def _path_to_softmax(node: Node) -> list[Node]:
+    path = [node]
+    while path[-1].target not in _SOFTMAX:
+        users = list(path[-1].users)
+        if len(users) != 1 or not (
+            users[0].target in _SOFTMAX or is_elementwise(users[0].target) or _is_view(users[0])
+        ):
+            return []
+        path.append(users[0])
+    return path
+
+
+def _is_view(node: Node) -> bool:
+    return node.target in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT
+
+
+def _is_masked(module: GraphModule, node: Node) -> bool:
+    for operand in node.args:
+        if isinstance(operand, float) and operand < _EXCLUDED:
+            return True
+        if isinstance(operand, Node) and operand.op == "get_attr":
+            value = _attribute(module, str(operand.target))
+            if value.is_floating_point() and value.numel() and float(value.min()) < _EXCLUDED:
+                return True
+    return False
+
+
+def _attribute(module: GraphModule, name: str) -> torch.Tensor:
+    value: Any = module
+    for part in name.split("."):
+        value = getattr(value, part)
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+def _has_no_kernel(node: Node) -> bool:
+    """Whether a node is in a form that no int8 kernel knows.
+
+    Pooling that is dilated, or whose windows reach beyond the image, and padding of more than four dimensions.
+    """
+    if node.target == _aten.constant_pad_nd.default:
+        return node.meta["val"].dim() > 4
+    if node.target == _aten.avg_pool2d.default:
+        ceil_mode, _, divisor = _with_defaults(node, 4, (False, True, None))
+        return bool(ceil_mode) or divisor is not None
+    if node.target == _aten.max_pool2d.default:
+        dilation, ceil_mode = _with_defaults(node, 4, (1, False))
+        return bool(ceil_mode) or dilation not in (1, [1], [1, 1])
+    return False
+
+
+def _with_defaults(node: Node, place: int, defaults: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A node's arguments from `place` on, which may be left out."""
+    given = tuple(node.args[place:])
+    return given + defaults[len(given) :]
+
+
+def _find_state(graph: Graph, count: int) -> list[Node]:
+    """What computes the first outputs of a graph, back to layers with weights and to products."""
+    found: dict[Node, None] = {}
+    pending = [node for node in graph.output_node().args[0][:count] if isinstance(node, Node)]
+    while pending:
+        node = pending.pop()
+        if node.op == "call_function" and node.target not in _PRODUCTS and node not in found:
+            found[node] = None
+            pending += node.all_input_nodes
+    return list(found)
+
+
+class _Whole(Quantizer):
+    """The head of the quantizers: keeps groups from those that annotate operator by operator."""
+
+    def __init__(self, states: int, stays: Callable[[Node], bool]) -> None:
+        self.functions: list[Function] = []
+        self.states = states
+        self._stays = stays
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        scores = [*find_masked_scores(model), *_find_state(model.graph, self.states)]
+        scores += [
+            node
+            for node in model.graph.nodes
+            if _has_no_kernel(node) or (node.op == "call_function" and self._stays(node))
+        ]
+        for node in scores:
+            _mark_node_as_quantized(node, {}, None, False)
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        self.functions = [each for each in find_functions(model.graph) if not set(each.nodes) & set(scores)]
+        for function in self.functions:
+            for node in function.nodes:
+                node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing to check: what is not annotated stays in floating point, and the build says so."""
+
+    def get_quantizer_info(self) -> QuantizerInfo:
+        """What ExecuTorch's report of quantizers asks of each."""
+        return QuantizerInfo("Groups", "functions and masked scores", "as a whole", __name__)
+
+
+class _Functions(Quantizer):
+    """Annotates functions that other int8 operators lie next to, once these are annotated."""
+
+    def __init__(self, groups: _Whole) -> None:
+        self._groups = groups
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        pending = list(self._groups.functions)
+        # One function may be what makes another one's neighbour int8.
+        while True:
+            ready = [function for function in pending if any(map(_is_quantized, _neighbours(function)))]
+            if not ready:
+                break
+            for function in ready:
+                pending.remove(function)
+                for node in function.nodes:
+                    operands = {function.source: INT8_ACTIVATION_PER_TENSOR_QSPEC}
+                    output = INT8_ACTIVATION_PER_TENSOR_QSPEC if node in function.results else None
+                    _mark_node_as_quantized(
+                        node, operands if function.source in node.all_input_nodes else {}, output, False
+                    )
+        for function in pending:
+            for node in function.nodes:
+                _mark_node_as_quantized(node, {}, None, False)
+        self._leave_state(model.graph)
+        return model
+
+    def _leave_state(self, graph: Graph) -> None:
+        """Takes annotations from the first inputs and outputs: int8 operators may read them, but they are kept."""
+        for node in [node for node in graph.nodes if node.op == "placeholder"][: self._groups.states]:
+            node.meta[Q_ANNOTATION_KEY].output_qspec = None
+        output = graph.output_node()
+        for node in output.args[0][: self._groups.states]:
+            output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(node, None)
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing to check, as in _Whole."""
+
+    def get_quantizer_info(self) -> QuantizerInfo:
+        """What ExecuTorch's report of quantizers asks of each."""
+        return QuantizerInfo("Functions", "elementwise functions of one tensor", "int8", __name__)
+
+
+def _neighbours(function: Function) -> Iterator[Node]:
+    """What gives a function its operand and what reads its results, beyond views."""
+    pending, seen = [(function.source, True)], set()
+    pending += [(user, False) for node in function.results for user in node.users if user not in function.nodes]
+    while pending:
+        node, is_before = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if _is_view(node) and node.op == "call_function" and Q_ANNOTATION_KEY not in node.meta:
+            others = node.all_input_nodes if is_before else node.users
+            pending += [(other, is_before) for other in others]
+        else:
+            yield node
+
+
+def _is_quantized(node: Node) -> bool:
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None or node.op != "call_function":
+        return False
+    return annotation.output_qspec is not None or any(spec is not None for spec in annotation.input_qspec_map.values())
+
+
+def quantizer(states: int, stays: Callable[[Node], bool]) -> CortexMQuantizer:
+    """ExecuTorch's quantizer with functions and masked scores as a whole.
+
+    Args:
+      states: how many of the first inputs and outputs are state, which stays in floating point.
+      stays: what else stays in floating point.
+    """
+    result = CortexMQuantizer()
+    per_channel, per_tensor, shared = result.quantizers
+    groups = _Whole(states, stays)
+    result.quantizers = [groups, per_channel, per_tensor, _Functions(groups), shared]
+    return result
