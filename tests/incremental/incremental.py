@@ -51,7 +51,8 @@ class Edit:
 
 _EDITS = (
     Edit("the model", "models/sine/sine.py", "#"),
-    Edit("a kernel", "kernels/portable/relu.cpp", "//"),
+    Edit("a kernel of the image", "kernels/portable/relu.cpp", "//"),
+    Edit("another kernel", "kernels/portable/softmax.cpp", "//"),
     Edit("the application", "firmware/application.cpp", "//"),
 )
 
