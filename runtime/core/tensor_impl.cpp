@@ -1,5 +1,7 @@
 #include <executorch/runtime/core/portable_type/tensor_impl.h>
 
+#include <cinttypes>
+
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
@@ -98,10 +100,14 @@ Error TensorImpl::internal_resize_contiguous(ArrayRef<SizesType> new_sizes) {
       NotSupported,
       "the shape of a tensor is static and cannot change");
   ET_CHECK_OR_RETURN_ERROR(
-      fits && span <= (is_empty ? runtime::internal::kMaxEmptySpan : numel_bound_),
+      fits, NotSupported, "the sizes are negative, or have more than 2^31 - 1 elements");
+  const size_t bound = is_empty ? runtime::internal::kMaxEmptySpan : numel_bound_;
+  ET_CHECK_OR_RETURN_ERROR(
+      span <= bound,
       NotSupported,
-      "the sizes are negative, or more elements than the %zu that the tensor was planned for",
-      numel_bound_);
+      "%" PRIu32 " elements are more than the %zu that the tensor was planned for",
+      span,
+      bound);
   ET_CHECK_OR_RETURN_ERROR(
       strides_ != nullptr && dim_order_ != nullptr,
       Internal,
