@@ -238,6 +238,7 @@ cc_library(
     name = "libstdcxx",
     srcs = select({srcs}),
     linkopts = {linkopts},
+    target_compatible_with = ["@platforms//os:none"],
 )
 """
 
@@ -264,7 +265,7 @@ def _arm_gnu_libstdcxx_impl(rctx):
         rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
         shared_store(rctx, "arm-gnu-libstdcxx")
     rctx.file("BUILD.bazel", _LIBSTDCXX_BUILD.format(
-        srcs = {"@torch_fusion//platforms:core_" + core: [core + "/libstdc++_nano.a"] for core in _MULTILIBS_BY_CORE},
+        srcs = {"@torch_fusion//platforms:core_" + core: [core + "/libstdc++_nano.a"] for core in _MULTILIBS_BY_CORE} | {"//conditions:default": []},
         linkopts = [],
     ))
 
