@@ -6,7 +6,8 @@ first, with an empty package in place of `passes`, and then `passes` itself.
 
 The operators' Python implementation says which integers a program must return. Where it convolves int32 tensors, which
 PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64; so it is
-where it pools int8 images, of which PyTorch takes at most 127 pixels.
+where it pools int8 images, of which PyTorch takes at most 127 pixels. And what it looks up in a table lies in memory as
+the indices do: operators that take an image's order of dimensions from its strides find no other.
 
 Five gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
 as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
@@ -87,6 +88,10 @@ def _accept_output_padding() -> None:
     checkers.CortexMConvTranspose2DCheck._check_node = classmethod(check)
 
 
+def _look_up(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(indices).copy_(table[indices.int() + 128])
+
+
 def _is_quantized(_: Any, node: torch.fx.Node) -> bool:
     """Whether a clamp had its quantization folded into it, with one scale for all."""
     results = node.meta.get("output_qparams") or {}
@@ -115,6 +120,9 @@ def _hardswish(x: float) -> float:
 _import_backend()
 passes_utils = importlib.import_module(f"{_PASSES}.passes_utils")
 sys.modules[f"{_BACKEND}.ops.operators"].__dict__["F"] = _ExactFunctional()
+sys.modules[f"{_BACKEND}.ops.operators"].__dict__["lib"].impl(
+    "quantized_activation", _look_up, "CompositeExplicitAutograd", allow_override=True
+)
 _add_hardswish()
 _accept_output_padding()
 _clamps = importlib.import_module(f"{_PASSES}.quantized_clamp_activation_pass").QuantizedClampActivationPass
