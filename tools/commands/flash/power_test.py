@@ -129,7 +129,7 @@ def test_a_run_that_was_interrupted_anywhere_is_repaired_by_the_next(
     assert board.run(image=new) == 0
     total = probe.accesses
     # More by hand: INTERRUPTIONS=200.
-    count = int(os.environ.get("INTERRUPTIONS", "6"))
+    count = int(os.environ.get("INTERRUPTIONS", "3"))
     points = random.Random(1).sample(range(1, total), count)
     capsys.readouterr()
     torn = sum(_interrupt_and_repair(board, old, new, after, capsys) for after in points)
