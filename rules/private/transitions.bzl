@@ -22,7 +22,7 @@ def _firmware_transition_impl(settings, attr):
     return _board_settings(attr.board) | {_CONSOLE: attr.console or settings[_CONSOLE]}
 
 firmware_transition = transition(
-    # An image and everything below it is built for the board's platform.
+    # An image is built for the board's platform; core_transition says what of it is not.
     implementation = _firmware_transition_impl,
     inputs = [_CONSOLE],
     outputs = [_PLATFORMS, _NPU, _CONSOLE],
@@ -62,10 +62,14 @@ CORE_TRANSITION_ATTRS = {
     "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
 }
 
-def _core_transition_impl(settings, attr):
-    if attr.core:
-        return {_PLATFORMS: [str(Label("//platforms:" + attr.core))], _NPU: _NO_NPU}
+def _core_settings(core, settings):
+    """The settings that stand for a core; without one what there is stays."""
+    if core:
+        return {_PLATFORMS: [str(Label("//platforms:" + core))], _NPU: _NO_NPU}
     return {_PLATFORMS: [str(platform) for platform in settings[_PLATFORMS]], _NPU: str(settings[_NPU])}
+
+def _core_transition_impl(settings, attr):
+    return _core_settings(attr.core, settings)
 
 core_transition = transition(
     # From a board to its core: what does not depend on the board has one configuration, and so one build, for all that share a
@@ -76,9 +80,7 @@ core_transition = transition(
 )
 
 def _library_transition_impl(settings, attr):
-    if attr.library_core:
-        return {_PLATFORMS: [str(Label("//platforms:" + attr.library_core))], _NPU: _NO_NPU}
-    return {_PLATFORMS: [str(platform) for platform in settings[_PLATFORMS]], _NPU: str(settings[_NPU])}
+    return _core_settings(attr.library_core, settings)
 
 library_transition = transition(
     # As core_transition, for what no NPU changes: kernels and runtime. The rule has an attribute `library_core`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 from tools.pipeline.compile.names import Names, camel, module_of, operator_base, role_of, snake
-from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of
+from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
 
 # The arena's memories begin where 16-byte loads may.
@@ -28,10 +29,7 @@ class Shape:
 
     @property
     def numel(self) -> int:
-        count = 1
-        for size in self.sizes:
-            count *= size
-        return count
+        return math.prod(self.sizes)
 
     @property
     def nbytes(self) -> int:
@@ -189,7 +187,7 @@ def _origins(layout: MethodLayout, manifest: Manifest) -> list[str]:
 
 
 def _shape(file: ProgramFile, index: int, tensor: Any) -> Shape:
-    problem = None
+    problem = tensor_problem(tensor)
     dtype = tensor.scalar_type.name
     sizes = tuple(tensor.sizes or ())
     order = tuple(tensor.dim_order or b"")
@@ -197,12 +195,6 @@ def _shape(file: ProgramFile, index: int, tensor: Any) -> Shape:
         problem = f"has dtype {dtype}, which is not supported"
     elif len(order) != len(sizes) or sorted(order) != list(range(len(sizes))) or any(size < 0 for size in sizes):
         problem = "has a corrupted shape"
-    elif tensor.storage_offset:
-        problem = "has a storage offset"
-    elif int(tensor.shape_dynamism) not in (0, 1):
-        problem = "has a dynamic shape without bounds; give each dynamic dimension of the export an upper bound"
-    elif tensor.extra_tensor_info is not None and int(tensor.extra_tensor_info.location) != 0:
-        problem = "is stored outside the program; export it without external constants"
     if problem:
         raise UserError(f"program {file.path}: tensor {index} {problem}")
     return Shape(dtype, sizes, order)

@@ -25,7 +25,7 @@ from tools.abi.layouts.layouts import (
 from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 from tools.pipeline.link.checks import check_method
-from tools.pipeline.link.layout import MethodLayout, PrelinkError, elements, kind_of
+from tools.pipeline.link.layout import MethodLayout, PrelinkError, elements, kind_of, tensor_problem
 
 _CONSTANT_ALIGNMENT = 16
 
@@ -361,14 +361,7 @@ class _Method:
 
     def check(self, index: int) -> None:
         """Refuses what the loader of .pte files refuses."""
-        tensor = self.values[index].val
-        problem = None
-        if tensor.storage_offset:
-            problem = "has a storage offset"
-        elif int(tensor.shape_dynamism) not in (0, 1):
-            problem = "has a dynamic shape without bounds; give each dynamic dimension of the export an upper bound"
-        elif tensor.extra_tensor_info is not None and int(tensor.extra_tensor_info.location) != 0:
-            problem = "is stored outside the program; export it without external constants"
+        problem = tensor_problem(self.values[index].val)
         if problem:
             raise PrelinkError(f"program {self.path}: tensor {index} {problem}")
 

@@ -107,6 +107,17 @@ def kind_of(value: Any) -> str:
     return type(value.val).__name__ if value.val is not None else "Null"
 
 
+def tensor_problem(tensor: Any) -> str | None:
+    """What the loader of .pte files refuses of a tensor, whatever its dtype and shape; None if there is nothing."""
+    if tensor.storage_offset:
+        return "has a storage offset"
+    if int(tensor.shape_dynamism) not in (0, 1):
+        return "has a dynamic shape without bounds; give each dynamic dimension of the export an upper bound"
+    if tensor.extra_tensor_info is not None and int(tensor.extra_tensor_info.location) != 0:
+        return "is stored outside the program; export it without external constants"
+    return None
+
+
 def is_constant(value: Any) -> bool:
     """True if a value is a tensor whose data is in the program for good."""
     return kind_of(value) == "Tensor" and value.val.allocation_info is None and value.val.data_buffer_idx != 0
