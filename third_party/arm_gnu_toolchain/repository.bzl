@@ -53,7 +53,11 @@ _MULTILIBS_BY_CORE = {
 }
 _MULTILIBS = _MULTILIBS_BY_CORE.values()
 
-_TOOLS = ["addr2line", "ar", "cpp", "gcc", "gcov", "ld", "nm", "objcopy", "objdump", "readelf", "size", "strip"]
+# By the name that Bazel knows them by. Those of GCC's read the objects of link-time optimization, which hold no machine code.
+_TOOLS = {tool: tool for tool in ["addr2line", "cpp", "gcc", "gcov", "ld", "objcopy", "objdump", "readelf", "size", "strip"]} | {
+    "ar": "gcc-ar",
+    "nm": "gcc-nm",
+}
 
 # Actions start the tools by paths relative to the execution root, so the root of this repository is in $0. The variable
 # reaches only what the tool itself starts. GCC writes $PWD into debug information: Bazel sets it for compilers, but a sandbox
@@ -62,7 +66,7 @@ _WRAPPER = """#!/bin/sh
 root=${{0%/tools/*}}
 export PWD=/proc/self/cwd
 export LD_LIBRARY_PATH="$root/{libraries}"
-exec "$root/{bin}/arm-none-eabi-{tool}" "$@"
+exec "$root/{bin}/arm-none-eabi-{program}" "$@"
 """
 
 _BUILD = """\
@@ -209,8 +213,8 @@ def _arm_gnu_toolchain_impl(rctx):
         fail("TORCH_FUSION_ARM_GNU_TOOLCHAIN is \"{}\"; it can be \"debian\" or \"release\".".format(source))
     layout = _fetch(rctx, source)
 
-    for tool in _TOOLS:
-        rctx.file("tools/" + tool, _WRAPPER.format(bin = layout.bin, libraries = layout.libraries, tool = tool))
+    for tool, program in _TOOLS.items():
+        rctx.file("tools/" + tool, _WRAPPER.format(bin = layout.bin, libraries = layout.libraries, program = program))
     rctx.file("BUILD.bazel", _BUILD.format(
         builtin_include_directories = layout.builtin_include_directories,
         compiler_files = ["tools/*", layout.root + "**"],

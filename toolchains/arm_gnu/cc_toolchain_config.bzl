@@ -62,11 +62,12 @@ def _impl(ctx):
             _always("sections", _COMPILE, ["-ffunction-sections", "-fdata-sections"]),
             _always("collect_garbage", _LINK, ["-Wl,--gc-sections"]),
 
-            # The whole image is optimised at once, when it is linked: a quarter less code, and fewer calls. Objects hold
-            # machine code besides, for what doesn't take part (assembler sources, -fno-lto). One partition: the linker's
-            # work is the same whatever the machine has of cores. Intermediate files get the output's name, as random ones
-            # would be in the map. GCC 12's modref analysis misses what inline assembler reads through a pointer in memory.
-            _always("link_time_optimization", _COMPILE, ["-flto", "-ffat-lto-objects", "-fno-ipa-modref"]),
+            # The whole image is optimised at once, when it is linked: a quarter less code, and fewer calls. Objects hold no
+            # machine code, which takes twice as long to compile; assembler sources and -fno-lto give some. One partition:
+            # the linker's work is the same whatever the machine has of cores. Intermediate files get the output's name, as
+            # random ones would be in the map. GCC 12's modref analysis misses what inline assembler reads through a pointer
+            # in memory.
+            _always("link_time_optimization", _COMPILE, ["-flto", "-fno-ipa-modref"]),
             _always("link_time_optimization_link", _LINK, [
                 "-flto",
                 "-flto-partition=one",

@@ -9,7 +9,7 @@ from typing import Any
 
 # What GCC knows and Clang refuses; it changes nothing that an editor shows.
 _GCC_ONLY = re.compile(
-    r"-fno-(?:canonical-system-headers|if-conversion2|ipa-modref|tree-.*|gcse.*)|-ffat-lto-objects|-flto.*|-frandom-seed=.*"
+    r"-fno-(?:canonical-system-headers|if-conversion2|ipa-modref|tree-.*|gcse.*)|-flto.*|-frandom-seed=.*"
     r"|--specs=.*|-MD|-MMD|-fstack-usage|-fconserve-stack"
 )
 
