@@ -95,6 +95,16 @@ sum_of(const Area& area, const int8_t* in, const int8_t* weights, int32_t sum) {
   for (int32_t i = area.rows; i > 0; --i) {
     const int8_t* x = in;
     const int8_t* w = weights;
+    if (inner == 1) {
+      for (int32_t j = area.columns; j > 0; --j) {
+        sum = wrapping_add(sum, (*x + offset) * *w);
+        x += area.column_step;
+        w += area.column_weights;
+      }
+      in += area.row_step;
+      weights += area.row_weights;
+      continue;
+    }
     for (int32_t j = area.columns; j > 0; --j) {
       if (is_fast) {
         sum = wrapping_add(sum, dot<false>(x, offset, w, 0, inner));

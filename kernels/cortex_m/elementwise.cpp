@@ -173,10 +173,11 @@ void mul(
     int32_t b_step,
     int8_t* out,
     size_t count) {
+  // Storing an output changes nothing of a copy.
+  const MulParameters p = parameters;
   for (size_t i = 0; i < count; ++i) {
-    const int32_t product = (*a - parameters.zero_points[0]) * (*b - parameters.zero_points[1]);
-    out[i] = Range{-128, 127}.clamp(
-        wrapping_add(requantize(product, parameters.factor), parameters.zero_points[2]));
+    const int32_t product = (*a - p.zero_points[0]) * (*b - p.zero_points[1]);
+    out[i] = Range{-128, 127}.clamp(wrapping_add(requantize(product, p.factor), p.zero_points[2]));
     a += a_step;
     b += b_step;
   }

@@ -7,6 +7,19 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
+int32_t requantize_wide(int32_t value, Factor factor) {
+  const uint32_t left = factor.shift > 0 ? static_cast<uint32_t>(factor.shift) : 0;
+  const uint32_t right = factor.shift < 0 ? static_cast<uint32_t>(-factor.shift) : 0;
+  const uint64_t shifted = static_cast<uint64_t>(static_cast<int64_t>(value)) << left;
+  const uint64_t product = shifted * static_cast<uint64_t>(static_cast<int64_t>(factor.multiplier));
+  int64_t result = static_cast<int64_t>(product + (uint64_t{1} << 30)) >> 31;
+  if (right > 0) {
+    const int64_t half = int64_t{1} << (right - 1);
+    result = (result + half - (result < 0 ? 1 : 0)) >> right;
+  }
+  return static_cast<int32_t>(result);
+}
+
 float scale_of(Factor factor) {
   // 2^(shift - 31) as the bits of a float.
   const uint32_t bits = static_cast<uint32_t>(factor.shift - 31 + 127) << 23;

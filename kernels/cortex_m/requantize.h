@@ -22,19 +22,23 @@ struct Factor {
 constexpr int32_t kMinShift = -62;
 constexpr int32_t kMaxShift = 31;
 
+/// requantize() with a factor of any shift and sign.
+int32_t requantize_wide(int32_t value, Factor factor);
+
 /// `value * factor`, rounded as `requantize_cmsis` of the dialect's Python: the product to
 /// nearest, halves up; its right shift to nearest, halves away from zero. In 64 bits, modulo 2^64.
 inline int32_t requantize(int32_t value, Factor factor) {
-  const uint32_t left = factor.shift > 0 ? static_cast<uint32_t>(factor.shift) : 0;
-  const uint32_t right = factor.shift < 0 ? static_cast<uint32_t>(-factor.shift) : 0;
-  const uint64_t shifted = static_cast<uint64_t>(static_cast<int64_t>(value)) << left;
-  const uint64_t product = shifted * static_cast<uint64_t>(static_cast<int64_t>(factor.multiplier));
-  int64_t result = static_cast<int64_t>(product + (uint64_t{1} << 30)) >> 31;
-  if (right > 0) {
-    const int64_t half = int64_t{1} << (right - 1);
-    result = (result + half - (result < 0 ? 1 : 0)) >> right;
+  if (factor.shift > 0 || factor.shift < -32 || factor.multiplier < 0) {
+    return requantize_wide(value, factor);
   }
-  return static_cast<int32_t>(result);
+  // Products of these are below 2^62, and what is left of them is at most 2^31 - 2.
+  const int64_t product = int64_t{value} * factor.multiplier + (int64_t{1} << 30);
+  int32_t result = static_cast<int32_t>(product >> 31);
+  if (factor.shift < 0) {
+    result += result >> 31;
+    result = ((result >> (-factor.shift - 1)) + 1) >> 1;
+  }
+  return result;
 }
 
 /// The real number that a factor stands for; its shift may be in [-62, 31].
