@@ -169,7 +169,8 @@ def make_call(operator: str, function: torch._ops.OpOverload, arguments: dict[st
     Raises:
       Refused: eager refuses it, or it is not within what programs hold.
     """
-    torch.manual_seed(0)
+    # Of the generator itself: torch.manual_seed() formats Python's stack for the devices that are not there.
+    torch.default_generator.manual_seed(0)
     given = tree_map_only(torch.Tensor, _dense, arguments)
     known = {argument.name for argument in function._schema.arguments}
     taken = {name: value for name, value in given.items() if name in known}
