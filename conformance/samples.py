@@ -149,7 +149,7 @@ def _first_dtype(arguments: dict[str, Any], default: torch.dtype) -> torch.dtype
 def _inputs(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
     _seed(zlib.crc32(f"{entry.formatted_name} {dtype}".encode()))
     try:
-        # What sample_inputs() does, but for a look through Python's stack for the test that asks: it took most of the time.
+        # As sample_inputs(), without its look through Python's stack for the test that asks: it took most of the time.
         samples = iter(entry.sample_inputs_func(entry, "cpu", dtype, False))
         for _ in range(_MAX_SAMPLES):
             _seed(SEED)
