@@ -36,6 +36,7 @@ from kernels.tests.cases_padding import padding_cases, refused_padding_cases
 from kernels.tests.cases_quantized import quantized_cases, refused_quantized_cases
 from kernels.tests.cases_recurrent import recurrent_cases, refused_recurrent_cases
 from kernels.tests.cases_reductions import reduction_cases, refused_reduction_cases
+from kernels.tests.cases_spectrum import refused_spectrum_cases, spectrum_cases
 from kernels.tests.cases_symbols import refused_symbol_cases, symbol_cases
 from kernels.tests.cases_views import refused_view_cases, view_cases
 
@@ -94,6 +95,7 @@ def refused_cases() -> Iterator[Case]:
     yield from refused_view_cases()
     yield from refused_convolution_cases()
     yield from refused_recurrent_cases()
+    yield from refused_spectrum_cases()
     yield from refused_reduction_cases()
     yield from refused_indexing_cases()
     yield from refused_padding_cases()
@@ -120,6 +122,7 @@ def supported_cases() -> list[Case]:
         resampling_cases(),
         gradient_cases(),
         recurrent_cases(),
+        spectrum_cases(),
         copy_cases(),
         view_cases(),
         reduction_cases(),

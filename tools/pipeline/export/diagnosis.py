@@ -39,7 +39,7 @@ def explain_forward(
 def explain_capture(file: ModelFile, error: Exception) -> UserError:
     """Why torch.export cannot capture the model."""
     place = file.place_of(error)
-    line = _source_line(place)
+    line = source_line(place)
     if isinstance(error, GuardOnDataDependentSymNode):
         return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
     return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
@@ -179,10 +179,10 @@ def _operator(node: Node) -> str:
     return schema.name if schema is not None else node.name
 
 
-def _source_line(place: str) -> str:
-    """` (the line's text)` of `file:line`."""
+def source_line(place: str) -> str:
+    """` (the line's text)` of `file:line`; empty if there is no such file here."""
     name, _, number = place.rpartition(":")
-    if not number.isdigit():
+    if not number.isdigit() or not Path(name).is_file():
         return ""
     lines = Path(name).read_text(encoding="utf-8", errors="replace").splitlines()
     return f" (`{lines[int(number) - 1].strip()}`)" if int(number) <= len(lines) else ""

@@ -35,6 +35,7 @@ from tools.pipeline.export.manifest import Quantization, make_manifest
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.spectra import front_end, remove_complex_numbers
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.model_file.sample_calls import find_operator
@@ -431,7 +432,7 @@ def _lower_quantized(
     source = _source(file, model, inputs, console)
     samples = [quantize.channels_last(sample) for sample in samples]
     target = lower.target_of(options.core)
-    in_float: frozenset[str] = frozenset()
+    in_float = front_end(source.captured, path)
     while True:
         try:
             quantized, edge = _to_int8(source, in_float, target, path)
@@ -518,6 +519,7 @@ def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, con
         captured = capture(model, inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
+    remove_complex_numbers(captured, file.path)
     check_captured(captured, file.path)
     for place in random_operators(captured, file.path):
         console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")

@@ -40,6 +40,11 @@ def check_dtypes(tensors: Sequence[torch.Tensor], what: str) -> None:
     for index, tensor in enumerate(tensors):
         if not is_supported(tensor.dtype):
             name = str(tensor.dtype).removeprefix("torch.")
+            if tensor.is_complex():
+                raise UserError(
+                    f"{what} {index} has dtype {name}, which a program cannot hold; use torch.view_as_real(...) of it, "
+                    "whose last dimension has real and imaginary part."
+                )
             raise UserError(
                 f"{what} {index} has dtype {name}, which a program cannot hold; use one of {supported_names()}."
             )

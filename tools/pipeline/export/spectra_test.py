@@ -1,0 +1,105 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.spectra import remove_complex_numbers
+from tools.pipeline.export.spectrum_operators import fft_work
+from tools.pipeline.export.testing import export_source, model_source
+from tools.quiet.console import UserError
+
+_INIT = """
+self.register_buffer("window", torch.hann_window(64))
+self.register_buffer("mel", torch.rand(10, 33) * (torch.rand(10, 33) > 0.7))
+"""
+_INPUTS = "(torch.randn(2, 200),)"
+_STFT = "torch.stft(x, 64, 16, window=self.window, return_complex=True)"
+_FRAMES = "(x.unfold(-1, 48, 20) * self.window[:48])"
+
+# What people write, and the operators of our own that come of it.
+_EXPRESSIONS = [
+    (f"torch.view_as_real({_STFT})", "stft"),
+    ("torch.stft(x, 64, 16, window=self.window, return_complex=False)", "stft"),
+    (f"{_STFT}.abs()", "spectrogram"),
+    (f"{_STFT}.abs() ** 2", "spectrogram"),
+    (f"{_STFT}[..., :-1].abs().square()", "spectrogram"),
+    (f"(lambda z: z.real ** 2 + z.imag ** 2)({_STFT})", "spectrogram"),
+    (f"(lambda z: (z * z.conj()).real)({_STFT})", "spectrogram"),
+    (f"torch.view_as_real({_STFT}).pow(2).sum(-1)", "spectrogram"),
+    (f"(lambda z: torch.cat([z.abs(), z.angle()], 1))({_STFT})", "spectrogram stft"),
+    (f"torch.view_as_real((2 * {_STFT}.transpose(1, 2)[:, 1:3] * torch.view_as_complex(x[:, :66].reshape(2, 33, 2))"
+     "[:, None].conj() / 3 - 1j * torch.fft.rfft(x[:, None], n=64)).mean((1, 2)))", "stft stft"),
+    ("torch.stft(x, 60, 16, 48, torch.hann_window(48), False, onesided=False, normalized=True, return_complex=True)"
+     ".abs()", "spectrogram"),
+    ("torch.stft(x, 64, 16, win_length=40, pad_mode='constant', return_complex=True).abs()", "spectrogram"),
+    ("torch.stft(x, 64, 16, window=self.window, pad_mode='replicate', return_complex=True).abs()", "spectrogram"),
+    ("torch.fft.rfft(x, n=300, norm='ortho').abs()", "spectrogram"),
+    ("torch.fft.rfft(x, n=99).real", "stft"),
+    ("torch.fft.fft(x[0]).imag", "stft"),
+    (f"self.mel @ ({_STFT}.abs() ** 2)", "filtered_spectrogram"),
+    (f"torch.log(torch.matmul(({_STFT}.abs() ** 2).transpose(1, 2), self.mel.T).transpose(1, 2) + 1e-3)",
+     "filtered_spectrogram"),
+    (f"F.linear(torch.fft.rfft({_FRAMES}, n=64).abs(), self.mel)", "filtered_spectrogram"),
+    ("torch.fft.rfft(x[:, :64] * self.window).abs() ** 2 @ self.mel.T", "filtered_spectrogram"),
+    (f"(lambda p: (self.mel @ p).mean() + p.mean())({_STFT}.abs())", "spectrogram"),
+    ("self.mel @ torch.stft((x * 9e3).to(torch.int16).float() / 32768, 64, 16, window=self.window, "
+     "return_complex=True).abs()", "filtered_spectrogram"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "operators"), _EXPRESSIONS, ids=[each[0][:60] for each in _EXPRESSIONS])
+def test_spectra_are_computed_by_operators_of_our_own(expression: str, operators: str) -> None:
+    model, inputs = _model(f"return {expression}")
+    program = torch.export.export(model, inputs, strict=False)
+    remove_complex_numbers(program, Path("model.py"))
+    calls = [str(node.target).split(".")[1] for node in program.graph.nodes if "torch_fusion" in str(node.target)]
+    assert calls == operators.split()
+    values = pytree.tree_leaves([node.meta.get("val") for node in program.graph.nodes])
+    assert not any(value.is_complex() for value in values if isinstance(value, torch.Tensor))
+    torch.testing.assert_close(program.module()(*inputs), model(*inputs), rtol=1e-4, atol=1e-5)
+
+
+def _model(forward: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    """The model of a model file and its example inputs."""
+    namespace: dict[str, Any] = {"F": torch.nn.functional}
+    exec(model_source(forward, _INPUTS, _INIT), namespace)
+    return namespace["model"](), namespace["example_inputs"]()
+
+
+def test_a_program_takes_samples_as_they_are_and_stores_nothing_of_their_spectra(tmp_path: Path) -> None:
+    forward = f"x = x.float() / 32768\nreturn torch.log(self.mel @ {_STFT}.abs().square() + 1e-6)"
+    inputs = "((torch.randn(1, 2000) * 9e3).to(torch.int16),)"
+    result = export_source(tmp_path, model_source(forward, inputs, _INIT))
+    assert list(result.operators) == ["torch_fusion::filtered_spectrogram", "aten::add", "aten::log"]
+    assert {entry["dtype"] for entry in result.manifest["inputs"]} == {"Short"}
+    # What the FFT works in, and the features.
+    assert result.manifest["planned_buffers"][0] <= 4000 + 4 * fft_work(64) + 2 * 4 * 10 * 126 + 64
+
+
+@pytest.mark.parametrize(
+    ("forward", "says"),
+    [
+        ("return torch.fft.irfft(torch.fft.rfft(x))", r"my_model.py:\d+.*complex numbers \(`return torch.fft.irfft"),
+        ("return torch.fft.rfft(x, dim=0).abs()", r"my_model.py:\d+.*dimension 0 of 2; write x.movedim\(0, -1\)"),
+        ("return torch.fft.rfft(x.double()).abs()", r"my_model.py:\d+.*of float64 numbers .*; use float32"),
+        ("return torch.fft.rfft(x)", r"complex64.*a program cannot hold"),
+    ],
+)
+def test_what_has_no_form_on_a_device_is_refused_by_its_line(forward: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=says):
+        export_source(tmp_path, model_source(forward, _INPUTS, _INIT))
+
+
+def test_features_stay_in_float_before_a_network_in_int8(tmp_path: Path) -> None:
+    forward = f"x = torch.log(self.mel @ {_STFT}.abs().square() + 1e-3)\nx = self.dct @ x\nreturn self.net(x)"
+    network = "nn.Sequential(nn.Conv1d(4, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(88, 3))"
+    init = _INIT + f"self.register_buffer('dct', torch.randn(4, 10))\nself.net = {network}"
+    options = Options(core="cortex-m4", backend="cortex_m")
+    result = export_source(tmp_path, model_source(forward, _INPUTS.replace("2,", "1,"), init), options=options)
+    names = set(result.operators)
+    assert {"torch_fusion::filtered_spectrogram", "aten::log", "torch_fusion::linear"} <= names
+    assert "torch_fusion::convolution" in names
+    assert "aten::convolution" not in names

@@ -1,0 +1,228 @@
+"""Spectra of signals as operators of our own, `torch_fusion::*`, on real numbers.
+
+A program holds no complex numbers, and what PyTorch computes by them needs much memory: all frames of a signal side by
+side, twice as many numbers of their transforms. These operators cut a frame at a time from the signal, transform it and
+leave of it what is asked for.
+
+All take [signals, samples] in float32 or int16, of which `count` frames of `size` samples begin `hop` samples after one
+another; the first one begins `pad` samples before the signal. There are `pad` samples before and behind it, mirrored
+(`reflect`) or zeros, and then zeros. `roots` is what fft_roots() returns, and the last result memory to work in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_library = torch.library.Library("torch_fusion", "FRAGMENT")
+
+_SIGNAL = "Tensor self, Tensor? window, Tensor roots, "
+_FILTERS = "Tensor bands, Tensor weights, "
+_FRAMES = "int size, int hop, int pad, bool reflect, int count, "
+_SCHEMAS = {
+    # [signals, frequencies, count, 2]: real and imaginary parts.
+    "stft": f"{_SIGNAL}{_FRAMES}bool onesided",
+    # [signals, frequencies, count], or with `frames_first` [signals, count, frequencies]: absolute values or squares.
+    "spectrogram": f"{_SIGNAL}{_FRAMES}bool onesided, bool squared, bool frames_first",
+    # [signals, filters, count]: sums of a spectrogram's frequencies, from `bands[:, 0]` on `bands[:, 1]` of them, with
+    # weights, which stand one after another.
+    "filtered_spectrogram": f"{_SIGNAL}{_FILTERS}{_FRAMES}bool squared, bool frames_first",
+}
+for _name, _arguments in _SCHEMAS.items():
+    _library.define(f"{_name}({_arguments}) -> (Tensor out, Tensor work)")
+    _library.define(f"{_name}.out({_arguments}, *, Tensor(a!) out, Tensor(b!) work) -> (Tensor(a!), Tensor(b!))")
+
+
+def fft_radices(size: int) -> list[int]:
+    """The radices by which the kernel transforms `size` numbers (fft_radix() in kernels/portable/fft.h)."""
+    points = size if size % 2 else size // 2
+    radices = []
+    while points > 1:
+        odd = (radix for radix in range(3, math.isqrt(points) + 1, 2) if points % radix == 0)
+        radices.append(4 if points % 4 == 0 else 2 if points % 2 == 0 else next(odd, points))
+        points //= radices[-1]
+    return radices
+
+
+def fft_roots(size: int) -> Tensor:
+    """The roots of unity that the kernel takes to transform `size` numbers, in the order of kernels/portable/fft.h."""
+    points = size if size % 2 else size // 2
+    turns = []
+    for radix in fft_radices(size):
+        if radix % 2:
+            turns.append(torch.arange(radix, dtype=torch.float64) / radix)
+        products = torch.outer(torch.arange(1, points // radix), torch.arange(1, radix)).flatten()
+        turns.append(products.double() / points)
+        points //= radix
+    lengths = [torch.ones(len(part), dtype=torch.float64) for part in turns]
+    if size % 2 == 0:
+        turns.append(torch.arange(1, (size // 2 + 1) // 2, dtype=torch.float64) / size)
+        lengths.append(torch.full((len(turns[-1]),), 0.5, dtype=torch.float64))
+    if not turns:
+        return torch.empty(0)
+    return torch.view_as_real(torch.polar(torch.cat(lengths), -2 * math.pi * torch.cat(turns))).flatten().float()
+
+
+def fft_work(size: int) -> int:
+    """How many numbers of memory the kernel works in to transform `size` numbers: see kernels/portable/fft.h."""
+    stages = len(fft_radices(size))
+    if size % 2:
+        return 4 * size if stages else 2
+    return 2 * size + 2 * (stages % 2)
+
+
+def _work(signal: Tensor, size: int) -> Tensor:
+    return signal.new_empty(fft_work(size), dtype=torch.float32)
+
+
+def _frequencies(size: int, onesided: bool) -> int:
+    return size // 2 + 1 if onesided else size
+
+
+def _spectra(
+    signal: Tensor, window: Tensor | None, size: int, hop: int, pad: int, reflect: bool, count: int, onesided: bool
+) -> Tensor:
+    """Complex numbers, [signals, frequencies, count]."""
+    padded = torch.nn.functional.pad(signal.float(), (pad, pad), mode="reflect" if reflect else "constant")
+    missing = max(0, (count - 1) * hop + size - padded.shape[1])
+    frames = torch.nn.functional.pad(padded, (0, missing)).unfold(1, size, hop)[:, :count]
+    frames = frames if window is None else frames * window
+    transform = torch.fft.rfft if onesided else torch.fft.fft
+    return transform(frames, dim=2).transpose(1, 2)
+
+
+def _absolute(spectra: Tensor, squared: bool) -> Tensor:
+    return spectra.real.square() + spectra.imag.square() if squared else spectra.abs()
+
+
+def _in_order(x: Tensor, frames_first: bool) -> Tensor:
+    """A result [signals, values, frames] in the order that is asked for."""
+    return (x.transpose(1, 2) if frames_first else x).contiguous()
+
+
+@torch.library.impl(_library, "stft", "CompositeExplicitAutograd")
+def _stft(
+    self: Tensor,
+    window: Tensor | None,
+    roots: Tensor,
+    size: int,
+    hop: int,
+    pad: int,
+    reflect: bool,
+    count: int,
+    onesided: bool,
+) -> tuple[Tensor, Tensor]:
+    spectra = _spectra(self, window, size, hop, pad, reflect, count, onesided)
+    return torch.view_as_real(spectra.contiguous()), _work(self, size)
+
+
+@torch.library.impl(_library, "spectrogram", "CompositeExplicitAutograd")
+def _spectrogram(
+    self: Tensor,
+    window: Tensor | None,
+    roots: Tensor,
+    size: int,
+    hop: int,
+    pad: int,
+    reflect: bool,
+    count: int,
+    onesided: bool,
+    squared: bool,
+    frames_first: bool,
+) -> tuple[Tensor, Tensor]:
+    spectra = _spectra(self, window, size, hop, pad, reflect, count, onesided)
+    return _in_order(_absolute(spectra, squared), frames_first), _work(self, size)
+
+
+@torch.library.impl(_library, "filtered_spectrogram", "CompositeExplicitAutograd")
+def _filtered_spectrogram(
+    self: Tensor,
+    window: Tensor | None,
+    roots: Tensor,
+    bands: Tensor,
+    weights: Tensor,
+    size: int,
+    hop: int,
+    pad: int,
+    reflect: bool,
+    count: int,
+    squared: bool,
+    frames_first: bool,
+) -> tuple[Tensor, Tensor]:
+    spectra = _spectra(self, window, size, hop, pad, reflect, count, True)
+    filters = torch.zeros(len(bands), spectra.shape[1])
+    for row, (first, length), values in zip(filters, bands.tolist(), weights.split(bands[:, 1].tolist()), strict=True):
+        row[first : first + length] = values
+    return _in_order(filters @ _absolute(spectra, squared), frames_first), _work(self, size)
+
+
+@torch.library.register_fake("torch_fusion::stft", lib=_library)
+def _fake_stft(
+    self: Tensor,
+    window: Tensor | None,
+    roots: Tensor,
+    size: int,
+    hop: int,
+    pad: int,
+    reflect: bool,
+    count: int,
+    onesided: bool,
+) -> tuple[Tensor, Tensor]:
+    shape = (self.shape[0], _frequencies(size, onesided), count, 2)
+    return self.new_empty(shape, dtype=torch.float32), _work(self, size)
+
+
+@torch.library.register_fake("torch_fusion::spectrogram", lib=_library)
+def _fake_spectrogram(
+    self: Tensor,
+    window: Tensor | None,
+    roots: Tensor,
+    size: int,
+    hop: int,
+    pad: int,
+    reflect: bool,
+    count: int,
+    onesided: bool,
+    squared: bool,
+    frames_first: bool,
+) -> tuple[Tensor, Tensor]:
+    bins = _frequencies(size, onesided)
+    shape = (self.shape[0], count, bins) if frames_first else (self.shape[0], bins, count)
+    return self.new_empty(shape, dtype=torch.float32), _work(self, size)
+
+
+@torch.library.register_fake("torch_fusion::filtered_spectrogram", lib=_library)
+def _fake_filtered_spectrogram(
+    self: Tensor,
+    window: Tensor | None,
+    roots: Tensor,
+    bands: Tensor,
+    weights: Tensor,
+    size: int,
+    hop: int,
+    pad: int,
+    reflect: bool,
+    count: int,
+    squared: bool,
+    frames_first: bool,
+) -> tuple[Tensor, Tensor]:
+    shape = (self.shape[0], count, bands.shape[0]) if frames_first else (self.shape[0], bands.shape[0], count)
+    return self.new_empty(shape, dtype=torch.float32), _work(self, size)
+
+
+@torch.library.impl(_library, "stft.out", "CompositeExplicitAutograd")
+def _stft_out(*args: Any, out: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
+    return out.copy_(_stft(*args)[0]), work
+
+
+@torch.library.impl(_library, "spectrogram.out", "CompositeExplicitAutograd")
+def _spectrogram_out(*args: Any, out: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
+    return out.copy_(_spectrogram(*args)[0]), work
+
+
+@torch.library.impl(_library, "filtered_spectrogram.out", "CompositeExplicitAutograd")
+def _filtered_spectrogram_out(*args: Any, out: Tensor, work: Tensor) -> tuple[Tensor, Tensor]:
+    return out.copy_(_filtered_spectrogram(*args)[0]), work
