@@ -113,6 +113,12 @@ _ATTRS = {
         allow_single_file = True,
         cfg = "exec",
     ),
+    # Tells Bazel, which does not look into a directory again, that there is another Python.
+    "_python_taken": attr.label(
+        default = "@python3_11//:taken.txt",
+        allow_single_file = True,
+        cfg = "exec",
+    ),
 }
 
 def _launch(ctx, command, deps, files = []):
@@ -131,7 +137,7 @@ def _launch(ctx, command, deps, files = []):
     ))
 
     runfiles = ctx.runfiles(
-        files = ctx.files.srcs + ctx.files.data + [ctx.file._python] + files,
+        files = ctx.files.srcs + ctx.files.data + [ctx.file._python, ctx.file._python_taken] + files,
         transitive_files = depset(transitive = [dep[PyInfo].transitive_sources for dep in deps]),
     ).merge_all([target[DefaultInfo].default_runfiles for target in deps + ctx.attr.data])
     return [

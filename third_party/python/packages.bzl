@@ -1,19 +1,7 @@
 """Python packages of a user's own lock, beside those that Torch Fusion has."""
 
 load("//third_party:shared.bzl", "shared_restore", "shared_store")
-load(":repository.bzl", "PIP_ENVIRON", "install_packages")
-
-_BUILD = """\
-load("@rules_python//python:py_library.bzl", "py_library")
-
-# For the `deps` of a torch_program.
-py_library(
-    name = "site",
-    data = ["site-packages"],
-    imports = ["site-packages"],
-    visibility = ["//visibility:public"],
-)
-"""
+load(":repository.bzl", "PIP_ENVIRON", "install_packages", "write_site_library")
 
 def parse_lock(text):
     """The requirements of a lock, each with its options in one line, without comments; and pip's options of the whole."""
@@ -86,7 +74,7 @@ def _python_packages_impl(rctx):
             timeout = 3600,
         )
         shared_store(rctx, "python-own")
-    rctx.file("BUILD.bazel", _BUILD)
+    write_site_library(rctx, text)
 
 python_packages = repository_rule(
     doc = "`:site`, the Python packages of a lock of one's own as one directory, for the `deps` of a torch_program.",

@@ -1,6 +1,6 @@
-"""Tests of how locks of users' own are read."""
+"""Tests of how locks of users' own are read, and of what a build knows of the packages that it has."""
 
-load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load(":packages.bzl", "left_out", "parse_lock", "requirement_key")
 
 _LOCK = """\
@@ -37,3 +37,17 @@ def _packages_test_impl(ctx):
     return unittest.end(env)
 
 packages_test = unittest.make(_packages_test_impl)
+
+def _other_packages_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    files = analysistest.target_under_test(env)[DefaultInfo].default_runfiles.files.to_list()
+
+    # Without such a file, programs stay as they were exported by other packages until Bazel's server ends.
+    for directory, file in {"site-packages": "packages.txt", "python": "taken.txt"}.items():
+        repositories = [entry.owner.repo_name for entry in files if entry.basename == directory]
+        described = [entry.owner.repo_name for entry in files if entry.basename == file]
+        asserts.true(env, repositories, directory)
+        asserts.equals(env, sorted(repositories), sorted(described))
+    return analysistest.end(env)
+
+other_packages_test = analysistest.make(_other_packages_test_impl)

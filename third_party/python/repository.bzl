@@ -131,19 +131,31 @@ Any signed version of Debian's suite will do: the language doesn't change within
 # PyTorch's own index of builds for the CPU.
 _TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
-_SET_BUILD = """\
+_SITE_BUILD = """\
 load("@rules_python//python:py_library.bzl", "py_library")
 
 package(default_visibility = ["//visibility:public"])
 
-# One directory, and not its tens of thousands of files: importing torch costs 5 s instead of 15 s in each action.
+# One directory, and not its tens of thousands of files: importing torch costs 5 s instead of 15 s in each action. Bazel does not
+# look into a directory again that it has seen: packages.txt tells it that there is another one.
 py_library(
     name = "site",
-    data = ["site-packages"],
+    data = ["packages.txt", "site-packages"],
     imports = ["site-packages"],
     deps = {deps},
 )
 """
+
+def write_site_library(rctx, packages, deps = []):
+    """Writes BUILD.bazel with `:site`, the packages in the directory `site-packages`.
+
+    Args:
+      rctx: The repository rule's context.
+      packages: Text that differs where what is in the directory does: the lock, and what else it was made by.
+      deps: Labels of the libraries that these packages need.
+    """
+    rctx.file("packages.txt", packages, executable = False)
+    rctx.file("BUILD.bazel", _SITE_BUILD.format(deps = deps))
 
 _INSTALL = Label("//third_party/python:install.py")
 
@@ -236,8 +248,10 @@ def _pypi_set_impl(rctx):
     else:
         missing = _fetch_set(rctx, python, lock, arguments + ["--local", "cpu", "--local-index", _TORCH_CPU_INDEX])
         if missing:
-            _fetch_set(rctx, python, rctx.path(rctx.attr.public_lock), arguments, _PUBLIC.format(missing))
-    rctx.file("BUILD.bazel", _SET_BUILD.format(deps = ["@{}//:site".format(name) for name in rctx.attr.builds_on]))
+            lock = rctx.path(rctx.attr.public_lock)
+            _fetch_set(rctx, python, lock, arguments, _PUBLIC.format(missing))
+    made_by = "# {} by install.py {}\n".format(" ".join(arguments), hash(rctx.read(_INSTALL)))
+    write_site_library(rctx, rctx.read(lock) + made_by, deps = ["@{}//:site".format(name) for name in rctx.attr.builds_on])
 
 pypi_set = repository_rule(
     doc = "`:site`, the Python packages of a lock as one directory `site-packages`, with the sets that it builds on.",
