@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from third_party.python.update_lock import LockError, format_lock, included, main, needed, previous_hashes, sets
 
@@ -70,7 +71,7 @@ def test_every_requirement_is_locked_with_hashes(requirements: Path) -> None:
     text = requirements.read_text()
     for file in included(text):
         locked |= previous_hashes((REQUIREMENTS / file).with_suffix(".txt").read_text())
-    wanted = {line.split("==")[0].lower() for line in text.splitlines() if line and line[0] not in "#-"}
+    wanted = {canonicalize_name(line.split("==")[0]) for line in text.splitlines() if line and line[0] not in "#-"}
     assert wanted <= {pin.split("==")[0] for pin in locked}
 
 
