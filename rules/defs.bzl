@@ -38,6 +38,7 @@ load(":torch_firmware.bzl", _torch_firmware = "torch_firmware")
 load(":torch_operator.bzl", _torch_operator = "torch_operator")
 load(":torch_package.bzl", _torch_package = "torch_package")
 load(":torch_program.bzl", _torch_program = "torch_program")
+load(":vgf_test.bzl", _vgf_test = "vgf_test")
 
 board = _board
 board_program = _board_program
@@ -62,6 +63,7 @@ torch_firmware = _torch_firmware
 torch_operator = _torch_operator
 torch_package = _torch_package
 torch_program = _torch_program
+vgf_test = _vgf_test
 
 BoardInfo = _BoardInfo
 CompiledModelInfo = _CompiledModelInfo

@@ -2,23 +2,24 @@
 
 load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES")
+load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
 
-_BACKENDS = ["portable", "cortex_m", "ethos_u"]
+_BACKENDS = ["portable", "cortex_m", "ethos_u", "vgf"]
 _IO = ["float32", "int8", "int16"]
 
 # What a server says is no declared input.
 _NO_NETWORK = {"block-network": ""}
 
 def _export_tool(backend):
-    # The NPU's brings a compiler along, which is fetched for what uses it.
-    return Label("//tools/pipeline/export:export_ethos_u" if backend == "ethos_u" else "//tools/pipeline/export")
+    # Some bring a compiler along, which is fetched for what uses it.
+    return Label("//tools/pipeline/export:export_" + backend if backend in ["ethos_u", "vgf"] else "//tools/pipeline/export")
 
 def _target_core(ctx):
-    if ctx.attr.backend == "portable":
+    if ctx.attr.backend in ["portable", "vgf"]:
         return "portable"
     core = target_core(ctx)
     if core != "host":
@@ -152,10 +153,15 @@ def _torch_program_impl(ctx):
         fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, ctx.attr.backend))
     inputs = [weights] if weights else []
     report = None
-    if ctx.attr.backend != "portable":
+    if ctx.attr.backend in ["cortex_m", "ethos_u"] or ctx.attr.io != "float32":
         report = ctx.actions.declare_file(name + ".quantization.json")
         arguments.add("--report", report)
         outputs.append(report)
+    vgf = []
+    if ctx.attr.backend == "vgf":
+        vgf = [ctx.actions.declare_directory(name + ".vgf")]
+        arguments.add_all("--vgf", vgf, expand_directories = False)
+        outputs.extend(vgf)
     npu_report = []
     if ctx.attr.backend == "ethos_u":
         npu_report = [ctx.actions.declare_file(name + ".npu." + kind) for kind in ["txt", "json"]]
@@ -179,6 +185,7 @@ def _torch_program_impl(ctx):
             log = depset(logs),
             npu_report = depset(npu_report),
             quantization_report = depset([report] if report else []),
+            vgf = depset(vgf),
         ),
         TorchProgramInfo(
             name = name,
@@ -219,7 +226,7 @@ torch_program_rule = rule(
         ),
         "train": attr.bool(doc = "Whether the model file has `train()`."),
         "weights": attr.label(providers = [TorchProgramInfo], doc = "A trained program of the same model file, whose weights this one takes."),
-        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, int8 for the board's core, or the board's NPU." % _BACKENDS),
+        "backend": attr.string(default = "portable", values = _BACKENDS, doc = "What the program is lowered to, of %s: kernels in the model's own dtypes, int8 for the board's core, the board's NPU, or Vulkan on the host." % _BACKENDS),
         "io": attr.string(
             default = "float32",
             values = _IO,
@@ -254,9 +261,10 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
       name: the target, and the program unless program_name says otherwise.
       cores: the cores that the model is for, values of //platforms:core without `core_`; an image for a board with another
         core is incompatible. Empty: all.
-      backend: `portable`; `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; or
-        `ethos_u`, which quantizes it and compiles what it can for the board's NPU. Without a board, or one without an
-        NPU, such programs are incompatible.
+      backend: `portable`; `cortex_m`, which quantizes the model to int8 for the core of the board that uses it; `ethos_u`,
+        which quantizes it and compiles what it can for the board's NPU; or `vgf`, for Vulkan on the host (docs/vgf.md),
+        whose .vgf files are the output group `vgf`. `cortex_m` and `ethos_u` are incompatible without a board, or one
+        without an NPU, `vgf` with boards, and on machines for which Arm's compiler is not.
       train: whether the model file has `train()`.
       weights: a trained torch_program of the same model file, whose weights this one takes: trained once for both.
       **kwargs: attributes of `torch_program_rule`.
@@ -291,6 +299,6 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
             for core in cores
         } | {
             "//conditions:default": [Label("//platforms:core_listed_by_the_program")] if cores else [],
-        }) + ([Label("//platforms:npu_ethos_u")] if backend == "ethos_u" else []),
+        }) + ([Label("//platforms:npu_ethos_u")] if backend == "ethos_u" else []) + (VGF_HOST if backend == "vgf" else []),
         **kwargs
     )

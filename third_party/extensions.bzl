@@ -4,6 +4,7 @@ load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_libstdcxx", "arm
 load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_clang", "host_compiler")
+load("//third_party/lavapipe:repository.bzl", "lavapipe")
 load("//third_party/python:packages.bzl", "python_packages")
 load("//third_party/python:repository.bzl", "pypi", "pypi_set", "python3_11")
 load("//third_party/qemu:qemu_user.bzl", "qemu_user")
@@ -16,6 +17,7 @@ _PYPI_SETS = {
     "torch": ["tools"],
     "export": ["tools", "torch"],
     "ethos_u": ["tools", "torch", "export"],
+    "vgf": ["tools", "torch", "export"],
     "board": ["tools"],
     "test": ["tools"],
 }
@@ -63,6 +65,7 @@ def _third_party_impl(mctx):
         python = "@python3_11//:BUILD.bazel",
     )
     qemu(name = "qemu", suite = _SUITE)
+    lavapipe(name = "lavapipe", suite = _SUITE)
     qemu_user(name = "qemu_user", suite = _SUITE)
     host_clang(name = "host_clang", suite = _SUITE)
     host_compiler(

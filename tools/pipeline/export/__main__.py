@@ -12,7 +12,7 @@ from tools.pipeline.declared_reads.declared_reads import confine_process, declar
 from tools.quiet.console import Console, UserError, end_process, run_quietly
 
 _CORES = (PORTABLE, *CORTEX_M, HOST)
-_BACKENDS = ("portable", "cortex_m", "ethos_u")
+_BACKENDS = ("portable", "cortex_m", "ethos_u", "vgf")
 _IO = ("float32", "int8", "int16")
 
 
@@ -41,6 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--report", type=Path, help="where the report of a quantized program (.json) goes")
     parser.add_argument("--npu-text", type=Path, help="where the NPU's estimates by layer go, for people")
     parser.add_argument("--npu-json", type=Path, help="the same for programs")
+    parser.add_argument("--vgf", type=Path, help="the folder where the .vgf of each delegate goes, of --backend vgf")
     parser.add_argument("--log", type=Path, required=True, help="what torch prints on import and export goes here")
     parser.add_argument(
         "--method",
@@ -67,9 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
         _check("--core", options.core, _CORES)
         _check("--backend", options.backend, _BACKENDS)
         _check("--io", options.io, _IO)
-        if options.backend != "portable":
+        if options.backend in ("cortex_m", "ethos_u"):
             _check(f"--core of --backend {options.backend}", options.core, CORTEX_M)
-        elif options.io != "float32":
+        elif options.backend == "portable" and options.io != "float32":
             raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
         if options.backend != "cortex_m" and options.plain:
             raise UserError(f"--plain is for --backend cortex_m, not {options.backend}.")
@@ -110,6 +111,10 @@ def main(arguments: list[str] | None = None) -> int:
             for path, content in zip((options.npu_text, options.npu_json), exported.npu, strict=True):
                 if path is not None:
                     path.write_bytes(content)
+        if options.vgf is not None:
+            options.vgf.mkdir(exist_ok=True)
+            for index, content in enumerate(exported.vgf):
+                (options.vgf / f"{options.name}_{index}.vgf").write_bytes(content)
 
     return run_quietly(step, options.log, "export")
 

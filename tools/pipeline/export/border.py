@@ -109,9 +109,10 @@ class BorderOperators:
 
 def user_inputs(program: ExportedProgram) -> list[Node]:
     """The nodes of the inputs that a user gives, in order."""
-    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
-    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    return [by_name[name] for name in names]
+    # By their places: in a copied graph torch renames a placeholder whose name is one of Python's own, such as `input`.
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    specs = program.graph_signature.input_specs
+    return [node for node, spec in zip(placeholders, specs, strict=True) if spec.kind == InputKind.USER_INPUT]
 
 
 def _user_outputs(program: ExportedProgram) -> list[Node]:

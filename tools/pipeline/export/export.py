@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import io
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,7 @@ class Exported:
 
     Attributes:
       npu: what an NPU's compiler estimates, for people and for programs.
+      vgf: the .vgf of each delegate, with backend `vgf`.
     """
 
     program: bytes
@@ -70,6 +71,7 @@ class Exported:
     report: bytes | None
     methods: dict[str, ExportedMethod]
     npu: tuple[bytes, bytes] | None
+    vgf: list[bytes]
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Options:
     Attributes:
       core: the core that the program is for, `portable` if any.
       backend: what computes: `portable`, kernels of ExecuTorch's operator set in the model's own dtypes; `cortex_m`,
-        which quantizes the model to int8; `ethos_u`, which quantizes it for the NPU.
+        which quantizes the model to int8; `ethos_u`, which quantizes it for the NPU; `vgf`, Vulkan on the host.
       io: dtype of a quantized program's inputs and outputs, `float32`, `int8`, or with `ethos_u` `int16`, with which
         all activations have 16 bits.
       packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
@@ -113,6 +115,7 @@ class _Lowered:
       quantization: of a quantized program.
       report: of a quantized program.
       npu: what the NPU's compiler estimates, for people and for programs.
+      vgf: the .vgf of each delegate.
     """
 
     emitted: EmittedProgram
@@ -121,6 +124,7 @@ class _Lowered:
     quantization: Quantization | None = None
     report: dict[str, Any] | None = None
     npu: tuple[str, dict[str, Any]] | None = None
+    vgf: list[bytes] = field(default_factory=list)
 
 
 def export(path: Path, name: str, options: Options, weights: Path | None, console: Console) -> Exported:
@@ -158,6 +162,8 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
             lowered = _lower_quantized(file, model, inputs, samples, (outputs, labels), options, console)
         elif options.backend == "ethos_u":
             lowered = _lower_for_npu(file, name, model, inputs, samples, (outputs, labels), options, console)
+        elif options.backend == "vgf":
+            lowered = _lower_to_vgf(file, model, inputs, samples, (outputs, labels), options, console)
         else:
             lowered = _Lowered(_lower(file, model, inputs, console), samples, outputs)
     emitted = lowered.emitted
@@ -209,6 +215,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),
         methods=methods,
         npu=None if lowered.npu is None else (lowered.npu[0].encode(), _npu_json(name, lowered.npu[1])),
+        vgf=lowered.vgf,
     )
 
 
@@ -389,9 +396,7 @@ def _to_int8(
     try:
         prepared = _prepare(
             source,
-            lambda captured, samples: quantize.quantize(
-                quantize.fold(captured), samples, path, source.state, in_float
-            ),
+            lambda captured, samples: quantize.quantize(quantize.fold(captured), samples, path, source.state, in_float),
         )
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
         quantize.reshape_views(prepared.captured)
@@ -471,6 +476,7 @@ def _lower_for_npu(
     console: Console,
 ) -> _Lowered:
     # Imported here: it costs seconds, and only programs for an NPU need it.
+    from tools.pipeline.export import delegates
     from tools.pipeline.export.cortex_m import quantize, report
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
@@ -481,11 +487,7 @@ def _lower_for_npu(
         raise UserError(f'{path}: backend "ethos_u" takes no dynamic_shapes(), an NPU has commands for one shape.')
     bits = 16 if options.io == "int16" else 8
     source = _source(file, model, inputs, console)
-    if source.state.buffers:
-        raise UserError(
-            f'{path}: backend "ethos_u" takes no model that changes its buffers ({", ".join(source.state.buffers)}); '
-            "make them inputs and outputs of the model."
-        )
+    _check_no_state(source.state.buffers, path, options.backend)
     prepared = _prepare(
         source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path)
     )
@@ -497,20 +499,77 @@ def _lower_for_npu(
     for operator, place, reason in lowered.rejected:
         console.say(f"export: note: {path}: {operator} stays on the core: {place}: {reason}")
     edge = lowered.manager.exported_program()
-    operators = lower.border_operators(bits)
+    operators = delegates.border_operators(bits)
     border = operators.border(edge)
     if options.io != "float32":
         operators.remove(edge, path)
         samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
-    outputs = lower.run(edge, lowered.compiled, samples)
+    outputs = delegates.run(edge, lowered.compiled, samples)
     on_core = [(operator, place) for operator, place, _ in lowered.rejected]
     return _Lowered(
-        lower.emit(lowered.manager),
+        delegates.emit(lowered.manager),
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
         report.make_report(quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
         (npu_report.format_report(name, made), made),
+    )
+
+
+def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
+    names = ", ".join(buffers)
+    if names:
+        raise UserError(
+            f'{path}: backend "{backend}" takes no model that changes its buffers ({names}); '
+            "make them inputs and outputs of the model."
+        )
+
+
+def _lower_to_vgf(
+    file: ModelFile,
+    model: torch.nn.Module,
+    inputs: golden.Sample,
+    samples: list[golden.Sample],
+    eager: tuple[list[list[torch.Tensor]], torch.Tensor | None],
+    options: Options,
+    console: Console,
+) -> _Lowered:
+    # Imported here: it costs seconds, and only programs with VGF need it.
+    from tools.pipeline.export import delegates
+    from tools.pipeline.export.cortex_m import quantize, report
+    from tools.pipeline.export.vgf import lower
+
+    path, is_quantized = file.path, options.io == "int8"
+    if file.has("dynamic_shapes"):
+        raise UserError(f'{path}: backend "vgf" takes no dynamic_shapes(), its graphs are for one shape.')
+    source = _source(file, model, inputs, console) if is_quantized else None
+    if source is None:
+        captured = _capture(file, model, inputs, console)
+        _check_no_state(captured.graph_signature.buffers_to_mutate.values(), path, options.backend)
+        lowered = lower.delegate(captured, options.io, path)
+    else:
+        _check_no_state(source.state.buffers, path, options.backend)
+        prepared = _prepare(source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, path))
+        # Before there are delegates, which would quantize inside.
+        border = delegates.CAPTURED_BORDER.border(prepared.captured)
+        delegates.CAPTURED_BORDER.remove(prepared.captured, path)
+        lowered = lower.delegate(prepared.captured, options.io, path)
+    for operator, place, reason in lowered.rejected:
+        console.say(f"export: note: {path}: {operator} stays on portable kernels: {place}: {reason}")
+    vgf = [item.payload for item in lowered.compiled]
+    if source is None:
+        return _Lowered(delegates.emit(lowered.manager), samples, eager[0], vgf=vgf)
+    samples = [quantize.channels_last(sample) for sample in samples]
+    samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
+    outputs = delegates.run(lowered.manager.exported_program(), lowered.compiled, samples)
+    on_core = [(operator, place) for operator, place, _ in lowered.rejected]
+    return _Lowered(
+        delegates.emit(lowered.manager),
+        samples,
+        outputs,
+        Quantization(options.io, border.inputs, border.outputs),
+        report.make_report(prepared.quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
+        vgf=vgf,
     )
 
 

@@ -1,4 +1,7 @@
-"""Runs a program (.pte) on an emulated Cortex-M or on this machine, with every kernel: nothing is built for it."""
+"""Runs a program (.pte) on an emulated Cortex-M or on this machine, with every kernel: nothing is built for it.
+
+A program with VGF runs on this machine, on Vulkan.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ from tools.artifacts.program.program import ProgramError, Tensor, read
 from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
 from tools.verify.environment.hosted import EmulationError
+from tools.verify.run_pte import vulkan
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
-from tools.verify.run_pte.values import Value, dtype_name, encode, numpy_dtype
+from tools.verify.run_pte.values import Value, dtype_name, encode, name_of, numpy_dtype
 
-_HOST = "host"
+_BOARD = "mps2_an386"
 _INDEX = "tools/verify/run_pte/runners.json"
 
 # ExecuTorch's ScalarType of inputs that are numbers, by the schema's type.
@@ -67,7 +71,8 @@ def _load_input(path: Path) -> np.ndarray:
         ) from error
 
 
-def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> bytes:
+def _array(index: int, tensor: Tensor, given: np.ndarray | None) -> np.ndarray:
+    """The array that was given for an input if it fits, else ones."""
     scalar_type, shape = int(tensor.scalar_type), tuple(tensor.sizes or ())
     kind = numpy_dtype(scalar_type)
     if kind is None:
@@ -87,7 +92,23 @@ def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> byte
             f"input {index} is {array.dtype} {list(array.shape)}, but the program takes {kind} {list(shape)}"
             + ("" if is_static else " at most"),
         )
-    return encode(array, scalar_type, order)
+    return array
+
+
+def _encode_tensor(index: int, tensor: Tensor, given: np.ndarray | None) -> bytes:
+    array = _array(index, tensor, given)
+    return encode(array, int(tensor.scalar_type), tuple(tensor.dim_order or range(array.ndim)))
+
+
+def _wanted(plan: Any, inputs: Sequence[np.ndarray]) -> list[int]:
+    """The places of the plan's inputs among its values, if as many are given or none."""
+    wanted = list(plan.inputs or [])
+    if inputs and len(inputs) != len(wanted):
+        raise RunError(
+            "InvalidArgument",
+            f"{len(inputs)} inputs given, but the program takes {len(wanted)}; give --input for each or none",
+        )
+    return wanted
 
 
 def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, ...]:
@@ -98,14 +119,8 @@ def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, .
         ProgramError: the file is no program.
     """
     plan = read(program).execution_plan[0]
-    wanted = plan.inputs or []
-    if inputs and len(inputs) != len(wanted):
-        raise RunError(
-            "InvalidArgument",
-            f"{len(inputs)} inputs given, but the program takes {len(wanted)}; give --input for each or none",
-        )
     encoded = []
-    for i, index in enumerate(wanted):
+    for i, index in enumerate(_wanted(plan, inputs)):
         value = plan.values[index].val
         given = inputs[i] if inputs else None
         if isinstance(value, Tensor):
@@ -161,6 +176,40 @@ def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.nd
     return result
 
 
+def has_vgf(program: Path) -> bool:
+    """Whether a program has parts for Vulkan; no if it is none, which its run tells."""
+    try:
+        plans = read(program).execution_plan
+    except (ProgramError, OSError):
+        return False
+    return any(delegate.id == vulkan.VGF for plan in plans for delegate in plan.delegates or [])
+
+
+def _run_on_vulkan(arguments: argparse.Namespace, inputs: Sequence[np.ndarray]) -> CaseResult | None:
+    """Runs a program with VGF; None if this tool lacks what that needs."""
+    if arguments.board not in (None, "host"):
+        raise RunError(
+            "NotSupported", f"the program has parts for Vulkan, which {arguments.board} has not; leave --board out"
+        )
+    try:
+        from tools.verify.vgf.vulkan import VulkanError
+        from tools.verify.vgf.vulkan import run as run_on_vulkan
+    except ModuleNotFoundError:
+        return None
+    plan = read(arguments.program).execution_plan[0]
+    arrays = []
+    for i, index in enumerate(_wanted(plan, inputs)):
+        value = plan.values[index].val
+        if not isinstance(value, Tensor):
+            raise RunError("NotSupported", f"input {i} is of type {type(value).__name__}, which cannot be passed")
+        arrays.append(_array(i, value, inputs[i] if inputs else None))
+    try:
+        (outputs,) = run_on_vulkan(arguments.program, [arrays], arguments.timeout)
+    except VulkanError as error:
+        raise RunError("DelegateFailed", str(error)) from error
+    return CaseResult("Ok", outputs=tuple(Value(name_of(array.dtype), array) for array in outputs))
+
+
 def save_outputs(outputs: Sequence[Value], folder: Path) -> list[Path]:
     """Writes each output as output_<i>.npy.
 
@@ -208,14 +257,17 @@ def _text(run_: CaseResult, files: Sequence[Path]) -> str:
     lines += [f"written: {path}" for path in files]
     if run_.load is not None and run_.execute is not None:
         lines.append(f"load {run_.load:,} instructions, inference {run_.execute:,} instructions")
-    lines.append(f"arenas: method {run_.method:,}, planned {run_.planned:,}, temp {run_.temp:,} bytes")
+    if run_.method:
+        lines.append(f"arenas: method {run_.method:,}, planned {run_.planned:,}, temp {run_.temp:,} bytes")
     return "\n".join(lines)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
     parser.add_argument("program", type=user_path, metavar="FILE.pte", help="the program")
-    parser.add_argument("--board", default="mps2_an386", help="mps2_an386 (Cortex-M4), mps2_an505 (Cortex-M33) or host")
+    parser.add_argument(
+        "--board", help=f"mps2_an386 (Cortex-M4), mps2_an505 (Cortex-M33) or host; default: {_BOARD}, host with VGF"
+    )
     parser.add_argument(
         "--input",
         type=user_path,
@@ -236,11 +288,31 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _words(arguments: argparse.Namespace) -> list[str]:
+    """The arguments, with paths that are valid in any directory."""
+    words = [str(arguments.program.absolute()), "--timeout", str(arguments.timeout)]
+    words += [word for path in arguments.input for word in ("--input", str(path.absolute()))]
+    words += ["--output-dir", str(arguments.output_dir.absolute())] if arguments.output_dir else []
+    return words + (["--json"] if arguments.json else [])
+
+
+def _run(arguments: argparse.Namespace) -> int | None:
     try:
-        runners = read_runners()
         inputs = [_load_input(path) for path in arguments.input]
-        result = run(arguments.program, runners, arguments.board, inputs, arguments.timeout)
+        if has_vgf(arguments.program):
+            on_vulkan = _run_on_vulkan(arguments, inputs)
+            if on_vulkan is None:
+                status = vulkan.start(_words(arguments))
+                if status is None:
+                    raise RunError(
+                        "NotSupported",
+                        "the program has parts for Vulkan; start this by `./bazelw run //tools:run_pte -- ...`",
+                    )
+                return status
+            result = on_vulkan
+        else:
+            board = arguments.board or _BOARD
+            result = run(arguments.program, read_runners(), board, inputs, arguments.timeout)
         folder = arguments.output_dir
         if folder is None and arguments.json:
             folder = Path(tempfile.mkdtemp(prefix="run_pte-"))
@@ -250,6 +322,7 @@ def _run(arguments: argparse.Namespace) -> None:
         if arguments.json:
             print(json.dumps(error_json(error), indent=2))
         raise
+    return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,172 @@
+"""Programs with parts for ExecuTorch's Arm backends, which go by way of TOSA: Ethos-U and VGF."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import tosa_reference_model
+from executorch.backends.arm.quantizer import TOSAQuantizer
+from executorch.backends.arm.tosa import partitioner as tosa_partitioner
+from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig
+from executorch.exir.backend.utils import WhyNoPartitionReporter
+from executorch.exir.delegate import executorch_call_delegate
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.tensor import TensorSpec
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind
+from torch.fx import GraphModule, Interpreter, Node
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from tools.pipeline.export.border import BorderOperators, user_inputs
+from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
+from tools.pipeline.export.lower import EmittedProgram
+from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT
+from tools.pipeline.model_file.deterministic import computing
+from tools.quiet.console import UserError
+
+_QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
+_DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
+
+# Of int8 programs that are captured and not lowered yet.
+CAPTURED_BORDER = BorderOperators(
+    torch.ops.quantized_decomposed.quantize_per_tensor.default,
+    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
+    torch.int8,
+)
+
+
+class Compiled(Protocol):
+    """A subgraph that became a delegate: as TOSA, and what went into the program."""
+
+    @property
+    def tosa(self) -> bytes: ...
+
+    @property
+    def payload(self) -> bytes: ...
+
+
+def quantize(program: ExportedProgram, samples: Iterable[Sample], quantizer: TOSAQuantizer, path: Path) -> Quantized:
+    """The program with quantize and dequantize operators of a quantizer for Arm, calibrated on the samples.
+
+    Args:
+      path: the model file, for messages.
+
+    Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
+    """
+    # What depends on constants alone is a constant itself, once it is folded.
+    varying = set(user_inputs(program))
+    for node in program.graph.nodes:
+        varying |= {node} if varying.intersection(node.all_input_nodes) else set()
+        value = node.meta.get("val")
+        if node in varying and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+            raise UserError(
+                f"{path}: {origin(node, path)} is in double precision, which ExecuTorch's quantizers for Arm do not "
+                "take; convert it with .float()."
+            )
+    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    observed, kept = calibrate(prepared, samples, path)
+    return Quantized(convert_pt2e(prepared), observed, kept, {})
+
+
+@contextlib.contextmanager
+def rejections(path: Path) -> Iterator[list[tuple[str, str, str]]]:
+    """Afterwards has what partitioners left to the core meanwhile: operator, place in the model and reason.
+
+    Args:
+      path: the model file.
+    """
+    reporters: list[WhyNoPartitionReporter] = []
+    rejected: list[tuple[str, str, str]] = []
+    # The partitioner only logs its reasons.
+    original = tosa_partitioner.WhyNoPartitionReporter
+
+    def make() -> WhyNoPartitionReporter:
+        reporters.append(original())
+        return reporters[-1]
+
+    tosa_partitioner.WhyNoPartitionReporter = make
+    try:
+        yield rejected
+    finally:
+        tosa_partitioner.WhyNoPartitionReporter = original
+    found = {
+        (str(getattr(node.target, "_schema", node.target).name), origin(node, path), reason)
+        for reporter in reporters
+        for node, reason in reporter._rejected_nodes.items()
+        if node.op == "call_function" and hasattr(node.target, "_schema")
+    }
+    rejected += sorted(found)
+
+
+class _ExactPlan(MemoryPlanningAlgorithmSuite):
+    """ExecuTorch's plan of memory, with blocks that end where their last tensor does; ExecuTorch rounds sizes up."""
+
+    def __call__(
+        self,
+        alignment: int,
+        specs: set[TensorSpec],
+        graph_module: GraphModule,
+        graph_signature: ExportGraphSignature,
+        extra_padding: int,
+    ) -> list[int]:
+        ends = [0] * len(super().__call__(alignment, specs, graph_module, graph_signature, extra_padding))
+        for spec in specs:
+            ends[spec.mem_id] = max(ends[spec.mem_id], spec.mem_offset + spec.nbytes())
+        return ends
+
+
+def emit(manager: EdgeProgramManager) -> EmittedProgram:
+    """The program with delegates, whose memory ExecuTorch plans."""
+    planning = MemoryPlanningPass(_ExactPlan())
+    config = ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=CONSTANT_ALIGNMENT)
+    emitted = manager.to_executorch(config)
+    return EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state=False)
+
+
+def border_operators(bits: int) -> BorderOperators:
+    """What programs with activations of so many bits are quantized with."""
+    return BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8 if bits == 8 else torch.int16)
+
+
+def run(program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sample]) -> list[list[torch.Tensor]]:
+    """What the program returns: delegates by the TOSA reference model, everything else by PyTorch."""
+    by_payload = {item.payload: item.tosa for item in compiled}
+    constants = {**program.state_dict, **program.constants}
+    specs = program.graph_signature.input_specs
+    outputs = []
+    for sample in samples:
+        given = iter(sample)
+        arguments = [next(given) if spec.kind == InputKind.USER_INPUT else constants[spec.target] for spec in specs]
+        with computing():
+            outputs.append(list(_Run(program.graph_module, by_payload).run(*arguments)))
+    return outputs
+
+
+class _Run(Interpreter):
+    def __init__(self, module: GraphModule, tosa: Mapping[bytes, bytes]) -> None:
+        super().__init__(module)
+        self._tosa = tosa
+
+    def run_node(self, n: Node) -> Any:
+        if n.target != executorch_call_delegate:
+            return super().run_node(n)
+        module, *inputs = self.map_nodes_to_values(n.args, n)
+        arrays = [tensor.permute(tensor.dim_order()).contiguous().numpy() for tensor in inputs]
+        results, status = tosa_reference_model.run(self._tosa[module.processed_bytes], arrays, verbosity="LOW")
+        if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+            raise RuntimeError(f"the TOSA reference model returned {status} for {n.name}")
+        expected = n.meta["val"]
+        values = expected if isinstance(expected, (list, tuple)) else [expected]
+        tensors = []
+        for array, value in zip(results, values, strict=True):
+            order = list(value.dim_order())
+            inverse = [order.index(axis) for axis in range(len(order))]
+            tensors.append(torch.from_numpy(array).to(value.dtype).permute(inverse))
+        return tensors if isinstance(expected, (list, tuple)) else tensors[0]

@@ -1,0 +1,37 @@
+"""Runs a program with the runtime in ExecuTorch's wheel: `runtime.py FILE.pte INPUTS.npz OUTPUTS.npz`.
+
+Both files have arrays `<sample>_<index>` in the shapes of the program. INPUTS.npz also has `samples`, how many there
+are, and `order_<index>`, in which order the dimensions of an input lie in memory.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import torch
+
+# What executorch.runtime wraps, without the exporter, whose import takes seconds; and kernels of quantized operators.
+from executorch.extension.pybindings import _portable_lib
+from executorch.kernels import quantized as _quantized  # noqa: F401
+
+
+def _tensor(array: np.ndarray, order: list[int]) -> torch.Tensor:
+    """The array as a tensor that lies in memory in this order."""
+    return torch.from_numpy(np.ascontiguousarray(array.transpose(order))).permute(np.argsort(order).tolist())
+
+
+def main(program: str, inputs: str, outputs: str) -> None:
+    module = _portable_lib._load_for_executorch(program)
+    results: dict[str, np.ndarray] = {}
+    with np.load(inputs) as arrays:
+        orders = [arrays[name].tolist() for name in arrays if name.startswith("order_")]
+        for sample in range(int(arrays["samples"])):
+            given = [_tensor(arrays[f"{sample}_{index}"], order) for index, order in enumerate(orders)]
+            for index, tensor in enumerate(module.forward(given)):
+                results[f"{sample}_{index}"] = tensor.numpy()
+    np.savez(outputs, **results)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])
