@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.remote.checkout import Checkout, shared_repositories
+from tests.checkout.checkout import Checkout, shared_repositories
 from tools.quiet.tool import run_tool
 
 # A small model's export, a trained one's, an image with the latter, and a further model's image for the same board.

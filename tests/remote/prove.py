@@ -1,14 +1,14 @@
 """Shows on this machine what remote execution promises: a farm of real servers builds the same bytes, once for
 everybody.
 
-    ./bazelw run //tests/remote:prove -- --short                    # one export
+    ./bazelw run //tests/remote:prove -- --short                    # compiler, linker, a tool: as in .ci/run
     ./bazelw run //tests/remote:prove -- //firmware:nucleo_wb55rg   # an image, or any targets
     ./bazelw run //tests/remote:prove                               # the image, and 20 models on 4 boards
 
 It builds the targets locally, then in a copy of the checkout on a farm whose worker has nothing but the farm's
-storage, and compares every output. A second copy at another path must then take everything from the cache. Without
---short an image is built by one worker and by two, and the models' tests by two of which one is killed in the middle,
-each from an empty cache. Needs some 6 GB, which are free again at the end.
+storage, and compares every output; --short ends here. A second copy at another path must then take everything from the
+cache. Without targets an image is built by one worker and by two, and the models' tests by two of which one is killed
+in the middle, each from an empty cache. Needs some 6 GB, which are free again at the end.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.remote.checkout import Build, Checkout, fetched, shared_repositories
+from tests.checkout.checkout import Build, Checkout, fetched, shared_repositories
 from tests.remote.servers import Farm, FarmError, Programs
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-_SHORT = ["//models/add:add_float32"]
+# A compiler, a linker and a tool in Python. Not PyTorch, whose files take a minute.
+_SHORT = ["//runtime:program_reader", "//toolchains/arm_gnu/tests:sample_cortex_m4"]
 _IMAGE = ["//firmware:nucleo_wb55rg"]
 # Of 20 models on 4 boards each, or more.
 _TESTS = "tests(//tests/remote:models_test)"
@@ -71,14 +72,14 @@ class Proof:
         return outputs
 
     @contextlib.contextmanager
-    def farm(self, workers: int) -> Iterator[Farm]:
-        """A farm with empty storage."""
+    def farm(self, workers: int, targets: list[str]) -> Iterator[Farm]:
+        """A farm whose storage has Python and those of its packages that the targets need."""
         self._count += 1
         folder = self._directory / f"farm{self._count}"
         folder.mkdir()
         with Farm(self._programs, folder) as farm:
             start = time.monotonic()
-            files = farm.seed(self._packages())
+            files = farm.seed(self._packages(targets))
             seconds = time.monotonic() - start
             _say(f"farm {self._count}: {files:,} files of Python and its packages uploaded in {seconds:.0f} s")
             for index in range(workers):
@@ -105,9 +106,10 @@ class Proof:
         _say(f"stored by the farm: {farm.stored():,} bytes")
         return build
 
-    def _packages(self) -> list[Path]:
+    def _packages(self, targets: list[str]) -> list[Path]:
         """The directories of Python and of the packages that actions use, in the workspace's output base."""
-        found = fetched(self._workspace)
+        needed = self._workspace.repositories(targets)
+        found = [path for path in fetched(self._workspace) if path.name in needed]
         return [path / name for path in found for name in ("python", "site-packages") if (path / name).is_dir()]
 
     def _copy(self, name: str) -> Checkout:
@@ -122,30 +124,35 @@ class Proof:
         return Checkout(target, self._directory / f"{name}.out", shared_repositories(self._workspace))
 
 
-def prove(proof: Proof, targets: list[str]) -> None:
-    """One worker builds what was built locally, and a second checkout finds all of it; says what came out."""
+def prove(proof: Proof, targets: list[str], short: bool) -> None:
+    """One worker builds what was built locally, and a second checkout finds all of it; says what came out.
+
+    Args:
+      short: whether to do without the second checkout.
+    """
     expected = proof.build_locally(targets)
-    with proof.farm(1) as farm:
+    with proof.farm(1, targets) as farm:
         proof.build_remotely(farm, "one worker", targets, expected)
         _say_staged([farm.journal("worker1")])
-        _prove_second_checkout(proof, farm, targets, expected)
+        if not short:
+            _prove_second_checkout(proof, farm, targets, expected)
 
 
 def prove_workers(proof: Proof, image: list[str], tests: list[str]) -> None:
     """One worker and two workers build an image; two, one of which is killed, build and run tests of many models."""
     expected = proof.build_locally(image)
-    with proof.farm(1) as farm:
+    with proof.farm(1, image) as farm:
         one = proof.build_remotely(farm, "one worker", image, expected)
         _say_staged([farm.journal("worker1")])
         _prove_second_checkout(proof, farm, image, expected)
-    with proof.farm(2) as farm:
+    with proof.farm(2, image) as farm:
         two = proof.build_remotely(farm, "two workers", image, expected)
         share = two.seconds / one.seconds
         _say(f"two workers need {share:.2f} of one's time, on this machine's {os.cpu_count()} processors")
     everything = image + tests
     if tests:
         expected = proof.build_locally(everything)
-    with proof.farm(2) as farm:
+    with proof.farm(2, everything) as farm:
         killer = threading.Thread(target=_kill_when_busy, args=(farm, "worker2"), daemon=True)
         killer.start()
         proof.build_remotely(farm, "two workers, one of them killed while it works", everything, expected)
@@ -208,7 +215,7 @@ def of_models(labels: list[str], count: int) -> list[str]:
 
 
 def _command(targets: list[str]) -> str:
-    return "test" if any("_test_" in target for target in targets) else "build"
+    return "test" if any("_test_" in target or target.endswith("_test") for target in targets) else "build"
 
 
 def _package(name: str) -> Path:
@@ -230,7 +237,7 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> None:
     proof = Proof(workspace, programs, folder, options.capacity)
     try:
         if options.short or options.targets:
-            prove(proof, options.targets or _SHORT)
+            prove(proof, options.targets or _SHORT, options.short)
         else:
             tests = workspace.query(f"{_TESTS} + labels(firmware, {_TESTS})")
             prove_workers(proof, _IMAGE, of_models(tests, options.models))
@@ -243,7 +250,7 @@ def _run(options: argparse.Namespace, workspace: Checkout) -> None:
 def main() -> int:
     """Parses the command line and runs the proof; returns the exit status."""
     parser = argparse.ArgumentParser(prog="prove", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="only an export, by one worker")
+    parser.add_argument("--short", action="store_true", help="one worker and nothing more, of little by default")
     parser.add_argument("--capacity", type=int, default=1, help="actions that a worker runs at once (default: 1)")
     parser.add_argument("--models", type=int, default=20, help="how many models besides the image (default: 20)")
     parser.add_argument("targets", nargs="*", help="targets that one worker builds instead")

@@ -1,4 +1,4 @@
-"""A checkout in which //tests/remote builds, beside the one that the user works in."""
+"""A checkout of Torch Fusion that a tool builds in: the user's, or one of its own beside that."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import os
 import subprocess
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tools.quiet.console import UserError
 
@@ -25,19 +29,20 @@ class Build:
     Attributes:
       seconds: its duration.
       actions: how many actions each of Bazel's runners executed, by its name, such as `remote` and `remote cache hit`.
+      kinds: how many actions of each kind were executed or taken from a cache, without those that Bazel does itself.
     """
 
     seconds: float
     actions: dict[str, int]
+    kinds: Counter[str]
 
 
 class Checkout:
-    """A checkout and an output base of its own; the repositories that were fetched are the workspace's.
+    """A checkout and where it builds.
 
     Args:
-      root: the workspace.
-      bazel: its launcher.
-      output_base: where it builds; None for the workspace's usual one.
+      root: its folder, with its bazelw.
+      output_base: where it builds; None for the checkout's usual one.
       flags: flags of every command.
     """
 
@@ -49,11 +54,33 @@ class Checkout:
     def build(self, command: str, targets: list[str], flags: list[str]) -> Build:
         """Runs `bazel build` or `bazel test`."""
         with tempfile.TemporaryDirectory() as folder:
-            events = Path(folder, "events.json")
+            file = Path(folder, "events.json")
             start = time.monotonic()
-            arguments = [command, "--noshow_progress", f"--build_event_json_file={events}", *self._flags, *flags]
+            options = ["--noshow_progress", "--build_event_publish_all_actions", f"--build_event_json_file={file}"]
+            arguments = [command, *options, *self._flags, *flags]
             self._bazel([*arguments, "--", *targets], "build of " + " ".join(targets[:3]))
-            return Build(time.monotonic() - start, _runners(events))
+            seconds = time.monotonic() - start
+            events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        return Build(seconds, _runners(events), executed(events))
+
+    def actions(self, target: str) -> set[tuple[str, tuple[str, ...]]]:
+        """Kind and outputs of the actions below a target, without those that Bazel does itself."""
+        options = ["--noshow_progress", "--output=jsonproto", "--include_commandline=false", *self._flags]
+        return actions_of(json.loads(self._bazel(["aquery", *options, f"deps({target})"], f"aquery of {target}")))
+
+    @contextmanager
+    def edited(self, file: str, comment: str) -> Iterator[None]:
+        """Puts a comment that no build has seen before in front of a file; `comment` is what begins one."""
+        path = self.root / file
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}; run this on a checkout of Torch Fusion") from error
+        try:
+            path.write_bytes(f"{comment} Edited at {time.time_ns()}.\n".encode() + content)
+            yield
+        finally:
+            path.write_bytes(content)
 
     def outputs(self, targets: list[str]) -> dict[str, str]:
         """The sha256 of every output of the targets, by its path from the output directory."""
@@ -66,6 +93,17 @@ class Checkout:
     def query(self, expression: str) -> list[str]:
         """The labels of a query."""
         return self._bazel(["query", "--noshow_progress", "--output=label", expression], "query").split()
+
+    def repositories(self, targets: list[str]) -> set[str]:
+        """The directories' names of the repositories that targets need, their tools included."""
+        expression = f"deps({' + '.join(targets)})"
+        labels = self._bazel(
+            ["cquery", "--noshow_progress", "--output=label", *self._flags, "--", expression], "cquery"
+        )
+        mapping = self._bazel(["mod", "dump_repo_mapping", ""], "mod")
+        names = json.loads(mapping.splitlines()[-1])
+        found = {label.removeprefix("@").removeprefix("@").partition("//")[0] for label in labels.splitlines()}
+        return {names.get(name, name) for name in found}
 
     def output_base(self) -> Path:
         """Bazel's output base."""
@@ -96,13 +134,49 @@ _ENVIRONMENT = (
 )
 
 
-def _runners(events: Path) -> dict[str, int]:
-    for line in events.read_text().splitlines():
-        summary = json.loads(line).get("buildMetrics", {}).get("actionSummary")
+# Kinds of actions that Bazel does itself.
+_INTERNAL = {
+    "BazelWorkspaceStatusAction",
+    "FileWrite",
+    "Middleman",
+    "RepoMappingManifest",
+    "SourceSymlinkManifest",
+    "Symlink",
+    "SymlinkTree",
+    "TranslateBuildInfo",
+}
+
+
+def _runners(events: Sequence[dict[str, Any]]) -> dict[str, int]:
+    for event in events:
+        summary = event.get("buildMetrics", {}).get("actionSummary")
         if summary:
             counts = {entry["name"]: int(entry.get("count", 0)) for entry in summary.get("runnerCount", [])}
             return {name: count for name, count in counts.items() if name not in ("total", "internal")}
     return {}
+
+
+def executed(events: Sequence[dict[str, Any]]) -> Counter[str]:
+    """Kinds of actions in a build's events, with their numbers, without those that Bazel does itself."""
+    kinds = (event["action"]["type"] for event in events if "action" in event)
+    return Counter(kind for kind in kinds if kind not in _INTERNAL)
+
+
+def actions_of(graph: dict[str, Any]) -> set[tuple[str, tuple[str, ...]]]:
+    """Kind and outputs of the actions of an action graph that Bazel doesn't do itself."""
+    fragments = {fragment["id"]: fragment for fragment in graph["pathFragments"]}
+
+    def path(index: int) -> str:
+        fragment = fragments[index]
+        parent = fragment.get("parentId")
+        return f"{path(parent)}/{fragment['label']}" if parent else str(fragment["label"])
+
+    artifacts = {artifact["id"]: path(artifact["pathFragmentId"]) for artifact in graph["artifacts"]}
+    return {
+        (action["mnemonic"], tuple(sorted(artifacts[index] for index in action["outputIds"])))
+        for action in graph["actions"]
+        if action["mnemonic"] not in _INTERNAL
+    }
 
 
 def fetched(workspace: Checkout) -> list[Path]:
