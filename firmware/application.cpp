@@ -8,13 +8,12 @@
 #include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
 
+#include "firmware/application.h"
 #include "firmware/board.h"
 #include "firmware/console.h"
-#include "firmware/error_text.h"
 #include "firmware/high_water_allocator.h"
 #include "firmware/host.h"
 #include "firmware/inference_server.h"
-#include "firmware/stack.h"
 #include "firmware/tensor_text.h"
 #include "model_program.h"
 
@@ -33,9 +32,9 @@ using executorch::runtime::Method;
 using executorch::runtime::Program;
 using executorch::runtime::Result;
 using executorch::runtime::Span;
-
-/// Whether this image prints; what only printing needs is left out otherwise.
-constexpr bool kConsole = ET_LOG_ENABLED;
+using torch_fusion::feed_watchdog;
+using torch_fusion::kConsole;
+using torch_fusion::write_ticks;
 
 // Exactly as large as the build planned them, in sections of their own for the size report.
 alignas(16)
@@ -53,19 +52,7 @@ HostReport report;
 
 /// Ends with what went wrong, where a host or a person can see it.
 [[noreturn]] void fail(const char* step, Error error) {
-  if constexpr (kConsole) {
-    torch_fusion::write_error(step, error);
-  }
-  report.error = static_cast<uint32_t>(error);
-  host_close(&report);
-  board_exit(kExitError);
-}
-
-/// Gives what comes next, such as an execution, as long as the image's watchdog waits.
-void feed_watchdog() {
-  if constexpr (torch_fusion::kWatchdogMilliseconds > 0) {
-    board_watchdog_feed();
-  }
+  torch_fusion::fail_run(report, step, error);
 }
 
 /// The most bytes of temporary memory in use at one time.
@@ -74,13 +61,6 @@ void feed_watchdog() {
 }
 [[maybe_unused]] size_t high_water(const torch_fusion::HighWaterAllocator& allocator) {
   return allocator.high_water();
-}
-
-/// Ticks from `start` to now, without those that reading the counter itself takes.
-uint32_t ticks_since(uint32_t start) {
-  const uint32_t end = board_ticks();
-  const uint32_t overhead = board_ticks() - end;
-  return end - start - overhead;
 }
 
 /// Sets an input to `data`: contiguous elements of the input's dtype and shape.
@@ -101,7 +81,7 @@ Error try_execute(Method& method, uint32_t* ticks) {
   feed_watchdog();
   const uint32_t start = board_ticks();
   const Error error = method.execute();
-  *ticks = ticks_since(start);
+  *ticks = board_ticks_since(start);
   return error;
 }
 
@@ -121,23 +101,6 @@ uint32_t execute(Method& method) {
     fail("execute", error);
   }
   return ticks;
-}
-
-void write_usage(const char* name, size_t used, size_t size) {
-  console_text(name);
-  console_unsigned(used);
-  console_text(" of ");
-  console_unsigned(size);
-}
-
-void write_ticks(const char* name, uint32_t ticks) {
-  console_text(name);
-  console_unsigned(static_cast<uint64_t>(ticks) * board_clock.numerator / board_clock.denominator);
-  console_text(" ");
-  console_text(board_clock.unit);
-  console_text(", ");
-  console_unsigned(static_cast<uint64_t>(ticks) * 1000000 / board_clock.ticks_per_second);
-  console_text(" us\n");
 }
 
 void write_outputs(const Method& method) {
@@ -212,7 +175,7 @@ void profile(Method& method) {
     feed_watchdog();
     const uint32_t start = board_ticks();
     error = method.step();
-    const uint32_t ticks = ticks_since(start);
+    const uint32_t ticks = board_ticks_since(start);
     if (error != Error::Ok) {
       break;
     }
@@ -305,13 +268,8 @@ void board_waits() {
 }
 
 int main() {
-  if constexpr (torch_fusion::kWatchdogMilliseconds > 0) {
-    board_watchdog(torch_fusion::kWatchdogMilliseconds);
-  }
+  torch_fusion::begin_run();
   if constexpr (kConsole) {
-    console_text("Torch Fusion: ");
-    console_text(model_program::kName);
-    console_text(", ");
     console_unsigned(model_program::kSize);
     console_text(" bytes\n");
   }
@@ -336,7 +294,7 @@ int main() {
     fail("load", program.error());
   }
   Result<Method> method = program->load_method(model_program::kMethodName, &memory_manager);
-  report.load_ticks = ticks_since(start);
+  report.load_ticks = board_ticks_since(start);
   if (!method.ok()) {
     fail("load", method.error());
   }
@@ -355,25 +313,15 @@ int main() {
   report.method_used = method_allocator.used_size();
   report.planned_used = host_arena_used(planned_arena, sizeof(planned_arena));
   report.temp_used = high_water(temp_allocator);
-  report.stack_used = stack_used();
-  report.stack_size = stack_size();
-  if constexpr (kConsole) {
-    write_ticks("load: ", report.load_ticks);
-    write_ticks("execute: ", report.execute_ticks);
-    write_usage("arenas: method ", report.method_used, sizeof(method_arena));
-    write_usage(", planned ", report.planned_used, sizeof(planned_arena));
-    write_usage(", temp ", report.temp_used, sizeof(temp_arena));
-    write_usage("\nstack: ", report.stack_used, report.stack_size);
-    console_text(pass ? "\nPASS\n" : "\nFAIL: the outputs differ from PyTorch's\n");
-  }
-  if (pass) {
-    report.pass = kHostReportPass;
-  }
-  host_close(&report);
+  const int status = torch_fusion::end_run(report, pass, [] {
+    torch_fusion::write_usage("arenas: method ", report.method_used, sizeof(method_arena));
+    torch_fusion::write_usage(", planned ", report.planned_used, sizeof(planned_arena));
+    torch_fusion::write_usage(", temp ", report.temp_used, sizeof(temp_arena));
+  });
   if constexpr (kConsole && model_program::kInputsSize <= kMaxConsoleInput) {
     if (host_interactive()) {
       run_console<model_program::kInputsSize>(*method);
     }
   }
-  return pass ? kExitPass : kExitMismatch;
+  return status;
 }

@@ -31,6 +31,13 @@ void board_init(void);
 /// The value of a 32-bit counter that counts up and wraps around.
 uint32_t board_ticks(void);
 
+/// Ticks from `start` to now, without those that reading the counter itself takes.
+static inline uint32_t board_ticks_since(uint32_t start) {
+  const uint32_t end = board_ticks();
+  const uint32_t overhead = board_ticks() - end;
+  return end - start - overhead;
+}
+
 /// Sends `size` bytes to the console as they are (frames are sent this way, too); returns when the
 /// last one is in the transmitter.
 void board_console_write(const char* data, size_t size);

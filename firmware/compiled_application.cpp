@@ -6,11 +6,10 @@
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/exec_aten/exec_aten.h>
 
+#include "firmware/application.h"
 #include "firmware/board.h"
 #include "firmware/console.h"
-#include "firmware/error_text.h"
 #include "firmware/host.h"
-#include "firmware/stack.h"
 #include "firmware/tensor_text.h"
 #include "model_program.h"
 
@@ -19,9 +18,8 @@ namespace {
 using executorch::aten::ScalarType;
 using executorch::aten::Tensor;
 using executorch::aten::TensorImpl;
-
-/// Whether this image prints; what only printing needs is left out otherwise.
-constexpr bool kConsole = ET_LOG_ENABLED;
+using torch_fusion::feed_watchdog;
+using torch_fusion::kConsole;
 
 /// The model with its memory, in a section of its own for the size report.
 __attribute__((section(".arena.planned"))) compiled_model::Model model;
@@ -30,12 +28,7 @@ HostReport report;
 
 /// Ends with what went wrong, where a host or a person can see it.
 [[noreturn]] void fail(const char* step, torch_fusion_status status) {
-  if constexpr (kConsole) {
-    torch_fusion::write_error(step, static_cast<executorch::runtime::Error>(status));
-  }
-  report.error = static_cast<uint32_t>(status);
-  host_close(&report);
-  board_exit(kExitError);
+  torch_fusion::fail_run(report, step, static_cast<executorch::runtime::Error>(status));
 }
 
 void check(const char* step, torch_fusion_status status) {
@@ -44,26 +37,12 @@ void check(const char* step, torch_fusion_status status) {
   }
 }
 
-/// Gives an execution as long as the image's watchdog waits.
-void feed_watchdog() {
-  if constexpr (torch_fusion::kWatchdogMilliseconds > 0) {
-    board_watchdog_feed();
-  }
-}
-
-/// Ticks from `start` to now, without those that reading the counter itself takes.
-uint32_t ticks_since(uint32_t start) {
-  const uint32_t end = board_ticks();
-  const uint32_t overhead = board_ticks() - end;
-  return end - start - overhead;
-}
-
 /// Runs an inference; an error ends the application. Returns the ticks it took.
 uint32_t execute() {
   feed_watchdog();
   const uint32_t start = board_ticks();
   const torch_fusion_status status = compiled_model::run(&model);
-  const uint32_t ticks = ticks_since(start);
+  const uint32_t ticks = board_ticks_since(start);
   check("execute", status);
   return ticks;
 }
@@ -135,16 +114,6 @@ bool run_example() {
   return pass;
 }
 
-void write_ticks(const char* name, uint32_t ticks) {
-  console_text(name);
-  console_unsigned(static_cast<uint64_t>(ticks) * board_clock.numerator / board_clock.denominator);
-  console_text(" ");
-  console_text(board_clock.unit);
-  console_text(", ");
-  console_unsigned(static_cast<uint64_t>(ticks) * 1000000 / board_clock.ticks_per_second);
-  console_text(" us\n");
-}
-
 } // namespace
 
 void board_waits() {
@@ -152,20 +121,16 @@ void board_waits() {
 }
 
 int main() {
-  if constexpr (torch_fusion::kWatchdogMilliseconds > 0) {
-    board_watchdog(torch_fusion::kWatchdogMilliseconds);
-  }
+  torch_fusion::begin_run();
   if constexpr (kConsole) {
-    console_text("Torch Fusion: ");
-    console_text(model_program::kName);
-    console_text(", compiled\n");
+    console_text("compiled\n");
   }
   const bool has_host = host_open();
   host_arena_paint(model.arena, sizeof(model.arena));
 
   const uint32_t start = board_ticks();
   const torch_fusion_status status = compiled_model::init(&model, sizeof(model));
-  report.load_ticks = ticks_since(start);
+  report.load_ticks = board_ticks_since(start);
   check("init", status);
 
   bool pass = true;
@@ -177,22 +142,9 @@ int main() {
 
   report.method_used = model_program::kMethodArenaSize;
   report.planned_used = host_arena_used(model.arena, model_program::kPlannedArenaSize);
-  report.stack_used = stack_used();
-  report.stack_size = stack_size();
-  if constexpr (kConsole) {
-    write_ticks("load: ", report.load_ticks);
-    write_ticks("execute: ", report.execute_ticks);
+  return torch_fusion::end_run(report, pass, [] {
     console_text("memory: ");
     console_unsigned(sizeof(model));
-    console_text(" bytes\nstack: ");
-    console_unsigned(report.stack_used);
-    console_text(" of ");
-    console_unsigned(report.stack_size);
-    console_text(pass ? "\nPASS\n" : "\nFAIL: the outputs differ from PyTorch's\n");
-  }
-  if (pass) {
-    report.pass = kHostReportPass;
-  }
-  host_close(&report);
-  return pass ? kExitPass : kExitMismatch;
+    console_text(" bytes");
+  });
 }

@@ -258,12 +258,6 @@ void write_output(const EValue& value) {
   host_write(tensor.const_data_ptr(), header.nbytes);
 }
 
-uint32_t ticks_since(uint32_t start) {
-  const uint32_t end = board_ticks();
-  const uint32_t overhead = board_ticks() - end;
-  return end - start - overhead;
-}
-
 /// Sets the inputs anew and executes; how that ends is of no interest.
 void Case::run_again(Method& method) {
   input_ = first_input_;
@@ -281,7 +275,7 @@ Error Case::run_program() {
   // Time for the buffers' sizes, which an image for one program knows, is no part of loading.
   uint32_t start = board_ticks();
   Result<Program> program = Program::load(&loader_, Program::Verification::InternalConsistency);
-  result_.load_ticks = ticks_since(start);
+  result_.load_ticks = board_ticks_since(start);
   ET_CHECK_OK_OR_RETURN_ERROR(program.error());
   const Result<const char*> name = program->get_method_name(0);
   ET_CHECK_OK_OR_RETURN_ERROR(name.error());
@@ -293,7 +287,7 @@ Error Case::run_program() {
 
   start = board_ticks();
   Result<Method> method = program->load_method(*name, &memory_manager);
-  result_.load_ticks += ticks_since(start);
+  result_.load_ticks += board_ticks_since(start);
   ET_CHECK_OK_OR_RETURN_ERROR(method.error());
   result_.method_used = method_allocator_.used_size();
 
@@ -309,7 +303,7 @@ Error Case::run_program() {
   result_.step = static_cast<uint32_t>(Step::kExecute);
   start = board_ticks();
   const Error error = method->execute();
-  result_.execute_ticks = ticks_since(start);
+  result_.execute_ticks = board_ticks_since(start);
   result_.temp_used = temp_allocator_.high_water();
   ET_CHECK_OK_OR_RETURN_ERROR(error);
 
