@@ -2,7 +2,7 @@
 
 Each line is put in front of all others, so that the places of the others change, and taken away in the end. Actions
 that Bazel does itself, such as making links, don't count; those that a cache answers do. What a second board costs is
-the number of actions that only its image has.
+the number of actions that only its image has. The exit status is 1 if something costs more than it may.
 """
 
 from __future__ import annotations
@@ -24,41 +24,51 @@ _SECOND = "//firmware:mps2_an386"
 
 @dataclass(frozen=True)
 class Edit:
-    """A file to edit, and what stands before a comment in it."""
+    """A file to edit, what stands before a comment in it, and how many actions an edit may cost."""
 
     what: str
     file: str
     comment: str
+    most: int
 
 
 _EDITS = (
-    Edit("the model", "models/sine/sine.py", "#"),
-    Edit("a kernel of the image", "kernels/portable/relu.cpp", "//"),
-    Edit("another kernel", "kernels/portable/softmax.cpp", "//"),
-    Edit("the application", "firmware/application.cpp", "//"),
+    # Training and export, which write what they wrote before.
+    Edit("the model", "models/sine/sine.py", "#", 2),
+    # Compilation, archive, link and what is made of the image: lines of its code have moved.
+    Edit("a kernel of the image", "kernels/portable/relu.cpp", "//", 4),
+    # The linked image is as it was.
+    Edit("another kernel", "kernels/portable/softmax.cpp", "//", 3),
+    Edit("the application", "firmware/application.cpp", "//", 3),
 )
+_MOST_OF_A_SECOND_BOARD = 19
 
 
-def _row(what: str, kinds: Counter[str]) -> str:
+def report(what: str, kinds: Counter[str], most: int) -> bool:
+    """Prints a row of the table; returns whether there are at most as many actions as there may be."""
     shown = ", ".join(f"{kind} {count}" if count > 1 else kind for kind, count in sorted(kinds.items()))
-    return f"| {what} | {kinds.total()} | {shown} |"
+    fits = kinds.total() <= most
+    print(f"| {what} | {kinds.total()} | {most}{'' if fits else ' (exceeded)'} | {shown} |", flush=True)
+    return fits
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace) -> int:
     checkout = Checkout(arguments.workspace)
 
     def build() -> Counter[str]:
         return checkout.build("build", [_IMAGE], []).kinds
 
     build()
-    print("| edit | actions | kinds |\n|---|--:|---|")
+    print("| edit | actions | at most | kinds |\n|---|--:|--:|---|")
+    fits = []
     for edit in _EDITS:
         with checkout.edited(edit.file, edit.comment):
-            print(_row(edit.what, build()), flush=True)
+            fits.append(report(edit.what, build(), edit.most))
         # As it was before: the next edit is alone.
         build()
     second = checkout.actions(_SECOND) - checkout.actions(_IMAGE)
-    print(_row("a second board", Counter(kind for kind, _ in second)))
+    fits.append(report("a second board", Counter(kind for kind, _ in second), _MOST_OF_A_SECOND_BOARD))
+    return 0 if all(fits) else 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
