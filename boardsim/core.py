@@ -14,6 +14,7 @@ from typing import Protocol
 import unicorn
 
 from boardsim.chip import Chip
+from boardsim.cores import CORES
 from boardsim.debugger import RunControl
 from boardsim.peripheral import Host, Peripheral
 
@@ -49,7 +50,6 @@ _MEANING = {
     "DEBUGEVT": "breakpoint instruction without a debugger",
 }
 
-_CPUID = {"cortex-m4": 0x410FC241, "cortex-m33": 0x411FD210}
 _LOWEST = 256
 
 
@@ -125,7 +125,7 @@ class _Scs(Peripheral):
     def reset(self) -> None:
         kept = {offset: self.values[offset] for offset in self._DEBUG if offset in self.values}
         super().reset()
-        if self.machine.board.core == "cortex-m33":
+        if CORES[self.machine.board.core].is_armv8:
             self.values |= self._SECURE
         self.values |= kept
         self.system.reset()
@@ -145,7 +145,7 @@ class _Scs(Peripheral):
         if group == 0x300:
             return system.bits(set(system.active), index)
         if offset == 0xD00:
-            return _CPUID[self.machine.board.core]
+            return CORES[self.machine.board.core].cpuid
         if offset == 0xD04:
             pending = max((n for n in system.pending if n in system.enabled or n < 16), default=0)
             return (system.active[-1] if system.active else 0) | pending << 12
@@ -241,7 +241,7 @@ class _Fpb(Peripheral):
     _COMPARATORS = 6
 
     def __init__(self, machine: CoreHost) -> None:
-        self._version2 = machine.board.core != "cortex-m4"
+        self._version2 = CORES[machine.board.core].is_armv8
         self._run_control = machine.run_control
         super().__init__(machine, "FP", 0xE0002000, 0x1000)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import unicorn
 from unicorn import arm_const
 
+from boardsim.cores import CORES
+
 # No instruction is ever executed there, so emulation never ends by itself.
 _NOWHERE = 0xFFFFFFFE
 # Unicorn maps memory in pages. STM32 peripherals are 1 KB apart, and between them nothing answers.
@@ -31,11 +33,6 @@ _REGISTERS = {
     "control": arm_const.UC_ARM_REG_CONTROL,
     "fpscr": arm_const.UC_ARM_REG_FPSCR,
     **{f"s{i}": getattr(arm_const, f"UC_ARM_REG_S{i}") for i in range(32)},
-}
-
-_MODELS = {
-    "cortex-m4": arm_const.UC_CPU_ARM_CORTEX_M4,
-    "cortex-m33": arm_const.UC_CPU_ARM_CORTEX_M33,
 }
 
 
@@ -92,7 +89,7 @@ class Cpu:
 
     def __init__(self, core: str) -> None:
         self.engine = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB | unicorn.UC_MODE_MCLASS)
-        self.engine.ctl_set_cpu_model(_MODELS[core])
+        self.engine.ctl_set_cpu_model(CORES[core].unicorn)
         self.engine.ctl_set_page_size(PAGE)
         self.stop: Stop | None = None
         self.locked_up = False

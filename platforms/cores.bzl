@@ -4,18 +4,21 @@
 #   mcpu: GCC's name, which the export, board.json and the tools use, too
 #   cpu: value of @platforms//cpu
 #   flags: GCC's flags beside -mcpu; all use the hard-float calling convention
+#   multilib: the toolchain's variant of the C and C++ libraries that these flags select
 #   description: its floating-point unit and extensions
 CORES = {
     "cortex_m4": struct(
         mcpu = "cortex-m4",
         cpu = "armv7e-mf",
         flags = ["-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"],
+        multilib = "thumb/v7e-m+fp/hard",
         description = "Cortex-M4 with FPv4-SP, as on STM32WB55 and STM32F4",
     ),
     "cortex_m33": struct(
         mcpu = "cortex-m33",
         cpu = "armv8-m",
         flags = ["-mfloat-abi=hard"],
+        multilib = "thumb/v8-m.main+fp/hard",
         description = "Cortex-M33 with FPv5-SP and the DSP extension",
     ),
     "cortex_m55": struct(
@@ -23,6 +26,7 @@ CORES = {
         cpu = "armv8-m",
         # GCC 12 makes conversions conditional (vcvtne), which its assembler takes for a vector instruction.
         flags = ["-mfloat-abi=hard", "-fno-if-conversion2"],
+        multilib = "thumb/v8-m.main+dp/hard",
         description = "Cortex-M55 with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
     ),
 }

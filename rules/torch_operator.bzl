@@ -1,8 +1,12 @@
 """The `torch_operator` rule: an operator of one's own, with its implementation in PyTorch and its kernel."""
 
+load("//firmware/boards:boards.bzl", "EMULATED_BOARDS")
 load(":firmware_test.bzl", "firmware_test")
 load(":providers.bzl", "TorchOperatorInfo")
 load(":torch_program.bzl", "torch_program")
+
+# By labels that don't depend on the repository of whoever calls the macro.
+_TEST_BOARDS = [Label(board) for board in EMULATED_BOARDS[:1]]
 
 # PyTorch's names of dtypes, and ExecuTorch's.
 _DTYPES = {
@@ -87,7 +91,7 @@ torch_operator_rule = rule(
     provides = [TorchOperatorInfo],
 )
 
-def torch_operator(name, operator, src, test_boards = [Label("//firmware/boards/mps2_an386")], atol = "1e-5", rtol = "1e-5", tags = [], visibility = None, **kwargs):
+def torch_operator(name, operator, src, test_boards = _TEST_BOARDS, atol = "1e-5", rtol = "1e-5", tags = [], visibility = None, **kwargs):
     """An operator of one's own, for the `operators` of a torch_program.
 
     Creates `<name>`, and the tests `<name>_test_<board>`: the kernel on an emulated or simulated board against the eager implementation, for all

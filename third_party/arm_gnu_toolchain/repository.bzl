@@ -10,6 +10,7 @@ The environment variable TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian|release forces on
 mirror nor a snapshot (third_party/debian/debian.bzl) has any more.
 """
 
+load("//platforms:cores.bzl", "CORES")
 load("//third_party:shared.bzl", "shared_restore", "shared_store")
 load("//third_party/debian:debian.bzl", "DEBIAN_ENVIRON", "debian_available", "debian_unpack")
 
@@ -44,13 +45,8 @@ _RELEASES = {
 
 _RELEASE_URL = "https://developer.arm.com/-/media/Files/downloads/gnu/12.2.rel1/binrel/arm-gnu-toolchain-12.2.rel1-{}-arm-none-eabi.tar.xz"
 
-# The variants of the C and C++ libraries by core; GCC takes the double-precision one of ARMv8-M for Cortex-M55.
-# The others are 90 % of the toolchain's size.
-_MULTILIBS_BY_CORE = {
-    "cortex_m4": "thumb/v7e-m+fp/hard",
-    "cortex_m33": "thumb/v8-m.main+fp/hard",
-    "cortex_m55": "thumb/v8-m.main+dp/hard",
-}
+# The variants of the C and C++ libraries by core. The others are 90 % of the toolchain's size.
+_MULTILIBS_BY_CORE = {name: core.multilib for name, core in CORES.items()}
 _MULTILIBS = _MULTILIBS_BY_CORE.values()
 
 # By the name that Bazel knows them by. Those of GCC's read the objects of link-time optimization, which hold no machine code.

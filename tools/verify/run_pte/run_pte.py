@@ -24,7 +24,6 @@ from tools.verify.run_pte import vulkan
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.values import Value, dtype_name, encode, name_of, numpy_dtype
 
-_BOARD = "mps2_an386"
 _INDEX = "tools/verify/run_pte/runners.json"
 
 # ExecuTorch's ScalarType of inputs that are numbers, by the schema's type.
@@ -265,8 +264,9 @@ def _text(run_: CaseResult, files: Sequence[Path]) -> str:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
     parser.add_argument("program", type=user_path, metavar="FILE.pte", help="the program")
+    boards = list(read_runners().boards)
     parser.add_argument(
-        "--board", help=f"mps2_an386 (Cortex-M4), mps2_an505 (Cortex-M33) or host; default: {_BOARD}, host with VGF"
+        "--board", help=f"one of {', '.join(boards)}; host is this machine; default: {boards[0]}, host with VGF"
     )
     parser.add_argument(
         "--input",
@@ -311,8 +311,9 @@ def _run(arguments: argparse.Namespace) -> int | None:
                 return status
             result = on_vulkan
         else:
-            board = arguments.board or _BOARD
-            result = run(arguments.program, read_runners(), board, inputs, arguments.timeout)
+            runners = read_runners()
+            board = arguments.board or next(iter(runners.boards))
+            result = run(arguments.program, runners, board, inputs, arguments.timeout)
         folder = arguments.output_dir
         if folder is None and arguments.json:
             folder = Path(tempfile.mkdtemp(prefix="run_pte-"))
