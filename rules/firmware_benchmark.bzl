@@ -27,7 +27,7 @@ the ELF and in the board's emulator; `-- --json FILE` writes them as a list.""",
             providers = [FirmwareInfo],
             doc = "torch_firmware -> 'model variant', such as 'sine float32'.",
         ),
-        "_benchmark": attr.label(default = "//benchmarks/measure", executable = True, cfg = "exec"),
+        "_benchmark": attr.label(default = "//tools/commands/benchmark", executable = True, cfg = "exec"),
     },
     executable = True,
 )

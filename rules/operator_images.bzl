@@ -64,7 +64,7 @@ def _operator_images_impl(ctx):
     for operator, source in sources.items():
         arguments.add("--registry=%s=%s" % (operator, source.path))
     ctx.actions.run(
-        executable = ctx.executable._tool,
+        executable = ctx.executable.tool,
         arguments = [arguments],
         inputs = [calls],
         outputs = sources.values() + [selections],
@@ -113,7 +113,7 @@ before others. The images have the runtime of programs that are linked at build 
         "srcs": attr.label_list(default = ["//firmware:application.cpp"], allow_files = [".cpp"], doc = "The application."),
         "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = core_transition),
         "_runtime": attr.label(default = "//runtime:prelinked_without_delegates", providers = [CcInfo], cfg = core_transition),
-        "_tool": attr.label(default = "//benchmarks/measure:operator_flash", executable = True, cfg = "exec"),
+        "tool": attr.label(mandatory = True, executable = True, cfg = "exec", doc = "Chooses calls: //benchmarks/measure:operator_flash."),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],

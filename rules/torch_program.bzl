@@ -52,67 +52,103 @@ def _import_folders(ctx):
                 (folders if is_main else packages)[full] = None
     return folders.keys(), packages.keys()
 
-def _torch_program_impl(ctx):
-    name = ctx.attr.program_name or ctx.label.name
-    if not name.replace("_", "a").isalnum() or name[0].isdigit():
-        fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
-    core = _target_core(ctx)
-    npu = ctx.attr._npu[NpuInfo]
-    if ctx.attr.backend == "portable" and ctx.attr.io != "float32":
-        fail("%s: io is for backends that quantize; a portable program takes the dtypes of the model" % ctx.label)
-    if ctx.attr.backend != "cortex_m" and not ctx.attr.packed:
-        fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
-    if ctx.attr.backend != "ethos_u" and ctx.attr.io == "int16":
-        fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, ctx.attr.backend))
-    if ctx.attr.backend == "ethos_u" and not npu.description:
-        fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
+def _is_identifier(text):
+    return text.replace("_", "a").isalnum() and not text[0].isdigit()
 
-    operators = [target[TorchOperatorInfo] for target in ctx.attr.operators]
+def _check_attributes(ctx, name, npu):
+    """Fails for attributes that don't go together."""
+    backend = ctx.attr.backend
+    if not _is_identifier(name):
+        fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
+    if backend == "portable" and ctx.attr.io != "float32":
+        fail("%s: io is for backends that quantize; a portable program takes the dtypes of the model" % ctx.label)
+    if backend != "cortex_m" and not ctx.attr.packed:
+        fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
+    if backend != "ethos_u" and ctx.attr.io == "int16":
+        fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
+    if backend == "ethos_u" and not npu.description:
+        fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
+    if ctx.attr.weights and not ctx.attr.weights[TorchProgramInfo].weights:
+        fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
+    if ctx.attr.weights and ctx.attr.train:
+        fail("%s: train = True and weights = %s exclude each other" % (ctx.label, ctx.attr.weights.label))
+    for method in ctx.attr.methods:
+        if method == "forward" or not _is_identifier(method):
+            fail("%s: methods: '%s' is not the name of a method besides forward" % (ctx.label, method))
+    if ctx.attr.methods and backend != "portable":
+        fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, backend))
+
+def _model(ctx, operators):
+    """What the model file may read.
+
+    Returns:
+      struct of `declared`, a depset of Files besides itself, `sources`, both together, and what _import_folders returns as `path` and
+      `packages`
+    """
     declared = depset(
         [operator.module for operator in operators] + ctx.files.data,
         transitive = [target[PyInfo].transitive_sources for target in ctx.attr.deps] +
                      [target[DefaultInfo].default_runfiles.files for target in ctx.attr.deps],
     )
-    sources = depset([ctx.file.src], transitive = [declared])
     path, packages = _import_folders(ctx)
-    weights = ctx.attr.weights[TorchProgramInfo].weights if ctx.attr.weights else None
-    if ctx.attr.weights and not weights:
-        fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
-    if ctx.attr.weights and ctx.attr.train:
-        fail("%s: train = True and weights = %s exclude each other" % (ctx.label, ctx.attr.weights.label))
-    logs = []
-    if ctx.attr.train:
-        weights = ctx.actions.declare_file(name + ".weights")
-        logs.append(ctx.actions.declare_file(name + ".train.log"))
-        arguments = ctx.actions.args()
-        arguments.add("--model", ctx.file.src)
-        if ctx.attr.entry:
-            arguments.add("--entry", ctx.attr.entry)
-        arguments.add_all(declared, before_each = "--data", expand_directories = False)
-        arguments.add("--output", weights)
-        arguments.add("--log", logs[0])
-        arguments.add_all(path, before_each = "--path")
-        arguments.add_all(packages, before_each = "--packages")
-        ctx.actions.run(
-            executable = ctx.executable._train,
-            arguments = [arguments],
-            inputs = sources,
-            outputs = [weights] + logs,
-            execution_requirements = _NO_NETWORK,
-            mnemonic = "TorchTrain",
-            progress_message = "Training %{label}",
-        )
+    return struct(
+        declared = declared,
+        sources = depset([ctx.file.src], transitive = [declared]),
+        path = path,
+        packages = packages,
+    )
 
+def _add_model(ctx, arguments, model):
+    arguments.add("--model", ctx.file.src)
+    if ctx.attr.entry:
+        arguments.add("--entry", ctx.attr.entry)
+    arguments.add_all(model.declared, before_each = "--data", expand_directories = False)
+
+def _add_imports(arguments, model):
+    arguments.add_all(model.path, before_each = "--path")
+    arguments.add_all(model.packages, before_each = "--packages")
+
+def _train(ctx, name, model):
+    """Trains the model; returns the Files of its weights and of the log."""
+    weights = ctx.actions.declare_file(name + ".weights")
+    log = ctx.actions.declare_file(name + ".train.log")
+    arguments = ctx.actions.args()
+    _add_model(ctx, arguments, model)
+    arguments.add("--output", weights)
+    arguments.add("--log", log)
+    _add_imports(arguments, model)
+    ctx.actions.run(
+        executable = ctx.executable._train,
+        arguments = [arguments],
+        inputs = model.sources,
+        outputs = [weights, log],
+        execution_requirements = _NO_NETWORK,
+        mnemonic = "TorchTrain",
+        progress_message = "Training %{label}",
+    )
+    return weights, log
+
+def _method_files(ctx, name, method):
+    """Files of a method that are its own: a dict."""
+    return {
+        "golden": ctx.actions.declare_file("%s.%s.golden.npz" % (name, method)),
+        "manifest": ctx.actions.declare_file("%s.%s.manifest.json" % (name, method)),
+    }
+
+def _export(ctx, name, core, npu, model, weights, operators):
+    """Exports the model; returns a struct of Files: those of TorchProgramInfo, `methods` with dicts of further ones', `vgf` and `npu_report`."""
     program = ctx.actions.declare_file(name + ".pte")
     manifest = ctx.actions.declare_file(name + ".manifest.json")
     golden = ctx.actions.declare_file(name + ".golden.npz")
     log = ctx.actions.declare_file(name + ".export.log")
-    logs.append(log)
+    methods = {method: _method_files(ctx, name, method) for method in ctx.attr.methods}
+    report = None
+    vgf = []
+    npu_report = []
+    inputs = [weights] if weights else []
+
     arguments = ctx.actions.args()
-    arguments.add("--model", ctx.file.src)
-    if ctx.attr.entry:
-        arguments.add("--entry", ctx.attr.entry)
-    arguments.add_all(declared, before_each = "--data", expand_directories = False)
+    _add_model(ctx, arguments, model)
     arguments.add("--name", name)
     arguments.add("--core", core)
     arguments.add("--backend", ctx.attr.backend)
@@ -125,19 +161,60 @@ def _torch_program_impl(ctx):
     arguments.add("--manifest", manifest)
     arguments.add("--golden", golden)
     arguments.add("--log", log)
-    arguments.add_all(path, before_each = "--path")
-    arguments.add_all(packages, before_each = "--packages")
+    _add_imports(arguments, model)
     arguments.add_all([operator.operator for operator in operators], before_each = "--operator")
-    outputs = [program, manifest, golden, log]
-    methods = []
-    for method in ctx.attr.methods:
-        if method == "forward" or not method.replace("_", "a").isalnum() or method[0].isdigit():
-            fail("%s: methods: '%s' is not the name of a method besides forward" % (ctx.label, method))
-        methods.append(TorchProgramInfo(
+    for method, files in methods.items():
+        arguments.add_all("--method", [method, files["golden"], files["manifest"]])
+    if ctx.attr.backend in ["cortex_m", "ethos_u"] or ctx.attr.io != "float32":
+        report = ctx.actions.declare_file(name + ".quantization.json")
+        arguments.add("--report", report)
+    if ctx.attr.backend == "vgf":
+        vgf = [ctx.actions.declare_directory(name + ".vgf")]
+        arguments.add_all("--vgf", vgf, expand_directories = False)
+    if ctx.attr.backend == "ethos_u":
+        npu_report = [ctx.actions.declare_file(name + ".npu." + kind) for kind in ["txt", "json"]]
+        arguments.add("--npu", npu.description)
+        arguments.add("--npu-text", npu_report[0])
+        arguments.add("--npu-json", npu_report[1])
+        inputs.append(npu.description)
+    ctx.actions.run(
+        executable = ctx.executable._export,
+        arguments = [arguments],
+        inputs = depset(inputs, transitive = [model.sources]),
+        outputs = [program, manifest, golden, log] + [file for files in methods.values() for file in files.values()] +
+                  ([report] if report else []) + vgf + npu_report,
+        execution_requirements = _NO_NETWORK,
+        mnemonic = "TorchExport",
+        progress_message = "Exporting %{label} for " + (npu.accelerator if npu_report else core),
+    )
+    return struct(
+        program = program,
+        manifest = manifest,
+        golden = golden,
+        log = log,
+        methods = methods,
+        report = report,
+        vgf = vgf,
+        npu_report = npu_report,
+    )
+
+def _torch_program_impl(ctx):
+    name = ctx.attr.program_name or ctx.label.name
+    npu = ctx.attr._npu[NpuInfo]
+    _check_attributes(ctx, name, npu)
+    core = _target_core(ctx)
+    operators = [target[TorchOperatorInfo] for target in ctx.attr.operators]
+    model = _model(ctx, operators)
+    weights = ctx.attr.weights[TorchProgramInfo].weights if ctx.attr.weights else None
+    logs = []
+    if ctx.attr.train:
+        weights, log = _train(ctx, name, model)
+        logs.append(log)
+    exported = _export(ctx, name, core, npu, model, weights, operators)
+    methods = [
+        TorchProgramInfo(
             name = "%s_%s" % (name, method),
-            program = program,
-            manifest = ctx.actions.declare_file("%s.%s.manifest.json" % (name, method)),
-            golden = ctx.actions.declare_file("%s.%s.golden.npz" % (name, method)),
+            program = exported.program,
             core = core,
             accelerator = "",
             weights = None,
@@ -146,56 +223,28 @@ def _torch_program_impl(ctx):
             method = method,
             methods = [],
             data_of = name,
-        ))
-        outputs += [methods[-1].manifest, methods[-1].golden]
-        arguments.add_all("--method", [method, methods[-1].golden, methods[-1].manifest])
-    if methods and ctx.attr.backend != "portable":
-        fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, ctx.attr.backend))
-    inputs = [weights] if weights else []
-    report = None
-    if ctx.attr.backend in ["cortex_m", "ethos_u"] or ctx.attr.io != "float32":
-        report = ctx.actions.declare_file(name + ".quantization.json")
-        arguments.add("--report", report)
-        outputs.append(report)
-    vgf = []
-    if ctx.attr.backend == "vgf":
-        vgf = [ctx.actions.declare_directory(name + ".vgf")]
-        arguments.add_all("--vgf", vgf, expand_directories = False)
-        outputs.extend(vgf)
-    npu_report = []
-    if ctx.attr.backend == "ethos_u":
-        npu_report = [ctx.actions.declare_file(name + ".npu." + kind) for kind in ["txt", "json"]]
-        arguments.add("--npu", npu.description)
-        arguments.add("--npu-text", npu_report[0])
-        arguments.add("--npu-json", npu_report[1])
-        inputs.append(npu.description)
-        outputs.extend(npu_report)
-    ctx.actions.run(
-        executable = ctx.executable._export,
-        arguments = [arguments],
-        inputs = depset(inputs, transitive = [sources]),
-        outputs = outputs,
-        execution_requirements = _NO_NETWORK,
-        mnemonic = "TorchExport",
-        progress_message = "Exporting %{label} for " + (npu.accelerator if npu_report else core),
-    )
+            **files
+        )
+        for method, files in exported.methods.items()
+    ]
+    files = [exported.program, exported.manifest, exported.golden] + exported.npu_report
     return [
-        DefaultInfo(files = depset([program, manifest, golden] + npu_report + [file for method in methods for file in [method.manifest, method.golden]])),
+        DefaultInfo(files = depset(files + [file for method in methods for file in [method.manifest, method.golden]])),
         OutputGroupInfo(
-            log = depset(logs),
-            npu_report = depset(npu_report),
-            quantization_report = depset([report] if report else []),
-            vgf = depset(vgf),
+            log = depset(logs + [exported.log]),
+            npu_report = depset(exported.npu_report),
+            quantization_report = depset([exported.report] if exported.report else []),
+            vgf = depset(exported.vgf),
         ),
         TorchProgramInfo(
             name = name,
-            program = program,
-            manifest = manifest,
-            golden = golden,
+            program = exported.program,
+            manifest = exported.manifest,
+            golden = exported.golden,
             core = core,
-            accelerator = npu.accelerator if npu_report else "",
+            accelerator = npu.accelerator if exported.npu_report else "",
             weights = weights,
-            report = report,
+            report = exported.report,
             operators = operators,
             method = "forward",
             methods = methods,

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure.benchmark import main, read_index
 from tools.artifacts.board.board import read_board
 from tools.artifacts.golden.golden import read_golden
+from tools.artifacts.image_index.image_index import read_image_index
+from tools.artifacts.memory_plan.memory_plan import read_memory_plan
+from tools.artifacts.size_report.size_report import read_size_report
+from tools.commands.benchmark.benchmark import main
 from tools.verify.emulate.emulate import run_golden
 from tools.verify.environment.comparison import compare
 from tools.verify.environment.qemu import Qemu
@@ -24,15 +27,14 @@ def run(*arguments: str) -> int:
 def test_rows_hold_the_sizes_of_the_report_and_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--model", "softmax", "--json", str(tmp_path / "rows.json")) == 0
     rows = json.loads((tmp_path / "rows.json").read_text())
-    entries = [entry for entry in read_index(INDEX) if entry["model"] == "softmax"]
-    assert [row["board"] for row in rows] == [entry["board"] for entry in entries]
-    for row, entry in zip(rows, entries, strict=True):
+    images = [image for image in read_image_index(INDEX) if image.model == "softmax"]
+    assert [row["board"] for row in rows] == [image.board for image in images]
+    for row, image in zip(rows, images, strict=True):
         assert set(row) == {"model", "variant", "board", "flash", "arena", "stack", "load", "inference"}
-        report = json.loads((INDEX.parent / entry["report"]).read_text())
-        plan = json.loads((INDEX.parent / entry["plan"]).read_text())
-        assert row["flash"] == report["flash"]["used"]
-        assert row["arena"] == plan["method"] + sum(plan["planned"]) + plan["temp"]
-        assert 0 < row["stack"] <= report["ram"]["parts"]["stack"]
+        report = read_size_report(image.report)
+        assert row["flash"] == report.flash.used
+        assert row["arena"] == sum(read_memory_plan(image.plan).arenas.values())
+        assert 0 < row["stack"] <= report.ram.parts["stack"]
     table = capsys.readouterr().out
     assert all(f"{row['inference']:,}" in table for row in rows)
 
@@ -77,12 +79,11 @@ def test_layers_take_few_instructions_and_compute_what_pytorch_does(tmp_path: Pa
     for row in rows:
         count, limit = LAYERS[row["model"]]
         assert row["inference"] <= limit * count, row
-    for entry in read_index(INDEX):
-        if entry["model"] in LAYERS:
-            folder = INDEX.parent
-            golden = read_golden(folder / entry["golden"]).part([0])
-            environment = Qemu(read_board(folder / entry["description"]), Path(QEMU))
-            _, outputs = run_golden(environment, folder / entry["elf"], golden, 60)
+    for image in read_image_index(INDEX):
+        if image.model in LAYERS:
+            golden = read_golden(image.golden).part([0])
+            environment = Qemu(read_board(image.description), Path(QEMU))
+            _, outputs = run_golden(environment, image.elf, golden, 60)
             assert compare(golden.outputs_from_memory(outputs), golden, 1e-5, 1e-5) == []
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from benchmarks.measure.benchmark import main, read_index
+from tools.artifacts.image_index.image_index import read_image_index
+from tools.artifacts.size_report.size_report import Memory, read_size_report
+from tools.commands.benchmark.benchmark import main
 
 INDEX = Path(os.environ["INDEX"])
-ENTRIES = {entry["variant"]: entry for entry in read_index(INDEX) if entry["model"] == "operator"}
+IMAGES = {image.variant: image for image in read_image_index(INDEX) if image.model == "operator"}
 ELEMENTS = 1024
 # Of the whole image of `add`.
 FLASH = 5_000
@@ -23,28 +24,23 @@ KERNEL_BYTES = 1_500
 INSTRUCTIONS = {"add": 5, "mul": 5, "relu": 5, "sigmoid": 45, "softmax": 45, "layer_norm": 12}
 
 
-def image(operator: str, part: str) -> Path:
-    """A file of an operator's image."""
-    return INDEX.parent / ENTRIES[operator][part]
-
-
-def flash(operator: str) -> dict[str, Any]:
-    """The report of an image's flash."""
-    return json.loads(image(operator, "report").read_text())["flash"]
+def flash(operator: str) -> Memory:
+    """What takes the flash of an operator's image."""
+    return read_size_report(IMAGES[operator].report).flash
 
 
 def test_add_of_equal_shapes_is_small_with_all_around_it() -> None:
-    assert flash("add")["used"] <= FLASH
+    assert flash("add").used <= FLASH
 
 
-@pytest.mark.parametrize("operator", ENTRIES)
+@pytest.mark.parametrize("operator", IMAGES)
 def test_an_operator_is_small(operator: str) -> None:
-    assert flash(operator)["parts"]["kernels"] <= KERNEL_BYTES
+    assert flash(operator).parts["kernels"] <= KERNEL_BYTES
 
 
-@pytest.mark.parametrize("operator", ENTRIES)
+@pytest.mark.parametrize("operator", IMAGES)
 def test_floats_need_no_double_precision_in_software(operator: str) -> None:
-    with image(operator, "elf").open("rb") as file:
+    with IMAGES[operator].elf.open("rb") as file:
         symbols = {symbol.name for symbol in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
     assert "cortex_m_reset" in symbols
     assert not [name for name in symbols if name.startswith("__aeabi_d") or name in ("__aeabi_f2d", "__aeabi_l2d")]

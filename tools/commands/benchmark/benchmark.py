@@ -18,9 +18,10 @@ from tqdm import tqdm
 
 from tools.artifacts.board.board import read_board
 from tools.artifacts.golden.golden import read_golden
-from tools.pipeline.report.report import read_report
+from tools.artifacts.image_index.image_index import Image, read_image_index
+from tools.artifacts.size_report.size_report import read_size_report
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import reading, writing
+from tools.quiet.files import writing
 from tools.quiet.tool import run_tool
 from tools.verify.emulate.emulate import run_golden
 from tools.verify.environment.qemu import Qemu
@@ -42,28 +43,18 @@ class Row:
     inference: int
 
 
-def read_index(path: Path) -> list[dict[str, str]]:
-    """Reads the list of images that firmware_benchmark writes; its paths are relative to it.
-
-    Raises:
-        UserError: the file is missing or something else.
-    """
-    with reading("index of images", path, "run a firmware_benchmark target"):
-        return [dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
-
-
-def measure(entry: dict[str, str], root: Path, qemu: Path, timeout: float) -> Row:
-    """Runs one image of the index in folder `root` on the first sample of its golden inputs."""
-    golden = read_golden(root / entry["golden"]).part([0])
-    environment = Qemu(read_board(root / entry["description"]), qemu)
-    result, _ = run_golden(environment, root / entry["elf"], golden, timeout)
+def measure(image: Image, qemu: Path, timeout: float) -> Row:
+    """Runs an image on the first sample of its golden inputs."""
+    golden = read_golden(image.golden).part([0])
+    environment = Qemu(read_board(image.description), qemu)
+    result, _ = run_golden(environment, image.elf, golden, timeout)
     report = result.report
     assert result.load is not None and result.execute is not None
     return Row(
-        model=entry["model"],
-        variant=entry["variant"],
-        board=entry["board"],
-        flash=read_report(root / entry["report"])["flash"]["used"],
+        model=image.model,
+        variant=image.variant,
+        board=image.board,
+        flash=read_size_report(image.report).flash.used,
         arena=report.method_used + report.planned_used + report.temp_used,
         stack=report.stack_used,
         load=result.load,
@@ -98,16 +89,16 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    entries = read_index(arguments.index)
+    images = read_image_index(arguments.index)
     if arguments.model:
-        known = sorted({entry["model"] for entry in entries})
+        known = sorted({image.model for image in images})
         unknown = sorted(set(arguments.model) - set(known))
         if unknown:
             raise UserError(f"no model {', '.join(unknown)} among the images; there are {', '.join(known)}")
-        entries = [entry for entry in entries if entry["model"] in arguments.model]
+        images = [image for image in images if image.model in arguments.model]
     rows = [
-        measure(entry, arguments.index.parent, arguments.qemu, arguments.timeout)
-        for entry in tqdm(entries, unit="image", disable=not sys.stderr.isatty())
+        measure(image, arguments.qemu, arguments.timeout)
+        for image in tqdm(images, unit="image", disable=not sys.stderr.isatty())
     ]
     print(table(rows))
     if arguments.json:

@@ -1,5 +1,0 @@
-import sys
-
-from benchmarks.measure.benchmark import main
-
-sys.exit(main())

@@ -1,0 +1,5 @@
+import sys
+
+from tools.commands.benchmark.benchmark import main
+
+sys.exit(main())
