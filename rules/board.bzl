@@ -36,6 +36,9 @@ def _board_impl(ctx):
 
     description = ctx.actions.declare_file(ctx.label.name + "/board.json")
     ctx.actions.write(description, json.encode_indent({
+        # tools/artifacts/board reads it.
+        "format": "board definition",
+        "version": 1,
         "name": ctx.label.name,
         "description": ctx.attr.description,
         "core": CORES[ctx.attr.core].mcpu,
@@ -84,7 +87,6 @@ def _board_impl(ctx):
             clock_hz = ctx.attr.clock_hz,
             npu = json.decode(ctx.attr.npu) if ctx.attr.npu else None,
             uf2_family = ctx.attr.uf2_family,
-            flash_origin = "0x%x" % regions["flash"]["origin"],
         ),
     ]
 

@@ -5,146 +5,184 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "LINK_ATTRS", "REGISTRY_ATTRS", "compile_program", "generate_registry", "link_program", "methods_of")
-load("//rules/private:cc.bzl", "configure_cc", "run_objcopy")
+load("//rules/private:cc.bzl", "configure_cc")
 load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_model_header", "write_models_header", "write_npu_device")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
-def _firmware_image_impl(ctx):
-    name = ctx.label.name
-    board = ctx.attr.board[0][BoardInfo]
+def _check_settings(ctx):
+    """Fails for attributes and settings that don't go together."""
     if bool(ctx.attr.model) == bool(ctx.attr.models):
         fail("%s: give either model or models" % ctx.label)
-    if ctx.attr.models and ctx.files.srcs == ctx.files._application:
+    if ctx.attr.models and _has_default_application(ctx):
         fail("%s: //firmware:application.cpp runs one program; an image with several models needs srcs of its own" % ctx.label)
-    models = ctx.attr.models or ctx.attr.model
-    programs = [target[TorchProgramInfo] for target in models]
-    methods = methods_of(programs)
-    found = [method for method in methods_of([programs[0]]) if method.method == ctx.attr.method]
-    if not found:
-        fail("%s: %s has no method %s; it has %s" % (ctx.label, models[0].label, ctx.attr.method, [method.method for method in methods_of([programs[0]])]))
-
-    is_compiled = ctx.attr.engine == "compiled"
-    if is_compiled and ctx.attr.models:
-        fail("%s: engine = \"compiled\" is for one model; several torch_cpp_library go into the deps of an application of one's own" % ctx.label)
-    if is_compiled and not ctx.attr.prelink:
-        fail("%s: prelink = False loads the program on the device, which engine = \"compiled\" has none of" % ctx.label)
-    if is_compiled and ctx.attr._profiling[BuildSettingInfo].value == "on":
-        fail("%s: //firmware:profiling=on is for engine = \"linked\"; compiled models have a hook for each layer, see docs/cpp.md" % ctx.label)
-
-    # The method that the application runs.
-    program = found[0]
-    console = ctx.attr._console[BuildSettingInfo].value
-    profiling = ctx.attr._profiling[BuildSettingInfo].value
-    if profiling == "on" and not ctx.attr.models and (console == "off" or not ctx.attr.example):
+    profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
+    if ctx.attr.engine == "compiled":
+        if ctx.attr.models:
+            fail("%s: engine = \"compiled\" is for one model; several torch_cpp_library go into the deps of an application of one's own" % ctx.label)
+        if not ctx.attr.prelink:
+            fail("%s: prelink = False loads the program on the device, which engine = \"compiled\" has none of" % ctx.label)
+        if profiling:
+            fail("%s: //firmware:profiling=on is for engine = \"linked\"; compiled models have a hook for each layer, see docs/cpp.md" % ctx.label)
+    if profiling and not ctx.attr.models and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
     watchdog_ms = ctx.attr.watchdog_ms
     if watchdog_ms < 0 or watchdog_ms > 16000:
         fail("%s: watchdog_ms = %d: a watchdog waits 1 to 16000 milliseconds; 0 is none" % (ctx.label, watchdog_ms))
     if watchdog_ms and ctx.attr._sleep[BuildSettingInfo].value == "on":
         fail("%s: watchdog_ms = %d with //firmware:sleep=on: a core that sleeps until there is input feeds no watchdog" % (ctx.label, watchdog_ms))
+
+def _check_programs(ctx, targets, board):
+    """Fails for programs that aren't for the board, and for two of one name."""
     by_name = {}
-    for target in models:
-        entry = target[TorchProgramInfo]
-        if entry.core not in ["portable", board.core]:
-            fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, entry.core, board.name, board.core))
-        if entry.accelerator and not board.npu["base"]:
-            fail("%s: %s is compiled for %s, and board %s doesn't say where it is; give base to its ethos_u()" % (ctx.label, target.label, entry.accelerator, board.name))
-        for method in methods_of([entry]):
+    for target in targets:
+        program = target[TorchProgramInfo]
+        if program.core not in ["portable", board.core]:
+            fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, program.core, board.name, board.core))
+        if program.accelerator and not board.npu["base"]:
+            fail("%s: %s is compiled for %s, and board %s doesn't say where it is; give base to its ethos_u()" % (ctx.label, target.label, program.accelerator, board.name))
+        for method in methods_of([program]):
             if by_name.setdefault(method.name, target) != target:
                 fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
 
-    has_npu = any([entry.accelerator for entry in programs])
-    backend_targets = ctx.attr.backends + (ctx.attr._ethos_u if has_npu else [])
-    if is_compiled and backend_targets:
-        fail("%s: engine = \"compiled\" has no backends; %s need engine = \"linked\"" % (ctx.label, [target.label for target in backend_targets]))
+def _chosen_method(ctx, target):
+    """The method that the application runs, as a TorchProgramInfo."""
+    methods = methods_of([target[TorchProgramInfo]])
+    for method in methods:
+        if method.method == ctx.attr.method:
+            return method
+    fail("%s: %s has no method %s; it has %s" % (ctx.label, target.label, ctx.attr.method, [method.method for method in methods]))
+
+def _has_default_application(ctx):
+    return ctx.files.srcs == ctx.files._application
+
+def _compiled_application(ctx, cc, program):
+    """The application with a model that was compiled to C++: see _firmware_image_impl."""
+    name = ctx.label.name
+    model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + ctx.attr._compiled_runtime + ctx.attr.board]
+    return struct(
+        data = [ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)],
+        plans = [MemoryPlanInfo(plan = model.plan, core = model.core)],
+        deps = deps,
+        objects = compile_compiled_application(
+            ctx,
+            cc,
+            name,
+            ctx.files._compiled_application if _has_default_application(ctx) else ctx.files.srcs,
+            model,
+            write_compiled_model_header(ctx, model, name, watchdog_ms = ctx.attr.watchdog_ms),
+            deps,
+        ),
+    )
+
+def _linked_application(ctx, cc, programs, program, board, registry, backend_targets):
+    """The application with programs that the runtime runs: see _firmware_image_impl."""
+    name = ctx.label.name
     backends = [target[TorchBackendInfo] for target in backend_targets]
-    registry = generate_registry(ctx, programs, name, prelinked = ctx.attr.prelink, backends = backends)
-    cc = configure_cc(ctx)
-    if is_compiled:
-        deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + ctx.attr._compiled_runtime + ctx.attr.board]
-        model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
-        data = ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)
-        plan = MemoryPlanInfo(plan = model.plan, core = model.core)
-        all_data = [data]
-        header = write_compiled_model_header(ctx, model, name, watchdog_ms = watchdog_ms)
-        srcs = ctx.files._compiled_application if ctx.files.srcs == ctx.files._application else ctx.files.srcs
-        application = compile_compiled_application(ctx, cc, name, srcs, model, header, deps)
-    else:
-        linked = [
-            entry
-            for linkable in programs
-            for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None, backends = backends)
-        ]
-        data, plan = linked[methods.index(program)]
-        all_data = [entry for entry, _ in linked]
-        headers = []
-        if len(methods) > 1:
-            headers.append(write_models_header(ctx, methods, name))
-        if not ctx.attr.models:
-            headers.append(write_model_header(ctx, program, name, profiling = profiling == "on", watchdog_ms = watchdog_ms))
-        runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
-        runtime = runtimes[0 if backends else 1]
-        srcs = ctx.files.srcs + ([write_npu_device(ctx, board, name)] if has_npu else [])
-        deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + ctx.attr._kernels + [runtime] + ctx.attr.board]
-        application = compile_application(ctx, cc, name, srcs, all_data, headers, deps, registry = registry)
-    map_file = ctx.actions.declare_file(name + ".map")
-    elf = link_image(ctx, cc, name, board, [application], deps, map_file = map_file)
-    images = {}
-    for extension, target in {"bin": "binary", "hex": "ihex"}.items():
-        images[extension] = ctx.actions.declare_file("%s.%s" % (name, extension))
-        run_objcopy(ctx, cc, elf, images[extension], ["-O", target], "Writing %{label} as " + extension)
+    linked = [
+        entry
+        for linkable in programs
+        for entry in link_program(ctx, linkable, name, example = ctx.attr.example, registry = registry if ctx.attr.prelink else None, backends = backends)
+    ]
+    data = [entry for entry, _ in linked]
+    methods = methods_of(programs)
+    headers = []
+    if len(methods) > 1:
+        headers.append(write_models_header(ctx, methods, name))
+    if not ctx.attr.models:
+        profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
+        headers.append(write_model_header(ctx, program, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
+    srcs = ctx.files.srcs
+    if any([entry.accelerator for entry in programs]):
+        srcs = srcs + [write_npu_device(ctx, board, name)]
+    runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
+    runtime = runtimes[0 if backends else 1]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + ctx.attr._kernels + [runtime] + ctx.attr.board]
+    return struct(
+        data = data,
+        plans = [plan for _, plan in linked],
+        deps = deps,
+        objects = compile_application(ctx, cc, name, srcs, data, headers, deps, registry = registry),
+    )
 
-    uf2 = None
-    if board.uf2_family:
-        uf2 = ctx.actions.declare_file(name + ".uf2")
-        arguments = ctx.actions.args()
-        arguments.add("--image", images["bin"])
-        arguments.add("--address", board.flash_origin)
-        arguments.add("--family", board.uf2_family)
-        arguments.add("--output", uf2)
-        ctx.actions.run(
-            executable = ctx.executable._uf2,
-            arguments = [arguments],
-            inputs = [images["bin"]],
-            outputs = [uf2],
-            mnemonic = "Uf2",
-            progress_message = "Writing %{label} as uf2",
-        )
-
-    report_text = ctx.actions.declare_file(name + ".report.txt")
-    report_json = ctx.actions.declare_file(name + ".report.json")
+def _write_image_files(ctx, board, programs, elf, map_file):
+    """Writes what is made of the ELF image; returns a dict of Files by their extensions."""
+    files = {
+        extension: ctx.actions.declare_file("%s.%s" % (ctx.label.name, extension))
+        for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json"]
+    }
+    inputs = [elf, map_file, board.description] + [program.program for program in programs]
     arguments = ctx.actions.args()
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
     arguments.add("--board", board.description)
-    arguments.add_all([entry.program for entry in programs], before_each = "--program")
-    arguments.add("--text", report_text)
-    arguments.add("--json", report_json)
+    arguments.add_all([program.program for program in programs], before_each = "--program")
+    for extension, file in files.items():
+        arguments.add("--" + extension.replace(".", "-"), file)
     if not ctx.attr.summary:
         arguments.add("--quiet")
     ctx.actions.run(
-        executable = ctx.executable._report,
+        executable = ctx.executable._image_files,
         arguments = [arguments],
-        inputs = [elf, map_file, board.description] + [entry.program for entry in programs],
-        outputs = [report_text, report_json],
-        mnemonic = "SizeReport",
-        progress_message = "Measuring %{label}",
+        inputs = inputs,
+        outputs = files.values(),
+        mnemonic = "ImageFiles",
+        progress_message = "Writing and measuring %{label}",
     )
-    files = [elf, images["bin"], images["hex"], map_file, report_text, report_json] + ([uf2] if uf2 else [])
+    return files
+
+def _firmware_image_impl(ctx):
+    name = ctx.label.name
+    board = ctx.attr.board[0][BoardInfo]
+    _check_settings(ctx)
+    targets = ctx.attr.models or ctx.attr.model
+    _check_programs(ctx, targets, board)
+    programs = [target[TorchProgramInfo] for target in targets]
+    methods = methods_of(programs)
+    program = _chosen_method(ctx, targets[0])
+
+    has_npu = any([entry.accelerator for entry in programs])
+    backend_targets = ctx.attr.backends + (ctx.attr._ethos_u if has_npu else [])
+    is_compiled = ctx.attr.engine == "compiled"
+    if is_compiled and backend_targets:
+        fail("%s: engine = \"compiled\" has no backends; %s need engine = \"linked\"" % (ctx.label, [target.label for target in backend_targets]))
+    registry = generate_registry(
+        ctx,
+        programs,
+        name,
+        prelinked = ctx.attr.prelink,
+        backends = [target[TorchBackendInfo] for target in backend_targets],
+    )
+
+    # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method, in a compiled image of the one that it has;
+    # `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
+    cc = configure_cc(ctx)
+    if is_compiled:
+        application = _compiled_application(ctx, cc, program)
+        chosen = 0
+    else:
+        application = _linked_application(ctx, cc, programs, program, board, registry, backend_targets)
+        chosen = methods.index(program)
+    data = application.data[chosen]
+
+    map_file = ctx.actions.declare_file(name + ".map")
+    elf = link_image(ctx, cc, name, board, [application.objects], application.deps, map_file = map_file)
+    image_files = _write_image_files(ctx, board, programs, elf, map_file)
+    files = [elf, map_file] + image_files.values()
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
         OutputGroupInfo(
             # Whatever is built of the image, one that does not fit into its board fails.
-            _validation = depset([report_json]),
+            _validation = depset([image_files["report.json"]]),
             registry = depset([registry.source, registry.kernels]),
             program = depset(
                 [file for entry in methods for file in [entry.program, entry.manifest]] +
-                [file for entry in all_data for file in [entry.header, entry.plan]],
+                [file for entry in application.data for file in [entry.header, entry.plan]],
             ),
         ),
         data,
-        plan,
+        application.plans[chosen],
         registry,
         program,
         FirmwareInfo(
@@ -153,13 +191,13 @@ def _firmware_image_impl(ctx):
             program = program,
             plan = data.plan,
             elf = elf,
-            bin = images["bin"],
-            hex = images["hex"],
-            uf2 = uf2,
+            bin = image_files["bin"],
+            hex = image_files["hex"],
+            uf2 = image_files.get("uf2"),
             map = map_file,
-            report_text = report_text,
-            report_json = report_json,
-            console = console,
+            report_text = image_files["report.txt"],
+            report_json = image_files["report.json"],
+            console = ctx.attr._console[BuildSettingInfo].value,
         ),
     ]
 
@@ -215,7 +253,6 @@ all that the console offers; or `compiled` to C++, see torch_cpp_library: less f
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),
         "_sleep": attr.label(default = "//firmware:sleep"),
-        "_uf2": attr.label(default = "//tools/pipeline/uf2", executable = True, cfg = "exec"),
         "prelink": attr.bool(
             default = True,
             doc = """Whether the program is linked at build time: less flash and RAM, and hardly any load time. Otherwise the
@@ -246,7 +283,7 @@ image holds the .pte and the runtime that loads it, and could load any other one
             providers = [CcInfo],
             cfg = library_transition,
         ),
-        "_report": attr.label(default = "//tools/pipeline/report", executable = True, cfg = "exec"),
+        "_image_files": attr.label(default = "//tools/pipeline/image_files", executable = True, cfg = "exec"),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],

@@ -9,7 +9,6 @@ BoardInfo = provider(
         "linker_script": "File: the linker script generated from the memory map.",
         "emulated": "bool: whether QEMU emulates the board, so that tests can run on it.",
         "uf2_family": "str: family ID of the chip's UF2 boot loader, empty without one.",
-        "flash_origin": "str: address of the first byte of an image.",
         "simulated": "bool: whether //boardsim simulates the board, so that tests can run on it.",
         "clock_hz": "int: core clock after start-up.",
         "npu": "dict: the NPU as `ethos_u()` describes it, None without one.",

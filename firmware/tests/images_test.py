@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.size_report.size_report import read_size_report
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.environment.qemu import Qemu
 
@@ -87,5 +87,5 @@ def test_the_small_string_functions_are_right(board: str) -> None:
 def test_several_programs_in_one_image_leave_each_others_state_alone() -> None:
     path, definition = _image("several_models", "mps2_an386")
     assert "PASS" in Qemu(definition, QEMU).run(path, timeout=60).console
-    report = json.loads(path.with_name("several_models_mps2_an386.report.json").read_text())
-    assert report["program"] == "sine, softmax, state"
+    report = read_size_report(path.with_name("several_models_mps2_an386.report.json"))
+    assert report.program == "sine, softmax, state"

@@ -1,6 +1,5 @@
 """C++ compilation and linking for rules that generate sources."""
 
-load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -79,19 +78,3 @@ def library_info(ctx, cc, name, compilation_context, compilation_outputs, deps, 
         alwayslink = alwayslink,
     )
     return CcInfo(compilation_context = compilation_context, linking_context = linking_context)
-
-def run_objcopy(ctx, cc, elf, output, arguments, progress_message):
-    """Runs the toolchain's objcopy on an ELF file."""
-    ctx.actions.run(
-        executable = cc.toolchain.objcopy_executable,
-        arguments = arguments + [elf.path, output.path],
-        inputs = depset([elf], transitive = [cc.toolchain.all_files]),
-        outputs = [output],
-        env = cc_common.get_environment_variables(
-            feature_configuration = cc.features,
-            action_name = ACTION_NAMES.strip,
-            variables = cc_common.empty_variables(),
-        ),
-        mnemonic = "Objcopy",
-        progress_message = progress_message,
-    )

@@ -49,7 +49,10 @@ def write_index(ctx, images):
         }
         rows.append(row | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
         files += named.values()
-    ctx.actions.write(index, json.encode_indent(rows, indent = "  ") + "\n")
+
+    # tools/artifacts/image_index reads it.
+    content = {"format": "index of images", "version": 1, "images": rows}
+    ctx.actions.write(index, json.encode_indent(content, indent = "  ") + "\n")
     return index, files
 
 def environment_arguments(ctx):

@@ -17,10 +17,22 @@ from tests.bad_files.mutations import mutated_bytes, mutated_value
 from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import board_json
 from tools.artifacts.golden.golden import read_golden
+from tools.artifacts.image_index.image_index import read_image_index
 from tools.artifacts.kernel_table.kernel_table import Kernel, kernel_table_json
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json, read_memory_plan
 from tools.artifacts.program import load
+from tools.artifacts.quantization_report.quantization_report import (
+    Accuracy,
+    Layer,
+    QParams,
+    QuantizationReport,
+    Weight,
+    quantization_report_json,
+    read_quantization_report,
+)
+from tools.artifacts.size_report.size_report import Memory, SizeReport, read_size_report, size_report_json
+from tools.artifacts.uf2.uf2 import uf2
 from tools.commands.flash.uf2 import copy_uf2
 from tools.commands.infer.infer import load_arrays
 from tools.commands.profile import profile
@@ -28,8 +40,6 @@ from tools.pipeline.link import link
 from tools.pipeline.linker_script import linker_script
 from tools.pipeline.registry.catalog import KERNELS, read_catalog
 from tools.pipeline.registry.registry import origins_of
-from tools.pipeline.report.report import read_report
-from tools.pipeline.uf2.uf2 import uf2
 from tools.quiet.console import UserError
 
 MUTANTS = 300
@@ -40,10 +50,16 @@ OPERATORS = next(KERNELS.glob("prim/operators.yaml"))
 
 PLAN = memory_plan_json(MemoryPlan("host", 64, (64, 128), 0, 1, 8, 2, 1))
 KERNEL_TABLE = kernel_table_json([Kernel("aten::_softmax.out", "softmax", ("Float",), (), 1)])
-REPORT = {
-    "image": "sine",
-    "board": "tiny",
-    **{memory: {"used": 10, "limit": 100, "parts": {"kernels": 6, "runtime": 4}} for memory in ("flash", "ram")},
+MEMORY = Memory(10, 100, {"kernels": 6, "runtime": 4})
+SIZES = size_report_json(SizeReport("image", "sine", "tiny", "cortex-m4", MEMORY, MEMORY))
+LAYER = Layer("fc", "aten::linear", "int8", "", Weight("per tensor", 1, 0.1, 0.1), QParams(0.1, 3), 40.0)
+QUANTIZATION = quantization_report_json(QuantizationReport("sine", "cortex-m4", 8, (LAYER,), Accuracy(9, 0.9, 0.8)))
+IMAGES: dict[str, object] = {
+    "format": "index of images",
+    "version": 1,
+    "images": [
+        dict.fromkeys(("board", "elf", "plan", "description", "report", "golden", "manifest", "model"), "x"),
+    ],
 }
 
 # Bytes that no file of these kinds can honestly make a tool take.
@@ -129,7 +145,9 @@ JSON = {
     ),
     "plan": (json.loads(PLAN), read_memory_plan),
     "kernel table": (json.loads(KERNEL_TABLE), linked(prelink=None)),
-    "report": (REPORT, read_report),
+    "size report": (json.loads(SIZES), read_size_report),
+    "quantization report": (json.loads(QUANTIZATION), read_quantization_report),
+    "image index": (IMAGES, read_image_index),
 }
 
 

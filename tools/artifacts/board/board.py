@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tools.artifacts.document.document import from_json
 from tools.quiet.files import reading
+
+# Written by rules/board.bzl.
+_FORMAT, _VERSION = "board definition", 1
+_ADVICE = "pass the board.json that a board() target writes"
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Emulator:
 class Board:
     """One board. `flash` and `ram` are what an image may use; `reserved` regions are kept free of it.
 
-    `simulator` names the `chip` that boardsim simulates, with options of the chip's model; None without one. `npu` is
-    the configuration of its NPU, such as `ethos-u55-128`; None without one.
+    `simulator` names the `chip` that boardsim simulates, with options of the chip's model. `npu` is the configuration
+    of its NPU, such as `ethos-u55-128`, and `uf2_family` the family ID of its chip's UF2 boot loader; None without one.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Board:
     emulator: Emulator | None = None
     simulator: dict[str, str] | None = None
     npu: str | None = None
+    uf2_family: int | None = None
 
     def region(self, name: str) -> Region | None:
         """The reserved region called `name`, if there is one."""
@@ -91,10 +96,10 @@ def read_board(path: Path) -> Board:
     """Reads board.json.
 
     Raises:
-        UserError: the file is missing, no JSON, or no board definition.
+        UserError: the file is missing, something else, or of another version.
     """
-    with reading("board definition", path, "pass the board.json that a board() target writes"):
-        data = json.loads(path.read_text(encoding="utf-8"))
+    data = from_json(path, _FORMAT, _VERSION, _ADVICE)
+    with reading(_FORMAT, path, _ADVICE):
         emulator = data.get("emulator")
         return Board(
             name=_text(data["name"]),
@@ -116,4 +121,5 @@ def read_board(path: Path) -> Board:
             else None,
             simulator=_texts(data["simulator"]) if data.get("simulator") else None,
             npu=_text(data["npu"]["accelerator"]) if data.get("npu") else None,
+            uf2_family=_positive(data["uf2_family"]) if data.get("uf2_family") else None,
         )

@@ -31,6 +31,11 @@ def test_a_foreign_file_is_named(tmp_path: Path, text: str) -> None:
         read_board(path)
 
 
+def test_a_definition_of_another_version(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"board\.json has version 2 of its schema"):
+        read_board(write_board(tmp_path, version=2))
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.json: No such file"):
         read_board(tmp_path / "none.json")

@@ -10,6 +10,8 @@ from typing import Any
 def board_json(**changes: Any) -> dict[str, Any]:
     """The contents of a small board's board.json, with top-level entries replaced."""
     return {
+        "format": "board definition",
+        "version": 1,
         "name": "tiny",
         "description": "A board for tests",
         "core": "cortex-m4",

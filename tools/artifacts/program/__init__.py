@@ -1,5 +1,5 @@
 """Reads programs (.pte files) without torch."""
 
-from .program import ProgramError, ProgramFile, constant_bytes, load, read
+from .program import ProgramError, ProgramFile, constant_bytes, load, operator_name, read
 
-__all__ = ["ProgramError", "ProgramFile", "constant_bytes", "load", "read"]
+__all__ = ["ProgramError", "ProgramFile", "constant_bytes", "load", "operator_name", "read"]

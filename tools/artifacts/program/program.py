@@ -44,6 +44,7 @@ __all__ = [
     "Tensor",
     "constant_bytes",
     "load",
+    "operator_name",
     "read",
 ]
 
@@ -200,6 +201,11 @@ def _references(plan: ExecutionPlan) -> Iterator[tuple[str, int, int]]:
 def read(path: Path) -> Program:
     """Reads a program's root table. See load()."""
     return load(path).program
+
+
+def operator_name(name: str, overload: str | None) -> str:
+    """What an operator of a program is called everywhere else, such as `aten::add.out`."""
+    return f"{name}.{overload}" if overload else name
 
 
 def constant_bytes(path: Path) -> int:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.commands.console.channel import Channel, ChannelClosed, MachineChannel, SerialChannel
 from tools.commands.console.options import baud_rate, image_options
 from tools.commands.console.ports import find_port
@@ -26,26 +27,6 @@ from tools.commands.flash.pyocd_tool import Chunks, Selection, list_probes, prog
 from tools.commands.flash.uf2 import copy_uf2, uf2_drives
 from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
-
-
-def hex_chunks(path: Path) -> list[tuple[int, bytes]]:
-    """The contiguous pieces of an Intel HEX file as (address, bytes).
-
-    Raises:
-        UserError: the file is missing, empty or no Intel HEX.
-    """
-    from intelhex import IntelHex, IntelHexError
-
-    try:
-        image = IntelHex(str(path))
-    except OSError as error:
-        raise UserError(f"image {path}: {error.strerror}; build it first") from error
-    except (IntelHexError, UnicodeDecodeError) as error:
-        raise UserError(f"image {path} is no Intel HEX file ({error}); pass the .hex of a torch_firmware") from error
-    chunks = [(start, bytes(image.tobinarray(start=start, end=end - 1))) for start, end in image.segments()]
-    if not chunks:
-        raise UserError(f"image {path} is empty; pass the .hex of a torch_firmware")
-    return chunks
 
 
 def check_fit(chunks: Chunks, board: Board) -> None:
@@ -173,7 +154,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _program(arguments: argparse.Namespace, board: Board) -> None:
-    chunks = hex_chunks(arguments.hex)
+    chunks = read_intel_hex(arguments.hex)
     check_fit(chunks, board)
     tool = arguments.tool or ("uf2" if arguments.uf2 and not arguments.simulate and uf2_drives() else "pyocd")
     if arguments.pack and tool != "pyocd":

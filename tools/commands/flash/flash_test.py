@@ -13,14 +13,14 @@ import pytest
 
 from tools.artifacts.board.board import read_board
 from tools.artifacts.board.testing import write_board
+from tools.artifacts.uf2.uf2 import uf2 as make_uf2
 from tools.commands.console.channel import Channel, ChannelClosed
 from tools.commands.flash import uf2
-from tools.commands.flash.flash import follow, hex_chunks, main, openocd_command, wait_for_console
+from tools.commands.flash.flash import follow, main, openocd_command, wait_for_console
 from tools.commands.flash.pyocd_tool import choose_probe
 from tools.commands.flash.stm32wb55 import read_algorithm
 from tools.commands.flash.uf2 import copy_uf2
 from tools.commands.flash.usb import explain_missing_probe
-from tools.pipeline.uf2.uf2 import uf2 as make_uf2
 from tools.quiet.console import UserError
 
 # 16 bytes at 0x08000000 and 4 at 0x08000100, as Intel HEX.
@@ -106,29 +106,6 @@ def test_an_image_for_another_board_is_refused(image: Path, tmp_path: Path, caps
     board = write_board(tmp_path, flash=flash)
     assert main(["--hex", str(image), "--board", str(board)]) == 1
     assert "outside the flash of tiny" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("content", [b"\x7fELF\x01\xff", b":00", b"hello"])
-def test_a_file_that_is_no_hex(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "foreign.hex"
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"foreign\.hex is no Intel HEX"):
-        hex_chunks(path)
-
-
-def test_an_empty_file(tmp_path: Path) -> None:
-    (tmp_path / "empty.hex").touch()
-    with pytest.raises(UserError, match=r"empty\.hex is empty"):
-        hex_chunks(tmp_path / "empty.hex")
-
-
-def test_a_missing_image(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="build it first"):
-        hex_chunks(tmp_path / "none.hex")
-
-
-def test_hex_chunks(image: Path) -> None:
-    assert hex_chunks(image) == _CHUNKS
 
 
 def test_a_board_without_programmer(image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

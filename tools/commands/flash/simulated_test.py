@@ -11,8 +11,8 @@ from pyocd.core import exceptions
 
 from boardsim.machine import Machine
 from boardsim.memory import BusError
+from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.commands.flash import simulated_probe
-from tools.commands.flash.flash import hex_chunks
 from tools.commands.flash.simulated_probe import SimulatedProbe
 from tools.commands.flash.testing import BoardUnderTest, discovery, nucleo, pico
 
@@ -59,7 +59,7 @@ def test_an_empty_board_is_programmed_verified_and_started(
     assert board.run() == 0
     assert board.holds(empty)
     out = capsys.readouterr().out
-    assert f"verified {sum(len(data) for _, data in hex_chunks(board.image)):,} bytes" in out
+    assert f"verified {sum(len(data) for _, data in read_intel_hex(board.image)):,} bytes" in out
     assert f"runs on {board.name}" in out
     empty.run(instructions=20_000_000)
     assert "\nPASS\n" in empty.console.text

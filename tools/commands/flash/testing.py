@@ -11,7 +11,8 @@ from intelhex import IntelHex
 from boardsim.boards import simulated
 from boardsim.machine import Machine
 from tools.artifacts.board.board import read_board
-from tools.commands.flash.flash import hex_chunks, main
+from tools.artifacts.intel_hex.reader import read_intel_hex
+from tools.commands.flash.flash import main
 
 
 def _file(variable: str, suffix: str) -> Path:
@@ -64,12 +65,12 @@ class BoardUnderTest:
 
     def holds(self, machine: Machine, image: Path | None = None) -> bool:
         """Whether flash holds an image."""
-        chunks = hex_chunks(image or self.image)
+        chunks = read_intel_hex(image or self.image)
         return all(machine.debugger.read(address, len(data)) == data for address, data in chunks)
 
     def put(self, machine: Machine, image: Path) -> None:
         """Writes an image into flash, as if it had been there before."""
-        for address, data in hex_chunks(image):
+        for address, data in read_intel_hex(image):
             machine.debugger.write(address, data)
 
     def small(self, folder: Path, seed: int, sectors: int = 3, used: int | None = None) -> Path:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tools.artifacts.uf2.uf2 import check_uf2
 from tools.commands.flash.chips import chips
-from tools.pipeline.uf2.uf2 import check_uf2
 from tools.quiet.console import UserError
 from tools.quiet.files import reading
 

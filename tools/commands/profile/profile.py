@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.artifacts.board.board import read_board
+from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
@@ -49,16 +50,6 @@ class Profile:
     @property
     def total(self) -> int:
         return sum(row.count for row in self.rows)
-
-
-def read_index(path: Path) -> list[dict[str, str]]:
-    """Reads the list of images that firmware_profile writes; its paths are relative to it.
-
-    Raises:
-        UserError: the file is missing or something else.
-    """
-    with reading("index of images", path, "run a firmware_profile target"):
-        return [dict(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def parse(console: str, manifest: Path, board: str) -> Profile:
@@ -162,25 +153,24 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _choose(images: list[dict[str, str]], board: str | None) -> dict[str, str]:
+def _choose(images: list[Image], board: str | None) -> Image:
     for image in images:
-        if board in (None, image["board"]):
+        if board in (None, image.board):
             return image
-    raise UserError(f"--board {board}: there is no image for it; there are {', '.join(i['board'] for i in images)}")
+    raise UserError(f"--board {board}: there is no image for it; there are {', '.join(i.board for i in images)}")
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    image = _choose(read_index(arguments.index), arguments.board)
-    root = arguments.index.parent
+    image = _choose(read_image_index(arguments.index), arguments.board)
     if arguments.console:
         with reading("console output", arguments.console, "save the board's output there"):
             console = arguments.console.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
         board = "the board"
     else:
-        description = read_board(root / image["description"])
-        console = Qemu(description, arguments.qemu).run(root / image["elf"], timeout=arguments.timeout).console
-        board = image["board"]
-    profile = parse(console, root / image["manifest"], board)
+        environment = Qemu(read_board(image.description), arguments.qemu)
+        console = environment.run(image.elf, timeout=arguments.timeout).console
+        board = image.board
+    profile = parse(console, image.manifest, board)
     print(f"{profile.name} on {profile.board}")
     print(table(profile))
     picture(profile, arguments.picture)

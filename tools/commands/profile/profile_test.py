@@ -27,8 +27,9 @@ _MANIFEST = {
 def run(folder: Path, *more: str, console: str = _CONSOLE) -> int:
     (folder / "console.txt").write_text(console)
     (folder / "manifest.json").write_text(manifest_json(_MANIFEST))
-    image = {"board": "mps2_an386", "elf": "x.elf", "description": "board.json", "manifest": "manifest.json"}
-    (folder / "index.json").write_text(json.dumps([image]))
+    names = ("elf", "plan", "description", "report", "golden", "manifest")
+    image = {"board": "mps2_an386"} | {name: f"{name}.json" for name in names}
+    (folder / "index.json").write_text(json.dumps({"format": "index of images", "version": 1, "images": [image]}))
     options = {"index": "index.json", "qemu": "qemu", "console": "console.txt", "picture": "out.png"}
     return main([*(f"--{name}={folder / path}" for name, path in options.items()), *more])
 

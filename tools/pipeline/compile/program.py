@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tools.artifacts.manifest.manifest import Manifest
-from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
+from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, operator_name
 from tools.pipeline.compile.names import Names, camel, module_of, operator_base, role_of, snake
 from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
@@ -101,7 +101,7 @@ class Method:
     def operator(self, instruction: Instruction) -> str:
         """The name of a kernel call's operator."""
         entry = self.plan.operators[instruction.operator]
-        return f"{entry.name}.{entry.overload}" if entry.overload else str(entry.name)
+        return operator_name(entry.name, entry.overload)
 
     def is_dynamic(self, index: int) -> bool:
         return int(self.value(index).val.shape_dynamism) != 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from torch.export import ExportedProgram
 from tools.artifacts.document.document import to_json
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
+from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.diagnosis import (
@@ -122,7 +122,7 @@ class _Lowered:
     samples: list[golden.Sample]
     outputs: list[list[torch.Tensor]]
     quantization: Quantization | None = None
-    report: dict[str, Any] | None = None
+    report: QuantizationReport | None = None
     npu: tuple[str, dict[str, Any]] | None = None
     vgf: list[bytes] = field(default_factory=list)
 
@@ -159,11 +159,11 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
 
     with tracing():
         if options.backend == "cortex_m":
-            lowered = _lower_quantized(file, model, inputs, samples, (outputs, labels), options, console)
+            lowered = _lower_quantized(file, name, model, inputs, samples, (outputs, labels), options, console)
         elif options.backend == "ethos_u":
             lowered = _lower_for_npu(file, name, model, inputs, samples, (outputs, labels), options, console)
         elif options.backend == "vgf":
-            lowered = _lower_to_vgf(file, model, inputs, samples, (outputs, labels), options, console)
+            lowered = _lower_to_vgf(file, name, model, inputs, samples, (outputs, labels), options, console)
         else:
             lowered = _Lowered(_lower(file, model, inputs, console), samples, outputs)
     emitted = lowered.emitted
@@ -212,7 +212,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
             ),
         ),
         manifest=manifest_json(manifest).encode(),
-        report=None if lowered.report is None else _json({"name": name, "core": options.core} | lowered.report),
+        report=None if lowered.report is None else quantization_report_json(lowered.report).encode(),
         methods=methods,
         npu=None if lowered.npu is None else (lowered.npu[0].encode(), _npu_json(name, lowered.npu[1])),
         vgf=lowered.vgf,
@@ -299,10 +299,6 @@ def _add_method(
 
 def _npu_json(name: str, report: dict[str, Any]) -> bytes:
     return to_json("NPU report", 1, {"name": name} | report).encode()
-
-
-def _json(content: dict[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> EmittedProgram:
@@ -418,6 +414,7 @@ def _first_line(error: BaseException) -> str:
 
 def _lower_quantized(
     file: ModelFile,
+    name: str,
     model: torch.nn.Module,
     inputs: golden.Sample,
     samples: list[golden.Sample],
@@ -461,7 +458,7 @@ def _lower_quantized(
     check_state(edge, path)
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
-    made = report.make_report(quantized, unquantized, accuracy, path)
+    made = report.make_report(name, options.core, quantized, unquantized, accuracy, path)
     return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
 
 
@@ -511,7 +508,7 @@ def _lower_for_npu(
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        report.make_report(quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
+        report.make_report(name, options.core, quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
         (npu_report.format_report(name, made), made),
     )
 
@@ -527,6 +524,7 @@ def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
 
 def _lower_to_vgf(
     file: ModelFile,
+    name: str,
     model: torch.nn.Module,
     inputs: golden.Sample,
     samples: list[golden.Sample],
@@ -568,7 +566,9 @@ def _lower_to_vgf(
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        report.make_report(prepared.quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
+        report.make_report(
+            name, options.core, prepared.quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path
+        ),
         vgf=vgf,
     )
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.artifacts.program.program import operator_name
 from tools.pipeline.export.testing import export_source, model_source
-from tools.pipeline.registry.calls import operator_name
 from tools.pipeline.registry.catalog import read_catalog
 
 # One model for each, with the expressions as its outputs.

@@ -23,7 +23,7 @@ from tools.abi.layouts.layouts import (
     TAGS,
 )
 from tools.artifacts.kernel_table.kernel_table import Kernel
-from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
+from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, operator_name
 from tools.pipeline.link.checks import check_method
 from tools.pipeline.link.layout import MethodLayout, PrelinkError, elements, kind_of, tensor_problem
 
@@ -479,7 +479,7 @@ class _Method:
                 head |= len(instruction.values) << DELEGATE_COUNT_BIT | instruction.operator << DELEGATE_BIT
             elif instruction.kind == "KernelCall":
                 operator = operators[instruction.operator]
-                name = f"{operator.name}.{operator.overload}" if operator.overload else str(operator.name)
+                name = operator_name(operator.name, operator.overload)
                 head |= len(instruction.values) << COUNT_BIT | self.kernels.index(name) << KERNEL_BIT
             line = [str(head), *map(self.reference, instruction.values)]
             if instruction.kind == "JumpFalseCall":

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.abi.layouts.layouts import INSTRUCTION_KINDS, TAGS
 from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.program import load
+from tools.artifacts.program.program_schema import InstructionArguments, KernelTypes
 from tools.pipeline.link.assembly import program_source
 from tools.pipeline.link.layout import PrelinkError, method_layout
 from tools.quiet.console import UserError
@@ -41,6 +43,12 @@ REFUSED = {
     "negative_size": "the shape of tensor . is corrupted",
     "outside_planned": "lies outside its planned memory",
 }
+
+
+def test_the_names_by_which_values_and_instructions_are_told_are_all_of_the_schema() -> None:
+    # What they stand for on the device is held to the headers by //tools/abi/layouts.
+    assert set(TAGS) == {kind.name for kind in KernelTypes} - {"NONE"}
+    assert {*INSTRUCTION_KINDS, "DelegateCall"} == {kind.name for kind in InstructionArguments} - {"NONE"}
 
 
 def _source(name: str, kernels: Sequence[Kernel] = KERNELS) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.artifacts.kernel_table.kernel_table import Kernel
 from tools.artifacts.packed_layer.packed_layer import problem_of
-from tools.artifacts.program.program import ProgramFile
+from tools.artifacts.program.program import ProgramFile, operator_name
 from tools.pipeline.link.layout import Instruction, MethodLayout, PrelinkError, elements, is_constant, kind_of
 
 _VIEW = "executorch_prim::et_view.default"
@@ -47,7 +47,7 @@ class _Checks:
 
     def _name(self, instruction: Instruction) -> str:
         operator = self.layout.plan.operators[instruction.operator]
-        return f"{operator.name}.{operator.overload}" if operator.overload else str(operator.name)
+        return operator_name(operator.name, operator.overload)
 
     def _kernel(self, instruction: Instruction) -> Kernel:
         name = self._name(instruction)

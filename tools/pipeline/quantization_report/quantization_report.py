@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from tools.quiet.console import UserError
+from tools.artifacts.quantization_report.quantization_report import (
+    Layer,
+    QuantizationReport,
+    read_quantization_report,
+)
 from tools.quiet.tool import run_tool
 
 # Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
@@ -19,59 +22,42 @@ _COLORS = {"int8": "#0072B2", "float32": "#D55E00", "view": "#999999"}
 _MOST_DECIBELS = 80.0
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Reads the report that tools/pipeline/export writes.
-
-    Raises:
-        UserError: the file is missing or something else.
-    """
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(report["layers"], list):
-            raise TypeError("layers is no list")
-        return report
-    except OSError as error:
-        raise UserError(f"report {path}: {error.strerror}; pass the one that tools/pipeline/export writes") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"report {path} is none ({error}); pass the one that tools/pipeline/export writes") from error
-
-
-def text(report: dict[str, Any]) -> str:
+def text(report: QuantizationReport) -> str:
     """A table with a line per layer, then accuracy, then what stayed in floating point and why."""
     rows = [("layer", "operator", "scheme", "weight", "scale", "zero", "SNR dB")]
-    for layer in report["layers"]:
-        output, weight = layer.get("output"), layer.get("weight")
+    for layer in report.layers:
+        output, weight = layer.output, layer.weight
         rows.append(
             (
-                layer["place"],
-                layer["operator"],
-                layer["scheme"],
-                f"{weight['scheme']} ({weight['scales']})" if weight else "",
-                f"{output['scale']:.4g}" if output else "",
-                f"{output['zero_point']}" if output else "",
+                layer.place,
+                layer.operator,
+                layer.scheme,
+                f"{weight.scheme} ({weight.scales})" if weight else "",
+                f"{output.scale:.4g}" if output else "",
+                f"{output.zero_point}" if output else "",
                 _decibels(layer),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = [f"{report['name']} in int8 for {report['core']}, compared on {report['samples']} calibration samples"]
+    lines = [f"{report.name} in int8 for {report.core}, compared on {report.samples} calibration samples"]
     for row in rows:
         cells = [
             cell.rjust(width) if column > 3 else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(cells).rstrip())
-    accuracy = report["accuracy"]
+    accuracy = report.accuracy
     if accuracy:
-        shares = f"float32 {accuracy['float32']:.4f}, int8 {accuracy['int8']:.4f}"
-        lines.append(f"accuracy over {accuracy['samples']} samples: {shares}")
-    floating = [layer for layer in report["layers"] if layer["scheme"] == "float32"]
-    lines += [f"in floating point: {layer['operator']}, {layer['place']}: {layer['reason']}" for layer in floating]
+        shares = f"float32 {accuracy.float32:.4f}, int8 {accuracy.int8:.4f}"
+        lines.append(f"accuracy over {accuracy.samples} samples: {shares}")
+    floating = [layer for layer in report.layers if layer.scheme == "float32"]
+    lines += [f"in floating point: {layer.operator}, {layer.place}: {layer.reason}" for layer in floating]
     if not floating:
         lines.append("in floating point: nothing")
     return "\n".join(lines) + "\n"
 
 
-def picture(report: dict[str, Any], path: Path) -> None:
+def picture(report: QuantizationReport, path: Path) -> None:
     """Draws a bar per layer, as long as its signal-to-noise ratio, into a PNG; the same report gives the same bytes."""
     # It warns that it caches in another place than the home folder, to which an action cannot write.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
@@ -82,23 +68,21 @@ def picture(report: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot
     from matplotlib.patches import Patch
 
-    layers = [layer for layer in report["layers"] if "snr_db" in layer]
+    compared = [(layer, layer.snr_db) for layer in report.layers if layer.snr_db is not None]
+    layers = [layer for layer, _ in compared]
     figure, axes = pyplot.subplots(figsize=(8, 1.6 + 0.24 * len(layers)), layout="constrained")
-    lengths = [
-        _MOST_DECIBELS if layer["snr_db"] is None else min(max(layer["snr_db"], 0.0), _MOST_DECIBELS)
-        for layer in layers
-    ]
-    axes.barh(range(len(layers)), lengths, color=[_COLORS[layer["scheme"]] for layer in layers], height=0.7)
+    lengths = [min(max(decibels, 0.0), _MOST_DECIBELS) for _, decibels in compared]
+    axes.barh(range(len(layers)), lengths, color=[_COLORS[layer.scheme] for layer in layers], height=0.7)
     for index, (layer, length) in enumerate(zip(layers, lengths, strict=True)):
         axes.text(length + 0.5, index, _decibels(layer), va="center", fontsize=7)
     axes.set_yticks(range(len(layers)), [_label(layer) for layer in layers], fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel("signal-to-noise ratio against float32, dB")
     axes.spines[["top", "right"]].set_visible(False)
-    accuracy = report["accuracy"]
-    shares = f": accuracy {accuracy['float32']:.1%} in float32, {accuracy['int8']:.1%} in int8" if accuracy else ""
-    axes.set_title(f"{report['name']}, int8{shares}", fontsize=9)
-    schemes = sorted({layer["scheme"] for layer in layers})
+    accuracy = report.accuracy
+    shares = f": accuracy {accuracy.float32:.1%} in float32, {accuracy.int8:.1%} in int8" if accuracy else ""
+    axes.set_title(f"{report.name}, int8{shares}", fontsize=9)
+    schemes = sorted({layer.scheme for layer in layers})
     if schemes:
         handles = [Patch(color=_COLORS[scheme], label=scheme) for scheme in schemes]
         figure.legend(handles=handles, loc="outside lower right", ncols=len(handles), fontsize=7, frameon=False)
@@ -106,15 +90,15 @@ def picture(report: dict[str, Any], path: Path) -> None:
     pyplot.close(figure)
 
 
-def _decibels(layer: dict[str, Any]) -> str:
-    if "snr_db" not in layer:
+def _decibels(layer: Layer) -> str:
+    if layer.snr_db is None:
         return ""
-    return "exact" if layer["snr_db"] is None else f"{layer['snr_db']:.1f}"
+    return "exact" if layer.snr_db == math.inf else f"{layer.snr_db:.1f}"
 
 
-def _label(layer: dict[str, Any]) -> str:
-    operator = layer["operator"].partition("::")[2]
-    place = layer["place"].partition(" at ")[0]
+def _label(layer: Layer) -> str:
+    operator = layer.operator.partition("::")[2]
+    place = layer.place.partition(" at ")[0]
     return f"{place}: {operator}"
 
 
@@ -127,7 +111,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    report = read(arguments.report)
+    report = read_quantization_report(arguments.report)
     arguments.text.write_text(text(report), encoding="utf-8")
     picture(report, arguments.picture)
 

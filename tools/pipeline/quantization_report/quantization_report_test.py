@@ -1,29 +1,38 @@
-import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tools.artifacts.quantization_report.quantization_report import (
+    Accuracy,
+    Layer,
+    QParams,
+    QuantizationReport,
+    Weight,
+    quantization_report_json,
+)
 from tools.pipeline.quantization_report.quantization_report import main
 
-_LAYERS: list[dict[str, Any]] = [
-    {"place": "conv (Conv2d)", "operator": "aten::conv2d", "scheme": "fused"},
-    {
-        "place": "relu (ReLU)",
-        "operator": "aten::relu",
-        "scheme": "int8",
-        "output": {"scale": 0.125, "zero_point": -128},
-        "weight": {"scheme": "per channel", "scales": 8, "smallest_scale": 0.1, "largest_scale": 0.2},
-        "snr_db": 41.23,
-    },
-    {
-        "place": "norm (LayerNorm)",
-        "operator": "aten::layer_norm",
-        "scheme": "float32",
-        "reason": "no form",
-        "snr_db": None,
-    },
-]
+_REPORT = QuantizationReport(
+    "net",
+    "cortex-m4",
+    8,
+    (
+        Layer("conv (Conv2d)", "aten::conv2d", "fused"),
+        Layer(
+            "relu (ReLU)",
+            "aten::relu",
+            "int8",
+            weight=Weight("per channel", 8, 0.1, 0.2),
+            output=QParams(0.125, -128),
+            snr_db=41.23,
+        ),
+        Layer("norm (LayerNorm)", "aten::layer_norm", "float32", reason="no form", snr_db=math.inf),
+    ),
+    Accuracy(360, 0.975, 0.9722),
+)
 
 
 def run(folder: Path, content: str) -> int:
@@ -32,9 +41,7 @@ def run(folder: Path, content: str) -> int:
 
 
 def report(**changes: Any) -> str:
-    accuracy = {"samples": 360, "float32": 0.975, "int8": 0.9722}
-    content = {"name": "net", "core": "cortex-m4", "samples": 8, "layers": _LAYERS, "accuracy": accuracy}
-    return json.dumps(content | changes)
+    return quantization_report_json(replace(_REPORT, **changes))
 
 
 def test_the_text_has_every_layer_and_what_stayed_in_floating_point(tmp_path: Path) -> None:
@@ -55,11 +62,10 @@ def test_the_picture_is_a_png_and_the_same_every_time(tmp_path: Path) -> None:
 
 
 def test_without_an_evaluation_set_and_without_layers(tmp_path: Path) -> None:
-    assert run(tmp_path, report(accuracy=None, layers=[])) == 0
+    assert run(tmp_path, report(accuracy=None, layers=())) == 0
     assert "accuracy" not in (tmp_path / "out.txt").read_text()
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"layers": 3}', "[]"])
-def test_what_is_no_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
-    assert run(tmp_path, content) == 1
-    assert "report.json is none" in capsys.readouterr().err
+def test_what_is_no_report_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "{}") == 1
+    assert "report.json is no quantization report" in capsys.readouterr().err

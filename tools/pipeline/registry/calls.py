@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.artifacts.program.program import operator_name
 from tools.artifacts.program.program_schema import (
     Bool,
     DelegateCall,
@@ -81,11 +82,6 @@ class OperatorUse:
 
     name: str
     calls: list[Call] = field(default_factory=list)
-
-
-def operator_name(name: str, overload: str | None) -> str:
-    """The name that the registry knows an operator by, e.g. aten::add.out."""
-    return f"{name}.{overload}" if overload else name
 
 
 def operator_uses(program: Program) -> list[OperatorUse]:

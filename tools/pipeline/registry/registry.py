@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tools.abi.layouts.layouts import Variant
 from tools.artifacts.kernel_table import kernel_table as kernel_tables
 from tools.artifacts.manifest.manifest import Manifest
+from tools.artifacts.program.program import operator_name
 from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.pipeline.registry.catalog import Kernel
 from tools.pipeline.registry.parts import CheckedArguments, Part, parts_source
@@ -133,7 +134,7 @@ def origins_of(manifests: Iterable[Manifest]) -> dict[str, list[str]]:
     origins: dict[str, list[str]] = {}
     for manifest in manifests:
         for operator in manifest.operators:
-            name = operator.name + (f".{operator.overload}" if operator.overload else "")
+            name = operator_name(operator.name, operator.overload)
             known = origins.setdefault(name, [])
             known += [place for place in operator.places if place not in known]
     return origins

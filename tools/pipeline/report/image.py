@@ -17,6 +17,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
 from tools.artifacts.board.board import Region
+from tools.artifacts.size_report.size_report import Memory
 from tools.quiet.console import UserError
 
 # Libraries of the toolchain; all that the C and C++ languages and arithmetic need.
@@ -186,14 +187,6 @@ def _text(value: bytes | str) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-@dataclass(frozen=True)
-class Usage:
-    """Bytes used of a memory, in all and by part, largest first; `alignment` is the rest."""
-
-    used: int
-    parts: dict[str, int]
-
-
 def _without_overlap(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """The pieces, each up to where the next one of its output section begins.
 
@@ -208,22 +201,14 @@ def _without_overlap(pieces: Iterable[Piece]) -> Iterator[Piece]:
             yield dataclasses.replace(piece, size=end - piece.address)
 
 
-def _usage(used: int, parts: Counter[str]) -> Usage:
+def _memory(used: int, limit: int, parts: Counter[str]) -> Memory:
     # What alignment leaves over is nobody's.
     parts["alignment"] = max(0, used - parts.total())
-    return Usage(used, {name: size for name, size in parts.most_common() if size})
+    return Memory(used, limit, {name: size for name, size in parts.most_common() if size})
 
 
-@dataclass(frozen=True)
-class Image:
-    """An image's flash and RAM."""
-
-    flash: Usage
-    ram: Usage
-
-
-def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: int) -> Image:
-    """Measures an image.
+def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: int) -> tuple[Memory, Memory]:
+    """Measures an image: returns its flash and its RAM.
 
     Args:
         elf, map_file: what the linker wrote.
@@ -277,4 +262,7 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
         else:
             label = "stack" if name == ".stack" else "data"
         ram_parts[label] += allocated[name]["sh_size"]
-    return Image(_usage(flash_end - flash.origin, flash_parts), _usage(ram_end - ram.origin, ram_parts))
+    return (
+        _memory(flash_end - flash.origin, flash.length, flash_parts),
+        _memory(ram_end - ram.origin, ram.length, ram_parts),
+    )

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
+from tools.artifacts.size_report.size_report import Memory, SizeReport, size_report_json
 from tools.pipeline.report import report as report_module
-from tools.pipeline.report.image import Image, Piece, SourceFiles, Usage, owner, read_map
-from tools.pipeline.report.report import as_json, comparison, full_text, main, over_limits, summary
+from tools.pipeline.report.image import Piece, SourceFiles, owner, read_map
+from tools.pipeline.report.report import comparison, full_text, main, over_limits, summary
+from tools.quiet.console import UserError
 
 _MAP = """\
 Archive member included to satisfy reference by file (symbol)
@@ -79,24 +81,22 @@ def test_owner_by_path(source: str, part: str) -> None:
     assert owner(Piece(".text.f", ".text", 4, source)) == part
 
 
-def test_a_file_that_is_no_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tools.artifacts.board.testing import write_board
-
+def test_a_file_that_is_no_map(tmp_path: Path) -> None:
     path = tmp_path / "image.map"
     path.write_text("nothing", encoding="utf-8")
-    assert main(["--elf", "x.elf", "--map", str(path), "--board", str(write_board(tmp_path))]) == 1
-    assert "is no map of GNU ld" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"image\.map is no map of GNU ld"):
+        read_map(path)
 
 
-def _report(flash: int = 3000, ram: int = 1000) -> dict:
-    image = Image(
-        Usage(flash, {"weights": flash - 1000, "runtime": 600, "kernels": 400}),
-        Usage(ram, {"arena planned": ram - 100, "stack": 100}),
+def _report(flash: int = 3000, ram: int = 1000) -> SizeReport:
+    return SizeReport(
+        "firmware",
+        "sine",
+        "tiny",
+        "cortex-m4",
+        Memory(flash, 4096, {"weights": flash - 1000, "runtime": 600, "kernels": 400}),
+        Memory(ram, 2048, {"arena planned": ram - 100, "stack": 100}),
     )
-    board = SimpleNamespace(
-        name="tiny", core="cortex-m4", flash=SimpleNamespace(length=4096), ram=SimpleNamespace(length=2048)
-    )
-    return as_json("firmware", "sine", board, image)
 
 
 def test_a_fitting_image_has_no_message() -> None:
@@ -134,31 +134,20 @@ def test_the_summary_draws_flash_and_says_where_the_files_are() -> None:
 
 
 def test_comparison_has_a_row_per_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small, large = _report(), _report(flash=3500)
-    del small["ram"]["parts"]["stack"]
-    paths = []
-    for i, report in enumerate((small, large)):
-        paths.append(tmp_path / f"{i}.json")
-        paths[i].write_text(json.dumps(report), encoding="utf-8")
-    output = tmp_path / "all.json"
-    assert main([*(f"--compare={path}" for path in paths), "--json", str(output)]) == 0
-    assert json.loads(output.read_text(encoding="utf-8")) == [small, large]
-    assert capsys.readouterr().out == comparison([small, large])
-    assert [line.split()[2] for line in comparison([small, large]).splitlines()] == ["flash", "3,000", "3,500"]
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"image": "x"}', '{"image": "x", "board": "y", "flash": 1}'])
-def test_a_foreign_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    path = tmp_path / "foreign.json"
-    path.write_text(text, encoding="utf-8")
-    assert main(["--compare", str(path)]) == 1
-    assert "foreign.json is no size report" in capsys.readouterr().err
-
-
-def test_arguments_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main([])
-    assert "give --elf, --map and --board, or --compare" in capsys.readouterr().err
+    small = replace(_report(), ram=Memory(1000, 2048, {"arena planned": 900}))
+    reports = [small, _report(flash=3500)]
+    options = []
+    for i, report in enumerate(reports):
+        path = tmp_path / f"{i}.json"
+        path.write_text(size_report_json(report), encoding="utf-8")
+        options.append(f"--compare={path}")
+    table, together = tmp_path / "all.txt", tmp_path / "all.json"
+    assert main([*options, "--text", str(table), "--json", str(together)]) == 0
+    assert [each["flash"]["used"] for each in json.loads(together.read_text())["reports"]] == [3000, 3500]
+    assert capsys.readouterr().out == table.read_text() == comparison(reports)
+    rows = [line.split() for line in table.read_text().splitlines()]
+    assert [row[2] for row in rows] == ["flash", "3,000", "3,500"]
+    assert [row[-1] for row in rows] == ["stack", "0", "100"]
 
 
 def test_the_bar_is_full_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,11 +98,7 @@ def _is_quantized(_: Any, node: torch.fx.Node) -> bool:
     return bool(node.meta.get("input_qparams")) and 0 in results and isinstance(results[0].scale, float)
 
 
-def passes() -> list[Any]:
-    """ExecuTorch's passes to the dialect, with products of two int8 matrices first once they are known to be int8.
-
-    PyTorch takes such a product for int32, and the next pass that infers dtypes would refuse what reads it.
-    """
+def _passes() -> list[Any]:
     lowering = importlib.import_module(f"{_PASSES}.aten_to_cortex_m_pass")
     known = importlib.import_module(f"{_PASSES}.cortex_m_pass_manager").CortexMPassManager.pass_list
     products: Any = type("Products", (lowering.AtenToDialectPass,), {})
@@ -118,6 +114,13 @@ def _hardswish(x: float) -> float:
 
 
 _import_backend()
+
+PASSES = _passes()
+"""ExecuTorch's passes to the dialect, with products of two int8 matrices first once they are known to be int8.
+
+PyTorch takes such a product for int32, and the next pass that infers dtypes would refuse what reads it.
+"""
+
 passes_utils = importlib.import_module(f"{_PASSES}.passes_utils")
 sys.modules[f"{_BACKEND}.ops.operators"].__dict__["F"] = _ExactFunctional()
 sys.modules[f"{_BACKEND}.ops.operators"].__dict__["lib"].impl(

@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from tools.pipeline.export.border import BorderOperators, user_inputs
-from tools.pipeline.export.cortex_m.dialect import passes
+from tools.pipeline.export.cortex_m.dialect import PASSES
 from tools.pipeline.export.cortex_m.pack import prepare
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
@@ -77,7 +77,7 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _quantize_biases(program)
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
-    manager = CortexMPassManager(edge, passes(), target_config=target)
+    manager = CortexMPassManager(edge, list(PASSES), target_config=target)
     lowered = order_for_kernels(propagate_constants(manager.transform()))
     tabulate(lowered)
     _cancel_transpositions(lowered)

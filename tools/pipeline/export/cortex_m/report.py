@@ -10,6 +10,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.artifacts.quantization_report.quantization_report import (
+    Accuracy,
+    Layer,
+    QParams,
+    QuantizationReport,
+    Weight,
+)
 from tools.pipeline.export.cortex_m.quantize import Quantized
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.model_file.deterministic import computing
@@ -20,19 +27,18 @@ _DEQUANTIZE = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize
 
 
 def make_report(
+    name: str,
+    core: str,
     quantized: Quantized,
     unquantized: list[tuple[str, str]],
-    accuracy: dict[str, Any] | None,
+    accuracy: Accuracy | None,
     path: Path,
-) -> dict[str, Any]:
-    """The report as a JSON object.
-
-    `layers` has an entry for each operator of the model, in order of execution. Its `scheme` is `int8`, `float32`,
-    `view` for what only looks at memory in another way, or `fused` for what is computed together with the next one.
-    `snr_db` is the signal-to-noise ratio of what the layer returns: 10 log10(sum f^2 / sum (f - q)^2) over all elements
-    and reported samples, with f from the model in floating point and q from the quantized one, null if they are equal.
+) -> QuantizationReport:
+    """The report, with signal-to-noise ratios over all elements and reported samples.
 
     Args:
+      name: the program's name.
+      core: the core that it is lowered for.
       unquantized: operators and places that stayed in floating point in the lowered program.
       accuracy: what accuracy() returned.
       path: the model file.
@@ -53,27 +59,31 @@ def make_report(
         # One of several results, such as a recurrent layer's.
         called = node.args[0] if node.target == operator.getitem else node
         scheme = _scheme(called, place in floating, result)
-        entry: dict[str, Any] = {"place": place, "operator": called.target._schema.name, "scheme": scheme}
-        if scheme == "float32":
-            entry["reason"] = quantized.rejections.get(
-                node.name, "the Cortex-M quantizer or its operators have no int8 form of it"
-            )
-        entry |= _weight(quantized.module, node)
-        if result is not None:
-            entry["output"] = {"scale": float(result.args[1]), "zero_point": int(result.args[2])}
+        reason = quantized.rejections.get(node.name, "the Cortex-M quantizer or its operators have no int8 form of it")
         measured = result if result is not None else node if scheme == "float32" else None
+        ratio = None
         if measured is not None and quantized.observed:
-            entry["snr_db"] = _signal_to_noise(
+            ratio = _signal_to_noise(
                 [observed[node.name] for observed in quantized.observed],
                 [run.values[measured.name] for run in values],
             )
-        layers.append(entry)
-    return {"samples": len(values), "layers": layers, "accuracy": accuracy}
+        layers.append(
+            Layer(
+                place=place,
+                operator=called.target._schema.name,
+                scheme=scheme,
+                reason=reason if scheme == "float32" else None,
+                weight=_weight(quantized.module, node),
+                output=None if result is None else QParams(float(result.args[1]), int(result.args[2])),
+                snr_db=ratio,
+            )
+        )
+    return QuantizationReport(name, core, len(values), tuple(layers), accuracy)
 
 
 def accuracy(
     eager: list[list[torch.Tensor]], quantized: list[list[torch.Tensor]], labels: torch.Tensor | None
-) -> dict[str, Any] | None:
+) -> Accuracy | None:
     """Shares of evaluation samples whose largest output is at the label's index, in floating point and quantized.
 
     Args:
@@ -87,7 +97,7 @@ def accuracy(
         / len(labels)
         for outputs in (eager, quantized)
     ]
-    return {"samples": len(labels), "float32": shares[0], "int8": shares[1]}
+    return Accuracy(len(labels), *shares)
 
 
 class _Values(Interpreter):
@@ -126,26 +136,19 @@ _VIEWS = (
 )  # fmt: skip
 
 
-def _weight(module: GraphModule, node: Node) -> dict[str, Any]:
+def _weight(module: GraphModule, node: Node) -> Weight | None:
     """Scales of a layer's weight, which is its second operand."""
     operand = node.args[1] if len(node.args) > 1 else None
     if not isinstance(operand, Node) or operand.target not in _DEQUANTIZE or operand.args[0].op != "get_attr":
-        return {}
+        return None
     per_channel = operand.target == _DEQUANTIZE[1]
     scales = getattr(module, operand.args[1].target).tolist() if per_channel else [float(operand.args[1])]
-    return {
-        "weight": {
-            "scheme": "per channel" if per_channel else "per tensor",
-            "scales": len(scales),
-            "smallest_scale": min(scales),
-            "largest_scale": max(scales),
-        }
-    }
+    return Weight("per channel" if per_channel else "per tensor", len(scales), min(scales), max(scales))
 
 
-def _signal_to_noise(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> float | None:
+def _signal_to_noise(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> float:
     signal = sum(float(tensor.double().square().sum()) for tensor in expected)
     noise = sum(float((e.double() - a.double()).square().sum()) for e, a in zip(expected, actual, strict=True))
     if noise == 0:
-        return None
+        return math.inf
     return round(10 * math.log10(signal / noise), 2) if signal else -math.inf

@@ -1,4 +1,4 @@
-"""Writes an image as .uf2, the file that is copied to the drive of a boot loader.
+"""NAME.uf2: an image as the file that is copied to the drive of a boot loader.
 
 Format: the UF2 specification (Microsoft): blocks of 512 bytes, little-endian: two magic words, flags, address, bytes of
 payload, block number, number of blocks, family ID, 476 bytes of data, a magic word. Every block carries 256 bytes, one
@@ -7,13 +7,9 @@ page of flash.
 
 from __future__ import annotations
 
-import argparse
 import struct
-from collections.abc import Sequence
-from pathlib import Path
 
 from tools.quiet.console import UserError
-from tools.quiet.tool import run_tool
 
 _MAGIC_START = (0x0A324655, 0x9E5D5157)
 _MAGIC_END = 0x0AB16F30
@@ -76,16 +72,3 @@ def check_uf2(data: bytes) -> None:
         wanted = (*_MAGIC_START, _FAMILY_ID_PRESENT, first[3] + number * _PAYLOAD, _PAYLOAD, number, count, first[7])
         if (header, end) != (wanted, _MAGIC_END) or first[3] % _PAYLOAD:
             raise ValueError(f"block {number} is damaged")
-
-
-def _run(arguments: argparse.Namespace) -> None:
-    arguments.output.write_bytes(uf2(arguments.image.read_bytes(), arguments.address, arguments.family))
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="uf2", description="Writes an image as .uf2.")
-    parser.add_argument("--image", type=Path, required=True, help="raw bytes of flash (.bin)")
-    parser.add_argument("--address", type=lambda text: int(text, 0), required=True, help="where the first one belongs")
-    parser.add_argument("--family", type=lambda text: int(text, 0), required=True, help="ID of the chip family")
-    parser.add_argument("--output", type=Path, required=True, help="file to write")
-    return run_tool("uf2", _run, parser.parse_args(argv))

@@ -1,23 +1,18 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 
-from tools.pipeline.uf2.uf2 import main, uf2
+from tools.artifacts.uf2.uf2 import uf2
 from tools.quiet.console import UserError
 
 _FAMILY = 0xE48BFF59
 
 
-def test_a_boot_loader_gets_every_byte_at_its_address(tmp_path: Path) -> None:
+def test_a_boot_loader_gets_every_byte_at_its_address() -> None:
     image = bytes(i * 7 & 0xFF for i in range(600))
-    (tmp_path / "image.bin").write_bytes(image)
-    output = tmp_path / "image.uf2"
-    arguments = ["--image", str(tmp_path / "image.bin"), "--address", "0x10000000", "--family", hex(_FAMILY)]
-    assert main([*arguments, "--output", str(output)]) == 0
-    data = output.read_bytes()
+    data = uf2(image, 0x10000000, _FAMILY)
     assert len(data) == 3 * 512
     flash = bytearray(1024)
     for number in range(3):
@@ -30,20 +25,8 @@ def test_a_boot_loader_gets_every_byte_at_its_address(tmp_path: Path) -> None:
     assert flash[:600] == image and not any(flash[600:])
 
 
-def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input() -> None:
     with pytest.raises(UserError, match="no multiple of 256"):
         uf2(b"x", 0x10000004, _FAMILY)
     with pytest.raises(UserError, match="empty"):
         uf2(b"", 0x10000000, _FAMILY)
-    missing = [
-        "--image",
-        str(tmp_path / "none.bin"),
-        "--address",
-        "0",
-        "--family",
-        "1",
-        "--output",
-        str(tmp_path / "o"),
-    ]
-    assert main(missing) == 1
-    assert "none.bin" in capsys.readouterr().err

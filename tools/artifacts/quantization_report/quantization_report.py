@@ -1,0 +1,149 @@
+"""NAME.quantization.json: what quantization made of each layer of a model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.document.document import from_json, to_json
+from tools.quiet.files import reading
+
+_FORMAT, _VERSION = "quantization report", 1
+_ADVICE = "pass the one that a torch_program with backend cortex_m or ethos_u writes"
+
+# In place of a number that JSON has none of.
+_EXACT = "exact"
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A layer's weight: `per channel` or `per tensor`, and how many scales of which range it has."""
+
+    scheme: str
+    scales: int
+    smallest_scale: float
+    largest_scale: float
+
+
+@dataclass(frozen=True)
+class QParams:
+    """How an output's integers stand for numbers: scale * (integer - zero_point)."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An operator of the model.
+
+    Attributes:
+      place: where it stands in the model.
+      operator: its name, such as `aten::conv2d`.
+      scheme: `int8`, `float32`, `view` for what only looks at memory in another way, or `fused` for what is computed
+        together with the next one.
+      reason: why it stays in floating point.
+      weight: of a layer with a quantized one.
+      output: of a layer whose result is quantized.
+      snr_db: signal-to-noise ratio of what it returns, against floating point: 10 log10(sum f^2 / sum (f - q)^2);
+        infinite if they are equal, None if they were not compared.
+    """
+
+    place: str
+    operator: str
+    scheme: str
+    reason: str | None = None
+    weight: Weight | None = None
+    output: QParams | None = None
+    snr_db: float | None = None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Shares of an evaluation set's samples whose largest output is at the label's index."""
+
+    samples: int
+    float32: float
+    int8: float
+
+
+@dataclass(frozen=True)
+class QuantizationReport:
+    """What quantization made of a model.
+
+    Attributes:
+      name: the program's name.
+      core: the core that it is lowered for.
+      samples: how many samples layers were compared on.
+      layers: in order of execution.
+      accuracy: None without an evaluation set.
+    """
+
+    name: str
+    core: str
+    samples: int
+    layers: tuple[Layer, ...]
+    accuracy: Accuracy | None
+
+
+def quantization_report_json(report: QuantizationReport) -> str:
+    """The text of the report. What a layer has not is left out."""
+    content = asdict(report)
+    content["layers"] = [_without_none(layer) for layer in content["layers"]]
+    for layer in content["layers"]:
+        if layer.get("snr_db") == math.inf:
+            layer["snr_db"] = _EXACT
+    return to_json(_FORMAT, _VERSION, content)
+
+
+def _without_none(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def read_quantization_report(path: Path) -> QuantizationReport:
+    """Reads the report.
+
+    Raises:
+      UserError: the file is missing, something else, or of another version.
+    """
+    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
+    with reading(_FORMAT, path, _ADVICE):
+        return QuantizationReport(
+            name=str(content["name"]),
+            core=str(content["core"]),
+            samples=int(content["samples"]),
+            layers=tuple(_layer(entry) for entry in content["layers"]),
+            accuracy=_accuracy(content["accuracy"]) if content["accuracy"] is not None else None,
+        )
+
+
+def _accuracy(entry: dict[str, Any]) -> Accuracy:
+    return Accuracy(samples=int(entry["samples"]), float32=float(entry["float32"]), int8=float(entry["int8"]))
+
+
+def _weight(entry: dict[str, Any]) -> Weight:
+    return Weight(
+        scheme=str(entry["scheme"]),
+        scales=int(entry["scales"]),
+        smallest_scale=float(entry["smallest_scale"]),
+        largest_scale=float(entry["largest_scale"]),
+    )
+
+
+def _quantized(entry: dict[str, Any]) -> QParams:
+    return QParams(scale=float(entry["scale"]), zero_point=int(entry["zero_point"]))
+
+
+def _layer(entry: dict[str, Any]) -> Layer:
+    ratio = entry.get("snr_db")
+    return Layer(
+        place=str(entry["place"]),
+        operator=str(entry["operator"]),
+        scheme=str(entry["scheme"]),
+        reason=str(entry["reason"]) if "reason" in entry else None,
+        weight=_weight(entry["weight"]) if "weight" in entry else None,
+        output=_quantized(entry["output"]) if "output" in entry else None,
+        snr_db=None if ratio is None else math.inf if ratio == _EXACT else float(ratio),
+    )

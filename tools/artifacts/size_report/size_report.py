@@ -1,0 +1,83 @@
+"""NAME.report.json: what takes an image's flash and RAM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.document.document import from_json, to_json
+from tools.quiet.files import reading
+
+_FORMAT, _VERSION = "size report", 1
+_ADVICE = "pass the .report.json of a torch_firmware"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of a memory: used in all, the board's limit, and by part, largest first. A part of no bytes is left out."""
+
+    used: int
+    limit: int
+    parts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class SizeReport:
+    """What takes an image's flash and RAM.
+
+    Attributes:
+      image: the image's name.
+      program: name of the .pte, of several with commas; None without one.
+      board: the board's name.
+      core: the board's core.
+      flash: parts are runtime, kernels, libc, weights, program metadata, example, application, board, strings,
+        alignment.
+      ram: parts are arena method, arena planned, arena temp, stack, data, alignment.
+    """
+
+    image: str
+    program: str | None
+    board: str
+    core: str
+    flash: Memory
+    ram: Memory
+
+    @property
+    def memories(self) -> dict[str, Memory]:
+        """The memories by the names that people know them by."""
+        return {"flash": self.flash, "RAM": self.ram}
+
+
+def size_report_json(report: SizeReport) -> str:
+    """The text of NAME.report.json."""
+    return to_json(_FORMAT, _VERSION, asdict(report))
+
+
+def size_reports_json(reports: Sequence[SizeReport]) -> str:
+    """The text of what the rule size_report writes of several images."""
+    return to_json("size reports", _VERSION, {"reports": [asdict(report) for report in reports]})
+
+
+def read_size_report(path: Path) -> SizeReport:
+    """Reads NAME.report.json.
+
+    Raises:
+      UserError: the file is missing, something else, or of another version.
+    """
+    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
+    with reading(_FORMAT, path, _ADVICE):
+        return SizeReport(
+            image=str(content["image"]),
+            program=None if content["program"] is None else str(content["program"]),
+            board=str(content["board"]),
+            core=str(content["core"]),
+            flash=_memory(content["flash"]),
+            ram=_memory(content["ram"]),
+        )
+
+
+def _memory(content: dict[str, Any]) -> Memory:
+    parts = {str(part): int(size) for part, size in content["parts"].items()}
+    return Memory(used=int(content["used"]), limit=int(content["limit"]), parts=parts)

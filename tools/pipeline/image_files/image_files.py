@@ -1,0 +1,91 @@
+"""Writes what is made of a linked image: the bytes of its flash as .bin, .hex and .uf2, and the report of its sizes.
+
+All in one action: an edit of a kernel compiles, links, and does this. An image over its board's limits has a report
+only, and the message says what takes how much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.artifacts.board.board import Region, read_board
+from tools.artifacts.elf_image.elf_image import ElfImage
+from tools.artifacts.intel_hex.writer import intel_hex
+from tools.artifacts.program.program import constant_bytes
+from tools.artifacts.size_report.size_report import SizeReport, size_report_json
+from tools.artifacts.uf2.uf2 import uf2
+from tools.pipeline.report.image import measure
+from tools.pipeline.report.report import full_text, over_limits, summary
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+
+def flash_content(image: ElfImage, flash: Region) -> bytes:
+    """The bytes of flash from its beginning on; what lies between an image's segments is 0.
+
+    Raises:
+        UserError: the image puts something outside the flash.
+    """
+    content = bytearray()
+    for address, data in sorted(image.segments):
+        gap = address - flash.origin - len(content)
+        if gap < 0 or address + len(data) > flash.end:
+            raise UserError(
+                f"image {image.path} has {len(data)} bytes at {address:#010x}, outside the flash "
+                f"({flash.origin:#010x} to {flash.end:#010x}); link it by the board's linker script"
+            )
+        content += bytes(gap) + data
+    return bytes(content)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    board = read_board(arguments.board)
+    constants = sum(map(constant_bytes, arguments.program))
+    flash, ram = measure(arguments.elf, arguments.map, board.flash, board.ram, constants)
+    program = ", ".join(path.stem for path in arguments.program) or None
+    report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram)
+    arguments.report_txt.write_text(full_text(report), encoding="utf-8")
+    arguments.report_json.write_text(size_report_json(report), encoding="utf-8")
+    if problems := list(over_limits(report)):
+        for problem in problems:
+            print(f"image_files: error: {problem}", file=sys.stderr)
+        return 1
+
+    image = ElfImage(arguments.elf)
+    content = flash_content(image, board.flash)
+    arguments.bin.write_bytes(content)
+    arguments.hex.write_text(intel_hex([(board.flash.origin, content)], image.entry), encoding="utf-8")
+    if arguments.uf2:
+        if board.uf2_family is None:
+            raise UserError(f"board {board.name} has no UF2 boot loader; give uf2_family to its definition")
+        arguments.uf2.write_bytes(uf2(content, board.flash.origin, board.uf2_family))
+    if not arguments.quiet:
+        # Standard output of a build action is shown by Bazel as it is; the summary belongs there.
+        print(summary(report, arguments.elf), end="")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="image_files", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--elf", type=Path, required=True, help="the image")
+    parser.add_argument("--map", type=Path, required=True, help="the linker's map")
+    parser.add_argument("--board", type=Path, required=True, help="board.json of the board it is for")
+    parser.add_argument(
+        "--program",
+        type=Path,
+        action="append",
+        default=[],
+        help="a .pte in the image, for the size of its constants; repeat for more",
+    )
+    parser.add_argument("--bin", type=Path, required=True, help="raw bytes of flash to write")
+    parser.add_argument("--hex", type=Path, required=True, help="Intel HEX to write")
+    parser.add_argument("--uf2", type=Path, help="UF2 to write, for a board with such a boot loader")
+    parser.add_argument("--report-txt", type=Path, required=True, help="text report to write")
+    parser.add_argument("--report-json", type=Path, required=True, help="JSON report to write")
+    parser.add_argument("--quiet", action="store_true", help="do not print the summary")
+    return run_tool("image_files", _run, parser.parse_args(argv))

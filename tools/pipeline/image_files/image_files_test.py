@@ -1,0 +1,88 @@
+"""Files of this build's images, against what else is known of them: the bytes that get programmed, the symbols."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from tools.artifacts.board.board import Region
+from tools.artifacts.elf_image.elf_image import ElfImage
+from tools.artifacts.size_report.size_report import SizeReport, read_size_report
+from tools.artifacts.uf2.uf2 import check_uf2
+from tools.pipeline.image_files.image_files import flash_content
+from tools.quiet.console import UserError
+
+_FILES = [Path(path) for path in os.environ["IMAGES"].split()]
+# 16 neurons, twice: of six tensors, each aligned to 16 bytes.
+_SINE_WEIGHTS = 4 * (16 + 16 + 16 * 16 + 16 + 16 + 1)
+
+
+def _file(board: str, suffix: str) -> Path:
+    return next(path for path in _FILES if path.name == board + suffix)
+
+
+def _report(board: str) -> SizeReport:
+    return read_size_report(_file(board, ".report.json"))
+
+
+# One has its flash at the very beginning of the address space, one does not.
+@pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg"])
+def test_flash_is_what_gets_programmed(board: str) -> None:
+    flash = _report(board).flash
+    parts = flash.parts
+    assert flash.used == _file(board, ".bin").stat().st_size
+    assert sum(parts.values()) == flash.used
+    assert _SINE_WEIGHTS <= parts["weights"] < _SINE_WEIGHTS + 6 * 16
+    for part in ("runtime", "kernels", "libc", "board", "application", "strings", "program metadata"):
+        assert parts[part] > 0
+    # What belongs to no part.
+    assert parts["alignment"] < 0.02 * flash.used
+
+
+@pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg"])
+def test_ram_is_what_the_symbols_take(board: str) -> None:
+    ram = _report(board).ram
+    parts = ram.parts
+    with _file(board, ".elf").open("rb") as file:
+        symbols = {
+            symbol.name: symbol["st_size"]
+            for symbol in ELFFile(file).get_section_by_name(".symtab").iter_symbols()
+            if symbol["st_info"]["type"] == "STT_OBJECT"
+        }
+    for arena in ("method", "planned"):
+        (size,) = [size for name, size in symbols.items() if f"{arena}_arena" in name]
+        assert parts[f"arena {arena}"] == size
+    assert sum(parts.values()) == ram.used
+    assert parts["stack"] >= 4096
+
+
+@pytest.mark.parametrize("board", ["mps2_an386", "nucleo_wb55rg", "pico2_w"])
+def test_bin_has_what_the_linker_placed(board: str) -> None:
+    content = _file(board, ".bin").read_bytes()
+    with _file(board, ".elf").open("rb") as file:
+        segments = [s for s in ELFFile(file).iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"]]
+        origin = min(segment["p_paddr"] for segment in segments)
+        for segment in segments:
+            start = segment["p_paddr"] - origin
+            assert content[start : start + segment["p_filesz"]] == segment.data()
+
+
+def test_uf2_is_there_for_a_board_with_such_a_boot_loader() -> None:
+    data = _file("pico2_w", ".uf2").read_bytes()
+    check_uf2(data)
+    payload = b"".join(data[at + 32 : at + 288] for at in range(0, len(data), 512))
+    image = _file("pico2_w", ".bin").read_bytes()
+    assert payload[: len(image)] == image
+    assert struct.unpack_from("<I", data, 12) == (0x10000000,)
+    assert not [path for path in _FILES if path.suffix == ".uf2" and path.stem != "pico2_w"]
+
+
+@pytest.mark.parametrize("origin", [0x08000100, 0x07000000])
+def test_an_image_for_another_place_is_refused(origin: int) -> None:
+    image = ElfImage(_file("nucleo_wb55rg", ".elf"))
+    with pytest.raises(UserError, match=r"nucleo_wb55rg\.elf has .* bytes at 0x08000000, outside the flash"):
+        flash_content(image, Region("flash", origin, 0x1000000 - 0x200))
