@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,14 @@ class Call:
 
 @dataclass(frozen=True)
 class Border:
-    """How an input or output is quantized: number = (element - zero_point) * scale; a scale of 0 if it isn't."""
+    """An input or output.
 
+    Attributes:
+      name: in the model; of some programs it is not known, and empty.
+      scale, zero_point: number = (element - zero_point) * scale; a scale of 0 if it isn't quantized.
+    """
+
+    name: str
     scale: float
     zero_point: int
 
@@ -80,7 +87,10 @@ def read_manifest(path: Path) -> Manifest:
     content = from_json(path, _FORMAT, _VERSION, _ADVICE)
 
     def border(kind: str) -> tuple[Border, ...]:
-        return tuple(Border(float(entry.get("scale", 0)), int(entry.get("zero_point", 0))) for entry in content[kind])
+        return tuple(
+            Border(str(entry.get("name", "")), float(entry.get("scale", 0)), int(entry.get("zero_point", 0)))
+            for entry in content[kind]
+        )
 
     with reading(_FORMAT, path, _ADVICE):
         manifest = Manifest(
@@ -102,6 +112,9 @@ def read_manifest(path: Path) -> Manifest:
             if not 0 <= call.operator < len(manifest.operators) or call.macs < 0:
                 raise ValueError(f"{call} with {len(manifest.operators)} operators")
         for place in (*manifest.inputs, *manifest.outputs):
+            # It gets into headers.
+            if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", place.name) is None:
+                raise ValueError(f"an input or output has the name {place.name!r}")
             if not (math.isfinite(place.scale) and place.scale >= 0 and -(2**31) <= place.zero_point < 2**31):
                 raise ValueError(f"an input or output has scale {place.scale} and zero point {place.zero_point}")
         return manifest

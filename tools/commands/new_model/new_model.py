@@ -54,14 +54,15 @@ def check_model(path: Path) -> Model:
     # Costs seconds, and checking the arguments comes first.
     import torch
 
+    from tools.pipeline.model_file.call import called
     from tools.pipeline.model_file.model_file import ModelFile, brief
 
     file = ModelFile(path)
     model = file.model()
-    inputs = file.example_inputs()
+    call = file.example_call()
     try:
         with torch.no_grad():
-            model(*inputs)
+            called(model, call, call.names(model.forward))(*call.tensors)
     except Exception as error:
         raise UserError(f"{file.place_of(error)}: the model fails on example_inputs(): {brief(error)}") from error
     return Model(path, file.has("train"), _modules_beside(path))

@@ -110,12 +110,15 @@ def cpp_header(name: str, method: Method, manifest: Manifest) -> str:
         f"namespace {name} {{",
         "",
     ]
-    for kind, indices in (("Input", plan.inputs), ("Output", plan.outputs)):
+    for kind, indices, borders in (
+        ("Input", plan.inputs, manifest.inputs),
+        ("Output", plan.outputs, manifest.outputs),
+    ):
         for place, index in enumerate(indices or []):
             shape = method.shapes[index]
             sizes = ", ".join(map(str, shape.sizes)) or "0"
             lines += [
-                f"/// {kind} {place}: {shape.dtype.lower()} [{', '.join(map(str, shape.sizes))}]"
+                f"/// {_title(kind, place, borders[place])}: {shape.dtype.lower()} [{', '.join(map(str, shape.sizes))}]"
                 + (", or smaller" if method.is_dynamic(index) else ""),
                 f"using {kind}{place} = {_element(shape.dtype)};",
                 f"inline constexpr int32_t k{kind}{place}Sizes[] = {{{sizes}}};",
@@ -166,6 +169,11 @@ def _element(dtype: str) -> str:
     return "bool" if dtype == "BOOL" else C_TYPES[dtype][0]
 
 
+def _title(kind: str, place: int, border: Border) -> str:
+    """`Input 0, features_mean`."""
+    return f"{kind.capitalize()} {place}" + (f", {border.name}" if border.name else "")
+
+
 def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borders: Sequence[Border]) -> list[str]:
     lines = [f"#define {macro}_{kind.upper()}_COUNT {len(indices)}"]
     for place, (index, border) in enumerate(zip(indices, borders, strict=True)):
@@ -173,11 +181,13 @@ def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borde
         prefix = f"{macro}_{kind.upper()}_{place}"
         bound = ", or smaller" if method.is_dynamic(index) else ""
         lines += [
-            f"/* {kind.capitalize()} {place}: {C_TYPES[shape.dtype][0]} [{', '.join(map(str, shape.sizes))}]{bound}; "
+            f"/* {_title(kind, place, border)}: {C_TYPES[shape.dtype][0]} [{', '.join(map(str, shape.sizes))}]{bound}; "
             f"{ELEMENT_SIZES[shape.dtype]} bytes each. */",
             f"#define {prefix}_COUNT {shape.numel}",
             f"#define {prefix}_SIZE {shape.nbytes}",
         ]
+        if border.name:
+            lines.append(f"#define {macro}_{kind.upper()}_INDEX_{border.name.upper()} {place}")
         if border.scale:
             lines += [
                 "/* number = (element - zero point) * scale */",

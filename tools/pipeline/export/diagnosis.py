@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.scalar_types import is_supported, supported_names
-from tools.pipeline.model_file.model_file import ModelFile, brief, describe
+from tools.pipeline.model_file.call import CALLED
+from tools.pipeline.model_file.describe import describe
+from tools.pipeline.model_file.model_file import ModelFile, brief
 from tools.quiet.console import UserError
 
 # Of a dim in a program: SizesType of ExecuTorch.
@@ -46,8 +48,8 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
 
 
 def random_operators(program: ExportedProgram, path: Path) -> list[str]:
-    """Where the model draws random numbers: `operator: place` of each such node."""
-    return [f"{_operator(node)}: {origin(node, path)}" for node in program.graph.nodes if _draws(node)]
+    """Where the model draws random numbers."""
+    return list(dict.fromkeys(written(node, path) for node in program.graph.nodes if _draws(node)))
 
 
 def _draws(node: Node) -> bool:
@@ -69,16 +71,16 @@ def check_captured(program: ExportedProgram, path: Path) -> None:
         if not is_supported(value.dtype):
             dtype = str(value.dtype).removeprefix("torch.")
             raise UserError(
-                f"{origin(node, path)}: {_operator(node)} computes in {dtype}, which a program cannot hold; "
-                f"use one of {supported_names()}."
+                f"{written(node, path)}: the model computes in {dtype} here, which a program cannot hold; use one of "
+                f"{supported_names()}."
             )
         for size in value.shape:
             if isinstance(size, int):
                 continue
             if free_unbacked_symbols(size):
                 raise UserError(
-                    f"{origin(node, path)}: the size of what {_operator(node)} returns depends on the values in a "
-                    "tensor; a device needs sizes that are known at build time."
+                    f"{written(node, path)}: the size of a tensor here depends on the values in another one; a device "
+                    "needs sizes that are known at build time."
                 )
             if not bound_sympy(size.node.expr, program.range_constraints).upper <= _LARGEST_SIZE:
                 raise UserError(
@@ -104,8 +106,9 @@ def check_state(program: ExportedProgram, path: Path) -> None:
     signature = program.graph_signature
     for name in signature.buffers_to_mutate.values():
         if program.state_dict.get(name, program.constants.get(name)).count_nonzero():
+            shown = name.removeprefix(f"{CALLED}.")
             raise UserError(
-                f"{path}: the model changes its buffer {name!r}, which does not start with zeros; "
+                f"{path}: the model changes its buffer {shown!r}, which does not start with zeros; "
                 "make its initial value an input, or add it to a state that starts with zeros."
             )
 
@@ -133,18 +136,67 @@ def check_out_variants(program: ExportedProgram, path: Path) -> None:
 
 
 def _unsupported(nodes: list[Node], path: Path) -> UserError:
-    found = sorted({f"  {_operator(node)} from {origin(node, path)}" for node in nodes})
+    found = sorted({f"  {_named(node)}{written(node, path)}" for node in nodes})
     return UserError(
-        f"{path}: the model uses operators that ExecuTorch has no kernel interface for:\n"
+        f"{path}: there is no kernel for what the model does here:\n"
         + "\n".join(found)
-        + "\n  Express them by other operators of torch, or give one of your own a kernel: docs/own_operator.md."
+        + "\n  Express it by other functions of torch, or make it an operator of your own with a kernel: "
+        "docs/own_operator.md."
     )
+
+
+def written(node: Node, path: Path) -> str:
+    """Where a node comes from, with the line as the user wrote it: `layer (Class) at file:line (the line's text)`."""
+    place = origin(node, path)
+    name = place.rpartition(" at ")[2]
+    # Of an absolute path a place has the name alone.
+    return place + (source_line(name) or source_line(str(path.parent / name)))
+
+
+_PLACE = re.compile(r"(?P<layer>\S+) \((?P<kind>[^)]*)\)(?P<line> at .*)?")
+
+
+def in_floating_point(places: Iterable[str]) -> list[str]:
+    """Says which places of a model stay in floating point, in a line for each that the user wrote.
+
+    Layers of one class, at one line of it, are one.
+
+    Args:
+      places: as origin() has them.
+    """
+    layers: dict[str, list[str]] = {}
+    for place in places:
+        found = _PLACE.fullmatch(place)
+        written_once, layer = (f"{found['kind']}{found['line'] or ''}", found["layer"]) if found else (place, "")
+        if layer not in layers.setdefault(written_once, []):
+            layers[written_once].append(layer)
+    lines = []
+    for written_once, names in layers.items():
+        kind, _, line = written_once.partition(" at ")
+        if len(names) == 1:
+            shown = written_once if not names[0] else f"{names[0]} ({kind})" + (f" at {line}" if line else "")
+            lines.append(f"{shown} stays in floating point")
+        else:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            lines.append(f"{written_once} stays in floating point: {', '.join(names[:3])}{more}")
+    return lines
+
+
+# What has no names that a user has written.
+_INSIDE = ("aten", "dim_order_ops", "prims", "quantized_decomposed", "torch_fusion")
+
+
+def _named(node: Node) -> str:
+    """`namespace::name from ` of an operator that is none of PyTorch's."""
+    name = _operator(node)
+    return "" if name.partition("::")[0] in _INSIDE or "::" not in name else f"{name} from "
 
 
 def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:
     """Name and inputs of the innermost module that raises, None if that is the model itself."""
     running: list[tuple[str, str]] = []
-    names = {module: f"{name} ({type(module).__name__})" for name, module in model.named_modules() if name}
+    named = ((name.removeprefix(f"{CALLED}."), module) for name, module in model.named_modules() if name != CALLED)
+    names = {module: f"{name} ({type(module).__name__})" for name, module in named if name}
 
     def enter(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
         running.append((names.get(module, ""), ", ".join(describe(argument) for argument in arguments)))

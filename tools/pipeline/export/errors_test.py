@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.pipeline.export.diagnosis import in_floating_point
 from tools.pipeline.export.testing import export_source, model_source, run_tool
 from tools.quiet.console import UserError
 
@@ -58,7 +59,7 @@ def message(folder: Path, source: str) -> str:
         ),
         (
             _MODEL + "def example_inputs(): return (torch.ones(2, dtype=torch.complex64),)\n",
-            "my_model.py: example input 0 has dtype complex64, which a program cannot hold; use one of uint8, int8,",
+            "my_model.py: example input 0 has dtype complex64, which a program cannot hold; use torch.view_as_real",
         ),
     ],
 )  # fmt: skip
@@ -102,16 +103,16 @@ _LINES = {
     ),
     "size_from_data": (
         "return x.nonzero()",
-        "my_model.py:11: the size of what aten::nonzero returns depends on the values in a tensor",
+        "my_model.py:11 (`return x.nonzero()`): the size of a tensor here depends on the values in another one",
     ),
     "operator": (
         "y = x + 1\nreturn torch.erfinv(y / 9)",
-        "my_model.py: the model uses operators that ExecuTorch has no kernel interface for:\n"
-        "  aten::erfinv from my_model.py:12\n",
+        "my_model.py: there is no kernel for what the model does here:\n"
+        "  my_model.py:12 (`return torch.erfinv(y / 9)`)\n",
     ),
     "dtype_inside": (
-        "return torch.fft.fft(x).abs()",
-        "my_model.py:11: aten::fft_fft computes in complex64, which a program cannot hold",
+        "return x.to(torch.float8_e4m3fn).float()",
+        "my_model.py:11 (`return x.to(torch.float8_e4m3fn).float()`): the model computes in float8_e4m3fn here, which",
     ),
     "dtype_of_output": ("return x.to(torch.complex64)", "my_model.py: the model's output 0 has dtype complex64"),
     "output_is_no_tensor": ("return x, 3", "my_model.py: the model's output 1 must be a tensor, not int 3."),
@@ -235,6 +236,18 @@ def test_what_a_model_file_does_besides(tmp_path: Path) -> None:
     assert "on stdout" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
+def test_what_stays_in_floating_point_is_a_line_for_each_place_that_the_user_wrote() -> None:
+    layers = [f"blocks.{i}.norm (LayerNorm)" for i in range(5)]
+    lines = [f"blocks.{i}.attention (Attention) at gpt.py:12" for i in (0, 0, 1)]
+    assert in_floating_point([*layers, *lines, "head (Linear)", "head (Linear) at gpt.py:30", "gpt.py:40"]) == [
+        "LayerNorm stays in floating point: blocks.0.norm, blocks.1.norm, blocks.2.norm and 2 more",
+        "Attention at gpt.py:12 stays in floating point: blocks.0.attention, blocks.1.attention",
+        "head (Linear) stays in floating point",
+        "head (Linear) at gpt.py:30 stays in floating point",
+        "gpt.py:40 stays in floating point",
+    ]
+
+
 def test_an_exit_in_forward_is_an_error(tmp_path: Path) -> None:
     result = run_export(tmp_path, model_source("import sys\nsys.exit(0)", _X))
     assert result.returncode == 1
@@ -245,7 +258,7 @@ def test_an_exit_in_forward_is_an_error(tmp_path: Path) -> None:
 def test_random_numbers_of_forward_are_noted(tmp_path: Path) -> None:
     result = export_source(tmp_path, model_source("return x + torch.rand(2, 4)", _X))
     (note,) = [said for said in result.said if "random numbers on a device are not PyTorch's" in said]
-    assert "aten::rand" in note and "my_model.py:11" in note
+    assert "my_model.py:11 (`return x + torch.rand(2, 4)`)" in note
     attention = "torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])"
     layers = "self.dropout = nn.Dropout(); self.lstm = nn.LSTM(4, 4)"
     source = model_source(f"return self.dropout({attention} + self.lstm(x)[0])", _X, layers)

@@ -28,6 +28,7 @@ from tools.pipeline.export.diagnosis import (
     explain_capture,
     explain_forward,
     explain_lowering,
+    in_floating_point,
     random_operators,
 )
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
@@ -36,6 +37,7 @@ from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.serialize import serialize
 from tools.pipeline.export.spectra import front_end, remove_complex_numbers
+from tools.pipeline.model_file.call import CALLED, called, check_names
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.model_file.sample_calls import find_operator
@@ -143,12 +145,19 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     model = file.model()
     if weights is not None:
         _load_weights(model, weights, path)
+    call = file.example_call()
+    input_names = call.names(model.forward)
+    check_names(input_names, f"{path}: example_inputs()")
+    if not call.is_flat:
+        if file.has("dynamic_shapes"):
+            raise UserError(f"{path}: dynamic_shapes() are of a model that takes a tuple of tensors alone.")
+        model = called(model, call, input_names)
     # A program takes its inputs in the default order of dimensions, whatever views the example inputs are.
-    inputs = tuple(tensor.contiguous() for tensor in file.example_inputs())
+    inputs = tuple(tensor.contiguous() for tensor in call.tensors)
     golden.check_dtypes(inputs, f"{path}: example input")
     samples, labels = file.evaluation_set() if file.has("evaluation_set") else ([inputs], None)
     try:
-        outputs = golden.run_eager(model, samples)
+        outputs, output_names = golden.run_eager(model, samples)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     except Exception as error:
@@ -192,6 +201,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         nodes,
         memory,
         path,
+        (input_names, output_names),
         lowered.quantization,
         emitted.keeps_state,
     )
@@ -226,18 +236,6 @@ _ONE_METHOD = (
 )
 
 
-class _Calls(torch.nn.Module):
-    """Has a method of another module as its forward()."""
-
-    def __init__(self, module: torch.nn.Module, method: str) -> None:
-        super().__init__()
-        self.module = module
-        self._method = method
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return getattr(self.module, self._method)(*inputs)
-
-
 def _add_method(
     method: str,
     file: ModelFile,
@@ -256,13 +254,17 @@ def _add_method(
       name: the program's.
     """
     path = file.path
-    if not callable(getattr(model, method, None)):
+    if not callable(getattr(getattr(model, CALLED, model), method, None)):
         raise UserError(f"{path}: the module that model() returns has no method {method}().")
-    module = _Calls(model, method).eval()
-    inputs = tuple(tensor.contiguous() for tensor in file.method_inputs(method))
+    call = file.example_call(method)
+    user_module = getattr(model, CALLED, model)
+    input_names = call.names(getattr(user_module, method))
+    check_names(input_names, f"{path}: method_inputs(): {method!r}")
+    module = called(user_module, call, input_names, method)
+    inputs = tuple(tensor.contiguous() for tensor in call.tensors)
     golden.check_dtypes(inputs, f"{path}: input of {method}()")
     try:
-        outputs = golden.run_eager(module, [inputs])
+        outputs, output_names = golden.run_eager(module, [inputs])
     except UserError as error:
         raise UserError(f"{path}: {method}(): {error}") from error
     except Exception as error:
@@ -278,7 +280,15 @@ def _add_method(
     nodes = [emitted.nodes[index] for index in report.kept]
     own = [buffer.storage for buffer in emitted.program.constant_buffer]
     manifest = make_manifest(
-        f"{name}_{method}", options.core, options.backend, emitted.program, own, nodes, report.memory, path
+        f"{name}_{method}",
+        options.core,
+        options.backend,
+        emitted.program,
+        own,
+        nodes,
+        report.memory,
+        path,
+        (input_names, output_names),
     )
     plan.name = method
     places = {constant: index for index, constant in reversed(list(enumerate(constants))) if index}
@@ -444,9 +454,9 @@ def _lower_quantized(
                 raise UserError(f"{path}: {error}; use the portable backend.") from error
             in_float |= error.places
     unquantized = quantize.unquantized(edge, path)
-    # One line for a layer, however many operators PyTorch makes of it; the report has them all.
-    for place in dict.fromkeys(place for _, place in unquantized):
-        console.say(f"export: note: {path}: {place} stays in floating point")
+    # The report has them all.
+    for line in in_floating_point(place for _, place in unquantized):
+        console.say(f"export: note: {path}: {line}")
     border = lower.BORDER.border(edge)
     if options.io == "int8":
         lower.BORDER.remove(edge, path)

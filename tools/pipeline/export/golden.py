@@ -11,28 +11,32 @@ from torch.utils import _pytree as pytree
 
 from tools.artifacts.golden.golden import Golden, golden_npz
 from tools.pipeline.export.scalar_types import is_supported, supported_names
-from tools.pipeline.model_file.model_file import describe
+from tools.pipeline.model_file.call import check_names, output_names
+from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
 
 Sample = tuple[torch.Tensor, ...]
 
 
-def run_eager(model: torch.nn.Module, samples: list[Sample]) -> list[list[torch.Tensor]]:
-    """The outputs of each sample, flattened to tensors as the program returns them.
+def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[torch.Tensor]], list[str]]:
+    """The outputs of each sample, flattened to tensors as the program returns them, and their names.
 
     Raises UserError if the model returns something else than tensors.
     """
     # The model may change its own state; what is exported is the state it starts with.
     model = copy.deepcopy(model)
     outputs = []
+    names: list[str] = []
     with torch.no_grad():
         for sample in samples:
-            flat, _ = pytree.tree_flatten(model(*(tensor.clone() for tensor in sample)))
+            result = model(*(tensor.clone() for tensor in sample))
+            flat, names = pytree.tree_leaves(result), output_names(result)
             for index, output in enumerate(flat):
                 if not isinstance(output, torch.Tensor):
                     raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
             outputs.append(flat)
-    return outputs
+    check_names(names, "the model's outputs")
+    return outputs, names
 
 
 def check_dtypes(tensors: Sequence[torch.Tensor], what: str) -> None:

@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from tools.pipeline.export.memory_plan import MemoryPlan
 from tools.pipeline.export.scalar_types import itemsize, type_name
+from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.model_file import innermost_place
 
 # Key in a node's meta: its multiply-accumulates, where the operator's arguments no longer tell them.
@@ -55,6 +56,7 @@ def make_manifest(
     nodes: list[Node],
     memory: MemoryPlan | None,
     model_file: Path,
+    names: tuple[list[str], list[str]],
     quantization: Quantization | None = None,
     keeps_state: bool = False,
 ) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def make_manifest(
       nodes: the graph node of each instruction, empty if unknown.
       memory: the memory plan, None if it is ExecuTorch's.
       model_file: path of the model file as the user gave it.
+      names: of inputs and outputs.
       quantization: of a quantized program.
       keeps_state: whether an inference depends on earlier ones.
     """
@@ -84,8 +87,8 @@ def make_manifest(
         },
         "operators": _operators(plan, nodes, model_file),
         "instructions": _instructions(plan, nodes, model_file),
-        "inputs": _border(plan, plan.inputs, quantization.inputs if quantization else None),
-        "outputs": _border(plan, plan.outputs, quantization.outputs if quantization else None),
+        "inputs": _border(plan, plan.inputs, names[0], quantization.inputs if quantization else None),
+        "outputs": _border(plan, plan.outputs, names[1], quantization.outputs if quantization else None),
         "tensors": [
             _tensor(value.val) | {"constant": is_constant(value.val)}
             for value in plan.values
@@ -110,7 +113,8 @@ def is_constant(tensor: Tensor) -> bool:
 
 def origin(node: Node, model_file: Path) -> str:
     """Where in the user's model a node comes from: `layer (Class) at file:line`, as far as torch knows."""
-    layers = [(path, kind) for path, kind in node.meta.get("nn_module_stack", {}).values() if path]
+    stack = node.meta.get("nn_module_stack", {}).values()
+    layers = [(path.removeprefix(f"{CALLED}."), kind) for path, kind in stack if path not in ("", CALLED)]
     layer = ""
     if layers:
         path, kind = layers[-1]
@@ -160,9 +164,9 @@ def _instructions(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> l
 
 
 def _border(
-    plan: ExecutionPlan, indices: list[int], parameters: list[Parameters | None] | None
+    plan: ExecutionPlan, indices: list[int], names: list[str], parameters: list[Parameters | None] | None
 ) -> list[dict[str, Any]]:
-    entries = [_tensor(plan.values[index].val) for index in indices]
+    entries = [{"name": name} | _tensor(plan.values[index].val) for name, index in zip(names, indices, strict=True)]
     for entry, found in zip(entries, parameters or [], strict=bool(parameters)):
         if found is not None:
             entry |= {"scale": found.scale, "zero_point": found.zero_point}

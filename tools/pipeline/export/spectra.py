@@ -23,7 +23,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
-from tools.pipeline.export.diagnosis import source_line
+from tools.pipeline.export.diagnosis import written
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.spectrum_operators import fft_roots
 from tools.quiet.console import UserError
@@ -316,13 +316,9 @@ class _RealNumbers:
             )
 
     def _unknown(self) -> UserError:
-        place = origin(self._node, self._path)
-        name = place.rpartition(" at ")[2]
-        # Of an absolute path a place has the name alone.
-        line = source_line(name) or source_line(str(self._path.parent / name))
         return UserError(
-            f"{place}: what the model does here with complex numbers{line} has no form on a device; use abs(), "
-            "angle(), real and imag, sums and products, or torch.view_as_real() and real numbers."
+            f"{written(self._node, self._path)}: what the model does here with complex numbers has no form on a "
+            "device; use abs(), angle(), real and imag, sums and products, or torch.view_as_real() and real numbers."
         )
 
     def _emit(self, target: Callable[..., Any], *args: Any, **options: Any) -> Node:

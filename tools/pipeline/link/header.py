@@ -184,6 +184,10 @@ def _tensors(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Border
         _array("size_t", f"k{kind}Nbytes", [spec.nbytes for spec in specs]),
         f"inline constexpr size_t k{kind}sSize = {offset};",
     ]
+    named = [(i, border.name) for i, border in enumerate(parameters) if border.name]
+    if named:
+        lines += [f"/// Places of the {kind.lower()}s by their names in the model."]
+        lines += [f"inline constexpr size_t k{kind}_{name} = {i};" for i, name in named]
     if any(border.scale for border in parameters):
         lines += [
             f"/// What int8 elements stand for: number = (element - k{kind}ZeroPoints) * k{kind}Scales.",

@@ -211,6 +211,14 @@ def test_scales_and_zero_points_of_the_manifest_are_constants(files: Files) -> N
     assert "kInputScales" not in header
 
 
+def test_names_of_the_manifest_are_constants(files: Files) -> None:
+    files.write_manifest(outputs=[{"name": "features_mean"}])
+    assert files.run() == 0
+    header = files.header.read_text()
+    assert "inline constexpr size_t kOutput_features_mean = 0;" in header
+    assert "kInput_" not in header
+
+
 @pytest.mark.parametrize("keeps_state", [False, True])
 def test_a_program_keeps_state_if_its_manifest_says_so(files: Files, keeps_state: bool) -> None:
     files.write_manifest(keeps_state=keeps_state)
@@ -224,6 +232,7 @@ def test_a_program_keeps_state_if_its_manifest_says_so(files: Files, keeps_state
         ({"core": "cortex-m55"}, "the program is lowered for cortex-m55, the image is for cortex-m4"),
         ({"inputs": []}, "other inputs or outputs than the program"),
         ({"outputs": 3}, "is no manifest"),
+        ({"outputs": [{"name": "a = 0; int b"}]}, "an input or output has the name"),
     ],
 )
 def test_a_manifest_that_does_not_fit(

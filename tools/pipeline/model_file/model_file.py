@@ -1,9 +1,10 @@
 """Loads a model file: the Python file in which a user describes a PyTorch model.
 
 * `model() -> torch.nn.Module`: required; in evaluation mode.
-* `example_inputs() -> tuple[torch.Tensor, ...]`: required; what one call of the model takes.
+* `example_inputs() -> tuple | dict`: required; what one call of the model takes: tensors, also in dicts, tuples and
+  lists of them, or a dict of keywords.
 * `train() -> torch.nn.Module`: optional; the module of model(), trained.
-* `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization.
+* `calibration_inputs() -> Iterable[tuple[torch.Tensor, ...]]`: optional; for quantization, as example_inputs() each.
 * `method_inputs() -> dict[str, tuple[torch.Tensor, ...]]`: optional; other methods of the module, with example inputs.
 * `dynamic_shapes() -> dict | tuple`: optional; sizes that vary, as torch.export takes them.
 * `evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]`: optional; inputs and integer labels.
@@ -26,6 +27,8 @@ from typing import Any
 
 import torch
 
+from tools.pipeline.model_file.call import Call, read_call
+from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
 
 
@@ -69,27 +72,22 @@ class ModelFile:
         """The result of the user's train()."""
         return self._checked_module("train")
 
-    def example_inputs(self) -> tuple[torch.Tensor, ...]:
-        """The tensors that one call of the model takes, batch dimension included if the model has one."""
-        inputs, place = self._call("example_inputs")
-        if isinstance(inputs, torch.Tensor):
-            raise UserError(
-                f"{place}: example_inputs() returned one tensor; it must return a tuple of tensors: "
-                "write `return (tensor,)` with a comma."
-            )
-        _check_tensors(inputs, f"{place}: example_inputs()")
-        return tuple(inputs)
-
-    def method_inputs(self, method: str) -> tuple[torch.Tensor, ...]:
-        """The tensors that one call of another method of the module takes."""
+    def example_call(self, method: str = "forward") -> Call:
+        """How the module, or another method of it, is called, by the user's example."""
+        if method == "forward":
+            inputs, place = self._call("example_inputs")
+            return read_call(inputs, f"{place}: example_inputs()")
         inputs, place = self._call("method_inputs")
         if not isinstance(inputs, dict) or method not in inputs:
             given = f"one for {', '.join(map(str, inputs))}" if isinstance(inputs, dict) else describe(inputs)
             raise UserError(
                 f"{place}: method_inputs() must return a dict with an entry for the method {method!r}, not {given}."
             )
-        _check_tensors(inputs[method], f"{place}: method_inputs(): {method!r}")
-        return inputs[method]
+        return read_call(inputs[method], f"{place}: method_inputs(): {method!r}")
+
+    def example_inputs(self) -> tuple[torch.Tensor, ...]:
+        """The tensors that one call of the model takes, batch dimension included if the model has one."""
+        return self.example_call().tensors
 
     def dynamic_shapes(self) -> Any:
         """Which sizes of the inputs vary, as `torch.export.export(dynamic_shapes=)` takes it; None if none do."""
@@ -104,7 +102,7 @@ class ModelFile:
         samples = list(result)
         if not samples:
             raise UserError(f"{what} returned no samples; it must give at least one tuple of tensors.")
-        self._check_samples(samples, what)
+        samples = self._checked_samples(samples, what)
         for index, sample in enumerate(samples):
             for position, tensor in enumerate(sample):
                 if tensor.is_floating_point() and not torch.isfinite(tensor).all():
@@ -124,7 +122,7 @@ class ModelFile:
             raise UserError(
                 f"{what}: the inputs must be a list of at least one tuple of tensors, not {describe(samples)}."
             )
-        self._check_samples(samples, what)
+        samples = self._checked_samples(samples, what)
         if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or labels.dim() != 1:
             raise UserError(
                 f"{what}: the labels must be a tensor of integers with one dimension, not {describe(labels)}."
@@ -143,21 +141,36 @@ class ModelFile:
             return ""
         return f" It describes several models: set entry to one of {', '.join(sorted(self._call('entries')[0]))}."
 
-    def _check_samples(self, samples: list[Any], what: str) -> None:
-        """Raises UserError unless every sample is a tuple of tensors like example_inputs()."""
-        examples = self.example_inputs()
+    def _checked_samples(self, samples: list[Any], what: str) -> list[tuple[torch.Tensor, ...]]:
+        """The tensors of each sample; raises UserError unless it is built like example_inputs()."""
+        call = self.example_call()
+        checked = []
         for index, sample in enumerate(samples):
-            _check_tensors(sample, f"{what}: sample {index}")
-            if [(t.shape, t.dtype) for t in sample] != [(t.shape, t.dtype) for t in examples]:
+            if call.is_flat:
+                _check_tensors(sample, f"{what}: sample {index}")
+            try:
+                tensors = call.tensors_of(sample)
+            except ValueError:
+                tensors = ()
+            if [(t.shape, t.dtype) for t in tensors] != [(t.shape, t.dtype) for t in call.tensors]:
                 raise UserError(
-                    f"{what}: sample {index} is {describe(sample)}, example_inputs() is {describe(examples)}; "
+                    f"{what}: sample {index} is {describe(sample)}, example_inputs() is {describe(call.example)}; "
                     "every sample must have the shapes and dtypes of example_inputs()."
                 )
+            checked.append(tensors)
+        return checked
 
     def _checked_module(self, function: str) -> torch.nn.Module:
         module, place = self._call(function)
         if not isinstance(module, torch.nn.Module):
             raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {describe(module)}.")
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UserError(
+                f"{place}: {function}() returned a TorchScript module, which torch.export cannot capture. Export the "
+                "module that it was made of where that is, to a .pt2 file: "
+                'torch.export.save(torch.export.export(module, inputs), "model.pt2"); list that in `data` and return '
+                'torch.export.load("path/to/model.pt2").module().'
+            )
         # A graph that torch.export made has one behaviour, and cannot be told to be in evaluation mode.
         if module.training and function == "model" and not isinstance(module, torch.fx.GraphModule):
             raise UserError(
@@ -192,22 +205,6 @@ def brief(error: BaseException) -> str:
     """An exception in one line."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
-
-
-def describe(value: object) -> str:
-    """A value in a few words: what it is and its shape, never its contents."""
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    if isinstance(value, (tuple, list)):
-        shown = ", ".join(describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
-        return f"a {type(value).__name__} ({shown})"
-    return (
-        "None"
-        if value is None
-        else f"{type(value).__name__} {value!r}"
-        if isinstance(value, (int, float))
-        else f"a {type(value).__name__}"
-    )
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from tools.pipeline.model_file.model_file import brief, describe
+from tools.pipeline.model_file.describe import describe
+from tools.pipeline.model_file.model_file import brief
 from tools.quiet.console import UserError
 
 

@@ -1,0 +1,114 @@
+"""Models that take and return dicts, tuples in them, and keywords."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, export_source, run_program
+from tools.quiet.console import UserError
+
+_MODEL = """
+import torch
+from torch import Tensor, nn
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Linear(4, 4)
+
+    def forward(self, x, features, mask=None):
+        mean, deviation = features["statistics"]
+        y = self.scale((x - mean) / deviation) * features["gain"]
+        y = y if mask is None else y * mask
+        return {"scores": y, "features": {"mean": y.mean(-1), "ends": (y[:, 0], y[:, -1])}}
+
+def model():
+    torch.manual_seed(0)
+    return Head().eval()
+"""
+_FEATURES = '{"statistics": (torch.randn(1, 4), torch.rand(1, 4) + 1), "gain": torch.rand(1, 1)}'
+_POSITIONAL = f"\ndef example_inputs():\n    return (torch.randn(1, 4), {_FEATURES})\n"
+_KEYWORDS = f"""
+def example_inputs():
+    return {{"mask": torch.ones(1, 4), "features": {_FEATURES}, "x": torch.randn(1, 4)}}
+
+def calibration_inputs():
+    # In any order of keys.
+    samples = [example_inputs() | {{"mask": torch.rand(1, 4)}} for _ in range(4)]
+    return [dict(reversed(sample.items())) for sample in samples]
+"""
+_OUTPUTS = ["scores", "features_mean", "features_ends_0", "features_ends_1"]
+
+
+def _names(result: Result, kind: str) -> list[str]:
+    return [entry["name"] for entry in result.manifest[kind]]
+
+
+def test_tensors_in_dicts_are_inputs_and_outputs_with_names(tmp_path: Path) -> None:
+    result = export_source(tmp_path, _MODEL + _POSITIONAL)
+    assert _names(result, "inputs") == ["x", "features_statistics_0", "features_statistics_1", "features_gain"]
+    assert _names(result, "outputs") == _OUTPUTS
+    assert result.largest_error() < 1e-6
+    # The user's own layer and line, whatever calls it.
+    (linear,) = [each for each in result.manifest["operators"] if each["name"] == "aten::linear"]
+    assert linear["origin"][0].startswith("scale (Linear) at ")
+
+
+@pytest.mark.parametrize("options", [Options(), Options(core="cortex-m4", backend="cortex_m")], ids=["float", "int8"])
+def test_keywords_are_inputs_in_the_order_of_the_example(options: Options, tmp_path: Path) -> None:
+    result = export_source(tmp_path, _MODEL + _KEYWORDS, options=options)
+    names = ["mask", "features_statistics_0", "features_statistics_1", "features_gain", "x"]
+    assert _names(result, "inputs") == names
+    assert _names(result, "outputs") == _OUTPUTS
+    if options.backend == "portable":
+        inputs = [torch.from_numpy(result.golden[f"input_{i}"][0].copy()) for i in range(5)]
+        masked = run_program(result.program, [torch.zeros(1, 4), *inputs[1:]])
+        assert not masked[0].any()
+
+
+@pytest.mark.parametrize(
+    ("example", "says"),
+    [
+        ('(torch.ones(1), {"a_b": torch.ones(1), "a": {"b": torch.ones(1)}})', "two tensors 'other_a_b' would have"),
+        ('(torch.ones(1), {"a": torch.ones(1), "A": torch.ones(1)})', "'other_a' and 'other_A' would have"),
+        ('(torch.ones(1), {"a": torch.ones(1), "b": 3.0})', "element 1.b is float 3.0"),
+        ("{3: torch.ones(1)}", "a dict of keywords, which are strings"),
+        ("(torch.ones(1), {'b': torch.ones(1)})\n\n"
+         "def calibration_inputs():\n    return [(torch.ones(1), {'a': torch.ones(1)})]",
+         r"sample 0 is a tuple \(float32\[1\], a dict \(a: float32\[1\]\)\), example_inputs\(\) is"),
+    ],
+)  # fmt: skip
+def test_what_names_no_tensors_is_refused(example: str, says: str, tmp_path: Path) -> None:
+    model = """
+import torch
+
+class Sum(torch.nn.Module):
+    def forward(self, x, other=None):
+        return x + x
+
+def model():
+    return Sum().eval()
+"""
+    options = Options(core="cortex-m4", backend="cortex_m") if "calibration" in example else Options()
+    with pytest.raises(UserError, match=says):
+        export_source(tmp_path, f"{model}\ndef example_inputs():\n    return {example}\n", options=options)
+
+
+@pytest.mark.parametrize("make", ["torch.jit.script(net)", "torch.jit.trace(net, torch.ones(1, 4))"])
+def test_torchscript_is_refused_with_the_way_to_go(make: str, tmp_path: Path) -> None:
+    source = f"""
+import torch
+
+def model():
+    net = torch.nn.Linear(4, 2).eval()
+    return {make}
+
+def example_inputs():
+    return (torch.ones(1, 4),)
+"""
+    with pytest.raises(
+        UserError, match=r"my_model.py:4: model\(\) returned a TorchScript module.*\.pt2.*torch.export.save"
+    ):
+        export_source(tmp_path, source)

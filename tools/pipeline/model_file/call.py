@@ -1,0 +1,181 @@
+"""How a module is called: nested inputs and outputs, and the names of the tensors in them.
+
+A program takes tensors, one after another, and returns such. A module may take dicts, tuples and lists of them, also
+within one another, and keywords; the tensors are then in the order in which they are written, and have the names of
+the path to them: `features_mean` of `{"features": {"mean": x}}`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from tools.pipeline.model_file.describe import describe
+from tools.quiet.console import UserError
+
+# The name of the user's module in one that calls it.
+CALLED = "_called"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a module, by its example.
+
+    Attributes:
+      example: a tuple of what it takes, or a dict of keywords.
+      tensors: the tensors in it.
+      paths: how to get at each of them: places and keys.
+    """
+
+    example: tuple[Any, ...] | dict[str, Any]
+    tensors: tuple[torch.Tensor, ...]
+    paths: tuple[tuple[str, ...], ...]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether it takes tensors alone."""
+        return isinstance(self.example, tuple) and all(len(path) == 1 for path in self.paths)
+
+    def tensors_of(self, sample: Any) -> tuple[Any, ...]:
+        """The leaves of a sample in the order of the example's, whatever the order of its keys.
+
+        Raises ValueError, without text, for one that is built in another way.
+        """
+        return tuple(_leaves_like(self.example, sample))
+
+    def names(self, function: Any) -> list[str]:
+        """The tensors' names.
+
+        Args:
+          function: what is called: its parameters name what a tuple has.
+        """
+        if isinstance(self.example, dict):
+            return [name_of(path) for path in self.paths]
+        parameters = _positional(function)
+        rest = len(parameters) - 1
+        paths = []
+        for place, *others in self.paths:
+            index = int(place)
+            if index < len(parameters) and not parameters[index].startswith("*"):
+                paths.append((parameters[index], *others))
+            elif parameters and parameters[-1].startswith("*"):
+                paths.append((parameters[-1].removeprefix("*"), str(index - rest), *others))
+            else:
+                paths.append(("input", place, *others))
+        return [name_of(path) for path in paths]
+
+
+def read_call(example: Any, what: str) -> Call:
+    """The call of an example.
+
+    Raises UserError for what is none: it holds something else than tensors, or nothing.
+    """
+    if isinstance(example, torch.Tensor):
+        raise UserError(
+            f"{what} returned one tensor; it must return a tuple of tensors: write `return (tensor,)` with a comma."
+        )
+    if not isinstance(example, (tuple, dict)) or not example:
+        raise UserError(
+            f"{what} must be a tuple of at least one tensor, or a dict of keywords, not {describe(example)}."
+        )
+    if isinstance(example, dict) and not all(isinstance(key, str) for key in example):
+        raise UserError(f"{what} must be a dict of keywords, which are strings.")
+    leaves, _ = pytree.tree_flatten_with_path(example)
+    paths = tuple(tuple(map(_step, path)) for path, _ in leaves)
+    for path, (_, leaf) in zip(paths, leaves, strict=True):
+        if not isinstance(leaf, torch.Tensor):
+            raise UserError(f"{what} must be a tuple of tensors; element {'.'.join(path)} is {describe(leaf)}.")
+    if not leaves:
+        raise UserError(f"{what} must hold at least one tensor.")
+    return Call(example, tuple(leaf for _, leaf in leaves), paths)
+
+
+def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: str = "forward") -> torch.nn.Module:
+    """A module that takes tensors, one after another, and calls a method of another one as an example does.
+
+    Args:
+      names: the tensors' names, which it has as its parameters.
+    """
+    spec = pytree.tree_structure(call.example)
+
+    def forward(self: torch.nn.Module, *tensors: torch.Tensor) -> Any:
+        user_module = getattr(self, CALLED)
+        function = user_module if method == "forward" else getattr(user_module, method)
+        given = pytree.tree_unflatten(tensors, spec)
+        return function(**given) if isinstance(given, dict) else function(*given)
+
+    parameters = ["self", *(f"{name}_" if keyword.iskeyword(name) else name for name in names)]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    signature = inspect.Signature([inspect.Parameter(parameter, kind) for parameter in parameters])
+    forward.__signature__ = signature  # type: ignore[attr-defined]
+    # A class of its own, as copies of the module call what they hold themselves.
+    result: torch.nn.Module = type("Called", (torch.nn.Module,), {"forward": forward})()
+    setattr(result, CALLED, module)
+    return result.train(module.training)
+
+
+def output_names(result: Any) -> list[str]:
+    """The names of the tensors in what a module returns: paths from `output`, or from the keys of a dict."""
+    leaves, _ = pytree.tree_flatten_with_path(result)
+    paths = [tuple(map(_step, path)) for path, _ in leaves]
+    return [name_of(path if path and not path[0].isdigit() else ("output", *path)) for path in paths]
+
+
+def check_names(names: Sequence[str], what: str) -> None:
+    """Raises UserError for two tensors of one name; in C macros case is no difference."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            both = f"two tensors {name!r}" if seen[name.lower()] == name else f"{seen[name.lower()]!r} and {name!r}"
+            raise UserError(f"{what}: {both} would have the same name in the program; rename a key.")
+        seen[name.lower()] = name
+
+
+def name_of(path: Sequence[str]) -> str:
+    """A path as a name in C."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", "_".join(path)) or "tensor"
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def _positional(function: Any) -> list[str]:
+    """The names of a function's positional parameters; of the rest with an asterisk before it."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in kinds:
+            names.append(parameter.name)
+        elif parameter.kind == inspect.Parameter.VAR_POSITIONAL:
+            names.append(f"*{parameter.name}")
+    return names
+
+
+def _step(key: Any) -> str:
+    """One step of a path: a dict's key, a place, an attribute's name."""
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key)
+
+
+def _leaves_like(example: Any, sample: Any) -> list[Any]:
+    if isinstance(example, torch.Tensor):
+        if not isinstance(sample, torch.Tensor):
+            raise ValueError
+        return [sample]
+    if isinstance(example, dict):
+        if not isinstance(sample, dict) or sample.keys() != example.keys():
+            raise ValueError
+        return [leaf for key in example for leaf in _leaves_like(example[key], sample[key])]
+    if type(sample) is type(example) and isinstance(example, (tuple, list)) and len(sample) == len(example):
+        return [leaf for one, other in zip(example, sample, strict=True) for leaf in _leaves_like(one, other)]
+    leaves, spec = pytree.tree_flatten(sample)
+    if spec != pytree.tree_structure(example) or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        raise ValueError
+    return leaves

@@ -1,0 +1,24 @@
+"""Says what a value is, for messages."""
+
+from __future__ import annotations
+
+import torch
+
+
+def describe(value: object) -> str:
+    """A value in a few words: what it is and its shape, never its contents."""
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        shown = ", ".join(describe(item) for item in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"a {type(value).__name__} ({shown})"
+    if isinstance(value, dict):
+        pairs = [f"{key}: {describe(item)}" for key, item in list(value.items())[:4]]
+        return f"a dict ({', '.join(pairs)}{', ...' if len(value) > 4 else ''})"
+    return (
+        "None"
+        if value is None
+        else f"{type(value).__name__} {value!r}"
+        if isinstance(value, (int, float))
+        else f"a {type(value).__name__}"
+    )
