@@ -196,7 +196,7 @@ def test_what_torch_prints_goes_to_the_log(tmp_path: Path) -> None:
             {"core": "cortex-m7"},
             "--core 'cortex-m7' is unknown; it must be one of portable, cortex-m4, cortex-m33, cortex-m55",
         ),
-        ({"backend": "xnnpack"}, "--backend 'xnnpack' is unknown; it must be one of portable, cortex_m, ethos_u."),
+        ({"backend": "xnnpack"}, "--backend 'xnnpack' is unknown; it must be one of portable, cortex_m, ethos_u, vgf."),
         ({"model": "nowhere.py"}, "nowhere.py: there is no such model file."),
     ],
 )
