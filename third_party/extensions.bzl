@@ -22,14 +22,60 @@ _PYPI_SETS = {
     "test": ["tools"],
 }
 
-# A fifth of torch's size: what building C++ against it needs, and programs. Importing it looks for torch_shm_manager.
-_TORCH_EXCLUDE = [
-    "torch/bin/[!t]*",
-    "torch/bin/test*",
-    "torch/include",
-    "torch/share",
-    "torch/test",
-]
+# What nothing here needs of the packages. A fifth of torch's size: what building C++ against it needs, and programs. Importing it
+# looks for torch_shm_manager. A quarter of what exports: programs and static libraries of tosa-tools, and GPU kernels.
+_EXCLUDE = {
+    "torch": [
+        "torch/bin/[!t]*",
+        "torch/bin/test*",
+        "torch/include",
+        "torch/share",
+        "torch/test",
+    ],
+    "export": [
+        "bin",
+        "include",
+        "lib",
+        "lib64",
+        "torchao/_C_cutlass_*",
+    ],
+}
+
+# What neither training nor exporting imports, or few models: a fifth of all byte code, whose making is most of what fetching takes.
+_NO_BYTE_CODE = {
+    "torch": [
+        "fsspec",
+        "setuptools",
+        "sympy/codegen",
+        "sympy/combinatorics",
+        "sympy/holonomic",
+        "sympy/parsing",
+        "sympy/physics",
+        "sympy/stats",
+        "sympy/testing",
+        "sympy/vector",
+        "torch/_vendor",
+    ],
+    "export": [
+        "conformance",
+        "executorch/backends/apple",
+        "executorch/backends/cadence",
+        "executorch/backends/cuda",
+        "executorch/backends/mlx",
+        "executorch/backends/nxp",
+        "executorch/backends/qualcomm",
+        "executorch/backends/samsung",
+        "executorch/backends/vulkan",
+        "executorch/backends/xnnpack",
+        "executorch/examples",
+        "executorch/extension/llm",
+        "frameworks",
+        "generator",
+        "narwhals",
+        "scipy/signal",
+        "torchao/prototype",
+    ],
+}
 
 _SUITE = "@debian_bookworm//:mirror.txt"
 
@@ -47,16 +93,16 @@ def _third_party_impl(mctx):
     for name in _PYPI_SETS:
         pypi_set(
             name = "pypi_" + name,
-            builds_on = ["pypi_" + other for other in _PYPI_SETS[name]],
             content = "python-" + name,
-            exclude = _TORCH_EXCLUDE if name == "torch" else [],
+            exclude = _EXCLUDE.get(name, []),
             lock = "//third_party/python:requirements/{}.txt".format(name),
+            no_byte_code = _NO_BYTE_CODE.get(name, []),
             public_lock = "//third_party/python:requirements/torch_public.txt" if name == "torch" else None,
             python = "@python3_11//:BUILD.bazel",
         )
     pypi(
         name = "pypi",
-        sets = {name: "pypi_" + name for name in _PYPI_SETS},
+        sets = {name: ["pypi_" + other for other in others + [name]] for name, others in _PYPI_SETS.items()},
     )
     executorch(
         name = "executorch",

@@ -75,7 +75,13 @@ exports_files(["taken.txt"])
 # What compiles; without the libraries, so that an action has few inputs.
 filegroup(
     name = "compiler_files",
-    srcs = glob({compiler_files}, exclude = ["**/*.a", "**/*.o"], allow_empty = True),
+    srcs = glob(["tools/*", "{root}**"], exclude = ["**/*.a", "**/*.o"]),
+)
+
+# What archives and looks into object files.
+filegroup(
+    name = "archiver_files",
+    srcs = glob(["tools/*", "{bin}/*", "{libraries}/*.so*"], allow_empty = True),
 )
 
 filegroup(
@@ -85,6 +91,7 @@ filegroup(
 
 arm_gnu_cc_toolchains(
     all_files = ":all_files",
+    archiver_files = ":archiver_files",
     builtin_include_directories = {builtin_include_directories},
     compiler_files = ":compiler_files",
     nano_include_directory = "{nano_include_directory}",
@@ -212,8 +219,9 @@ def _arm_gnu_toolchain_impl(rctx):
     for tool, program in _TOOLS.items():
         rctx.file("tools/" + tool, _WRAPPER.format(bin = layout.bin, libraries = layout.libraries, program = program))
     rctx.file("BUILD.bazel", _BUILD.format(
+        bin = layout.bin,
         builtin_include_directories = layout.builtin_include_directories,
-        compiler_files = ["tools/*", layout.root + "**"],
+        libraries = layout.libraries,
         nano_include_directory = layout.nano_include_directory,
         root = layout.root,
     ))

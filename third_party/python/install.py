@@ -155,15 +155,16 @@ def make_equal_everywhere(target: Path, exclude: Sequence[str]) -> None:
         record.write_text("".join(line for line in lines if not line.startswith("../../bin/")))
 
 
-def compile_to_byte_code(target: Path) -> None:
+def compile_to_byte_code(target: Path, exclude: Sequence[str]) -> None:
     """Compiles the packages' modules to byte code that is valid whatever the files' times are.
 
     Remote workers and caches don't keep times. Some packages have files that are no Python of this version, so the
-    compiler's status says nothing.
+    compiler's status says nothing. Modules below the directories that the patterns of `exclude` match are left out.
     """
     command = [sys.executable, "-m", "compileall", "-q", "-j", "0", "--invalidation-mode=unchecked-hash"]
+    rare = [re.escape(str(path.relative_to(target.parent))) for pattern in exclude for path in target.glob(pattern)]
     # By a relative path: byte code names it.
-    command += ["-x", r"/(tests?|testing/_internal)/", target.name]
+    command += ["-x", "|".join(["/(tests?|testing/_internal)/", *(f"^{path}(/|$)" for path in rare)]), target.name]
     # What the compiler itself imports must not be written.
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
     subprocess.run(command, cwd=target.parent, env=environment, capture_output=True, check=False)
@@ -178,7 +179,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--exclude", nargs="*", default=[], metavar="GLOB", help="what isn't needed in the target")
     parser.add_argument("--local", help="local version label of a package that few indexes have, e.g. cpu")
     parser.add_argument("--local-index", help="the index that is tried for it where pip's configuration lacks it")
-    parser.add_argument("--no-compile", action="store_true", help="make no byte code")
+    parser.add_argument("--no-byte-code", nargs="*", default=[], metavar="GLOB", help="directories not to compile")
+    parser.add_argument("--no-compile", action="store_true", help="make no byte code at all")
     arguments = parser.parse_args(argv)
     target = arguments.target.absolute()
     environment = dict(os.environ)
@@ -193,7 +195,7 @@ def main(argv: list[str] | None = None) -> int:
             install(pinned(arguments.lock, arguments.only), target, environment)
         make_equal_everywhere(target, arguments.exclude)
         if not arguments.no_compile:
-            compile_to_byte_code(target)
+            compile_to_byte_code(target, arguments.no_byte_code)
     except NotOfferedError as error:
         shutil.rmtree(target, ignore_errors=True)
         print(error, file=sys.stderr)

@@ -111,6 +111,12 @@ def test_what_the_patterns_exclude_is_not_there(tmp_path: Path, user: Path) -> N
     assert sorted(path.name for path in (tmp_path / "site-packages").iterdir()) == ["__pycache__", "some.py"]
 
 
+def test_what_is_rarely_imported_is_not_compiled(tmp_path: Path, user: Path) -> None:
+    lock = wheel(user, "some", "1.0") + wheel(user, "other", "2.0")
+    assert run(tmp_path, lock, "--no-byte-code", "so*", "absent") == 0
+    assert [path.name for path in tmp_path.glob("site-packages/**/*.pyc")] == ["other.cpython-311.pyc"]
+
+
 def test_one_package_of_a_lock(tmp_path: Path, user: Path) -> None:
     lock = wheel(user, "some", "1.0") + wheel(user, "other", "2.0")
     assert run(tmp_path, lock, "--only", "other", "--no-compile") == 0

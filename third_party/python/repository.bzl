@@ -30,6 +30,9 @@ _DEBIAN_PACKAGES = [
 # Where Debian's pip expects them.
 _HOST_CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
+# Debian's pip; other builds of Python have it among their modules. Not in the interpreter's directory, which actions have.
+_PIP = "pip"
+
 # Makes byte code that is valid whatever the files' times are: remote workers and caches don't keep them.
 _COMPILE = [
     "-m",
@@ -92,6 +95,12 @@ def _fetch_python_from_debian(rctx):
     _check(rctx, "patchelf", rctx.execute(["usr/bin/patchelf", "--force-rpath", "--set-rpath", libraries, "usr/bin/python3.11"]))
     rctx.delete("usr/bin/patchelf")
     _check(rctx, "mv", rctx.execute(["mv", "usr", "python"]))
+
+    # Debian packs pip as a wheel, which could run as it is, but would be compiled at each start.
+    wheels = rctx.path("python/share/python-wheels")
+    wheel = [str(path) for path in wheels.readdir() if path.basename.startswith("pip-")][0]
+    _check(rctx, "unpacking pip", rctx.execute(["python/bin/python3.11", "-m", "zipfile", "-e", wheel, _PIP], environment = _PYTHON_ENVIRONMENT))
+    rctx.delete(wheels)
     return taken
 
 def _fetch_python_as_rules_python(rctx):
@@ -108,10 +117,11 @@ def _python3_11_impl(rctx):
         fail("torch_fusion lies in {}; as a dependency it can't be below /tmp, which Bazel's sandbox hides from actions. Move it.".format(rctx.attr.unreachable))
 
     # Byte code of the standard library is what compileall of this makes.
-    if not shared_restore(rctx, "python3.11", _DEBIAN_PACKAGES + debian_held(rctx) + _COMPILE):
+    if not shared_restore(rctx, "python3.11", _DEBIAN_PACKAGES + debian_held(rctx) + _COMPILE + [_PIP]):
         from_debian = debian_available(rctx, rctx.attr.suite)
         taken = _fetch_python_from_debian(rctx) if from_debian else _fetch_python_as_rules_python(rctx)
-        _check(rctx, "compileall", rctx.execute(["python/bin/python3.11"] + _COMPILE, environment = _PYTHON_ENVIRONMENT, timeout = 3600))
+        compile = ["python/bin/python3.11"] + _COMPILE + ([_PIP] if from_debian else [])
+        _check(rctx, "compileall", rctx.execute(compile, environment = _PYTHON_ENVIRONMENT, timeout = 3600))
         rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
         shared_store(rctx, "python3.11")
     rctx.file("BUILD.bazel", _PYTHON_BUILD)
@@ -142,20 +152,32 @@ py_library(
     name = "site",
     data = ["packages.txt", "site-packages"],
     imports = ["site-packages"],
+)
+"""
+
+_PYPI_BUILD = """\
+load("@rules_python//python:py_library.bzl", "py_library")
+
+package(default_visibility = ["//visibility:public"])
+"""
+
+# All of its repositories are named here, so that Bazel fetches them side by side.
+_PYPI_TARGET = """
+py_library(
+    name = "{name}",
     deps = {deps},
 )
 """
 
-def write_site_library(rctx, packages, deps = []):
+def write_site_library(rctx, packages):
     """Writes BUILD.bazel with `:site`, the packages in the directory `site-packages`.
 
     Args:
       rctx: The repository rule's context.
       packages: Text that differs where what is in the directory does: the lock, and what else it was made by.
-      deps: Labels of the libraries that these packages need.
     """
     rctx.file("packages.txt", packages, executable = False)
-    rctx.file("BUILD.bazel", _SITE_BUILD.format(deps = deps))
+    rctx.file("BUILD.bazel", _SITE_BUILD)
 
 _INSTALL = Label("//third_party/python:install.py")
 
@@ -181,10 +203,9 @@ PIP_ENVIRON = [
 def _install(rctx, python, lock, arguments):
     """Starts install.py for `site-packages`, with the interpreter in the directory `python`; returns its result."""
     environment = dict(_PYTHON_ENVIRONMENT)
-    wheels = python.get_child("share", "python-wheels")
-    if wheels.exists:
-        # Debian packs pip as a wheel, which can run as it is.
-        environment["PYTHONPATH"] = [str(wheel) for wheel in wheels.readdir() if wheel.basename.startswith("pip-")][0]
+    pip = python.dirname.get_child(_PIP)
+    if pip.exists:
+        environment["PYTHONPATH"] = str(pip)
         if "PIP_CERT" not in rctx.os.environ and not rctx.path(_HOST_CERTIFICATES).exists:
             environment["PIP_CERT"] = str(python.get_child("share", "ca-certificates.crt"))
     rctx.delete("site-packages")
@@ -241,7 +262,9 @@ def _fetch_set(rctx, python, lock, arguments, warning = None):
 
 def _pypi_set_impl(rctx):
     python = rctx.path(rctx.attr.python).dirname.get_child("python")
-    arguments = ["--exclude"] + rctx.attr.exclude if rctx.attr.exclude else []
+    arguments = []
+    for option, globs in [("--exclude", rctx.attr.exclude), ("--no-byte-code", rctx.attr.no_byte_code)]:
+        arguments += [option] + globs if globs else []
     lock = rctx.path(rctx.attr.lock)
     if not rctx.attr.public_lock:
         _fetch_set(rctx, python, lock, arguments)
@@ -251,16 +274,16 @@ def _pypi_set_impl(rctx):
             lock = rctx.path(rctx.attr.public_lock)
             _fetch_set(rctx, python, lock, arguments, _PUBLIC.format(missing))
     made_by = "# {} by install.py {}\n".format(" ".join(arguments), hash(rctx.read(_INSTALL)))
-    write_site_library(rctx, rctx.read(lock) + made_by, deps = ["@{}//:site".format(name) for name in rctx.attr.builds_on])
+    write_site_library(rctx, rctx.read(lock) + made_by)
 
 pypi_set = repository_rule(
-    doc = "`:site`, the Python packages of a lock as one directory `site-packages`, with the sets that it builds on.",
+    doc = "`:site`, the Python packages of a lock as one directory `site-packages`; not those that they import, see `pypi`.",
     implementation = _pypi_set_impl,
     attrs = {
-        "builds_on": attr.string_list(doc = "Names of the `pypi_set` repositories whose packages these need."),
         "content": attr.string(doc = "What is in it, in a word.", mandatory = True),
         "exclude": attr.string_list(doc = "Globs in `site-packages` of files that nothing here needs."),
         "lock": attr.label(doc = "Requirements with hashes.", mandatory = True),
+        "no_byte_code": attr.string_list(doc = "Globs in `site-packages` of directories whose modules are rarely imported: they aren't compiled before."),
         "public_lock": attr.label(doc = """The lock to take where no index has a package of `lock`, torch's build +cpu.
 
 In order: what pip's configuration offers as +cpu; PyTorch's index of such builds; the packages of this lock."""),
@@ -270,15 +293,15 @@ In order: what pip's configuration offers as +cpu; PyTorch's index of such build
 )
 
 def _pypi_impl(rctx):
-    rctx.file("BUILD.bazel", "".join([
-        "alias(name = \"{}\", actual = \"@{}//:site\", visibility = [\"//visibility:public\"])\n".format(name, repository)
-        for name, repository in rctx.attr.sets.items()
+    rctx.file("BUILD.bazel", _PYPI_BUILD + "".join([
+        _PYPI_TARGET.format(name = name, deps = ["@{}//:site".format(repository) for repository in repositories])
+        for name, repositories in rctx.attr.sets.items()
     ]))
 
 pypi = repository_rule(
-    doc = "A target for each set of Python packages, which is fetched when a build needs it.",
+    doc = "A target for each set of Python packages and what they import, which is fetched when a build needs it.",
     implementation = _pypi_impl,
     attrs = {
-        "sets": attr.string_dict(doc = "From a target's name to the `pypi_set` repository.", mandatory = True),
+        "sets": attr.string_list_dict(doc = "From a target's name to all `pypi_set` repositories that it needs.", mandatory = True),
     },
 )

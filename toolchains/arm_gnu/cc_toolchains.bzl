@@ -4,10 +4,11 @@ load("@rules_cc//cc/toolchains:cc_toolchain.bzl", "cc_toolchain")
 load("//platforms:cores.bzl", "CORES")
 load(":cc_toolchain_config.bzl", "arm_gnu_cc_toolchain_config")
 
-def arm_gnu_cc_toolchains(compiler_files, all_files, builtin_include_directories, nano_include_directory):
+def arm_gnu_cc_toolchains(archiver_files, compiler_files, all_files, builtin_include_directories, nano_include_directory):
     """Defines `cc_toolchain` targets `cc_<core>` in the toolchain's own repository, where paths to its tools are short.
 
     Args:
+      archiver_files: Label of what archiving needs, and other tools for object files.
       compiler_files: Label of what compiling needs.
       all_files: Label of what linking needs.
       builtin_include_directories: List of GCC's own include directories, relative to the repository.
@@ -23,13 +24,13 @@ def arm_gnu_cc_toolchains(compiler_files, all_files, builtin_include_directories
         cc_toolchain(
             name = "cc_" + name,
             all_files = all_files,
-            ar_files = compiler_files,
+            ar_files = archiver_files,
             as_files = compiler_files,
             compiler_files = compiler_files,
-            dwp_files = compiler_files,
+            dwp_files = archiver_files,
             linker_files = all_files,
-            objcopy_files = compiler_files,
-            strip_files = compiler_files,
+            objcopy_files = archiver_files,
+            strip_files = archiver_files,
             supports_param_files = True,
             toolchain_config = name + "_config",
         )
