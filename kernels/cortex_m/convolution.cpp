@@ -95,16 +95,6 @@ sum_of(const Area& area, const int8_t* in, const int8_t* weights, int32_t sum) {
   for (int32_t i = area.rows; i > 0; --i) {
     const int8_t* x = in;
     const int8_t* w = weights;
-    if (inner == 1) {
-      for (int32_t j = area.columns; j > 0; --j) {
-        sum = wrapping_add(sum, (*x + offset) * *w);
-        x += area.column_step;
-        w += area.column_weights;
-      }
-      in += area.row_step;
-      weights += area.row_weights;
-      continue;
-    }
     for (int32_t j = area.columns; j > 0; --j) {
       if (is_fast) {
         sum = wrapping_add(sum, dot<false>(x, offset, w, 0, inner));
@@ -122,6 +112,41 @@ sum_of(const Area& area, const int8_t* in, const int8_t* weights, int32_t sum) {
     weights += area.row_weights;
   }
   return sum;
+}
+
+/// The outputs of a pixel each of whose channels reads the same one of the input.
+__attribute__((noinline)) void depthwise_outputs(
+    const ConvolutionParameters& parameters,
+    const Area& area,
+    const int8_t* in,
+    const int8_t* weights,
+    int32_t channels,
+    int8_t* out) {
+  // Storing an output changes nothing of copies.
+  const Area taken = area;
+  const Range range = parameters.range;
+  const int32_t output_offset = parameters.output_offset;
+  const int32_t* const bias = parameters.bias;
+  const int32_t* const multipliers = parameters.multipliers;
+  const int32_t* const shifts = parameters.shifts;
+  for (int32_t c = 0; c < channels; ++c) {
+    int32_t sum = bias == nullptr ? 0 : bias[c];
+    const int8_t* row = in++;
+    const int8_t* row_weights = weights++;
+    for (int32_t i = taken.rows; i > 0; --i) {
+      const int8_t* x = row;
+      const int8_t* w = row_weights;
+      for (int32_t j = taken.columns; j > 0; --j) {
+        sum = wrapping_add(sum, (*x + taken.offset) * *w);
+        x += taken.column_step;
+        w += taken.column_weights;
+      }
+      row += taken.row_step;
+      row_weights += taken.row_weights;
+    }
+    const int32_t scaled = requantize(sum, {multipliers[c], shifts[c]});
+    *out++ = range.clamp(wrapping_add(scaled, output_offset));
+  }
 }
 
 /// Inputs under a window that are put together, so that one row of products makes a sum.
@@ -164,6 +189,8 @@ void convolve(
   const bool is_gathered = find_reads == reads_of_convolution && in_shape.channel_step == 1 &&
       kernel.tap_step == kernel.inner && kernel_size <= kGathered && group_channels >= kSharing &&
       zero == -parameters.input_offset;
+  const bool is_depthwise = kernel.inner == 1 && kernel.channel_step == 1 && group_channels == 1 &&
+      in_shape.channel_step == 1 && out_shape.channel_step == 1;
   int8_t gathered[kGathered];
   for (int32_t n = 0; n < out_shape.batch; ++n) {
     for (int32_t y = 0; y < out_shape.height; ++y) {
@@ -186,6 +213,10 @@ void convolve(
             kernel.inner,
             in_shape.channel_step,
             parameters.input_offset};
+        if (is_depthwise) {
+          depthwise_outputs(parameters, area, group, weight, out_shape.channels, pixel);
+          continue;
+        }
         const Area row = {1, 1, 0, 0, 0, 0, kernel_size, 1, parameters.input_offset};
         if (is_gathered) {
           std::memset(gathered, zero, static_cast<size_t>(kernel_size));

@@ -183,6 +183,27 @@ void mul(
   }
 }
 
+void look_up(const int8_t* table, const int8_t* in, int32_t step, int8_t* out, size_t count) {
+  const int8_t* const middle = table + 128;
+  for (; count >= 4; count -= 4) {
+    // All are read first: storing one changes nothing of the others' indices then.
+    const int8_t first = middle[in[0]];
+    const int8_t second = middle[in[step]];
+    const int8_t third = middle[in[2 * step]];
+    const int8_t fourth = middle[in[3 * step]];
+    in += 4 * step;
+    out[0] = first;
+    out[1] = second;
+    out[2] = third;
+    out[3] = fourth;
+    out += 4;
+  }
+  for (; count > 0; --count) {
+    *out++ = middle[*in];
+    in += step;
+  }
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

@@ -44,6 +44,9 @@ void mul(
     int8_t* out,
     size_t count);
 
+/// out[i] = table[in[i * step] + 128].
+void look_up(const int8_t* table, const int8_t* in, int32_t step, int8_t* out, size_t count);
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

@@ -155,12 +155,7 @@ Tensor& quantized_activation_out(
     const int8_t* const from = input.const_data_ptr<int8_t>();
     int8_t* const to = out.mutable_data_ptr<int8_t>();
     do {
-      const int8_t* in = from + nest.offset(0);
-      int8_t* const run = to + nest.out_offset();
-      for (size_t i = 0; i < nest.size(); ++i) {
-        run[i] = table[*in + 128];
-        in += nest.stride(0);
-      }
+      look_up(table, from + nest.offset(0), nest.stride(0), to + nest.out_offset(), nest.size());
     } while (nest.next());
   }
   return out;
