@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
@@ -16,7 +17,8 @@ from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
 
 QEMU = Path(os.environ["QEMU"])
-IMAGE = next(Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".elf"))
+FILES = [Path(name) for name in os.environ["IMAGE"].split()]
+IMAGE = next(path for path in FILES if path.suffix == ".elf")
 BOARD = read_board(Path(os.environ["BOARD"]))
 WITH_NPU = QemuWithNpu(BOARD, QEMU)
 
@@ -55,6 +57,21 @@ def test_the_example_is_computed() -> None:
     assert "largest difference from PyTorch: 0\n" in result.console
     # Time goes on in the emulator while the model computes.
     assert result.execute is None
+
+
+def test_the_size_report_knows_the_npus_part() -> None:
+    report = json.loads(next(path for path in FILES if path.name.endswith(".report.json")).read_text())
+    data = IMAGE.read_bytes()
+    start = _commands(data)
+    # The block's length lies in the header before its data, and behind it comes the block of weights.
+    (commands,) = struct.unpack_from("<I", data, start - 16)
+    name, weights = struct.unpack_from("<16sI", data, start + -(-commands // 16) * 16)
+    assert name.rstrip(b"\0") == b"weight_data"
+    flash, ram = report["flash"]["parts"], report["ram"]["parts"]
+    assert (flash["NPU commands"], flash["NPU weights"]) == (commands, weights)
+    assert ram["NPU scratch"] > 0.9 * (ram["NPU scratch"] + ram.get("arena temp", 0))
+    for memory in report["flash"], report["ram"]:
+        assert sum(memory["parts"].values()) == memory["used"]
 
 
 def test_another_npu_is_named_beside_the_programs() -> None:

@@ -32,9 +32,10 @@ class SizeReport:
       program: name of the .pte, of several with commas; None without one.
       board: the board's name.
       core: the board's core.
-      flash: parts are runtime, kernels, libc, weights, program metadata, example, application, board, strings,
-        alignment.
-      ram: parts are arena method, arena planned, arena temp, stack, data, alignment.
+      flash: parts are runtime, kernels, libc, weights, NPU weights, NPU commands, program metadata, example,
+        application, board, strings, alignment.
+      ram: parts are arena method, arena planned, arena temp, NPU scratch (the part of the latter that the NPU
+        works in), stack, data, alignment.
     """
 
     image: str

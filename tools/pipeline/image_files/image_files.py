@@ -18,6 +18,7 @@ from tools.artifacts.program.program import constant_bytes
 from tools.artifacts.size_report.size_report import SizeReport, size_report_json
 from tools.artifacts.uf2.uf2 import uf2
 from tools.pipeline.report.image import measure
+from tools.pipeline.report.npu import npu_bytes
 from tools.pipeline.report.report import full_text, over_limits, summary
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
@@ -44,7 +45,8 @@ def flash_content(image: ElfImage, flash: Region) -> bytes:
 def _run(arguments: argparse.Namespace) -> int:
     board = read_board(arguments.board)
     constants = sum(map(constant_bytes, arguments.program))
-    flash, ram = measure(arguments.elf, arguments.map, board.flash, board.ram, constants)
+    npu = npu_bytes(arguments.program)
+    flash, ram = measure(arguments.elf, arguments.map, board.flash, board.ram, constants, npu)
     program = ", ".join(path.stem for path in arguments.program) or None
     report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram)
     arguments.report_txt.write_text(full_text(report), encoding="utf-8")

@@ -18,6 +18,7 @@ from elftools.elf.elffile import ELFFile
 
 from tools.artifacts.board.board import Region
 from tools.artifacts.size_report.size_report import Memory
+from tools.pipeline.report.npu import NpuBytes
 from tools.quiet.console import UserError
 
 # Libraries of the toolchain; all that the C and C++ languages and arithmetic need.
@@ -207,13 +208,16 @@ def _memory(used: int, limit: int, parts: Counter[str]) -> Memory:
     return Memory(used, limit, {name: size for name, size in parts.most_common() if size})
 
 
-def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: int) -> tuple[Memory, Memory]:
+def measure(
+    elf: Path, map_file: Path, flash: Region, ram: Region, constants: int, npu: NpuBytes
+) -> tuple[Memory, Memory]:
     """Measures an image: returns its flash and its RAM.
 
     Args:
         elf, map_file: what the linker wrote.
         flash, ram: the board's memories; what starts in one counts to it, however far it reaches.
         constants: bytes of constant tensors in the program.
+        npu: bytes of its delegates for an NPU.
 
     Raises:
         UserError: a file is missing or of another kind.
@@ -252,8 +256,10 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
             for part in sources.split(piece):
                 flash_parts[owner(part)] += part.size
     program = flash_parts.pop("program", 0)
-    flash_parts["weights"] = min(constants, program)
-    flash_parts["program metadata"] = program - flash_parts["weights"]
+    for label, size in (("weights", constants), ("NPU weights", npu.weights), ("NPU commands", npu.commands)):
+        flash_parts[label] = min(size, program)
+        program -= flash_parts[label]
+    flash_parts["program metadata"] = program
 
     ram_parts: Counter[str] = Counter()
     for name in in_ram:
@@ -262,6 +268,8 @@ def measure(elf: Path, map_file: Path, flash: Region, ram: Region, constants: in
         else:
             label = "stack" if name == ".stack" else "data"
         ram_parts[label] += allocated[name]["sh_size"]
+    ram_parts["NPU scratch"] = min(npu.scratch, ram_parts["arena temp"])
+    ram_parts["arena temp"] -= ram_parts["NPU scratch"]
     return (
         _memory(flash_end - flash.origin, flash.length, flash_parts),
         _memory(ram_end - ram.origin, ram.length, ram_parts),
