@@ -23,6 +23,20 @@ _INTERRUPT, _BUS_ERROR, _COMMAND_ERROR, _END = 1 << 1, 1 << 2, 1 << 4, 1 << 5
 _ARCHITECTURES = {0: 0x10060000, 1: 0x10060000, 2: 0x20000000}
 
 
+def engine_of(accelerator: str, memory: Memory) -> tuple[int, Engine]:
+    """What register CONFIG of an NPU holds, and the engine that executes its commands.
+
+    Args:
+      accelerator: its configuration, such as `ethos-u55-128`.
+      memory: what it reads and writes.
+    """
+    if accelerator in ethos_u85.CONFIGURATIONS:
+        large = ethos_u85.CONFIGURATIONS[accelerator]
+        return large.config, ethos_u85.EthosU85(large, memory)
+    small = ethos_u55.CONFIGURATIONS[accelerator]
+    return small.config, ethos_u55.EthosU55(small, memory)
+
+
 class Device:
     """The NPU of a board.
 
@@ -37,13 +51,7 @@ class Device:
 
     def __init__(self, accelerator: str, memory: Memory) -> None:
         self._memory = memory
-        self._engine: Engine
-        if accelerator in ethos_u85.CONFIGURATIONS:
-            large = ethos_u85.CONFIGURATIONS[accelerator]
-            self._config, self._engine = large.config, ethos_u85.EthosU85(large, memory)
-        else:
-            small = ethos_u55.CONFIGURATIONS[accelerator]
-            self._config, self._engine = small.config, ethos_u55.EthosU55(small, memory)
+        self._config, self._engine = engine_of(accelerator, memory)
         self._registers: dict[int, int] = {}
         self._status = 0
         self.faults: list[str] = []

@@ -12,7 +12,8 @@ from tosa.TosaGraph import TosaGraph
 
 from conformance.ethos_u.networks import Network
 from npu import ethos_u55, ethos_u85
-from npu.engine import Engine, Operation
+from npu.device import engine_of
+from npu.engine import Operation
 from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import Payload, TensorPlace, parse, parse_commands
@@ -71,8 +72,6 @@ class Run:
 def execute(payload: Payload, inputs: list[bytes], accelerator: str) -> Run:
     """Runs a payload on the model, with a memory to work in that holds anything before."""
     commands = parse_commands(payload.commands)
-    configuration = CONFIGURATIONS[accelerator]
-    assert commands.config == configuration.config, f"0x{commands.config:x} is not {accelerator}"
     arena = numpy.random.default_rng(7).integers(0, 256, payload.scratch_size).astype(numpy.uint8)
     for place, data in zip(payload.inputs, inputs, strict=True):
         arena[_range(place)] = numpy.frombuffer(data, numpy.uint8)
@@ -80,10 +79,8 @@ def execute(payload: Payload, inputs: list[bytes], accelerator: str) -> Run:
     memory.add(_CONSTANTS, numpy.frombuffer(payload.weights, numpy.uint8), writable=False)
     memory.add(_ARENA, arena, writable=True)
     # The fast scratch is the same as the scratch where there is no cache.
-    if isinstance(configuration, ethos_u85.Configuration):
-        model: Engine = ethos_u85.EthosU85(configuration, memory)
-    else:
-        model = ethos_u55.EthosU55(configuration, memory)
+    config, model = engine_of(accelerator, memory)
+    assert commands.config == config, f"0x{commands.config:x} is not {accelerator}"
     operations = model.run(commands.words, {0: _CONSTANTS, 1: _ARENA, 2: _ARENA})
     return Run([arena[_range(place)].tobytes() for place in payload.outputs], operations)
 

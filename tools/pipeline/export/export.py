@@ -31,7 +31,7 @@ from tools.pipeline.export.diagnosis import (
     in_floating_point,
     random_operators,
 )
-from tools.pipeline.export.lower import EmittedProgram, capture, emit, to_edge
+from tools.pipeline.export.lower import EmittedProgram, capture, emit, propagate_constants, to_edge
 from tools.pipeline.export.manifest import Quantization, make_manifest
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
@@ -487,6 +487,7 @@ def _lower_for_npu(
     from tools.pipeline.export.cortex_m import quantize, report
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
+    from tools.pipeline.export.ethos_u.addresses import check_addresses
 
     path, npu = file.path, options.npu
     assert npu is not None
@@ -503,6 +504,8 @@ def _lower_for_npu(
     lowered = lower.delegate(prepared.captured, npu, path)
     made = npu_report.make_report(lowered.compiled, lowered.rejected, npu)
     npu_report.check_memory(name, made, npu)
+    for unchecked in check_addresses([item.payload for item in lowered.compiled], npu, path):
+        console.say(f"export: note: {path}: {unchecked}")
     for operator, place, reason in lowered.rejected:
         console.say(f"export: note: {path}: {operator} stays on the core: {place}: {reason}")
     edge = lowered.manager.exported_program()
@@ -554,7 +557,10 @@ def _lower_to_vgf(
     if source is None:
         captured = _capture(file, model, inputs, console)
         _check_no_state(captured.graph_signature.buffers_to_mutate.values(), path, options.backend)
-        lowered = lower.delegate(captured, options.io, path)
+        # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
+        # First without operators that work in place: what these change is no constant.
+        folded = propagate_constants(fold_batch_norm(captured).run_decompositions({}))
+        lowered = lower.delegate(folded, options.io, path)
     else:
         _check_no_state(source.state.buffers, path, options.backend)
         prepared = _prepare(source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, path))

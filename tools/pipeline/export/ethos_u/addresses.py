@@ -1,0 +1,73 @@
+"""Holds what Vela compiled to the memory that it may use: every address that a command reaches lies in its region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy
+
+from npu.device import engine_of
+from npu.fault import NpuFault
+from npu.memory import Segments
+from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.payload import PayloadError, TensorPlace, parse, parse_commands
+from tools.quiet.console import UserError
+
+# Where the regions lie for the check, far apart: weights and scales, memory to work in, the NPU's own memory.
+_WEIGHTS, _SCRATCH, _CACHE = 1 << 36, 2 << 36, 3 << 36
+_ALIGNMENT = 16
+
+
+def check_addresses(payloads: Iterable[bytes], npu: Npu, path: Path) -> list[str]:
+    """Executes payloads on the model of the NPU, which refuses what lies outside of their memory.
+
+    Args:
+      payloads: what Vela made of each subgraph.
+      npu: the board's NPU, whose cache is region 2 if it has one.
+      path: the model file, for messages.
+
+    Returns:
+      For each payload that the model can't execute, what is not checked and why.
+
+    Raises UserError for a command that reaches beyond its region, and for inputs and outputs outside of the memory.
+    """
+    unchecked = []
+    for index, content in enumerate(payloads):
+        try:
+            payload = parse(content)
+            commands = parse_commands(payload.commands)
+            for place in (*payload.inputs, *payload.outputs):
+                _check_place(place, payload.scratch_size)
+        except PayloadError as error:
+            raise UserError(f"{path}: subgraph {index}: what Vela compiled can't be run: {error}.") from error
+        memory = Segments()
+        scratch = numpy.zeros(payload.scratch_size, numpy.uint8)
+        memory.add(_WEIGHTS, numpy.frombuffer(payload.weights, numpy.uint8), writable=False)
+        memory.add(_SCRATCH, scratch, writable=True)
+        cache = _SCRATCH
+        if npu.cache_bytes:
+            cache = _CACHE
+            memory.add(_CACHE, numpy.zeros(npu.cache_bytes, numpy.uint8), writable=True)
+        _, engine = engine_of(npu.accelerator, memory)
+        try:
+            engine.run(commands.words, {0: _WEIGHTS, 1: _SCRATCH, 2: cache})
+        except NpuFault as fault:
+            if "bus error" in str(fault) or "has no base address" in str(fault):
+                raise UserError(
+                    f"{path}: subgraph {index}: a command that Vela compiled reaches beyond its memory: {fault}. "
+                    "Write the layer another way, and report it to Vela."
+                ) from fault
+            unchecked.append(
+                f"subgraph {index}: whether all addresses lie in their memory is not known, as the model of the NPU "
+                f"can't execute it: {fault}"
+            )
+    return unchecked
+
+
+def _check_place(place: TensorPlace, scratch_size: int) -> None:
+    if place.region != 1 or place.offset % _ALIGNMENT or not 0 <= place.offset <= scratch_size - place.size:
+        raise PayloadError(
+            f"a tensor of {place.size} bytes lies at {place.offset} of region {place.region}, and the NPU works in "
+            f"{scratch_size} bytes of region 1, from multiples of {_ALIGNMENT} on"
+        )
