@@ -69,6 +69,7 @@ def test_the_size_report_knows_the_npus_part() -> None:
     assert name.rstrip(b"\0") == b"weight_data"
     flash, ram = report["flash"]["parts"], report["ram"]["parts"]
     assert (flash["NPU commands"], flash["NPU weights"]) == (commands, weights)
+    assert flash["NPU driver"] > 0
     assert ram["NPU scratch"] > 0.9 * (ram["NPU scratch"] + ram.get("arena temp", 0))
     for memory in report["flash"], report["ram"]:
         assert sum(memory["parts"].values()) == memory["used"]

@@ -32,8 +32,8 @@ class SizeReport:
       program: name of the .pte, of several with commas; None without one.
       board: the board's name.
       core: the board's core.
-      flash: parts are runtime, kernels, libc, weights, NPU weights, NPU commands, program metadata, example,
-        application, board, strings, alignment.
+      flash: parts are runtime, kernels, libc, weights, NPU weights, NPU commands, NPU driver, program metadata,
+        example, application, board, strings, alignment.
       ram: parts are arena method, arena planned, arena temp, NPU scratch (the part of the latter that the NPU
         works in), stack, data, alignment.
     """

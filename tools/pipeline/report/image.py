@@ -67,6 +67,8 @@ def owner(piece: Piece) -> str:
         return "libc"
     if path.startswith(f"/{_STRINGS}/"):
         return "strings"
+    if "/firmware/ethos_u/" in path:
+        return "NPU driver"
     if "/firmware/boards/" in path or "/firmware/cortex_m/" in path:
         return "board"
     if "/runtime/" in path or "/executorch/" in path:

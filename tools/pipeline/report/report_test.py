@@ -69,6 +69,7 @@ def test_the_map_gives_what_was_linked(tmp_path: Path) -> None:
     ("source", "part"),
     [
         ("firmware/boards/nucleo_wb55rg/_objs/support/board.o", "board"),
+        ("firmware/ethos_u/driver.cpp", "NPU driver"),
         ("bazel-out/bin/external/torch_fusion/runtime/_objs/runtime/program.o", "runtime"),
         ("bazel-out/bin/runtime/libruntime.a(operator_registry.o)", "runtime"),
         ("bazel-out/bin/models/own/sine_registry.pic.o", "kernels"),
