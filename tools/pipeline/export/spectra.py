@@ -64,7 +64,7 @@ _ON_DIMS: dict[Any, tuple[int, ...]] = {
 # Says what of the user's model a node is of.
 _META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
 
-_OPERATORS = (_own.stft.default, _own.spectrogram.default, _own.filtered_spectrogram.default)
+SPECTRA = (_own.stft.default, _own.spectrogram.default, _own.filtered_spectrogram.default)
 
 
 def remove_complex_numbers(program: ExportedProgram, path: Path) -> None:
@@ -80,18 +80,23 @@ def remove_complex_numbers(program: ExportedProgram, path: Path) -> None:
 
 
 def front_end(program: ExportedProgram, path: Path) -> frozenset[str]:
-    """Places in the model that compute features from spectra, up to the first layers with parameters.
+    """Places in the model that compute spectra, and features from these up to the first layers with parameters.
 
     What spans many orders of magnitude, as power does before its logarithm is taken, has no accurate int8 form.
     """
-    found: set[Node] = set()
+    found = {node for node in program.graph.nodes if node.target in SPECTRA}
+    pending = list(found)
+    while pending:
+        before = [operand for operand in pending.pop().all_input_nodes if operand not in found]
+        found.update(before)
+        pending += before
+    features = {node for node in found if node.target in SPECTRA}
     parameters = program.graph_signature.inputs_to_parameters
     for node in program.graph.nodes:
         operands = node.all_input_nodes
-        is_feature = not found.isdisjoint(operands) and not any(operand.name in parameters for operand in operands)
-        if node.op == "call_function" and (node.target in _OPERATORS or is_feature):
-            found.add(node)
-    return frozenset(origin(node, path) for node in found)
+        if not features.isdisjoint(operands) and not any(operand.name in parameters for operand in operands):
+            features.add(node)
+    return frozenset(origin(node, path) for node in found | features if node.op == "call_function")
 
 
 def _is_complex(node: Any) -> bool:

@@ -25,6 +25,8 @@ from torch.fx import Graph, GraphModule, Node
 from torchao.quantization.pt2e.quantizer import Quantizer
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
+from tools.pipeline.export.spectra import SPECTRA
+
 _aten = torch.ops.aten
 
 # Computed together with the layer before them.
@@ -248,11 +250,29 @@ def _find_state(graph: Graph, count: int) -> list[Node]:
     return list(found)
 
 
+def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
+    """Inputs that nothing reads but what stays in floating point up to spectra, which would lose by steps of int8."""
+    found = []
+    for node in graph.nodes:
+        readers: set[Node] = set(node.users) if node.op == "placeholder" else set()
+        pending = list(readers)
+        while pending:
+            reader = pending.pop()
+            following = set() if reader.target in SPECTRA else set(reader.users) - readers
+            readers |= following
+            pending += following
+        if readers and readers <= in_float and any(reader.target in SPECTRA for reader in readers):
+            found.append(node)
+    return found
+
+
 class _Whole(Quantizer):
     """The head of the quantizers: keeps groups from those that annotate operator by operator."""
 
     def __init__(self, states: int, stays: Callable[[Node], bool]) -> None:
         self.functions: list[Function] = []
+        # Inputs of the model that spectra are computed of, and nothing else.
+        self.signals: list[Node] = []
         self.states = states
         self._stays = stays
 
@@ -266,6 +286,7 @@ class _Whole(Quantizer):
         for node in scores:
             _mark_node_as_quantized(node, {}, None, False)
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        self.signals = _find_signals(model.graph, set(scores))
         self.functions = [each for each in find_functions(model.graph) if not set(each.nodes) & set(scores)]
         for function in self.functions:
             for node in function.nodes:
@@ -305,6 +326,9 @@ class _Functions(Quantizer):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
         self._leave_state(model.graph)
+        for node in self._groups.signals:
+            if Q_ANNOTATION_KEY in node.meta:
+                node.meta[Q_ANNOTATION_KEY].output_qspec = None
         return model
 
     def _leave_state(self, graph: Graph) -> None:

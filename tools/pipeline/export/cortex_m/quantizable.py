@@ -115,6 +115,21 @@ def is_channels_last(node: Node) -> bool:
     )
 
 
+def _is_plane(node: Node) -> bool:
+    """Whether a node computes an image of one channel, which lies in any order, whose strides are of the default one.
+
+    What PyTorch makes of an image follows its strides.
+    """
+    value = node.meta["val"]
+    return (
+        node.op == "call_function"
+        and value.dim() == 4
+        and value.shape[1] == 1
+        and value.shape[2:].numel() > 1
+        and value.stride(1) != 1
+    )
+
+
 def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any) -> Node:
     with graph.inserting_before(node):
         other = emit(graph, node, operator, *args)
@@ -308,10 +323,18 @@ def _lay_out(graph: Graph, node: Node) -> None:
     elif node.target not in _BINARY or not any(is_channels_last(operand) for operand in operands):
         operands = []
     for operand in operands:
-        if operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
+        if node.target in _IMAGE_OPERATORS and _is_plane(operand):
+            with graph.inserting_before(node):
+                batch, _, height, width = operand.meta["val"].shape
+                plane = emit(graph, node, _aten.reshape.default, operand, [batch, height, width, 1])
+                node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, [0, 3, 1, 2]))
+        elif operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
             with graph.inserting_before(node):
                 copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
             node.replace_input_with(operand, copy)
+    if node.target in _VIEWS and not node.args[0].meta["val"].is_contiguous():
+        # In the order in which its operand lay before, it was a view.
+        node.target = _aten.reshape.default
     arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
     result = node.target(*arguments, **options)
     if isinstance(node.target, OpOverload) and any(returned.alias_info for returned in node.target._schema.returns):
