@@ -64,6 +64,8 @@ def _check_attributes(ctx, name, npu):
         fail("%s: io is for backends that quantize; a portable program takes the dtypes of the model" % ctx.label)
     if backend != "cortex_m" and not ctx.attr.packed:
         fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
+    if backend != "cortex_m" and ctx.attr.float_where_faster:
+        fail("%s: float_where_faster is for backend = \"cortex_m\"" % ctx.label)
     if backend != "ethos_u" and ctx.attr.io == "int16":
         fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
     if backend == "ethos_u" and not npu.description:
@@ -155,6 +157,8 @@ def _export(ctx, name, core, npu, model, weights, operators):
     arguments.add("--io", ctx.attr.io)
     if not ctx.attr.packed:
         arguments.add("--plain")
+    if ctx.attr.float_where_faster:
+        arguments.add("--float-where-faster")
     if weights:
         arguments.add("--weights", weights)
     arguments.add("--program", program)
@@ -285,6 +289,9 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         "packed": attr.bool(
             default = True,
             doc = "Whether a quantized program's constants are laid out for this project's kernels; if not, it consists of ExecuTorch's `cortex_m::` operators and runs elsewhere, too.",
+        ),
+        "float_where_faster": attr.bool(
+            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores with a vector unit anyway.",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of %s; empty: all." % sorted(CORES)),

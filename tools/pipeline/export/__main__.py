@@ -33,6 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--plain", action="store_true", help="leave ExecuTorch's cortex_m operators as they are, for use elsewhere"
     )
+    parser.add_argument(
+        "--float-where-faster",
+        action="store_true",
+        help="leave operators in floating point that take fewer instructions",
+    )
     parser.add_argument("--npu", type=Path, help="the board's NPU (.json), for --backend ethos_u")
     parser.add_argument("--weights", type=Path, help="what tools/pipeline/train wrote for the same model file")
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
@@ -74,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
             raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
         if options.backend != "cortex_m" and options.plain:
             raise UserError(f"--plain is for --backend cortex_m, not {options.backend}.")
+        if options.backend != "cortex_m" and options.float_where_faster:
+            raise UserError(f"--float-where-faster is for --backend cortex_m, not {options.backend}.")
         if (options.backend == "ethos_u") != (options.npu is not None):
             raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
         if options.backend != "ethos_u" and options.io == "int16":
@@ -87,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
             options.backend,
             options.io,
             packed=not options.plain,
+            float_where_faster=options.float_where_faster,
             operators=tuple(options.operator),
             folders=tuple(options.path),
             methods=tuple(name for name, _, _ in options.method),

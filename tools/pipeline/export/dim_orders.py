@@ -74,6 +74,11 @@ def has_default_order(tensor: torch.Tensor) -> bool:
     return order == sorted(order)
 
 
+def _is_ambiguous(tensor: torch.Tensor) -> bool:
+    """Whether a tensor lies in the default order, but its strides say another one, which results would take over."""
+    return tensor.dim() == 4 and tensor.stride() != torch.empty(tensor.shape, device="meta").stride()
+
+
 def copy_to_order(program: ExportedProgram, source: Node, order: list[int], meta: dict[str, Any]) -> Node:
     """Adds a copy of a tensor in another order at the place where the graph inserts.
 
@@ -100,11 +105,12 @@ def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
             continue
         for source in list(node.all_input_nodes):
             value = source.meta.get("val")
-            if not isinstance(value, torch.Tensor) or has_default_order(value):
+            if not isinstance(value, torch.Tensor) or (has_default_order(value) and not _is_ambiguous(value)):
                 continue
             if source not in copies:
                 with graph.inserting_before(node):
                     copies[source] = copy_to_order(program, source, default_order(value), node.meta)
+                copies[source].meta["val"] = value.new_empty(value.shape)
             node.replace_input_with(source, copies[source])
         if isinstance(node.meta["val"], torch.Tensor):
             _order_result(program, node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -88,6 +89,8 @@ class Options:
         all activations have 16 bits.
       packed: whether a quantized program's layers become this project's own operators, with constants in the layout of
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
+      float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
+        where they take fewer instructions and are no larger.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
       methods: methods of the module besides forward(), which the program has too.
@@ -99,6 +102,7 @@ class Options:
     backend: str = "portable"
     io: str = "float32"
     packed: bool = True
+    float_where_faster: bool = False
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     methods: tuple[str, ...] = ()
@@ -387,7 +391,7 @@ def _prepare(
 
 
 def _to_int8(
-    source: _Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path
+    source: _Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path, options: Options
 ) -> tuple[Quantized, ExportedProgram]:
     """The quantized model and its program of int8 operators.
 
@@ -396,13 +400,19 @@ def _to_int8(
 
     Raises NoInt8Form for places that cannot be lowered or would be refused on a device.
     """
-    from tools.pipeline.export.cortex_m import lower, quantize
+    from tools.pipeline.export.cortex_m import costs, lower, quantize
     from tools.pipeline.export.cortex_m.state import inputs_to_state
 
+    cheaper = None
+    # Whoever has integers at the border wants no code for floating point between them.
+    if options.packed and options.float_where_faster and options.io == "float32" and costs.has_costs(target):
+        cheaper = functools.partial(costs.floating, costs=costs.Costs())
     try:
         prepared = _prepare(
             source,
-            lambda captured, samples: quantize.quantize(quantize.fold(captured), samples, path, source.state, in_float),
+            lambda captured, samples: quantize.quantize(
+                quantize.fold(captured), samples, path, source.state, in_float, cheaper
+            ),
         )
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
         quantize.reshape_views(prepared.captured)
@@ -447,7 +457,7 @@ def _lower_quantized(
     in_float = front_end(source.captured, path)
     while True:
         try:
-            quantized, edge = _to_int8(source, in_float, target, path)
+            quantized, edge = _to_int8(source, in_float, target, path, options)
             break
         except quantize.NoInt8Form as error:
             if source.calibration is None or error.places <= in_float:
@@ -455,8 +465,11 @@ def _lower_quantized(
             in_float |= error.places
     unquantized = quantize.unquantized(edge, path)
     # The report has them all.
-    for line in in_floating_point(place for _, place in unquantized):
+    places = dict.fromkeys(place for _, place in unquantized)
+    for line in in_floating_point(place for place in places if place not in quantized.cheaper):
         console.say(f"export: note: {path}: {line}")
+    for line in in_floating_point(place for place in places if place in quantized.cheaper):
+        console.say(f"export: note: {path}: {line}, for fewer instructions")
     border = lower.BORDER.border(edge)
     if options.io == "int8":
         lower.BORDER.remove(edge, path)

@@ -269,19 +269,25 @@ def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
 class _Whole(Quantizer):
     """The head of the quantizers: keeps groups from those that annotate operator by operator."""
 
-    def __init__(self, states: int, stays: Callable[[Node], bool]) -> None:
+    def __init__(
+        self, states: int, stays: Callable[[Node], bool], cheaper: Callable[[GraphModule], set[Node]] | None
+    ) -> None:
         self.functions: list[Function] = []
         # Inputs of the model that spectra are computed of, and nothing else.
         self.signals: list[Node] = []
         self.states = states
+        self.cheaper: set[Node] = set()
         self._stays = stays
+        self._find_cheaper = cheaper
 
     def annotate(self, model: GraphModule) -> GraphModule:
         scores = [*find_masked_scores(model), *_find_state(model.graph, self.states)]
+        if self._find_cheaper is not None:
+            self.cheaper = self._find_cheaper(model)
         scores += [
             node
             for node in model.graph.nodes
-            if _has_no_kernel(node) or (node.op == "call_function" and self._stays(node))
+            if _has_no_kernel(node) or (node.op == "call_function" and (node in self.cheaper or self._stays(node)))
         ]
         for node in scores:
             _mark_node_as_quantized(node, {}, None, False)
@@ -370,15 +376,34 @@ def _is_quantized(node: Node) -> bool:
     return annotation.output_qspec is not None or any(spec is not None for spec in annotation.input_qspec_map.values())
 
 
-def quantizer(states: int, stays: Callable[[Node], bool]) -> CortexMQuantizer:
+class Quantizers(CortexMQuantizer):
     """ExecuTorch's quantizer with functions and masked scores as a whole.
 
     Args:
       states: how many of the first inputs and outputs are state, which stays in floating point.
       stays: what else stays in floating point.
+      cheaper: finds what stays there because it takes fewer instructions; None: nothing.
     """
-    result = CortexMQuantizer()
-    per_channel, per_tensor, shared = result.quantizers
-    groups = _Whole(states, stays)
-    result.quantizers = [groups, per_channel, per_tensor, _Functions(groups), shared]
-    return result
+
+    def __init__(
+        self,
+        states: int,
+        stays: Callable[[Node], bool],
+        cheaper: Callable[[GraphModule], set[Node]] | None = None,
+    ) -> None:
+        super().__init__()
+        per_channel, per_tensor, shared = CortexMQuantizer().quantizers
+        self._groups = _Whole(states, stays, cheaper)
+        self.quantizers: list[Quantizer] = [
+            self._groups, per_channel, per_tensor, _Functions(self._groups), shared,
+        ]  # fmt: skip
+
+    @property
+    def functions(self) -> list[Function]:
+        """The functions of the annotated graph."""
+        return self._groups.functions
+
+    @property
+    def cheaper(self) -> set[Node]:
+        """What stays in floating point of the annotated graph because it takes fewer instructions there."""
+        return self._groups.cheaper

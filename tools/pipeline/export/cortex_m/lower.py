@@ -78,7 +78,7 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
     manager = CortexMPassManager(edge, list(PASSES), target_config=target)
-    lowered = order_for_kernels(propagate_constants(manager.transform()))
+    lowered = order_for_kernels(propagate_constants(_list_integers(manager.transform())))
     tabulate(lowered)
     _cancel_transpositions(lowered)
     _order_images(lowered)
@@ -88,6 +88,20 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _let_quantization_overlap(lowered)
     _note_default_order(lowered)
     return _drop_unused_constants(lowered)
+
+
+def _list_integers(program: ExportedProgram) -> ExportedProgram:
+    """Puts single integers in lists where an operator takes a list: PyTorch does so in calls, a device does not."""
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None:
+            continue
+        node.args = tuple(
+            [argument] if isinstance(argument, int) and str(taken.real_type) == "List[int]" else argument
+            for argument, taken in zip(node.args, schema.arguments, strict=False)
+        )
+    program.graph_module.recompile()
+    return program
 
 
 def _note_default_order(program: ExportedProgram) -> None:

@@ -6,13 +6,11 @@ import numpy
 import pytest
 import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
-from executorch.exir.schema import Tensor
+from executorch.exir.schema import IntList, Tensor
 
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
 from tools.quiet.console import UserError
-
-_CORES = ["cortex-m4", "cortex-m33", "cortex-m55"]
 
 _CNN = """
 self.layers = nn.Sequential(
@@ -40,10 +38,14 @@ def numbers(golden: dict[str, numpy.ndarray], entry: dict[str, Any], name: str) 
     return (golden[name].astype(numpy.float32) - entry["zero_point"]) * entry["scale"]
 
 
-@pytest.mark.parametrize("core", _CORES)
-def test_every_layer_becomes_an_int8_operator(core: str, tmp_path: Path) -> None:
-    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN, core)
-    assert result.operators == {
+@pytest.fixture(scope="module")
+def cnn(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """_CNN, exported once for the tests that read it."""
+    return exported(tmp_path_factory.mktemp("cnn"), "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN)
+
+
+def test_every_layer_becomes_an_int8_operator(cnn: Result) -> None:
+    assert cnn.operators == {
         "cortex_m::quantize_per_tensor": 1,
         "cortex_m::quantized_conv2d": 1,
         "cortex_m::quantized_depthwise_conv2d": 1,
@@ -53,19 +55,18 @@ def test_every_layer_becomes_an_int8_operator(core: str, tmp_path: Path) -> None
         "cortex_m::softmax": 1,
         "cortex_m::dequantize_per_tensor": 1,
     }
-    assert (result.manifest["core"], result.manifest["backend"], result.manifest["io"]) == (core, "cortex_m", "float32")
+    assert [cnn.manifest[key] for key in ("core", "backend", "io")] == ["cortex-m4", "cortex_m", "float32"]
     # A softmax has a resolution of 1 / 256.
-    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.03
+    assert numpy.abs(cnn.golden["output_0"] - cnn.golden["eager_0"]).max() < 0.03
 
 
-def test_layers_say_where_they_come_from(tmp_path: Path) -> None:
-    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN)
-    operators = [entry["name"] for entry in result.manifest["operators"]]
-    found = {entry["origin"].split()[0]: entry["macs"] for entry in result.manifest["instructions"]}
+def test_layers_say_where_they_come_from(cnn: Result) -> None:
+    operators = [entry["name"] for entry in cnn.manifest["operators"]]
+    found = {entry["origin"].split()[0]: entry["macs"] for entry in cnn.manifest["instructions"]}
     assert found["layers.0"] == 8 * 8 * 8 * 3 * 9
     assert found["layers.4"] == 8 * 8 * 8 * 9
     assert found["layers.9"] == 32 * 6
-    assert operators[result.manifest["instructions"][0]["operator"]] == "cortex_m::quantize_per_tensor"
+    assert operators[cnn.manifest["instructions"][0]["operator"]] == "cortex_m::quantize_per_tensor"
 
 
 def test_int8_inputs_and_outputs(tmp_path: Path) -> None:
@@ -82,14 +83,13 @@ def test_int8_inputs_and_outputs(tmp_path: Path) -> None:
     assert error > 0
 
 
-def test_int8_border_gives_the_integers_of_the_float_border(tmp_path: Path) -> None:
-    arguments = "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN
-    inside = exported(tmp_path, *arguments, io="int8")
-    around = exported(tmp_path, *arguments)
-    assert numpy.array_equal(
-        numbers(inside.golden, inside.manifest["outputs"][0], "output_0"), around.golden["output_0"]
+def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_path: Path) -> None:
+    inside = exported(
+        tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN, core="cortex-m55", io="int8"
     )
-    assert around.manifest["outputs"][0]["scale"] == inside.manifest["outputs"][0]["scale"]
+    assert inside.manifest["core"] == "cortex-m55"
+    assert numpy.array_equal(numbers(inside.golden, inside.manifest["outputs"][0], "output_0"), cnn.golden["output_0"])
+    assert cnn.manifest["outputs"][0]["scale"] == inside.manifest["outputs"][0]["scale"]
 
 
 def test_images_are_channels_last_in_memory_and_nothing_is_copied(tmp_path: Path) -> None:
@@ -113,24 +113,24 @@ def test_large_images_are_pooled(tmp_path: Path) -> None:
     assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.05
 
 
-_SHARED = {
-    "hardswish": ("x = self.linear(x)\nreturn x + nn.functional.hardswish(x)", {"cortex_m::quantized_activation"}),
-    "relu": ("x = self.linear(x)\nreturn x + x.relu()", {"cortex_m::quantized_activation"}),
-    "clamp": ("x = self.linear(x)\nreturn x + x.clamp(-0.25)", {"cortex_m::quantized_activation"}),
-    "range": ("return torch.minimum(x, (x + x).relu())", {"aten::clamp"}),
-}
+_SHARED = """
+y = self.linear(x)
+return (
+    y + nn.functional.hardswish(y), y + y.relu(), y + y.clamp(-0.25),
+    # Here the relu shares its range with x.
+    torch.minimum(x, (x + x).relu()),
+)
+"""
 
 
-@pytest.mark.parametrize("case", _SHARED)
-def test_activations_of_what_others_read_too(case: str, tmp_path: Path) -> None:
-    forward, operators = _SHARED[case]
+def test_activations_of_what_others_read_too(tmp_path: Path) -> None:
     more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
-    result = exported(tmp_path, forward, "(torch.randn(4, 8),)", "self.linear = nn.Linear(8, 8)", more=more, io="int8")
-    assert result.operators.keys() >= operators
+    result = exported(tmp_path, _SHARED, "(torch.randn(4, 8),)", "self.linear = nn.Linear(8, 8)", more=more, io="int8")
+    assert result.operators.keys() >= {"cortex_m::quantized_activation", "aten::clamp"}
     assert not any("floating point" in text for text in result.said)
-    output = result.manifest["outputs"][0]
-    error = numpy.abs(numbers(result.golden, output, "output_0") - result.golden["eager_0"]).max()
-    assert error < 2.5 * output["scale"]
+    for index, output in enumerate(result.manifest["outputs"]):
+        error = numpy.abs(numbers(result.golden, output, f"output_{index}") - result.golden[f"eager_{index}"]).max()
+        assert error < 2.5 * output["scale"]
 
 
 def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
@@ -174,15 +174,16 @@ _MASKS = {
 }
 
 
-@pytest.mark.parametrize("case", _MASKS)
-def test_a_mask_is_no_data(case: str, tmp_path: Path) -> None:
-    forward = f"s = self.q(x) @ self.k(x).transpose(-2, -1)\nreturn ({_MASKS[case]}).softmax(-1) @ self.v(x)"
+def test_a_mask_is_no_data(tmp_path: Path) -> None:
+    results = ", ".join(f"({mask}).softmax(-1) @ v" for mask in _MASKS.values())
+    forward = f"s, v = self.q(x) @ self.k(x).transpose(-2, -1), self.v(x)\nreturn {results}"
     init = "self.q = nn.Linear(8, 8); self.k = nn.Linear(8, 8); self.v = nn.Linear(8, 8)"
     more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
     result = exported(tmp_path, forward, "(torch.randn(2, 6, 8),)", init, more=more)
-    assert result.operators["cortex_m::quantized_batch_matmul"] == 2
-    eager = result.golden["eager_0"]
-    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.05 * (eager.max() - eager.min())
+    assert result.operators["cortex_m::quantized_batch_matmul"] == 1 + len(_MASKS)
+    for index in range(len(_MASKS)):
+        eager = result.golden[f"eager_{index}"]
+        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * (eager.max() - eager.min())
 
 
 _BAD = {
@@ -212,22 +213,22 @@ def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
     assert message in str(caught.value)
 
 
-def test_the_same_inputs_give_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_inputs_give_the_same_bytes(cnn: Result, tmp_path: Path) -> None:
     path = tmp_path / "my_model.py"
     path.write_text(model_source("return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN))
-    files = []
-    for seed in (1, 2):
-        outputs = [tmp_path / f"{name}{seed}" for name in ("pte", "npz", "json")]
-        done = run_tool(
-            "tools.pipeline.export",
-            *("--model", path, "--name", "my_model", "--core", "cortex-m33", "--backend", "cortex_m", "--plain"),
-            *("--program", outputs[0], "--golden", outputs[1], "--manifest", outputs[2], "--log", tmp_path / "log"),
-            hash_seed=seed,
-        )
-        assert done.returncode == 0, done.stderr
-        files.append([output.read_bytes() for output in outputs])
-    assert files[0] == files[1]
-    assert json.loads(files[0][2])["core"] == "cortex-m33"
+    program, golden, manifest = (tmp_path / name for name in ("pte", "npz", "json"))
+    done = run_tool(
+        "tools.pipeline.export",
+        *("--model", path, "--name", "my_model", "--core", "cortex-m4", "--backend", "cortex_m", "--plain"),
+        *("--program", program, "--golden", golden, "--manifest", manifest, "--log", tmp_path / "log"),
+        hash_seed=1,
+    )
+    assert done.returncode == 0, done.stderr
+    assert program.read_bytes() == cnn.program
+    assert json.loads(manifest.read_text()) == cnn.manifest
+    with numpy.load(golden) as arrays:
+        assert arrays.keys() == cnn.golden.keys()
+        assert all(numpy.array_equal(array, cnn.golden[name]) for name, array in arrays.items())
 
 
 @pytest.mark.parametrize(
@@ -321,19 +322,16 @@ def test_a_recurrent_layer_stays_whole_in_floating_point(tmp_path: Path) -> None
     assert "aten::lstm" in [layer["operator"] for layer in result.report["layers"]]
 
 
-_RESULTS = {
-    "chunk": "a, b = x.chunk(2, 1)",
-    "split": "a, b = x.split(4, 1)",
-    "split with sizes": "a, b = x.split([4, 4], 1)",
-    "unbind": "a, b = x.reshape(1, 2, 4, 8, 8).unbind(1)",
-}
+_RESULTS = """
+x = self.first(x)
+results = [x.chunk(2, 1), x.split(4, 1), x.split([4, 4], 1), x.reshape(1, 2, 4, 8, 8).unbind(1)]
+return torch.cat([self.second(a) for a, _ in results] + [b for _, b in results], 1)
+"""
 
 
-@pytest.mark.parametrize("case", _RESULTS)
-def test_operators_of_several_results(case: str, tmp_path: Path) -> None:
+def test_operators_of_several_results(tmp_path: Path) -> None:
     init = "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)"
-    forward = f"x = self.first(x)\n{_RESULTS[case]}\nreturn torch.cat([self.second(a), b], 1)"
-    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    result = exported(tmp_path, _RESULTS, "(torch.randn(1, 3, 8, 8),)", init)
     assert result.report is not None
     assert {layer["scheme"] for layer in result.report["layers"]} <= {"int8", "view", "fused"}
     assert not any("floating point" in text for text in result.said)
@@ -372,28 +370,22 @@ def test_layers_between_int8_ones_stay_in_floating_point(case: str, tmp_path: Pa
             assert isinstance(image, Tensor) and list(image.dim_order) == [0, 2, 3, 1]
 
 
-_STATES = {
-    "running mean": (
-        "self.register_buffer('mean', torch.zeros(1, 8)); self.out = nn.Linear(8, 4)",
-        "self.mean.mul_(0.9).add_(0.1 * x)\nreturn self.out(x - self.mean)",
-        "torch.randn(1, 8).clamp(-2, 2)",
-    ),
-    "ring buffer": (
-        "self.register_buffer('past', torch.zeros(1, 4, 8)); self.conv = nn.Conv1d(4, 6, 8)",
-        "self.past.copy_(torch.cat([self.past[:, :, 1:], x], 2))\nreturn self.conv(self.past)",
-        "torch.randn(1, 4, 1).clamp(-2, 2)",
-    ),
-    "recurrent cell": (
-        "self.register_buffer('h', torch.zeros(1, 8)); self.cell = nn.GRUCell(4, 8); self.out = nn.Linear(8, 2)",
-        "self.h = self.cell(x, self.h)\nreturn self.out(self.h)",
-        "torch.randn(1, 4).clamp(-2, 2)",
-    ),
-}
+_STATE = """
+self.register_buffer('mean', torch.zeros(1, 4)); self.first = nn.Linear(4, 4)
+self.register_buffer('past', torch.zeros(1, 4, 8)); self.conv = nn.Conv1d(4, 6, 8)
+self.register_buffer('h', torch.zeros(1, 8)); self.cell = nn.GRUCell(4, 8); self.out = nn.Linear(8, 2)
+"""
+# A running mean, a ring buffer and a recurrent cell.
+_STREAM = """
+self.mean.mul_(0.9).add_(0.1 * x)
+self.past.copy_(torch.cat([self.past[:, :, 1:], x.unsqueeze(2)], 2))
+self.h = self.cell(x, self.h)
+return self.first(x - self.mean), self.conv(self.past), self.out(self.h)
+"""
 
 
-@pytest.mark.parametrize("case", _STATES)
-def test_state_goes_on_from_call_to_call(case: str, tmp_path: Path) -> None:
-    init, forward, inputs = _STATES[case]
+def test_state_goes_on_from_call_to_call(tmp_path: Path) -> None:
+    inputs = "torch.randn(1, 4).clamp(-2, 2)"
     more = f"""
 
 def calibration_inputs():
@@ -405,8 +397,40 @@ def evaluation_set():
     torch.manual_seed(3)
     return [({inputs},) for _ in range(12)], torch.zeros(12, dtype=torch.int64)
 """
-    result = exported(tmp_path, forward, f"({inputs},)", init, more=more)
-    assert result.operators["aten::copy_"] == 1
+    result = exported(tmp_path, _STREAM, f"({inputs},)", _STATE, more=more)
+    assert result.operators["aten::copy_"] == 3
     # The state of the module in eager mode is that of twelve calls; what is exported starts with zeros.
-    error = numpy.abs(result.golden["output_0"] - result.golden["eager_0"])
-    assert error.max() < 0.05 * numpy.ptp(result.golden["eager_0"])
+    for index in range(3):
+        eager = result.golden[f"eager_{index}"]
+        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
+
+
+def test_what_takes_fewer_instructions_in_floating_point_stays_there(tmp_path: Path) -> None:
+    init = "self.first = nn.Linear(16, 64); self.second = nn.Linear(64, 16)"
+    forward = "return self.second(self.first(x).softmax(-1))"
+    inputs = "(torch.randn(4, 16),)"
+    chosen = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    assert chosen.operators["torch_fusion::linear"] == 2
+    assert "aten::_softmax" in chosen.operators and "cortex_m::softmax" not in chosen.operators
+    assert any(text.endswith("stays in floating point, for fewer instructions") for text in chosen.said)
+    everywhere = exported(tmp_path, forward, inputs, init, packed=True)
+    assert "cortex_m::softmax" in everywhere.operators
+
+
+def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 8, 1); self.pool = nn.Conv2d(8, 8, 1); self.out = nn.Linear(16, 3)"
+    forward = """
+x = self.pool(nn.functional.adaptive_avg_pool2d(self.conv(x), 1))
+x = nn.functional.interpolate(x, size=(4, 4), mode="bilinear")
+x = torch.cat([x.max(1, keepdim=True)[0].view(-1, 16), x.mean(1).view(-1, 16)])
+return self.out(x)
+"""
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 4, 4),)", init)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "aten::amax":
+            assert isinstance(plan.values[call.args[1]].val, IntList)
+        if plan.operators[call.op_index].name == "aten::upsample_bilinear2d":
+            result_tensor = plan.values[call.args[-1]].val
+            assert isinstance(result_tensor, Tensor) and list(result_tensor.dim_order) == [0, 1, 2, 3]

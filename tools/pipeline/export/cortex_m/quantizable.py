@@ -5,7 +5,8 @@ the same in another form would stay in floating point, or be refused on the devi
 
 - one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
   operators between them, so that a chain of layers changes its layout at its ends only;
-- padding by name (`same`, `valid`) becomes numbers, `relu6` becomes `hardtanh`, and poolings round sizes down;
+- padding by name (`same`, `valid`) becomes numbers, zeros around an image are the next convolution's padding, `relu6`
+  becomes `hardtanh`, and poolings round sizes down;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
   channels a pooling;
 - what a convolution or pooling reads in another layout is copied to channels-last before it.
@@ -73,6 +74,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     for node in list(graph.nodes):
         if node.target == _aten.conv2d.padding:
             _number_padding(graph, node)
+        elif node.target == _aten.conv2d.default:
+            _fold_padding(graph, node)
         elif node.target == _aten.mean.dim:
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
@@ -205,6 +208,30 @@ def _number_padding(graph: Graph, convolution: Node) -> None:
     _replace(graph, convolution, _aten.conv2d.default, image, weight, bias, stride, padding, dilation, groups)
 
 
+def _fold_padding(graph: Graph, convolution: Node) -> None:
+    """A convolution of an image that was padded with zeros: one that pads, if both ends are padded alike."""
+    image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
+    if image.target != _aten.constant_pad_nd.default:
+        return
+    source, ends, value = _arguments(image)
+    left, right, top, bottom, *others = [*ends, 0, 0, 0, 0][: max(len(ends), 4)]
+    if value or any(others) or left != right or top != bottom or min(left, top) < 0:
+        return
+    height, width = _both(padding)
+    _replace(
+        graph,
+        convolution,
+        _aten.conv2d.default,
+        source,
+        weight,
+        bias,
+        stride,
+        [height + top, width + left],
+        dilation,
+        groups,
+    )
+
+
 def _make_pooling(graph: Graph, mean: Node) -> None:
     """The mean of each channel of an image: a pooling whose window is the image."""
     image, dims, keepdim, dtype = _arguments(mean)
@@ -311,7 +338,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
     Notes how the result lies in the lowered program, where views are copies in the default order of dimensions.
     """
     operands = [argument for argument in node.args if isinstance(argument, Node)]
-    if node.target in _DEFAULT_ORDER:
+    if node.target in _DEFAULT_ORDER or (node.target in _VIEWS and not _is_view(node)):
         for operand in operands:
             if not operand.meta["val"].is_contiguous():
                 with graph.inserting_before(node):
@@ -340,6 +367,15 @@ def _lay_out(graph: Graph, node: Node) -> None:
     if isinstance(node.target, OpOverload) and any(returned.alias_info for returned in node.target._schema.returns):
         result = tree_map(torch.Tensor.contiguous, result)
     node.meta["val"] = result
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a tensor can be viewed in another shape as it lies in memory now."""
+    try:
+        node.args[0].meta["val"].view(node.args[1])
+    except (RuntimeError, ValueError):
+        return False
+    return True
 
 
 class _Sequences:

@@ -52,8 +52,8 @@ _LAYERS = {
         "(torch.randn(1, 4, 20),)",
     ),
     "same": (
-        "self.a = nn.Conv2d(3, 4, (3, 4), padding='same')",
-        "return self.a(x).mean((2, 3))",
+        "self.a = nn.Conv2d(3, 4, (3, 4), padding='same'); self.b = nn.Conv2d(4, 4, 3, padding=(0, 1))",
+        "return self.b(F.pad(self.a(x), (1, 1, 2, 2))).mean((2, 3))",
         "(torch.randn(1, 3, 8, 8),)",
     ),
     "matrix": (
@@ -191,6 +191,12 @@ def test_a_chain_of_layers_is_laid_out_once() -> None:
     operators = exported("chain").operators
     assert operators["dim_order_ops::_clone_dim_order"] == 1
     assert operators["torch_fusion::convolution"] == 1
+
+
+def test_zeros_around_an_image_are_the_padding_of_the_convolution() -> None:
+    operators = exported("same").operators
+    assert operators["cortex_m::pad"] == 1
+    assert operators["torch_fusion::convolution"] == 2
 
 
 def test_a_causal_convolution_computes_what_is_used_only() -> None:

@@ -6,8 +6,9 @@ through it, and the ranges seen become scales and zero points of quantize and de
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,12 +165,14 @@ class Quantized:
         calibration samples; empty if the model was quantized before.
       samples: these samples.
       rejections: why the quantizer left nodes alone, by their names.
+      cheaper: places that take fewer instructions in floating point, and stay there for that, as origin() has them.
     """
 
     module: GraphModule
     observed: list[dict[str, torch.Tensor]]
     samples: list[Sample]
     rejections: dict[str, str]
+    cheaper: frozenset[str] = frozenset()
 
 
 class NoInt8Form(Exception):
@@ -190,26 +193,41 @@ def quantize(
     path: Path,
     state: State = _NO_STATE,
     in_float: frozenset[str] = frozenset(),
+    cheaper: Callable[[GraphModule, list[list[Node]]], set[Node]] | None = None,
 ) -> Quantized:
-    """The program with quantize and dequantize operators, calibrated on the samples.
+    """Calibrates and quantizes what fold() returned.
 
     Args:
-      program: what fold() returned.
+      samples: calibration inputs.
       path: the model file, for messages.
       state: what the program's first inputs are, and its first outputs change, from one sample to the next.
       in_float: places that stay in floating point, as origin() has them, or ALL_BUT_LAYERS.
+      cheaper: finds the operators of an annotated graph that take fewer instructions in floating point, where they
+        stay then; it is given the groups of operators that are one table each in int8, too. None: nothing stays.
 
     Raises UserError for values that calibrating cannot work with, by layer.
     """
-    quantizer = functions.quantizer(
-        len(state.buffers),
-        lambda node: origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not functions.is_layer(node)),
-    )
+
+    def stays(node: Node) -> bool:
+        return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not functions.is_layer(node))
+
+    def find_cheaper(module: GraphModule) -> set[Node]:
+        assert cheaper is not None
+        # As if everything were int8 that can be.
+        trial = copy.deepcopy(module)
+        annotator = functions.Quantizers(len(state.buffers), stays)
+        annotator.annotate(trial)
+        found = cheaper(trial, [function.nodes for function in annotator.functions])
+        pairs = zip(module.graph.nodes, trial.graph.nodes, strict=True)
+        return {node for node, tried in pairs if tried in found}
+
+    quantizer = functions.Quantizers(len(state.buffers), stays, None if cheaper is None else find_cheaper)
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    places = frozenset(origin(node, path) for node in quantizer.cheaper)
     observed, kept = calibrate(prepared, samples, path, state)
     converted = convert_pt2e(prepared)
     _drop_second_quantization(converted)
-    return Quantized(converted, observed, kept, _rejections(quantizer))
+    return Quantized(converted, observed, kept, _rejections(quantizer), places)
 
 
 def calibrate(

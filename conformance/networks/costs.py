@@ -1,0 +1,151 @@
+"""Measures what operators cost in int8 and in floating point: bazel run //conformance/networks:costs -- --output FILE
+
+Each operator of single.py is exported at several sizes and in both forms and run on an emulated Cortex-M4; the factors
+of costs.json (tools/pipeline/export/cortex_m/costs.py) are those that fit the instructions best, relatively and without
+negative ones. The Cortex-M33 runs the same kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import scipy.optimize
+import torch
+
+from conformance.networks import single
+from tools.pipeline.export.cortex_m import quantize
+from tools.pipeline.export.cortex_m.costs import Work, work_of
+from tools.pipeline.export.export import Options, export
+from tools.pipeline.export.lower import capture
+from tools.pipeline.export.testing import SilentConsole
+from tools.quiet.console import UserError, user_path
+from tools.quiet.tool import run_tool
+from tools.verify.run_pte.cases import Case, run_cases
+from tools.verify.run_pte.run_pte import encode_inputs, read_runners
+
+_CORE, _BOARD = "cortex-m4", "mps2_an386"
+_BORDER = "border"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Instructions of a program of one operator.
+
+    Attributes:
+      name: the operator's in single.py.
+      form: `int8`, `float32`, or `border` for int8 between inputs and outputs in floating point.
+    """
+
+    name: str
+    form: str
+    instructions: int
+
+
+def _options(form: str, name: str) -> Options:
+    if form == "float32":
+        return Options(_CORE, "portable", entry=name)
+    io = "int8" if form == "int8" else "float32"
+    return Options(_CORE, "cortex_m", io, entry=name)
+
+
+def measure(names: Sequence[str]) -> list[Measured]:
+    """Exports and runs operators of single.py in every form."""
+    cases, forms = [], []
+    for index, name in enumerate(names):
+        print(f"\r{index + 1} of {len(names)} operators", end="", file=sys.stderr, flush=True)
+        for form in ("float32", "int8", _BORDER):
+            if form != "float32" and not single.SINGLES[name].is_int8:
+                continue
+            if form == _BORDER and not name.startswith(("relu", "avg_pool2d", "linear")):
+                continue
+            exported = export(Path(single.__file__), name, _options(form, name), None, SilentConsole())
+            with numpy.load(io.BytesIO(exported.golden)) as golden, tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "program.pte"
+                path.write_bytes(exported.program)
+                inputs = [golden[f"input_{index}"][0] for index in range(len(single.SINGLES[name].shapes))]
+                cases.append(Case(exported.program, encode_inputs(path, inputs)))
+            forms.append((name, form))
+    print(file=sys.stderr)
+    found = []
+    for (name, form), result in zip(forms, run_cases(read_runners().boards[_BOARD], cases), strict=True):
+        if result.error != "Ok" or result.execute is None:
+            raise UserError(f"{name} in {form} on {_BOARD}: {result.text()}")
+        found.append(Measured(name, form, result.execute))
+    return found
+
+
+def _work(name: str) -> tuple[Work, int, int]:
+    """What an operator of single.py does, and the elements that go in and come out."""
+    entry = single.SINGLES[name].entry()
+    inputs = quantize.channels_last(entry.example_inputs())
+    program = quantize.fold(capture(entry.model(), inputs))
+    works = [work_of(node) for node in program.graph.nodes if node.op == "call_function"]
+    (work,) = [work for work in works if work is not None] or [Work("permute", (1, inputs[0].numel()))]
+    with torch.no_grad():
+        result = entry.model()(*inputs)
+    return work, sum(tensor.numel() for tensor in inputs), result.numel()
+
+
+def fit(measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
+    """The factors per form and kind of operator."""
+    rows: dict[tuple[str, str], list[tuple[tuple[int, ...], int]]] = {}
+    by_name = {(each.name, each.form): each.instructions for each in measured}
+    works = {each.name: _work(each.name) for each in measured}
+    for (name, form), instructions in by_name.items():
+        work, elements, results = works[name]
+        if form == _BORDER:
+            # Both at once: what comes in, and what goes out.
+            more = instructions - by_name[name, "int8"]
+            rows.setdefault((form, _BORDER), []).append(((1, elements, results), more))
+        else:
+            rows.setdefault((form, work.kind), []).append((work.amounts, instructions))
+    factors: dict[str, dict[str, list[float]]] = {"int8": {}, "float32": {}}
+    for (form, kind), samples in sorted(rows.items()):
+        counts = numpy.array([instructions for _, instructions in samples], dtype=float)
+        amounts = numpy.array([amounts for amounts, _ in samples], dtype=float)
+        found, _ = scipy.optimize.nnls(amounts / counts[:, None], numpy.ones(len(counts)))
+        worst = numpy.abs(amounts @ found / counts - 1).max()
+        print(f"{form} {kind}: {numpy.round(found, 2).tolist()}, off by {worst:.0%} at most", file=sys.stderr)
+        if form == _BORDER:
+            calls, quantized, dequantized = found
+            factors["int8"] |= {"quantize": [calls / 2, quantized], "dequantize": [calls / 2, dequantized]}
+        else:
+            factors[form][kind] = found.tolist()
+    factors["int8"]["table"] = factors["int8"]["gelu"]
+    return {
+        form: {kind: [round(factor, 2) for factor in found] for kind, found in sorted(kinds.items())}
+        for form, kinds in factors.items()
+    }
+
+
+def _text(factors: dict[str, dict[str, list[float]]]) -> str:
+    """costs.json, a line for each kind of operator."""
+    forms = []
+    for form, kinds in factors.items():
+        lines = ",\n".join(f"  {json.dumps(kind)}: {json.dumps(found)}" for kind, found in kinds.items())
+        forms.append(f" {json.dumps(form)}: {{\n{lines}\n }}")
+    return "{\n" + ",\n".join(forms) + "\n}\n"
+
+
+def _main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=user_path, help="costs.json; printed without")
+    options = parser.parse_args(arguments)
+    text = _text(fit(measure(list(single.SINGLES))))
+    if options.output is None:
+        print(text)
+    else:
+        options.output.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_tool("costs", _main, sys.argv[1:]))

@@ -1,0 +1,131 @@
+"""Single operators at several sizes, from whose instructions costs.py makes costs.json.
+
+A model file for the exporter: each operator at each size is one of its entries().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # as models write it
+from torch import Tensor, nn
+
+
+class _Call(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self._function(*inputs)
+
+
+@dataclass(frozen=True)
+class Single:
+    """An operator and the shapes of its inputs, whose values are those of a normal distribution.
+
+    Attributes:
+      is_int8: whether the int8 form is to be measured; those of functions are tables, all alike.
+    """
+
+    make: Callable[[], nn.Module]
+    shapes: tuple[tuple[int, ...], ...]
+    is_int8: bool = True
+
+    def sample(self, seed: int) -> tuple[Tensor, ...]:
+        """The inputs number `seed`."""
+        generator = torch.Generator().manual_seed(seed)
+        return tuple(torch.randn(shape, generator=generator) for shape in self.shapes)
+
+    def entry(self) -> SimpleNamespace:
+        """What a model file has for it."""
+
+        def model() -> nn.Module:
+            torch.manual_seed(0)
+            return self.make().eval()
+
+        return SimpleNamespace(
+            model=model,
+            example_inputs=lambda: self.sample(0),
+            calibration_inputs=lambda: [self.sample(index) for index in range(4)],
+        )
+
+
+SINGLES: dict[str, Single] = {}
+
+
+def _add(name: str, make: Callable[[], nn.Module], *shapes: tuple[int, ...], is_int8: bool = True) -> None:
+    SINGLES[f"{name}_{sum(key.rpartition('_')[0] == name for key in SINGLES)}"] = Single(make, shapes, is_int8)
+
+
+def _convolution(
+    inputs: int, outputs: int, size: int, kernel: int, stride: int = 1, groups: int = 1, dilation: int = 1
+) -> None:
+    name = "convolution" if groups == 1 else "depthwise" if groups == outputs else "grouped"
+    pad = dilation * (kernel // 2)
+    _add(name, lambda: nn.Conv2d(inputs, outputs, kernel, stride, pad, dilation, groups), (1, inputs, size, size))
+
+
+for _shape in [
+    (3, 8, 16, 3), (3, 16, 20, 5, 2), (8, 8, 12, 3), (16, 16, 8, 3), (16, 32, 12, 3, 2), (8, 16, 16, 1), (32, 32, 8, 1),
+    (6, 8, 12, 3), (16, 4, 4, 1), (8, 8, 4, 3), (2, 4, 24, 3),
+]:  # fmt: skip
+    _convolution(*_shape)
+for _shape in [(8, 8, 16, 3, 1, 8), (16, 16, 8, 3, 2, 16), (32, 32, 8, 3, 1, 32), (16, 16, 12, 5, 1, 16)]:
+    _convolution(*_shape)
+for _shape in [
+    (6, 6, 12, 3, 1, 6), (6, 6, 20, 3, 1, 6), (8, 8, 12, 3, 1, 8, 2), (8, 16, 12, 3, 1, 4), (6, 6, 12, 5, 1, 6),
+    (16, 16, 8, 3, 1, 4),
+]:  # fmt: skip
+    _convolution(*_shape)
+for _i, _o, _size, _kernel in [(8, 8, 6, 2), (16, 8, 8, 4), (4, 8, 12, 3), (16, 16, 4, 2)]:
+    _add("transposed", lambda i=_i, o=_o, k=_kernel: nn.ConvTranspose2d(i, o, k, 2), (1, _i, _size, _size))
+for _rows, _i, _o in [(1, 16, 8), (1, 64, 32), (12, 16, 16), (12, 16, 48), (64, 8, 24), (1, 256, 64), (24, 64, 16)]:
+    _add("linear", lambda i=_i, o=_o: nn.Linear(i, o), (_rows, _i))
+for _b, _n, _k, _m in [(2, 12, 8, 12), (2, 12, 12, 8), (4, 16, 4, 16), (1, 24, 16, 24), (8, 8, 8, 8)]:
+    _add("bmm", lambda: _Call(torch.bmm), (_b, _n, _k), (_b, _k, _m))
+for _shape in [(1, 10), (24, 12), (16, 32), (4, 100)]:
+    _add("softmax", lambda: nn.Softmax(-1), _shape)
+
+_IMAGES = [(1, 8, 6, 6), (1, 8, 16, 16)]
+for _image in _IMAGES:
+    for _name, _function in {
+        "add": lambda x, y: x + y,
+        "mul": lambda x, y: x * y,
+        "maximum": torch.maximum,
+    }.items():
+        _add(_name, lambda f=_function: _Call(f), _image, _image)
+    _add("add_broadcast", lambda: _Call(lambda x, y: x + y), _image, (1, _image[1], 1, 1))
+    _add("mul_broadcast", lambda: _Call(lambda x, y: x * y), _image, (1, _image[1], 1, 1))
+    _add("cat", lambda: _Call(lambda x, y: torch.cat([x, y], 1)), _image, _image)
+    for _name, _function in {
+        "relu": F.relu,
+        "gelu": F.gelu,
+        "slice": lambda x: x[:, :6],
+        "permute": lambda x: x.permute(0, 2, 3, 1).contiguous(),
+        "pad": lambda x: F.pad(x, (1, 1, 1, 1)),
+    }.items():
+        _add(_name, lambda f=_function: _Call(f), _image)
+for _name, _function in {"hardtanh": F.relu6, "scale": lambda x: x * 0.3}.items():
+    _add(_name, lambda f=_function: _Call(f), _IMAGES[1])
+for _name, _function in {
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu, "leaky_relu": F.leaky_relu, "elu": F.elu,
+    "mish": F.mish, "softplus": F.softplus, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "exp": torch.exp,
+    "abs": torch.abs,
+}.items():  # fmt: skip
+    _add(_name, lambda f=_function: _Call(f), _IMAGES[1], is_int8=False)
+for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8, 2, 2), (8, 12, 5, 1)]:
+    for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
+        _add(_name, lambda t=_kind, k=_kernel, s=_stride: t(k, s), (1, _channels, _size, _size))
+for _channels, _size in [(16, 8), (64, 4)]:
+    _add("avg_pool2d", lambda k=_size: nn.AvgPool2d(k), (1, _channels, _size, _size))
+
+
+def entries() -> dict[str, SimpleNamespace]:
+    """The models of this file, by name."""
+    return {name: single.entry() for name, single in SINGLES.items()}

@@ -1,0 +1,171 @@
+"""The networks of networks.py, in float32 and in int8: bazel run //conformance/networks:sweep [-- NAME...]
+
+Each is exported as `torch_program` does it and run on an emulated board, a Cortex-M4's unless told otherwise, and what
+comes out is held to the golden data of the export. Printed is a table: instructions of an inference, bytes of the
+programs, which lie in flash, signal-to-noise ratio of int8 against float32 on inputs that were not used for
+calibration, and the places that stay in floating point. With --results a sweep that was interrupted goes on, and other
+networks or boards are added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import math
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy
+
+from conformance.networks import networks
+from tools.pipeline.export.export import Options, export
+from tools.pipeline.export.testing import SilentConsole
+from tools.quiet.console import UserError, user_path
+from tools.quiet.tool import run_tool
+from tools.verify.run_pte.cases import Case, run_cases
+from tools.verify.run_pte.run_pte import encode_inputs, read_runners
+
+# Emulated boards, and the cores that programs for them are exported for.
+CORES = {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m33", "mps3_an547": "cortex-m55"}
+# A kernel of floating point rounds in another order than PyTorch's.
+_FLOAT_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a network.
+
+    Attributes:
+      problem: why there is nothing else; None if it ran and returned what the export says.
+      is_refused: whether the problem is one that the export told its user.
+      in_float: places of an int8 program that stayed in floating point.
+      snr_db: of the output that is worst.
+      instructions: of one inference on the board.
+      size: of the program, in bytes.
+    """
+
+    problem: str | None = None
+    is_refused: bool = False
+    in_float: tuple[str, ...] = ()
+    snr_db: float = math.nan
+    instructions: int = 0
+    size: int = 0
+
+
+def run(name: str, backend: str, board: str) -> Outcome:
+    """Exports a network, `portable` or `cortex_m` with floating point where it is faster, and runs it."""
+    console = SilentConsole()
+    runner = read_runners().boards[board]
+    try:
+        options = Options(CORES[board], backend, float_where_faster=backend == "cortex_m", entry=name)
+        exported = export(Path(networks.__file__), name, options, None, console)
+    except UserError as error:
+        return Outcome(f"refused: {str(error).rpartition('networks.py: ')[2]}", is_refused=True)
+    except Exception as error:
+        traceback.print_exc()
+        return Outcome(f"internal error: {type(error).__name__}: {error}")
+    manifest = json.loads(exported.manifest)
+    with numpy.load(io.BytesIO(exported.golden)) as arrays:
+        golden = dict(arrays)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.pte"
+        path.write_bytes(exported.program)
+        inputs = [golden[f"input_{index}"][0] for index in range(len(manifest["inputs"]))]
+        (result,) = run_cases(runner, [Case(exported.program, encode_inputs(path, inputs))])
+    if result.error != "Ok":
+        return Outcome(f"refused on the device: {result.text()}")
+    outputs = range(len(manifest["outputs"]))
+    for index in outputs:
+        expected, actual = golden[f"output_{index}"][0].astype(float), result.outputs[index].array
+        # What int8 leaves in floating point may round to the next integer.
+        span = float(numpy.abs(expected).max())
+        limit = _FLOAT_TOLERANCE * (1 + span) if backend == "portable" else span / 16
+        if numpy.abs(expected - actual).max() > limit:
+            return Outcome(f"output {index} is not what the export says")
+    eager = "eager" if backend != "portable" else "output"
+    return Outcome(
+        in_float=tuple(text for text in console.said if "stays in floating point" in text),
+        snr_db=min(_snr(golden[f"{eager}_{index}"], golden[f"output_{index}"]) for index in outputs),
+        instructions=result.execute or 0,
+        size=len(exported.program),
+    )
+
+
+def _snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
+    signal, noise = (expected.astype(float) ** 2).sum(), ((expected.astype(float) - actual) ** 2).sum()
+    return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-30) / noise)
+
+
+class Results:
+    """Outcomes by board, network and backend, kept in a file of JSON lines if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._outcomes: dict[tuple[str, str, str], Outcome] = {}
+        if path is not None and path.exists():
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                try:
+                    board, name, backend, outcome = json.loads(line)
+                    self._outcomes[board, name, backend] = Outcome(**{**outcome, "in_float": (*outcome["in_float"],)})
+                except (ValueError, TypeError, KeyError) as error:
+                    raise UserError(f"{path}:{number} is no result of a sweep ({error}); remove the file.") from error
+
+    def get(self, name: str, backend: str, board: str) -> Outcome:
+        """What became of a network; it is run if that is not known."""
+        key = (board, name, backend)
+        if key not in self._outcomes:
+            self._outcomes[key] = run(name, backend, board)
+            if self._path is not None:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([*key, asdict(self._outcomes[key])]) + "\n")
+        return self._outcomes[key]
+
+
+def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
+    """Prints a line for each network as soon as it is known; returns whether one fails by our fault."""
+    print("| network | float32 instructions | int8 instructions | int8 / float32 | program bytes | SNR dB | in float |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    ratios, has_problem = [], False
+    for index, name in enumerate(names, 1):
+        print(f"{board}: {index} of {len(names)}: {name}", file=sys.stderr, flush=True)
+        floating, int8 = (results.get(name, backend, board) for backend in ("portable", "cortex_m"))
+        for outcome, kind in ((floating, "float32"), (int8, "int8")):
+            if outcome.problem is not None:
+                print(f"| {name} | {kind} {' '.join(outcome.problem.split())[:200]} |", flush=True)
+                has_problem |= not outcome.is_refused
+        if floating.problem is not None or int8.problem is not None:
+            continue
+        ratio = int8.instructions / floating.instructions
+        ratios.append(ratio)
+        print(
+            f"| {name} | {floating.instructions:,} | {int8.instructions:,} | {ratio:.2f} | "
+            f"{floating.size:,} / {int8.size:,} | {int8.snr_db:.1f} | {len(int8.in_float)} |",
+            flush=True,
+        )
+    if ratios:
+        slower = sum(ratio > 1 for ratio in ratios)
+        median = sorted(ratios)[len(ratios) // 2]
+        print(f"{len(ratios)} of {len(names)} ran in both; median int8 / float32 {median:.2f}; {slower} slower in int8")
+    return has_problem
+
+
+def _sweep(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*", help="networks; all without")
+    parser.add_argument("--board", choices=CORES, default="mps2_an386", help="the emulated board")
+    parser.add_argument("--results", type=user_path, help="where outcomes are kept, and taken from")
+    options = parser.parse_args(arguments)
+    names = options.name or list(networks.NETWORKS)
+    unknown = sorted(set(names) - networks.NETWORKS.keys())
+    if unknown:
+        parser.error(f"no network {', '.join(unknown)}; there are {', '.join(networks.NETWORKS)}")
+    return 1 if _print_table(names, options.board, Results(options.results)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_tool("sweep", _sweep, sys.argv[1:]))

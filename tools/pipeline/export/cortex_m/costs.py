@@ -1,0 +1,241 @@
+"""Where int8 pays: chooses the operators that stay in floating point because they take fewer instructions there.
+
+What an operator takes in either form follows from its shapes and from costs.json: instructions per call, per output and
+per product, as `bazel run //conformance/networks:costs` measures them on an emulated Cortex-M4 with the kernels of the
+checkout. Cores with a vector unit for int8 compute everything in int8 that they can. Between the two forms tensors are
+quantized or dequantized, which costs, too. So the cheapest choice for a whole graph is a minimum cut: one side of it is
+int8, the other one floating point, and every operator pays for the side that it is on, every tensor for the cut that it
+crosses.
+
+Layers with weights are in floating point only if they are no larger there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import networkx
+import torch
+from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+_aten = torch.ops.aten
+
+_TABLE = Path(__file__).with_name("costs.json")
+# Bytes of a packed layer beside its weights: the head, and per output its bias, factor and shift; and what an
+# instruction of a program takes at least.
+_PACKED_BYTES = 48
+_PACKED_BYTES_PER_OUTPUT = 9
+_INSTRUCTION_BYTES = 80
+
+# How much more floating point is taken to cost than estimated: estimates of convolutions are off by up to a third.
+_DOUBT = 1.25
+
+# Elementwise operators whose int8 form is not a table.
+_BINARY = {
+    _aten.add.Tensor: "add",
+    _aten.sub.Tensor: "add",
+    _aten.mul.Tensor: "mul",
+    _aten.maximum.default: "maximum",
+    _aten.minimum.default: "maximum",
+}
+_POOLS = {_aten.max_pool2d.default: "max_pool2d", _aten.avg_pool2d.default: "avg_pool2d"}
+_MOVES = {
+    _aten.cat.default: "cat",
+    _aten.constant_pad_nd.default: "pad",
+    _aten.slice.Tensor: "slice",
+    _aten.clone.default: "permute",
+}
+# Functions whose name in costs.json is that of another one.
+_LIKE = {"clamp": "hardtanh", "relu6": "hardtanh"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operator does.
+
+    Attributes:
+      kind: its name in costs.json.
+      amounts: what its costs are factors of: 1, its outputs, and what there is else for its kind.
+    """
+
+    kind: str
+    amounts: tuple[int, ...]
+
+
+def work_of(node: Node) -> Work | None:
+    """What an operator of a captured graph does; None for what moves nothing in memory."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return None
+    outputs = value.numel()
+    target: Any = node.target
+    if target == _aten.conv2d.default:
+        return _convolution(node, outputs)
+    if target == _aten.conv_transpose2d.input:
+        weight, image = node.args[1].meta["val"], node.args[0].meta["val"]
+        return Work("transposed", (1, outputs, image.numel() * math.prod(weight.shape[1:])))
+    if target == _aten.linear.default:
+        return Work("linear", (1, outputs, outputs * node.args[1].meta["val"].shape[1]))
+    if target == _aten.bmm.default:
+        return Work("bmm", (1, outputs, outputs * node.args[0].meta["val"].shape[2]))
+    if target in (_aten.softmax.int, _aten._softmax.default):
+        return Work("softmax", (1, outputs))
+    if target in _POOLS:
+        kernel: Any = node.args[1]
+        return Work(_POOLS[target], (1, outputs, outputs * (math.prod(kernel) if len(kernel) > 1 else kernel[0] ** 2)))
+    if target in _BINARY:
+        shapes = {operand.meta["val"].shape for operand in node.all_input_nodes}
+        is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
+        if len(shapes) == 1 and len(node.all_input_nodes) == 1:
+            return Work("scale", (1, outputs))
+        return Work(_BINARY[target] + ("_broadcast" if is_broadcast else ""), (1, outputs))
+    if target in _MOVES:
+        return Work(_MOVES[target], (1, outputs))
+    if target in _VIEWS:
+        return None
+    name = target._schema.name.partition("::")[2].rstrip("_") if hasattr(target, "_schema") else ""
+    return Work(_LIKE.get(name, name), (1, outputs))
+
+
+_VIEWS = frozenset((
+    _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.squeeze.dim, _aten.squeeze.dims,
+    _aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int, _aten.expand.default, _aten.select.int,
+    operator.getitem,
+))  # fmt: skip
+
+
+def _convolution(node: Node, outputs: int) -> Work:
+    image, weight = node.args[0].meta["val"], node.args[1].meta["val"]
+    channels, inner = weight.shape[0], math.prod(weight.shape[1:])
+    if image.shape[1] == weight.shape[1]:
+        pixels = outputs // channels
+        return Work("convolution", (1, outputs, outputs * inner, 0 if inner == image.shape[1] else pixels * inner))
+    dilation = node.args[5] if len(node.args) > 5 else [1]
+    if weight.shape[1] == 1 and channels == image.shape[1] and channels % 4 == 0 and set(dilation) == {1}:
+        return Work("depthwise", (1, outputs, outputs * inner))
+    return Work("grouped" if weight.shape[1] > 1 else "grouped_depthwise", (1, outputs, outputs * inner))
+
+
+class Costs:
+    """Instructions of operators, from costs.json."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, dict[str, list[float]]] = json.loads(_TABLE.read_text(encoding="utf-8"))
+
+    def int8(self, work: Work | None) -> float:
+        """Instructions of an operator in int8."""
+        return self._of("int8", work, "table")
+
+    def float32(self, work: Work | None) -> float:
+        """Instructions of an operator in floating point, rather too many."""
+        return _DOUBT * self._of("float32", work, "add")
+
+    def border(self, is_quantized: bool, elements: int) -> float:
+        """Instructions that quantize or dequantize a tensor, rather too many."""
+        return _DOUBT * self._of("int8", Work("quantize" if is_quantized else "dequantize", (1, elements)), "")
+
+    def _of(self, form: str, work: Work | None, other: str) -> float:
+        if work is None:
+            return 0.0
+        factors = self._forms[form].get(work.kind) or self._forms[form][other]
+        return sum(map(operator.mul, factors, work.amounts))
+
+
+def has_costs(target: CortexMTargetConfig) -> bool:
+    """Whether costs.json holds for a core: those with DSP instructions run the kernels that were measured."""
+    return target.cpu not in (CortexM.M55, CortexM.M85)
+
+
+def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs) -> set[Node]:
+    """The operators of an annotated graph that are annotated as int8, but take fewer instructions in floating point.
+
+    Args:
+      module: what a quantizer annotated, with inputs and outputs in floating point.
+      functions: groups of operators that are one table each in int8.
+    """
+    cut = networkx.DiGraph()
+    int8, floating_point = "int8", "floating point"
+    tables = {node: group for group in functions if any(map(_is_annotated, group)) for node in group}
+
+    def can_be_int8(node: Node) -> bool:
+        is_handed_on = node.target in _VIEWS or not isinstance(node.meta.get("val"), torch.Tensor)
+        return node.op == "call_function" and (node in tables or _is_annotated(node) or is_handed_on)
+
+    def pay(one: Any, other: Any, price: float) -> None:
+        """Costs of `one` being int8 and `other` not."""
+        if price > 0:
+            before = cut[one][other]["capacity"] if cut.has_edge(one, other) else 0.0
+            cut.add_edge(one, other, capacity=before + price)
+
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            continue
+        # Of two that cost the same.
+        pay(int8, node, 0.5)
+        if not can_be_int8(node):
+            pay(node, floating_point, math.inf)
+        else:
+            work = work_of(node)
+            if node not in tables:
+                # An activation costs nothing where it is computed with the layer before it.
+                is_free = any(_is_fused(operand, node) for operand in node.all_input_nodes)
+                pay(node, floating_point, 0.0 if is_free else costs.int8(work))
+            elif node is tables[node][-1]:
+                pay(node, floating_point, costs.int8(Work("table", (1, node.meta["val"].numel()))))
+            pay(int8, node, math.inf if _is_larger(node) else costs.float32(work))
+        for operand in node.all_input_nodes:
+            value = operand.meta.get("val")
+            if operand.op == "get_attr" or (isinstance(value, torch.Tensor) and not value.is_floating_point()):
+                continue
+            is_together = node in tables and tables[node] is tables.get(operand)
+            if is_together or not isinstance(value, torch.Tensor) or _is_fused(operand, node):
+                # Operators of one kernel, or one that hands on several results.
+                pay(operand, node, math.inf)
+                pay(node, operand, math.inf)
+                continue
+            # A tensor is quantized and dequantized once, whoever reads it.
+            read, quantized = ("read", operand), ("quantized", operand)
+            if not cut.has_edge(operand, read):
+                pay(operand, read, costs.border(False, value.numel()))
+                pay(quantized, operand, costs.border(True, value.numel()))
+            pay(read, node, math.inf)
+            pay(node, quantized, math.inf)
+    _, (_, cheaper) = networkx.minimum_cut(cut, int8, floating_point)
+    return {node for node in cheaper if isinstance(node, Node) and can_be_int8(node)}
+
+
+def _is_annotated(node: Node) -> bool:
+    """Whether a node is annotated as int8."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None:
+        return False
+    return annotation.output_qspec is not None or any(
+        specification is not None for specification in annotation.input_qspec_map.values()
+    )
+
+
+def _is_fused(operand: Node, node: Node) -> bool:
+    """Whether an operator is computed together with the one before it: nothing is quantized between them."""
+    if not (_is_annotated(operand) and _is_annotated(node)) or operand.op != "call_function":
+        return False
+    before, after = operand.meta[Q_ANNOTATION_KEY], node.meta[Q_ANNOTATION_KEY]
+    return before.output_qspec is None and after.input_qspec_map.get(operand) is None
+
+
+def _is_larger(node: Node) -> bool:
+    """Whether a layer has constants that are larger in floating point than packed ones are."""
+    constants = [operand.meta["val"].numel() for operand in node.all_input_nodes if operand.op == "get_attr"]
+    if not constants or max(constants) == 1:
+        return False
+    is_layer = node.target in (_aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default)
+    outputs = node.args[1].meta["val"].shape[0] if is_layer else 0
+    packed = constants[0] + _PACKED_BYTES_PER_OUTPUT * outputs + _PACKED_BYTES + 2 * _INSTRUCTION_BYTES
+    return 4 * sum(constants) > (packed if is_layer else sum(constants) + 2 * _INSTRUCTION_BYTES)
