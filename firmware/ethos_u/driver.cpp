@@ -94,11 +94,12 @@ Error wait(const Device& device, const Registers& registers) {
   uint32_t status = 0;
   // An interrupt's handler clears what it raised; that the end was reached stays.
   for (uint32_t count = 0; (status & (kEndReached | kErrors)) == 0; ++count) {
-    ET_CHECK_OR_RETURN_ERROR(
-        count < device.wait_limit,
-        InvalidState,
-        "the NPU does not end, and its time is over: STATUS is 0x%08" PRIx32,
-        status);
+    if (count >= device.wait_limit) {
+      // Or it would go on writing to memory that is somebody else's by then.
+      registers.set(Register::kReset, device.protection);
+      ET_LOG(Error, "the NPU does not end, and its time is over: STATUS is 0x%08" PRIx32, status);
+      return Error::InvalidState;
+    }
     ethos_u_wait();
     status = registers[Register::kStatus];
   }

@@ -56,7 +56,7 @@ struct Job {
  * privilege that it needs.
  * @retval Error::Internal It stopped with an error: on the bus, in a command, of its watchdog or
  * its memory.
- * @retval Error::InvalidState It did not end within Device::wait_limit.
+ * @retval Error::InvalidState It did not end within Device::wait_limit, and was reset.
  */
 executorch::runtime::Error run(const Device& device, const Job& job, uint64_t* cycles = nullptr);
 

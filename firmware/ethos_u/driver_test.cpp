@@ -107,6 +107,8 @@ void test_an_npu_that_never_ends() {
   reset_npu();
   npu.delay = 1000000;
   check_fails(Error::InvalidState, "does not end, and its time is over: STATUS is 0x00000001");
+  // It writes to no memory any more.
+  CHECK(npu.written.back() == at(Register::kReset));
   CHECK(npu.reads < 60, "%u reads of STATUS", npu.reads);
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/packed.h"
 
+#include <cstddef>
+
 #include "kernels/cortex_m/requantize.h"
 #include "runtime/kernel/kernel_lookup.h"
 
@@ -30,22 +32,16 @@ bool check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
   const PackedLayer& layer = *parts.layer;
   const bool halves = layer.arrangement == Arrangement::Dsp && layer.is_wide == 0;
   const int32_t least = halves ? 0 : kMinShift;
-  const int32_t factors =
-      parts.factor_step == 0 ? 4 : static_cast<int32_t>(parts.multipliers - parts.bias);
-  bool in_range = layer.min >= -128 && layer.min <= layer.max && layer.max <= 127;
-  for (int32_t i = 0; i < factors; ++i) {
-    in_range = in_range && parts.shifts[i] >= least && parts.shifts[i] <= kMaxShift;
-  }
-  // So that sizes of scratch memory fit in 32 bits.
-  for (const int32_t padding : layer.padding) {
-    in_range = in_range && padding * int64_t{layer.in_channels} < 0x2000000;
+  // Rounded up to fours, with zeros.
+  const ptrdiff_t factors = parts.weights - parts.shifts;
+  // Without branches, which take flash.
+  unsigned out_of_range = 0;
+  for (ptrdiff_t i = 0; i < factors; ++i) {
+    const auto shift = static_cast<uint32_t>(parts.shifts[i] - least);
+    out_of_range |= shift > static_cast<uint32_t>(kMaxShift - least);
   }
   KERNEL_CHECK(
-      ctx,
-      in_range,
-      InvalidProgram,
-      false,
-      "A packed constant's shifts, padding or range of outputs are out of range");
+      ctx, out_of_range == 0, InvalidProgram, false, "A packed constant's shifts are out of range");
   return true;
 }
 
@@ -128,13 +124,11 @@ Error internal::check_packed(const executorch::aten::Tensor& constant) {
   namespace cortex_m = torch::executor::native::cortex_m;
   KernelRuntimeContext context;
   cortex_m::PackedParts parts;
-  // Whether it is the kind that its kernel takes the kernel checks. What is too short or misaligned
-  // is none.
-  const void* const data = constant.const_data_ptr();
-  const bool can_be_read = constant.nbytes() >= sizeof(cortex_m::PackedLayer) &&
-      reinterpret_cast<uintptr_t>(data) % alignof(cortex_m::PackedLayer) == 0;
-  const auto kind = can_be_read ? static_cast<const cortex_m::PackedLayer*>(data)->kind
-                                : cortex_m::LayerKind::Linear;
+  // Whether it is the kind that its kernel takes the kernel checks. What is too short is none.
+  constexpr ptrdiff_t kPlace = offsetof(cortex_m::PackedLayer, kind);
+  const auto kind = constant.numel() <= kPlace
+      ? cortex_m::LayerKind::Linear
+      : static_cast<const cortex_m::LayerKind*>(constant.const_data_ptr())[kPlace];
   if (cortex_m::open_packed(context, constant, kind, parts)) {
     cortex_m::check_contents(context, parts);
   }

@@ -53,6 +53,7 @@ using flatbuffers::Verifier;
 using flatbuffers::view;
 using flatbuffers::View;
 using internal::Arena;
+using internal::Mark;
 using Indices = Vector<int32_t>;
 
 } // namespace
@@ -94,6 +95,12 @@ bool is_constant(const EValue& value, const internal::ConstantData& constants) {
   return value.isTensor() &&
       reinterpret_cast<uintptr_t>(value.payload.as_tensor.const_data_ptr()) - constants.begin <
       constants.size;
+}
+
+/// The marks of a value, in the padding behind its tag.
+uint8_t& marks_of(EValue& value) {
+  static_assert(offsetof(EValue, tag) + sizeof(EValue::tag) < sizeof(EValue));
+  return reinterpret_cast<uint8_t*>(&value + 1)[-1];
 }
 
 /// What a method allocates, made by a Builder in one block.
@@ -163,6 +170,10 @@ class Builder final {
     error = find_kernels(operators, arena, &first.kernels);
     if (error != Error::Ok) {
       return error;
+    }
+    if (arena.fits()) {
+      made_values_ = parts.values;
+      kernels_of_operators_ = first.kernels;
     }
     uint32_t argument_count = 0;
     error = read_chains(chains, arena, parts, first, argument_count);
@@ -234,8 +245,8 @@ class Builder final {
         const EValue& input = parts.values[index];
         const void* data = input.isTensor() ? input.payload.as_tensor.const_data_ptr() : nullptr;
         // It is written to, or made to point at the caller's data.
-        ET_CHECK_OR_RETURN_ERROR(
-            !is_constant(input, constants_), InvalidProgram, "input %" PRIu32 " is a constant", i);
+        const Error error = mark(index, Mark::Input);
+        ET_CHECK_OK_OR_RETURN_ERROR(error, "input %" PRIu32 " cannot be one", i);
         parts.input_flags[i] = false;
         parts.input_flags[input_count + i] = data != nullptr;
       }
@@ -278,6 +289,9 @@ class Builder final {
         ET_LOG(Error, "value %" PRIu32 " cannot be made", i);
         return error;
       }
+      if (has_values) {
+        marks_of(parts.values[i]) = 0;
+      }
     }
     return Error::Ok;
   }
@@ -318,8 +332,8 @@ class Builder final {
     return error;
   }
 
-  // Checks a chain's instructions and every index in them; raises *argument_count to the largest
-  // number of arguments.
+  // Checks a chain's instructions, every index in them, and what they change; raises
+  // *argument_count to the largest number of arguments.
   [[gnu::noinline]] Error check_instructions(
       const Vector<Offset<Instruction>>* instructions,
       uint32_t* argument_count) {
@@ -337,10 +351,15 @@ class Builder final {
           "instruction %" PRIu32 " is corrupted",
           i);
       uint32_t highest_value = 0;
+      const Indices* args = nullptr;
+      uint32_t op = 0;
+      // Of moves and frees.
+      uint32_t to = 0;
+      uint32_t from = 0;
       switch (static_cast<InstructionArguments>(type)) {
         case InstructionArguments::KernelCall: {
-          const uint32_t op = content.scalar<uint32_t>(KernelCall::VT_OP_INDEX);
-          const auto* args = verifier_.vector<int32_t>(content, KernelCall::VT_ARGS);
+          op = content.scalar<uint32_t>(KernelCall::VT_OP_INDEX);
+          args = verifier_.vector<int32_t>(content, KernelCall::VT_ARGS);
           // decode_call() relies on all of this.
           ET_CHECK_OR_RETURN_ERROR(
               args != nullptr && op < operator_count_ &&
@@ -359,8 +378,8 @@ class Builder final {
           break;
         }
         case InstructionArguments::MoveCall: {
-          const uint32_t from = content.scalar<uint32_t>(MoveCall::VT_MOVE_FROM);
-          const uint32_t to = content.scalar<uint32_t>(MoveCall::VT_MOVE_TO);
+          from = content.scalar<uint32_t>(MoveCall::VT_MOVE_FROM);
+          to = content.scalar<uint32_t>(MoveCall::VT_MOVE_TO);
           highest_value = from > to ? from : to;
           break;
         }
@@ -378,7 +397,7 @@ class Builder final {
           break;
         }
         case InstructionArguments::FreeCall:
-          highest_value = content.scalar<uint32_t>(FreeCall::VT_VALUE_INDEX);
+          highest_value = to = content.scalar<uint32_t>(FreeCall::VT_VALUE_INDEX);
           break;
         case InstructionArguments::DelegateCall:
           if (internal::kHasDelegates) {
@@ -401,7 +420,86 @@ class Builder final {
           i,
           highest_value,
           value_count_);
+      if (made_values_ != nullptr) {
+        const Error error =
+            check_effects(static_cast<InstructionArguments>(type), args, op, to, from);
+        ET_CHECK_OK_OR_RETURN_ERROR(error, "instruction %" PRIu32 " cannot run", i);
+      }
     }
+    return Error::Ok;
+  }
+
+  // Checks what execution relies on and does not look at again: an input's memory stays the
+  // input's, a constant the constant that its kernel has checked, and a tensor a tensor.
+  // Instructions that give values other contents, or tensors other memory, are the only ones that
+  // could change that. What is in constants that kernels rely on is checked, too.
+  [[gnu::always_inline]] Error check_effects(
+      InstructionArguments type,
+      const Indices* args,
+      uint32_t op,
+      uint32_t to,
+      uint32_t from) {
+    if (type == InstructionArguments::KernelCall) {
+      return check_call(*args, op);
+    }
+    if (type == InstructionArguments::FreeCall) {
+      return mark(to, Mark::Relocated);
+    }
+    if (type != InstructionArguments::MoveCall) {
+      return Error::Ok;
+    }
+    const EValue& source = made_values_[from];
+    const EValue& target = made_values_[to];
+    // Who reads a tensor relies on what the program declares of it.
+    ET_CHECK_OR_RETURN_ERROR(
+        !target.isTensor() ||
+            (source.isTensor() &&
+             source.payload.as_tensor.scalar_type() == target.payload.as_tensor.scalar_type() &&
+             source.payload.as_tensor.dim() == target.payload.as_tensor.dim()),
+        InvalidProgram,
+        "it moves what is no such tensor to a tensor");
+    return mark(to, Mark::Replaced);
+  }
+
+  [[gnu::noinline]] Error check_call(const Indices& args, uint32_t op) {
+    Error error = Error::Ok;
+    for (const internal::CheckedArgument& checked : internal::kOptionalParts.checked_arguments) {
+      if (checked.kernel != kernels_of_operators_[op] || checked.position >= args.size()) {
+        continue;
+      }
+      const uint32_t index = static_cast<uint32_t>(args[checked.position]);
+      const EValue& value = made_values_[index];
+      ET_CHECK_OR_RETURN_ERROR(
+          checked.mark != Mark::Replaced || !value.isTensor(),
+          InvalidProgram,
+          "it makes a tensor, value %" PRIu32 ", a number",
+          index);
+      error = mark(index, checked.mark);
+      if (error == Error::Ok && checked.mark == Mark::Packed) {
+        error = internal::check_packed(value.payload.as_tensor);
+      }
+      ET_CHECK_OK_OR_RETURN_ERROR(
+          error,
+          "argument %u of operator %s is wrong",
+          static_cast<unsigned>(checked.position),
+          (*plan_.as<ExecutionPlan>()->operators())[op]->name()->c_str());
+    }
+    return error;
+  }
+
+  // Notes what becomes of a value: of two different things one would undo what the other relies on.
+  [[gnu::noinline]] Error mark(uint32_t index, Mark mark) {
+    EValue& value = made_values_[index];
+    const unsigned marks = marks_of(value) | static_cast<unsigned>(mark);
+    marks_of(value) = static_cast<uint8_t>(marks);
+    ET_CHECK_OR_RETURN_ERROR(
+        (marks & (marks - 1)) == 0 && is_constant(value, constants_) == (mark >= Mark::Constant),
+        InvalidProgram,
+        "value %" PRIu32 " %s",
+        index,
+        mark >= Mark::Constant ? "has to be a constant"
+                               : "changes what must stay: an input, a constant, or the memory of "
+                                 "a tensor that a move shares");
     return Error::Ok;
   }
 
@@ -415,6 +513,9 @@ class Builder final {
   uint32_t value_count_ = 0;
   uint32_t operator_count_ = 0;
   uint32_t delegate_count_ = 0;
+  // Both nullptr as long as there is no room for them.
+  EValue* made_values_ = nullptr;
+  const OpFunction* kernels_of_operators_ = nullptr;
 };
 
 // Address of a field that a table is known to have.
@@ -451,127 +552,6 @@ class Builder final {
   return *reinterpret_cast<const Indices*>(known_target(call, KernelCall::VT_ARGS));
 }
 
-/// A mark, in the padding behind a value's tag: an instruction moves another value to this one.
-uint8_t& is_moved_to(EValue& value) {
-  static_assert(offsetof(EValue, tag) + sizeof(EValue::tag) < sizeof(EValue));
-  return reinterpret_cast<uint8_t*>(&value + 1)[-1];
-}
-
-/**
- * Checks what execution relies on and does not look at again: an input's memory stays the input's,
- * and a constant the constant that its kernel has checked. Instructions that give values other
- * contents, or tensors other memory, are the only ones that could change that. What is in constants
- * that kernels rely on is checked, too.
- */
-class Effects final {
- public:
-  Effects([[maybe_unused]] const ExecutionPlan& plan, Span<const Chain> chains, EValue* values)
-      : plan_(plan), chains_(chains), values_(values) {}
-
-  Error check(size_t value_count) const {
-    for (size_t i = 0; i < value_count; ++i) {
-      is_moved_to(values_[i]) = 0;
-    }
-    // All moves are known before anything is judged, wherever they stand in a loop.
-    for (const bool is_known : {false, true}) {
-      for (const Chain& chain : chains_) {
-        for (uint32_t i = 0; i < length(chain.instructions); ++i) {
-          const Error error = check_instruction(chain, (*chain.instructions)[i], is_known);
-          ET_CHECK_OK_OR_RETURN_ERROR(error, "instruction %" PRIu32 " cannot run", i);
-        }
-      }
-    }
-    return Error::Ok;
-  }
-
- private:
-  Error check_instruction(const Chain& chain, const Instruction* instruction, bool is_known) const {
-    using namespace executorch_flatbuffer;
-    InstructionArguments type;
-    const flatbuffers::Table* content = decode(instruction, &type);
-    if (type == InstructionArguments::KernelCall) {
-      return is_known ? check_call(chain, content) : Error::Ok;
-    }
-    if (type == InstructionArguments::MoveCall) {
-      const auto* call = static_cast<const MoveCall*>(content);
-      EValue& to = values_[call->move_to()];
-      if (!is_known) {
-        is_moved_to(to) = 1;
-        return Error::Ok;
-      }
-      const EValue& from = values_[call->move_from()];
-      // Who reads a tensor relies on what the program declares of it.
-      ET_CHECK_OR_RETURN_ERROR(
-          !to.isTensor() ||
-              (from.isTensor() &&
-               from.payload.as_tensor.scalar_type() == to.payload.as_tensor.scalar_type() &&
-               from.payload.as_tensor.dim() == to.payload.as_tensor.dim()),
-          InvalidProgram,
-          "it moves what is no such tensor to a tensor");
-      return check_replaced(to);
-    }
-    if (type == InstructionArguments::FreeCall && is_known) {
-      return check_memory(values_[static_cast<const FreeCall*>(content)->value_index()]);
-    }
-    return Error::Ok;
-  }
-
-  Error check_call(const Chain& chain, const void* call) const {
-    uint32_t operator_index;
-    const Indices& args = decode_call(call, &operator_index);
-    for (const internal::CheckedArguments& checked : internal::kOptionalParts.checked_arguments) {
-      if (checked.kernel != chain.kernels[operator_index]) {
-        continue;
-      }
-      for (uint32_t i = 0; i < args.size() && i < 16; ++i) {
-        EValue& value = values_[args[i]];
-        const bool is_checked = ((checked.constants >> i) & 1) != 0;
-        ET_CHECK_OR_RETURN_ERROR(
-            !is_checked || is_constant(value, chain.constants),
-            InvalidProgram,
-            "argument %" PRIu32 " of operator %s has to be a constant",
-            i,
-            (*plan_.operators())[operator_index]->name()->c_str());
-        Error error = Error::Ok;
-        if (((checked.packed >> i) & 1) != 0) {
-          error = internal::check_packed(value.payload.as_tensor);
-        } else if (((checked.views >> i) & 1) != 0) {
-          error = check_memory(value);
-        }
-        if (error != Error::Ok) {
-          return error;
-        }
-      }
-    }
-    return Error::Ok;
-  }
-
-  /// A value gets another one's content.
-  Error check_replaced(const EValue& value) const {
-    const Chain& first = chains_[0];
-    bool is_fixed = is_constant(value, first.constants);
-    for (uint32_t i = 0; i < length(first.inputs); ++i) {
-      is_fixed |= &values_[(*first.inputs)[i]] == &value;
-    }
-    ET_CHECK_OR_RETURN_ERROR(
-        !is_fixed, InvalidProgram, "it changes what must stay: an input or a constant");
-    return Error::Ok;
-  }
-
-  /// A value's tensor gets other memory: after a move that would be another value's, too.
-  Error check_memory(EValue& value) const {
-    ET_CHECK_OR_RETURN_ERROR(
-        is_moved_to(value) == 0,
-        InvalidProgram,
-        "it changes what must stay: the memory of a tensor that a move shares");
-    return check_replaced(value);
-  }
-
-  [[maybe_unused]] const ExecutionPlan& plan_;
-  Span<const Chain> chains_;
-  EValue* values_;
-};
-
 /// Counts instructions that may run ahead.
 [[gnu::noinline]] Error count_instructions(Chain& first, size_t instructions) {
   ET_CHECK_OR_RETURN_ERROR(
@@ -583,20 +563,13 @@ class Effects final {
   return Error::Ok;
 }
 
-/// Every output that is to be a tensor is one, with memory.
-Error check_outputs(const Chain& first, const ExecutionPlan& plan, const EValue* values) {
+/// Every output that is a tensor has memory. What is to be a tensor is one:
+/// Builder::check_effects() has seen to that.
+Error check_outputs(const Chain& first, const EValue* values) {
   for (uint32_t i = 0; i < length(first.outputs); ++i) {
-    const uint32_t index = static_cast<uint32_t>((*first.outputs)[i]);
-    const EValue& value = values[index];
-    const bool is_tensor = value.isTensor();
+    const EValue& value = values[(*first.outputs)[i]];
     ET_CHECK_OR_RETURN_ERROR(
-        is_tensor ||
-            (*plan.values())[index]->val_type() != executorch_flatbuffer::KernelTypes::Tensor,
-        InvalidProgram,
-        "output %" PRIu32 " is no tensor any more",
-        i);
-    ET_CHECK_OR_RETURN_ERROR(
-        !is_tensor || internal::has_memory(value.payload.as_tensor),
+        !value.isTensor() || internal::has_memory(value.payload.as_tensor),
         InvalidState,
         "output %" PRIu32 " has no memory: the program gave it up, or nobody gave it any",
         i);
@@ -664,18 +637,17 @@ Error Method::init(
   input_set_ = parts.input_flags;
   n_chains_ = parts.chain_count;
   chains_ = parts.chains;
-  Error error = Effects(*s_plan, {chains_, n_chains_}, values_).check(n_value_);
-  if (internal::kHasDelegates && error == Error::Ok && length(s_plan->delegates()) != 0) {
-    error = internal::init_delegates(
+  if (internal::kHasDelegates && length(s_plan->delegates()) != 0) {
+    const Error error = internal::init_delegates(
         *program_,
         program_->program_data_,
         s_plan,
         BackendInitContext(allocator, event_tracer_, s_plan->name()->c_str(), named_data_map),
         &delegates_,
         &n_delegate_);
-  }
-  if (error != Error::Ok) {
-    return error;
+    if (error != Error::Ok) {
+      return error;
+    }
   }
   init_state_ = InitializationState::Initialized;
   return Error::Ok;
@@ -843,19 +815,20 @@ Error Method::execute() {
   }
   Error error = Error::Ok;
   chains_->instructions_run = 0;
-  for (; step_state_.chain_idx < n_chains_ && error == Error::Ok;
-       step_state_ = {step_state_.chain_idx + 1, 0}) {
-    const Chain& chain = chains_[step_state_.chain_idx];
-    internal::constant_data = chain.constants;
-    const size_t count = length(chain.instructions);
+  internal::constant_data = chains_->constants;
+  for (; step_state_.chain_idx < n_chains_; step_state_ = {step_state_.chain_idx + 1, 0}) {
+    const size_t count = length(chains_[step_state_.chain_idx].instructions);
     error = count_instructions(*chains_, count);
-    while (step_state_.instr_idx < count && error == Error::Ok) {
+    while (error == Error::Ok && step_state_.instr_idx < count) {
       error = execute_instruction();
+    }
+    if (error != Error::Ok) {
+      break;
     }
   }
   internal::constant_data = {};
   step_state_ = {};
-  return error == Error::Ok ? check_outputs(*chains_, *serialization_plan_, values_) : error;
+  return error == Error::Ok ? check_outputs(*chains_, values_) : error;
 }
 
 Error Method::step() {
@@ -866,7 +839,7 @@ Error Method::step() {
     step_state_ = {step_state_.chain_idx + 1, 0};
   }
   if (step_state_.chain_idx >= n_chains_) {
-    const Error error = check_outputs(*chains_, *serialization_plan_, values_);
+    const Error error = check_outputs(*chains_, values_);
     return error == Error::Ok ? Error::EndOfMethod : error;
   }
   internal::constant_data = chains_[step_state_.chain_idx].constants;

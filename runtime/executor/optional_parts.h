@@ -8,16 +8,29 @@ namespace executorch {
 namespace runtime {
 namespace internal {
 
-/// What the loader checks of the arguments of a kernel's calls, a bit for each.
-struct CheckedArguments {
+/// What becomes of a value while a method executes, and what it has to be for that. A value may
+/// have one of these only; constants have the last two.
+enum class Mark : uint8_t {
+  /// It is an input of the method, whose memory stays the input's.
+  Input = 1,
+  /// It gets another content: by a move another value's memory, or a number, by a kernel, which
+  /// no tensor may become.
+  Replaced = 2,
+  /// Its tensor gets other memory, as views do: after a move that would be another value's, too.
+  Relocated = 4,
+  /// It has to be a constant: what a kernel has checked, and then reads again, must not change
+  /// meanwhile.
+  Constant = 8,
+  /// It has to be a constant that is a packed layer: check_packed() checks what is in it.
+  Packed = 16,
+};
+
+/// What the loader checks of an argument of a kernel's calls.
+struct CheckedArgument {
   OpFunction kernel;
-  /// Those that must be constants: what the kernel has checked, and then reads again, must not
-  /// change meanwhile.
-  uint16_t constants;
-  /// Those that the kernel makes views, giving them other memory.
-  uint8_t views;
-  /// Of the constants those that are packed layers: check_packed() checks what is in them.
-  uint8_t packed;
+  /// Among the call's arguments.
+  uint8_t position;
+  Mark mark;
 };
 
 /**
@@ -51,7 +64,7 @@ struct OptionalParts {
       size_t* offset,
       size_t* size);
   /// Of the image's kernels those that have some, as kernels/*/operators.yaml say.
-  Span<const CheckedArguments> checked_arguments;
+  Span<const CheckedArgument> checked_arguments;
 };
 
 /// Finds where a segment lies in the file.

@@ -80,7 +80,6 @@ Result<const NamedDataMap*> Program::get_named_data_map() const {
     for (uint32_t i = 0; i < named_data->size(); ++i) {
       ET_CHECK_OR_RETURN_ERROR(
           verifier.open(*named_data, i, table) &&
-              table.is_sound(NamedData::VT_SEGMENT_INDEX, sizeof(uint32_t)) &&
               verifier.string(table, NamedData::VT_KEY) != nullptr,
           InvalidProgram,
           "named data %" PRIu32 " are corrupted",
@@ -88,11 +87,7 @@ Result<const NamedDataMap*> Program::get_named_data_map() const {
     }
     const auto* segments = verifier.vector<Offset<DataSegment>>(root, Root::VT_SEGMENTS);
     for (uint32_t i = 0; i < flatbuffers::length(segments); ++i) {
-      if (verifier.open(*segments, i, table) &&
-          !(table.is_sound(DataSegment::VT_OFFSET, sizeof(uint64_t)) &&
-            table.is_sound(DataSegment::VT_SIZE, sizeof(uint64_t)))) {
-        verifier.fail();
-      }
+      verifier.open(*segments, i, table);
     }
     ET_CHECK_OR_RETURN_ERROR(verifier.ok(), InvalidProgram, "the segments are corrupted");
     Result<internal::PteDataMap> map =

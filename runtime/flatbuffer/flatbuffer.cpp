@@ -22,12 +22,11 @@ Verifier::Verifier(const void* data, size_t size)
       const uint8_t* vtable = base_ + vtable_position;
       const uint32_t vtable_size = load<uint16_t>(vtable);
       const uint32_t table_size = load<uint16_t>(vtable + sizeof(uint16_t));
-      if (vtable_size <= size_ - vtable_position && table_size <= size_ - position) {
+      if (vtable_size <= size_ - vtable_position && table_size + kUnstated <= size_ - position) {
         view.table_ = table;
         view.vtable_ = vtable;
         view.vtable_size_ = vtable_size;
-        const uint32_t room = size_ - position;
-        view.table_size_ = table_size + kUnstated < room ? table_size + kUnstated : room;
+        view.table_size_ = table_size + kUnstated;
         return true;
       }
     }

@@ -118,8 +118,10 @@ class Table;
  *
  * FlatBuffers' Python library before 25.12 shares a vtable between tables with fields at the same
  * offsets but of different widths, and the vtable has the size of the one written first. No scalar
- * is wider than 8 bytes. A table that Verifier opens is read within the buffer only; who reads
- * another one's scalars has asked is_sound() of the table that Verifier opened.
+ * is wider than 8 bytes. Verifier opens no table that ends less than this before the buffer does,
+ * so that whoever reads a table later, through a View or a generated one, reads what was verified.
+ * Programs end with text or numbers, whoever writes them: 24 bytes and more are behind their last
+ * tables.
  */
 constexpr uint32_t kUnstated = 7;
 
@@ -156,7 +158,7 @@ class View {
     return offset < sizeof(int32_t) || offset + width > table_size_ ? nullptr : table_ + offset;
   }
 
-  /// True if a field is absent, or lies within the table.
+  /// True if a field is absent, or lies within the table: for who takes a field's place as it is.
   bool is_sound(uint32_t place, uint32_t width) const {
     return place + 1 >= vtable_size_ || load<uint16_t>(vtable_ + place) == 0 ||
         field(place, width) != nullptr;

@@ -1,6 +1,7 @@
 """Programs made of the models' break nothing; and what a fault would look like."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,10 +87,20 @@ def test_a_fault_is_reported_with_the_way_to_run_it_again(
 def test_ctrl_c_ends_it_with_what_has_been_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fuzzer = tmp_path / "fuzzer"
-    fuzzer.write_text("#!/bin/sh\nsleep 0.5\nkill -INT $PPID\nsleep 0.2\nexit 72\n")
+    # The signal comes when progress has been told, and not before.
+    fuzzer, told = tmp_path / "fuzzer", tmp_path / "told"
+    os.mkfifo(told)
+    fuzzer.write_text(f"#!/bin/sh\necho '#1 pulse cov: 1' >&2\nread -r line <'{told}'\nkill -INT $PPID\nexit 72\n")
     fuzzer.chmod(0o755)
     monkeypatch.setenv("FUZZER", str(fuzzer))
+    monkeypatch.setattr("runtime.fuzz.fuzz._PROGRESS_INTERVAL_S", 0)
+
+    def tell(line: str, flush: bool = False) -> None:
+        sys.stdout.write(f"{line}\n")
+        if flush:
+            told.write_text("told\n")
+
+    monkeypatch.setattr("runtime.fuzz.__main__.print", tell, raising=False)
     # Of which tools/quiet/start.py makes one line and status 130.
     with pytest.raises(KeyboardInterrupt):
         main(["--minutes", "1", "--output", str(tmp_path / "faults")])

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "runtime/executor/execution_limit.h"
@@ -94,6 +95,45 @@ void test_named_errors() {
   CHECK_ERROR(Program::load(nullptr).error(), Error::InvalidArgument);
 }
 
+uint32_t word_at(const std::vector<uint8_t>& bytes, size_t place) {
+  uint32_t word;
+  std::memcpy(&word, bytes.data() + place, sizeof(word));
+  return word;
+}
+
+/// Place of a field of a table.
+size_t field_of(const std::vector<uint8_t>& bytes, size_t table, size_t slot) {
+  const size_t vtable = static_cast<size_t>(
+      static_cast<int64_t>(table) - static_cast<int32_t>(word_at(bytes, table)));
+  return table + (word_at(bytes, vtable + 4 + 2 * slot) & 0xffff);
+}
+
+size_t target_of(const std::vector<uint8_t>& bytes, size_t reference) {
+  return reference + word_at(bytes, reference);
+}
+
+/// The first table of a vector that a table refers to.
+size_t first_of(const std::vector<uint8_t>& bytes, size_t table, size_t slot) {
+  return target_of(bytes, target_of(bytes, field_of(bytes, table, slot)) + 4);
+}
+
+/// A table at the program's end, whose two numbers lie behind it: they would be absent when they
+/// are checked, and be there when the instruction is executed.
+void test_table_at_end() {
+  std::vector<uint8_t> bytes = read_program("move");
+  const size_t plan = first_of(bytes, target_of(bytes, 0), 1);
+  const size_t instruction = first_of(bytes, first_of(bytes, plan, 5), 2);
+  const size_t arguments = field_of(bytes, instruction, 1);
+  // A vtable of two fields, and a table of its own size that refers to it.
+  const uint8_t table[] = {8, 0, 4, 0, 4, 0, 8, 0, 8, 0, 0, 0};
+  bytes.resize((bytes.size() + 3) & ~size_t{3});
+  const uint32_t distance = static_cast<uint32_t>(bytes.size() + 8 - arguments);
+  std::memcpy(bytes.data() + arguments, &distance, sizeof(distance));
+  bytes.insert(bytes.end(), std::begin(table), std::end(table));
+  CHECK_ERROR(try_program(bytes), Error::InvalidProgram);
+  check_log("instruction 0 is corrupted");
+}
+
 void test_check_header() {
   const std::vector<uint8_t> good = read_program("constant");
   CHECK(Program::check_header(good.data(), 63) == Program::ShortData);
@@ -136,6 +176,7 @@ int main(int argc, char** argv) {
   using namespace torch_fusion::testing;
   folder = argv[1];
   test_named_errors();
+  test_table_at_end();
   test_check_header();
   set_quiet(true);
   torch_fusion::set_instruction_limit(10000);

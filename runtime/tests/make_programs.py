@@ -137,7 +137,7 @@ def _exported() -> dict[str, tuple[bytes, torch.Tensor]]:
 
 # ---- programs put together by hand ----
 
-INCREMENT, AT_LEAST, INSPECT, SUM, VIEW = range(5)
+INCREMENT, AT_LEAST, INSPECT, SUM, VIEW, NUMEL = range(6)
 """Indices of the operators that runtime/tests/test_kernels.cpp has kernels for."""
 
 _OPERATORS = [
@@ -146,6 +146,7 @@ _OPERATORS = [
     Operator("test::inspect", ""),
     Operator("test::sum", "out"),
     Operator("executorch_prim::et_view", "default"),
+    Operator("aten::sym_numel", ""),
 ]
 
 
@@ -321,11 +322,17 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "view_of_moved": lambda: with_constant([MoveCall(0, 5), KernelCall(VIEW, [2, 4, 5]), *increment], *view),
         "free_of_moved": lambda: with_constant([*increment, FreeCall(5), MoveCall(2, 5)], *view),
         "view_of_null": lambda: with_constant([MoveCall(0, 6), KernelCall(VIEW, [2, 4, 6])], *view, Null()),
+        "number_as_input": lambda: _serialize(_program(_plan(_x_and_y(), [*increment, KernelCall(NUMEL, [1, 0])]))),
+        "number_as_output": lambda: _serialize(_program(_plan(_x_and_y(), [*increment, KernelCall(NUMEL, [0, 1])]))),
+        "number_as_number_input": lambda: _serialize(
+            _program(_plan([*_x_and_y(), Int(7)], [*increment, KernelCall(NUMEL, [0, 2])], [0, 2]))
+        ),
         "move_number": lambda: _serialize(_program(_plan([*_x_and_y(), Int(7)], [*increment, MoveCall(2, 1)]))),
         "move_dtype": lambda: _serialize(
             _program(_plan([*_x_and_y(), _tensor([2], 32, ScalarType.INT)], [*increment, MoveCall(2, 1)]))
         ),
-        # What may be moved and viewed.
+        # What may be moved, viewed and counted.
+        "number": lambda: _serialize(_program(_plan([*_x_and_y(), Int(7)], [*increment, KernelCall(NUMEL, [0, 2])]))),
         "view": lambda: with_constant([KernelCall(VIEW, [0, 4, 5]), KernelCall(INCREMENT, [5, 1, 1])], *view),
         "move_tensor": lambda: with_constant([KernelCall(INCREMENT, [0, 5, 5]), MoveCall(5, 1)], *view),
         # A constant that a move makes what a kernel writes to.

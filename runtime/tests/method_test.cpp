@@ -109,6 +109,7 @@ void test_instructions() {
   check_runs("move", {-0.5f, -0.25f});
   check_runs("move_tensor", {0.5f, 0.75f});
   check_runs("view", {0.5f, 0.75f});
+  check_runs("number", {0.5f, 0.75f});
   check_runs("chains", {0.5f, 0.75f});
   check_runs("lists", {1, 13});
 }
@@ -127,8 +128,13 @@ void test_refused() {
   for (const char* name : {"move_number", "move_dtype"}) {
     check_refused(name, Error::InvalidProgram, "moves what is no such tensor to a tensor");
   }
+  // What is a tensor when the program is loaded is one after each execution.
+  for (const char* name : {"number_as_input", "number_as_output"}) {
+    check_refused(name, Error::InvalidProgram, "it makes a tensor, value ");
+  }
   for (const char* name :
        {"move_to_input",
+        "number_as_number_input",
         "move_to_constant",
         "free_input",
         "free_constant",

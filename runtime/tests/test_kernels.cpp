@@ -1,6 +1,7 @@
 // Kernels of the operators in make_programs.py's programs, as the registry of the runtime's tests.
 
 #include "kernels/prim/op_et_view.h"
+#include "kernels/prim/op_sym_ops.h"
 #include "runtime/executor/optional_parts.h"
 #include "runtime/kernel/static_kernels.h"
 #include "runtime/tests/test_operators.h"
@@ -17,12 +18,14 @@ constexpr Kernel kKernels[] = {
     torch_fusion::testing::kTestOperators[2],
     torch_fusion::testing::kTestOperators[3],
     Kernel("executorch_prim::et_view.default", &torch::executor::native::et_view),
+    Kernel("aten::sym_numel", &torch::executor::native::sym_numel),
 };
 
 } // namespace
 
-constexpr CheckedArguments kCheckedArguments[] = {
-    {&torch::executor::native::et_view, 0, 1u << 2, 0}};
+constexpr CheckedArgument kCheckedArguments[] = {
+    {&torch::executor::native::et_view, 2, Mark::Relocated},
+    {&torch::executor::native::sym_numel, 1, Mark::Replaced}};
 
 extern const Span<const Kernel> kStaticKernels;
 const Span<const Kernel> kStaticKernels = {kKernels};

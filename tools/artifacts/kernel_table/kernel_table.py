@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.artifacts.document.document import from_json, to_json
 from tools.quiet.files import reading
 
-_FORMAT, _VERSION = "kernel table", 2
+_FORMAT, _VERSION = "kernel table", 3
 _ADVICE = "pass the kernels.json of the image's registry"
 
 
@@ -29,6 +29,7 @@ class Kernel:
       writes: positions of the arguments that the operator writes to; empty: the last one.
       constants: positions of the arguments that must be constants of the program.
       packed: positions of those of them that are packed layers.
+      results: positions of the arguments that are numbers, whose value the operator replaces.
     """
 
     operator: str
@@ -39,6 +40,7 @@ class Kernel:
     writes: tuple[int, ...] = ()
     constants: tuple[int, ...] = ()
     packed: tuple[int, ...] = ()
+    results: tuple[int, ...] = ()
 
 
 def kernel_table_json(kernels: list[Kernel]) -> str:
@@ -64,6 +66,7 @@ def read_kernel_table(path: Path) -> list[Kernel]:
                 writes=tuple(map(int, entry["writes"])),
                 constants=tuple(map(int, entry["constants"])),
                 packed=tuple(map(int, entry["packed"])),
+                results=tuple(map(int, entry["results"])),
             )
             for entry in content["kernels"]
         ]

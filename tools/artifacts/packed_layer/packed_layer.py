@@ -100,8 +100,9 @@ class Head:
 def problem_of(data: bytes) -> str | None:
     """What is wrong in a packed constant that its kernel does not look at; None if nothing is.
 
-    check_contents() of kernels/cortex_m/packed.cpp does the same where a program is loaded. What else there is to check
-    the kernel checks at each call.
+    check_contents() of kernels/cortex_m/packed.cpp checks the shifts where a program is loaded; a padding that gives
+    scratch memory no size and an empty range of outputs harm nothing there. What else there is to check the kernel
+    checks at each call.
     """
     if len(data) < Head.SIZE or data[0] != PACKED_VERSION:
         return "it is no packed layer of this version"

@@ -15,13 +15,19 @@ from tools.quiet.console import UserError
 
 FOLDER = Path(os.environ["PROGRAMS"])
 OPERATORS = ["test::sum.out", "test::inspect", "test::increment.out", "test::at_least.out"]
-KERNELS = [Kernel(name, "", (), None, 1) for name in [*OPERATORS, "executorch_prim::et_view.default"]]
+KERNELS = [
+    *(Kernel(name, "", (), None, 1) for name in [*OPERATORS, "executorch_prim::et_view.default"]),
+    Kernel("aten::sym_numel", "", (), None, 1, results=(1,)),
+]
 # Programs that are refused, and what the message says.
 REFUSED = {
     "constant_output": "instruction 0 writes to the constant value 2",
     "moved_constant_output": "instruction 1 writes to the constant value 2",
     "move_to_input": "instruction 1 changes the input value 0",
     "move_to_constant": "instruction 1 changes the constant value 2",
+    "number_as_input": "makes the tensor 0 a number",
+    "number_as_output": "makes the tensor 1 a number",
+    "number_as_number_input": "changes the input value 2",
     "move_number": "moves value 2, which is no tensor, to the tensor 1",
     "move_dtype": "moves tensor 2 to tensor 1 of another dtype",
     "move_nothing": "output 0 has no memory",

@@ -109,6 +109,15 @@ class _Checks:
         kernel = self._kernel(instruction)
         if self._is_view(instruction):
             return self._problem_of_memory(instruction.values[2])
+        for position in kernel.results:
+            index = instruction.values[position] if position < len(instruction.values) else None
+            if index is None:
+                continue
+            if kind_of(self.values[index]) == "Tensor":
+                return f"makes the tensor {index} a number"
+            problem = self._problem_of_change(index)
+            if problem:
+                return problem
         for index in self._written(instruction, kernel):
             for source in sorted(self.tensors[index]):
                 if is_constant(self.values[source]):

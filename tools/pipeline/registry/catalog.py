@@ -43,6 +43,7 @@ class Kernel:
       constants: positions of the arguments that must be constants of the program.
       packed: positions of those of the constants that are packed layers.
       views: positions of the arguments that the operator makes views, giving them other memory.
+      results: positions of the arguments that are numbers, whose value the operator replaces.
       fixed_dtypes: positions of arguments whose dtype is their own, with what they may be.
       factors: positions of Scalars for which 1 means that they need no code.
       operands: positions of Scalars that take part in type promotion where the result's dtype doesn't show it.
@@ -63,6 +64,7 @@ class Kernel:
     writes: tuple[int, ...]
     constants: tuple[int, ...]
     views: tuple[int, ...]
+    results: tuple[int, ...]
     packed: tuple[int, ...]
     fixed_dtypes: dict[int, tuple[str, ...]]
     factors: tuple[int, ...]
@@ -119,6 +121,7 @@ def _kernel(entry: dict[str, Any]) -> Kernel:
         writes=tuple(entry.get("writes", ())),
         constants=tuple(entry.get("constants", ())),
         views=tuple(entry.get("views", ())),
+        results=tuple(entry.get("results", ())),
         packed=tuple(entry.get("packed", ())),
         fixed_dtypes={index: _dtypes(types) for index, types in entry.get("fixed_dtypes", {}).items()},
         factors=tuple(entry.get("factors", ())),

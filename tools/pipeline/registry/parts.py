@@ -16,6 +16,7 @@ from tools.artifacts.program.program_schema import (
     Tensor,
     TensorList,
 )
+from tools.pipeline.registry.catalog import Kernel
 
 
 class Part(Flag):
@@ -54,31 +55,40 @@ def needed_parts(program: Program) -> Part:
 
 
 @dataclass(frozen=True)
-class CheckedArguments:
-    """CheckedArguments of runtime/executor/optional_parts.h: positions of arguments that the loader checks.
+class CheckedArgument:
+    """CheckedArgument of runtime/executor/optional_parts.h: an argument that the loader checks.
 
     Attributes:
       function: C++ that is the kernel's function.
+      position: among the call's arguments.
+      mark: what it has to be, or what the kernel makes of it: Constant, Packed, Relocated or Replaced.
     """
 
     function: str
-    constants: Sequence[int]
-    views: Sequence[int]
-    packed: Sequence[int]
+    position: int
+    mark: str
 
 
-def parts_source(parts: Part, checked: Sequence[CheckedArguments]) -> list[str]:
+def checked_arguments(function: str, kernel: Kernel) -> list[CheckedArgument]:
+    """What is checked of a kernel's arguments, whose function is `function` in C++."""
+    marks = {
+        **dict.fromkeys(kernel.constants, "Constant"),
+        **dict.fromkeys(kernel.packed, "Packed"),
+        **dict.fromkeys(kernel.views, "Relocated"),
+        **dict.fromkeys(kernel.results, "Replaced"),
+    }
+    return [CheckedArgument(function, position, mark) for position, mark in sorted(marks.items())]
+
+
+def parts_source(parts: Part, checked: Sequence[CheckedArgument]) -> list[str]:
     """The lines of C++ that define kOptionalParts.
 
     Args:
       parts: the functions that are not left out.
       checked: what is checked of the kernels' arguments.
     """
-    table = [
-        f"    {{{kernel.function}, {_mask(kernel.constants):#x}, {_mask(kernel.views):#x}, {_mask(kernel.packed):#x}}},"
-        for kernel in checked
-    ]
-    arguments = ["namespace {", "constexpr CheckedArguments kCheckedArguments[] = {", *table, "};", "} // namespace"]
+    table = [f"    {{{entry.function}, {entry.position}, Mark::{entry.mark}}}," for entry in checked]
+    arguments = ["namespace {", "constexpr CheckedArgument kCheckedArguments[] = {", *table, "};", "} // namespace"]
     entries = [
         f"    &{function}," if part in parts else f"    nullptr, // {function}" for part, function in _FUNCTIONS.items()
     ]
@@ -90,7 +100,3 @@ def parts_source(parts: Part, checked: Sequence[CheckedArguments]) -> list[str]:
         *entries,
         "};",
     ]
-
-
-def _mask(positions: Sequence[int]) -> int:
-    return sum(1 << position for position in positions)

@@ -12,7 +12,7 @@ from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.program.program import operator_name
 from tools.pipeline.registry.calls import SCALAR_TYPES, OperatorUse
 from tools.pipeline.registry.catalog import Kernel
-from tools.pipeline.registry.parts import CheckedArguments, Part, parts_source
+from tools.pipeline.registry.parts import Part, checked_arguments, parts_source
 from tools.pipeline.registry.variants import MODES, REFUSED_UNLESS_LISTED, computing_dtypes, needed_variants
 from tools.quiet.console import UserError
 
@@ -199,9 +199,9 @@ def registry_source(selected: Sequence[Selected], parts: Part | None, backends: 
         lines += ["namespace {", "constexpr OpFunction kFunctions[] = {", *map(_function, selected), "};"]
         lines += ["constexpr Kernel kKernels[] = {", *kernels, "};", "} // namespace", ""]
     checked = [
-        CheckedArguments(f"kFunctions[{i}]", entry.kernel.constants, entry.kernel.views, entry.kernel.packed)
+        checked
         for i, entry in enumerate(selected)
-        if entry.kernel.constants or entry.kernel.views
+        for checked in checked_arguments(f"kFunctions[{i}]", entry.kernel)
     ]
     table = "(kKernels)" if selected else ""
     functions = ", ".join(f"kFunctions[{i}]" for i in range(len(selected))) or "nullptr"
@@ -277,6 +277,7 @@ def kernel_table(selected: Sequence[Selected]) -> list[kernel_tables.Kernel]:
             writes=entry.kernel.writes,
             constants=entry.kernel.constants,
             packed=entry.kernel.packed,
+            results=entry.kernel.results,
         )
         for entry in selected
     ]

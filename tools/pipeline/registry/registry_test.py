@@ -189,10 +189,10 @@ def test_what_is_checked_of_arguments_is_in_the_table() -> None:
     source = registry_source(select([convolution], read_catalog(), {}), Part(0))
     # It writes to its scratch memory and its result, and its packed layer has to be a constant.
     assert "packed_convolution_out<torch::executor::native::Selection<0x2, 0x4>>, 0x18>," in source
-    assert "{kFunctions[0], 0x2, 0x0, 0x2}," in source
+    assert "{kFunctions[0], 1, Mark::Packed}," in source
     view = uses(("executorch_prim::et_view", "default"), [image, Int(1), image], [0, 1, 2])
     source = registry_source(select([view], read_catalog(), {}), Part(0))
-    assert "{kFunctions[0], 0x0, 0x4, 0x0}," in source
+    assert "{kFunctions[0], 2, Mark::Relocated}," in source
     relu = uses(("aten::relu", "out"), [tensor(FLOAT, 2), tensor(FLOAT, 2)], [0, 1, 1], (1,))
     source = registry_source(select([relu], read_catalog(), {}), Part(0))
     assert "    {}," in source and "kCheckedArguments" not in source
