@@ -261,12 +261,19 @@ def _text(run_: CaseResult, files: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
+def _default_board(runners: Runners) -> str:
+    """The first that is emulated, which counts instructions."""
+    return next(board for board in runners.boards if board != "host")
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
     parser.add_argument("program", type=user_path, metavar="FILE.pte", help="the program")
-    boards = list(read_runners().boards)
+    runners = read_runners()
     parser.add_argument(
-        "--board", help=f"one of {', '.join(boards)}; host is this machine; default: {boards[0]}, host with VGF"
+        "--board",
+        help=f"one of {', '.join(runners.boards)}; host is this machine; "
+        f"default: {_default_board(runners)}, host with VGF",
     )
     parser.add_argument(
         "--input",
@@ -312,7 +319,7 @@ def _run(arguments: argparse.Namespace) -> int | None:
             result = on_vulkan
         else:
             runners = read_runners()
-            board = arguments.board or next(iter(runners.boards))
+            board = arguments.board or _default_board(runners)
             result = run(arguments.program, runners, board, inputs, arguments.timeout)
         folder = arguments.output_dir
         if folder is None and arguments.json:
