@@ -56,11 +56,15 @@ def _chosen_method(ctx, target):
 def _has_default_application(ctx):
     return ctx.files.srcs == ctx.files._application
 
+def _kernels(ctx, programs):
+    """The kernels that programs may have; those for int8 are not even compiled for programs that can't have them."""
+    return ctx.attr._kernels[0 if any([program.core != "portable" for program in programs]) else 1]
+
 def _compiled_application(ctx, cc, program):
     """The application with a model that was compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
     model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + ctx.attr._kernels + ctx.attr._compiled_runtime + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + [_kernels(ctx, [program])] + ctx.attr._compiled_runtime + ctx.attr.board]
     return struct(
         data = [ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)],
         plans = [MemoryPlanInfo(plan = model.plan, core = model.core)],
@@ -98,7 +102,7 @@ def _linked_application(ctx, cc, programs, program, board, registry, backend_tar
         srcs = srcs + [write_npu_device(ctx, board, name)]
     runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
     runtime = runtimes[0 if backends else 1]
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + ctx.attr._kernels + [runtime] + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + [_kernels(ctx, programs), runtime] + ctx.attr.board]
     return struct(
         data = data,
         plans = [plan for _, plan in linked],
@@ -272,7 +276,11 @@ image holds the .pte and the runtime that loads it, and could load any other one
             providers = [CcInfo, TorchBackendInfo],
             cfg = library_transition,
         ),
-        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo], cfg = library_transition),
+        "_kernels": attr.label_list(
+            default = ["//kernels", "//kernels:without_cortex_m"],
+            providers = [CcInfo],
+            cfg = library_transition,
+        ),
         "_prelinked_runtimes": attr.label_list(
             default = ["//runtime:prelinked", "//runtime:prelinked_without_delegates"],
             providers = [CcInfo],
