@@ -1,6 +1,6 @@
-// Fuzz target: a program in read-only memory is loaded with all kernels and those of the runtime's
-// tests, and executed three times with inputs set anew. Whatever the program is, there is an error
-// with a name or an output that can be read, and no input moves by execution.
+// Fuzz target: a program in read-only memory is loaded with all kernels, and kernels and backend of
+// the runtime's tests, and executed three times with inputs set anew. Whatever the program is,
+// there is an error with a name or an output that can be read, and no input moves by execution.
 //
 // TORCH_FUSION_FUZZ_SEEDS names the folder that make_seeds.py wrote. TORCH_FUSION_FUZZ_COUNTS may
 // name a file of 24 bytes for each seed, in which programs are counted: those that came from the
@@ -13,13 +13,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include <executorch/runtime/backend/interface.h>
+
 #include "runtime/executor/execution_limit.h"
 #include "runtime/fuzz/mutator.h"
 #include "runtime/fuzz/read_only.h"
+#include "runtime/kernel/constant_data.h"
 #include "runtime/tests/check.h"
 #include "runtime/tests/log.h"
 #include "runtime/tests/program_runner.h"
@@ -41,6 +45,63 @@ constexpr int kExecutions = 3;
 /// More than any seed runs in one execution, and so few that a loop over a large network ends in
 /// time.
 constexpr uint32_t kInstructionLimit = 1024;
+
+/// Reads every byte, so that the sanitizers see where memory ends.
+void read_all(const void* data, size_t size) {
+  volatile uint8_t last = 0;
+  for (size_t i = 0; i < size; ++i) {
+    last = static_cast<const uint8_t*>(data)[i];
+  }
+  static_cast<void>(last);
+}
+
+/// Takes any delegate of `SomeBackend`: reads all that the runtime hands to it, and writes all of
+/// the last argument, which is the output of the programs that make_programs.py writes.
+class Backend final : public executorch::runtime::BackendInterface {
+ public:
+  bool is_available() const override {
+    return true;
+  }
+
+  executorch::runtime::Result<executorch::runtime::DelegateHandle*> init(
+      executorch::runtime::BackendInitContext& context,
+      executorch::runtime::FreeableBuffer* processed,
+      executorch::runtime::ArrayRef<executorch::runtime::CompileSpec> specs) const override {
+    read_all(processed->data(), processed->size());
+    for (const auto& spec : specs) {
+      read_all(spec.key, std::strlen(spec.key));
+      read_all(spec.value.buffer, spec.value.nbytes);
+    }
+    void* const handle = context.get_runtime_allocator()->allocate(1);
+    if (handle == nullptr) {
+      return Error::MemoryAllocationFailed;
+    }
+    return handle;
+  }
+
+  Error execute(
+      executorch::runtime::BackendExecutionContext&,
+      executorch::runtime::DelegateHandle*,
+      executorch::runtime::Span<EValue*> args) const override {
+    for (const EValue* arg : args) {
+      if (arg->isTensor() && arg->toTensor().const_data_ptr() != nullptr) {
+        read_all(arg->toTensor().const_data_ptr(), arg->toTensor().nbytes());
+      }
+    }
+    if (args.empty() || !args[args.size() - 1]->isTensor()) {
+      return Error::InvalidArgument;
+    }
+    Tensor& out = args[args.size() - 1]->toTensor();
+    if (out.const_data_ptr() == nullptr ||
+        executorch::runtime::internal::is_constant_data(out.const_data_ptr())) {
+      return Error::InvalidArgument;
+    }
+    std::memset(out.mutable_data_ptr(), 1, out.nbytes());
+    return Error::Ok;
+  }
+};
+
+Backend backend;
 
 struct Counts {
   uint64_t programs;
@@ -91,13 +152,7 @@ void read_outputs(Method& method) {
   }
   for (const EValue& output : outputs) {
     if (output.isTensor()) {
-      const Tensor& tensor = output.toTensor();
-      const auto* const data = static_cast<const uint8_t*>(tensor.const_data_ptr());
-      volatile uint8_t last = 0;
-      for (size_t i = 0; i < tensor.nbytes(); ++i) {
-        last = data[i];
-      }
-      static_cast<void>(last);
+      read_all(output.toTensor().const_data_ptr(), output.toTensor().nbytes());
     }
   }
 }
@@ -133,6 +188,9 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
   const Error error =
       executorch::runtime::register_kernels({torch_fusion::testing::kTestOperators});
   CHECK(error == Error::Ok, "the kernels of the tests cannot be registered");
+  CHECK(
+      executorch::runtime::register_backend({"SomeBackend", &backend}) == Error::Ok,
+      "the backend cannot be registered");
   if (const char* const path = std::getenv("TORCH_FUSION_FUZZ_COUNTS")) {
     counts = map_counts(path, mutator->seeds().size());
   }
