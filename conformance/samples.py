@@ -150,10 +150,11 @@ def _inputs(entry: OpInfo, dtype: torch.dtype) -> Iterator[Any]:
     _seed(zlib.crc32(f"{entry.formatted_name} {dtype}".encode()))
     try:
         # As sample_inputs(), without its look through Python's stack for the test that asks: it took most of the time.
-        samples = iter(entry.sample_inputs_func(entry, "cpu", dtype, False))
-        for _ in range(_MAX_SAMPLES):
+        samples = entry.sample_inputs_func(entry, "cpu", dtype, False)
+        _seed(SEED)
+        for sample in itertools.islice(samples, _MAX_SAMPLES):
+            yield sample
             _seed(SEED)
-            yield next(samples)
     except Exception:  # some entries have no samples of a dtype
         return
 

@@ -110,6 +110,30 @@ class Options:
     entry: str = ""
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What a backend is asked to lower.
+
+    Attributes:
+      file, model: the model file and what its model() returned.
+      name: the program's.
+      inputs: the example inputs.
+      samples: the golden inputs.
+      eager: what eager returns for them.
+      labels: the evaluation set's, if there is one.
+    """
+
+    file: ModelFile
+    name: str
+    model: torch.nn.Module
+    inputs: golden.Sample
+    samples: list[golden.Sample]
+    eager: list[list[torch.Tensor]]
+    labels: torch.Tensor | None
+    options: Options
+    console: Console
+
+
 @dataclass
 class _Lowered:
     """What a backend makes of a model.
@@ -170,13 +194,14 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     for index in golden.non_finite_outputs(outputs):
         console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
 
+    asked = _Asked(file, name, model, inputs, samples, outputs, labels, options, console)
     with tracing():
         if options.backend == "cortex_m":
-            lowered = _lower_quantized(file, name, model, inputs, samples, (outputs, labels), options, console)
+            lowered = _lower_quantized(asked)
         elif options.backend == "ethos_u":
-            lowered = _lower_for_npu(file, name, model, inputs, samples, (outputs, labels), options, console)
+            lowered = _lower_for_npu(asked)
         elif options.backend == "vgf":
-            lowered = _lower_to_vgf(file, name, model, inputs, samples, (outputs, labels), options, console)
+            lowered = _lower_to_vgf(asked)
         else:
             lowered = _Lowered(_lower(file, model, inputs, console), samples, outputs)
     emitted = lowered.emitted
@@ -432,27 +457,19 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".strip().split("\n")[0]
 
 
-def _lower_quantized(
-    file: ModelFile,
-    name: str,
-    model: torch.nn.Module,
-    inputs: golden.Sample,
-    samples: list[golden.Sample],
-    eager: tuple[list[list[torch.Tensor]], torch.Tensor | None],
-    options: Options,
-    console: Console,
-) -> _Lowered:
+def _lower_quantized(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only int8 programs need it.
-    from tools.pipeline.export.cortex_m import lower, quantize, report
+    from tools.pipeline.export.cortex_m import lower, quantize
 
+    file, options, console = asked.file, asked.options, asked.console
     path = file.path
     if file.has("dynamic_shapes"):
         raise UserError(
             f'{path}: backend "cortex_m" packs layers for one shape and takes no dynamic_shapes(); '
             "remove it, or use the portable backend."
         )
-    source = _source(file, model, inputs, console)
-    samples = [quantize.channels_last(sample) for sample in samples]
+    source = _source(file, asked.model, asked.inputs, console)
+    samples = [quantize.channels_last(sample) for sample in asked.samples]
     target = lower.target_of(options.core)
     in_float = front_end(source.captured, path)
     while True:
@@ -475,48 +492,38 @@ def _lower_quantized(
         lower.BORDER.remove(edge, path)
         samples = [lower.BORDER.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = lower.run(edge, samples)
-    accuracy = report.accuracy(eager[0], outputs, eager[1])
     if options.packed:
         edge = lower.pack(edge, target)
     check_state(edge, path)
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
-    made = report.make_report(name, options.core, quantized, unquantized, accuracy, path)
+    made = _quantization_report(asked, quantized, unquantized, outputs)
     return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
 
 
-def _lower_for_npu(
-    file: ModelFile,
-    name: str,
-    model: torch.nn.Module,
-    inputs: golden.Sample,
-    samples: list[golden.Sample],
-    eager: tuple[list[list[torch.Tensor]], torch.Tensor | None],
-    options: Options,
-    console: Console,
-) -> _Lowered:
+def _lower_for_npu(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs for an NPU need it.
     from tools.pipeline.export import delegates
-    from tools.pipeline.export.cortex_m import quantize, report
+    from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
     from tools.pipeline.export.ethos_u.addresses import check_addresses
 
+    file, options, console = asked.file, asked.options, asked.console
     path, npu = file.path, options.npu
     assert npu is not None
     if file.has("dynamic_shapes"):
         raise UserError(f'{path}: backend "ethos_u" takes no dynamic_shapes(), an NPU has commands for one shape.')
     bits = 16 if options.io == "int16" else 8
-    source = _source(file, model, inputs, console)
+    source = _source(file, asked.model, asked.inputs, console)
     _check_no_state(source.state.buffers, path, options.backend)
     prepared = _prepare(
         source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path)
     )
-    quantized = prepared.quantized
-    samples = [quantize.channels_last(sample) for sample in samples]
+    samples = [quantize.channels_last(sample) for sample in asked.samples]
     lowered = lower.delegate(prepared.captured, npu, path)
-    made = npu_report.make_report(lowered.compiled, lowered.rejected, npu)
-    npu_report.check_memory(name, made, npu)
+    estimate = npu_report.make_report(lowered.compiled, lowered.rejected, npu)
+    npu_report.check_memory(asked.name, estimate, npu)
     for unchecked in check_addresses([item.payload for item in lowered.compiled], npu, path):
         console.say(f"export: note: {path}: {unchecked}")
     for operator, place, reason in lowered.rejected:
@@ -534,8 +541,8 @@ def _lower_for_npu(
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        report.make_report(name, options.core, quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path),
-        (npu_report.format_report(name, made), made),
+        _quantization_report(asked, prepared.quantized, on_core, outputs),
+        (npu_report.format_report(asked.name, estimate), estimate),
     )
 
 
@@ -548,27 +555,19 @@ def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
         )
 
 
-def _lower_to_vgf(
-    file: ModelFile,
-    name: str,
-    model: torch.nn.Module,
-    inputs: golden.Sample,
-    samples: list[golden.Sample],
-    eager: tuple[list[list[torch.Tensor]], torch.Tensor | None],
-    options: Options,
-    console: Console,
-) -> _Lowered:
+def _lower_to_vgf(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs with VGF need it.
     from tools.pipeline.export import delegates
-    from tools.pipeline.export.cortex_m import quantize, report
+    from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.vgf import lower
 
+    file, options, console = asked.file, asked.options, asked.console
     path, is_quantized = file.path, options.io == "int8"
     if file.has("dynamic_shapes"):
         raise UserError(f'{path}: backend "vgf" takes no dynamic_shapes(), its graphs are for one shape.')
-    source = _source(file, model, inputs, console) if is_quantized else None
+    source = _source(file, asked.model, asked.inputs, console) if is_quantized else None
     if source is None:
-        captured = _capture(file, model, inputs, console)
+        captured = _capture(file, asked.model, asked.inputs, console)
         _check_no_state(captured.graph_signature.buffers_to_mutate.values(), path, options.backend)
         # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
         # First without operators that work in place: what these change is no constant.
@@ -585,8 +584,8 @@ def _lower_to_vgf(
         console.say(f"export: note: {path}: {operator} stays on portable kernels: {place}: {reason}")
     vgf = [item.payload for item in lowered.compiled]
     if source is None:
-        return _Lowered(delegates.emit(lowered.manager), samples, eager[0], vgf=vgf)
-    samples = [quantize.channels_last(sample) for sample in samples]
+        return _Lowered(delegates.emit(lowered.manager), asked.samples, asked.eager, vgf=vgf)
+    samples = [quantize.channels_last(sample) for sample in asked.samples]
     samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = delegates.run(lowered.manager.exported_program(), lowered.compiled, samples)
     on_core = [(operator, place) for operator, place, _ in lowered.rejected]
@@ -595,11 +594,23 @@ def _lower_to_vgf(
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        report.make_report(
-            name, options.core, prepared.quantized, on_core, report.accuracy(eager[0], outputs, eager[1]), path
-        ),
+        _quantization_report(asked, prepared.quantized, on_core, outputs),
         vgf=vgf,
     )
+
+
+def _quantization_report(
+    asked: _Asked, quantized: Quantized, in_float: list[tuple[str, str]], outputs: list[list[torch.Tensor]]
+) -> QuantizationReport:
+    """The report of a quantized program that returns `outputs` for the golden inputs.
+
+    Args:
+      in_float: operators that were not quantized, with their places in the model.
+    """
+    from tools.pipeline.export.cortex_m import report
+
+    accuracy = report.accuracy(asked.eager, outputs, asked.labels)
+    return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, asked.file.path)
 
 
 def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> ExportedProgram:
