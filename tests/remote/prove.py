@@ -33,7 +33,7 @@ from tests.remote.servers import Farm, FarmError, Programs
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
-# A compiler, a linker and a tool in Python. Not PyTorch, whose files take a minute.
+# A compiler, an archiver, a linker and a tool in Python. Not PyTorch, whose files take a minute.
 _SHORT = ["//runtime:program_reader", "//toolchains/arm_gnu/tests:sample_cortex_m4"]
 _IMAGE = ["//firmware:nucleo_wb55rg"]
 # Of 20 models on 4 boards each, or more.

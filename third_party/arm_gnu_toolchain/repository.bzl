@@ -78,10 +78,14 @@ filegroup(
     srcs = glob(["tools/*", "{root}**"], exclude = ["**/*.a", "**/*.o"]),
 )
 
-# What archives and looks into object files.
+# What archives and looks into object files. Those of link-time optimization need the compiler's plugin, and programs where gcc-ar
+# and gcc-nm look for them.
 filegroup(
     name = "archiver_files",
-    srcs = glob(["tools/*", "{bin}/*", "{libraries}/*.so*"], allow_empty = True),
+    srcs = glob(
+        ["tools/*", "{bin}/*", "{libraries}/*.so*", "**/arm-none-eabi/bin/ar", "**/arm-none-eabi/bin/nm", "**/liblto_plugin.so"],
+        allow_empty = True,
+    ),
 )
 
 filegroup(
@@ -176,11 +180,12 @@ def _fetch_release(rctx, reason):
         output = "release",
     )
     if not download.success:
-        fail("""{}Arm's toolchain could not be downloaded from
+        fail("""{}Arm's archive could not be downloaded from
   {}
-Is the network reachable? On a Debian machine (x86-64), TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.""".format(
+One that was fetched by other means is taken from the directory that --distdir=DIRECTORY names.{}""".format(
             reason + "\n" if reason else "",
             _RELEASE_URL.format(name),
+            "" if reason else " On Debian 12 (x86-64), TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.",
         ))
     headers = _RELEASE_LAYOUT.headers
     _delete_other_multilibs(rctx, _RELEASE_LAYOUT.gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))
