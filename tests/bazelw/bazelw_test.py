@@ -152,13 +152,24 @@ def test_the_mirror_is_the_one_that_apt_would_use(machine: Path, program: Progra
 
 @needs_keyring
 @pytest.mark.usefixtures("debian")
-def test_on_ubuntu_it_says_how_to_get_bazelisk(machine: Path, program: Program) -> None:
-    said = "E: The repository 'http://archive/ubuntu forky Release' does not have a Release file."
-    program("apt-get", apt_get("http://archive/ubuntu", update=f'echo "{said}"; exit 100'))
+def test_a_mirror_of_something_else_is_named(machine: Path, program: Program) -> None:
+    said = "E: The repository 'http://archive/other forky Release' does not have a Release file."
+    program("apt-get", apt_get("http://archive/other", update=f'echo "{said}"; exit 100'))
     result = bazelw(machine, "build")
     assert result.returncode == 2
-    assert "http://archive/ubuntu has no suite forky" in result.stderr
+    assert "http://archive/other has no suite forky" in result.stderr
     assert "bazelisk" in result.stderr
+
+
+@pytest.mark.usefixtures("debian")
+def test_on_ubuntu_it_says_how_to_get_bazelisk(machine: Path, program: Program) -> None:
+    program("apt-get", apt_get("http://archive/ubuntu", "http://security/ubuntu"))
+    result = bazelw(machine, "build")
+    assert result.returncode == 2
+    assert "apt's source http://archive/ubuntu has none that will do" in result.stderr
+    assert "bazelisk" in result.stderr
+    # Debian's keys would not help.
+    assert "keyring" not in result.stderr
 
 
 @needs_keyring

@@ -23,6 +23,18 @@ other_ways="Install bazelisk instead (github.com/bazelbuild/bazelisk: one progra
 for tool in apt-get apt-cache dpkg dpkg-deb flock perl; do
   command -v "$tool" >/dev/null || fail "no Bazel is on the PATH, and this is not a Debian-family machine ($tool is missing)." "$other_ways"
 done
+# What the host's apt would read, the likeliest to be Debian's first. (apt-get indextargets lists only what an update has fetched.)
+mirror=$(apt-get --print-uris update 2>/dev/null |
+  awk -F"'" '{ where = index($2, "/dists/"); if (!where || $2 !~ /\/main\/binary-/ || $2 ~ /security/) next
+       address = substr($2, 1, where - 1) }
+       address ~ /\/debian$/ { print address; found = 1; exit }
+       { other = other ? other : address }
+       END { if (!found) print other }')
+mirror=${mirror:-${TORCH_FUSION_DEBIAN_SNAPSHOT:-}}
+[ -n "$mirror" ] || fail "no Bazel is on the PATH, and apt has no package source on this machine to take Debian's from." "$other_ways"
+case $mirror in
+  */ubuntu | */ubuntu-ports) fail "no Bazel is on the PATH, and apt's source $mirror has none that will do." "$other_ways" ;;
+esac
 [ -r "$keyring" ] || fail "no Bazel is on the PATH, and Debian's archive keys are missing ($keyring)." \
   "Install the package debian-archive-keyring." "$other_ways"
 
@@ -57,16 +69,6 @@ say "installing Debian's Bazel for this user in $install (once; about 200 MB to 
 apt=$work/apt
 mkdir -p "$apt"/{parts,lists/partial,archives/partial}
 architecture=$(dpkg --print-architecture)
-
-# What the host's apt would read, the likeliest to be Debian's first. (apt-get indextargets lists only what an update has fetched.)
-mirror=$(apt-get --print-uris update 2>/dev/null |
-  awk -F"'" '{ where = index($2, "/dists/"); if (!where || $2 !~ /\/main\/binary-/ || $2 ~ /security/) next
-       address = substr($2, 1, where - 1) }
-       address ~ /\/debian$/ { print address; found = 1; exit }
-       { other = other ? other : address }
-       END { if (!found) print other }')
-mirror=${mirror:-${TORCH_FUSION_DEBIAN_SNAPSHOT:-}}
-[ -n "$mirror" ] || fail "apt has no package source on this machine to take Debian's Bazel from." "$other_ways"
 
 # Dir::Etc::parts matters most: without it the host's hooks run. Proxies and certificates stay the host's.
 cat >"$apt/apt.conf" <<CONF
