@@ -3,9 +3,8 @@
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "methods_of", "target_core")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
+load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
 load(":providers.bzl", "TorchProgramInfo")
-
-_LAYOUTS = ["cmake", "make"]
 
 def _torch_package_impl(ctx):
     name = ctx.label.name
@@ -29,12 +28,15 @@ def _torch_package_impl(ctx):
     arguments.add("--name", name)
     arguments.add("--core", target_core(ctx))
     arguments.add("--layout", ctx.attr.layout)
+    arguments.add("--version", ctx.attr.version)
+    arguments.add("--author", ctx.attr.author)
+    arguments.add("--url", ctx.attr.url)
     for model in models:
         arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden])
     arguments.add("--sources", ctx.attr._sources.label.workspace_root or ".")
     arguments.add("--executorch", ctx.attr._headers.label.workspace_root + "/include")
     arguments.add_all("--licence", ["LICENSE", ctx.file._licence])
-    arguments.add_all("--licence", ["third_party/executorch/LICENSE", ctx.file._executorch_licence])
+    arguments.add_all("--licence", ["LICENSE.executorch", ctx.file._executorch_licence])
     arguments.add_all([folder], before_each = "--output", expand_directories = False)
     arguments.add("--zip", archive)
     ctx.actions.run(
@@ -61,9 +63,12 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
         ),
         "layout": attr.string(
             mandatory = True,
-            values = _LAYOUTS,
-            doc = "The build system: `cmake` makes a library by add_subdirectory or FetchContent, `make` by one include.",
+            values = LAYOUTS,
+            doc = "The build system: `arduino`, `cmake` (add_subdirectory, find_package or FetchContent), `make` (one include), `mbed` (Mbed CE), `platformio`, `zephyr` (a module).",
         ),
+        "version": attr.string(default = "1.0.0", doc = "The package's version, of three numbers."),
+        "author": attr.string(default = "Torch Fusion", doc = "Who publishes it, for Arduino and PlatformIO."),
+        "url": attr.string(default = "https://pytorch.org", doc = "Where it is described, for Arduino and PlatformIO."),
         "core": attr.string(
             values = [""] + sorted(CORES),
             doc = "The core that programs which depend on it are lowered for, of %s; empty: the programs are portable." % sorted(CORES),

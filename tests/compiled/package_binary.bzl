@@ -11,22 +11,20 @@ package=$1 program=$2
 shift 2
 objects=$(mktemp -d)
 trap 'rm -rf "$objects"' EXIT
-c10=$package/third_party/executorch/executorch/runtime/core/portable_type/c10
 number=0
-for source in $(cd "$package" && find . -name '*.c' -o -name '*.cpp' | sort); do
+for source in $(cd "$package" && find src example -name '*.c' -o -name '*.cpp' | sort); do
   number=$((number + 1))
   case $source in
     *.cpp) standard=-std=c++17 ;;
     *) standard=-std=c11 ;;
   esac
-  {compiler} $standard -O1 -Wall -Wextra -Werror -I"$package/include" -isystem "$package/src" \\
-    -isystem "$package/third_party/executorch" -isystem "$c10" \\
-    -DNDEBUG -DET_LOG_ENABLED=0 -DC10_USING_CUSTOM_GENERATED_MACROS -c "$package/$source" -o "$objects/$number.o"
+  {compiler} $standard -O1 -Wall -Wextra -Werror -I"$package/include" -I"$package/src" \\
+    -c "$package/$source" -o "$objects/$number.o"
 done
 {linker} "$objects"/*.o -o "$program"
 """
 
-def _command(ctx, toolchain, features, action, variables):
+def _command(features, action, variables):
     words = [cc_common.get_tool_for_action(feature_configuration = features, action_name = action)]
     words += cc_common.get_memory_inefficient_command_line(feature_configuration = features, action_name = action, variables = variables)
     return " ".join(["'%s'" % word for word in words])
@@ -39,11 +37,11 @@ def _package_binary_impl(ctx):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
-    compiler = _command(ctx, toolchain, features, ACTION_NAMES.cpp_compile, cc_common.create_compile_variables(
+    compiler = _command(features, ACTION_NAMES.cpp_compile, cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
     ))
-    linker = _command(ctx, toolchain, features, ACTION_NAMES.cpp_link_executable, cc_common.create_link_variables(
+    linker = _command(features, ACTION_NAMES.cpp_link_executable, cc_common.create_link_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
         is_using_linker = True,

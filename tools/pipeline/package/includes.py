@@ -14,6 +14,11 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 _OWN = ("kernels/", "runtime/")
 
 
+def is_own(path: str) -> bool:
+    """Whether a header or source, by what includes say of it, is this project's."""
+    return path.startswith(_OWN)
+
+
 @dataclass
 class Tree:
     """Folders in which includes are looked up, each with its place in a package.
@@ -48,7 +53,7 @@ class Tree:
             text = (root / path).read_text(encoding="utf-8", errors="replace")
             folder = Path(path).parent
             for include in _INCLUDE.findall(text):
-                if include.startswith(_OWN) and self._locate(include) is None:
+                if is_own(include) and self._locate(include) is None:
                     raise UserError(f"{root / path} includes {include}, which is not among the sources of packages")
                 beside = (folder / include).as_posix()
                 pending.append(beside if (root / beside).is_file() else include)

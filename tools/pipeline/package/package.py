@@ -1,8 +1,7 @@
 """Packs models that are compiled to C++, with the kernels that they call, for another build system.
 
-Writes a folder and the same as a .zip: src/ with the models and kernels, include/ with the models' headers,
-third_party/ with the public headers of ExecuTorch that they need, example/, licence texts, and the files of the build
-system.
+Writes a folder and the same as a .zip: src/ with the models, kernels and the public headers of ExecuTorch that they
+need, the models' headers, an example, licence texts, and the files of the build system.
 """
 
 from __future__ import annotations
@@ -18,14 +17,17 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
 from tools.pipeline.link.interface import find_method, interface_of, read_example
-from tools.pipeline.package.includes import Tree
-from tools.pipeline.package.layouts import LAYOUTS, Package, example
+from tools.pipeline.package.includes import Tree, is_own
+from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
+from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.selftest import selftest_header, selftest_source
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
 # A file's time in the .zip: the earliest that the format has, so that the bytes depend on the contents alone.
 _TIME = (1980, 1, 1, 0, 0, 0)
+# Before a header of others: their warnings are not the user's, and not every build system has -isystem.
+_FOREIGN = "#pragma GCC system_header\n"
 # What inline functions of ExecuTorch's headers call.
 _RUNTIME = (
     "runtime/compiled/constant_data.cpp",
@@ -55,6 +57,15 @@ class Model:
     golden: Path
 
 
+@dataclass(frozen=True)
+class Publication:
+    """What a package says of itself: its version, of three numbers, who publishes it, and where it is described."""
+
+    version: str = Package.version
+    author: str = Package.author
+    url: str = Package.url
+
+
 def pack(
     name: str,
     core: str,
@@ -63,6 +74,7 @@ def pack(
     roots: dict[Path, str],
     licences: dict[str, Path],
     catalogs: Sequence[Path] = (),
+    publication: Publication | None = None,
 ) -> dict[str, str]:
     """The files of a package: path -> text.
 
@@ -74,24 +86,29 @@ def pack(
         roots: folders with kernels, runtime and headers, and where in the package their files go.
         licences: path in the package -> file.
         catalogs: files with kernels of users' own operators.
+        publication: what it says of itself; None: that of any.
 
     Raises:
-        UserError: a model can't be compiled for the core, or two have one name.
+        UserError: a model can't be compiled for the core, two have one name, or the build system takes no such package.
     """
+    publication = publication or Publication()
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise UserError(f"package name '{name}' is no C identifier; use letters, digits and underscores")
+    if not re.fullmatch(r"\d+\.\d+\.\d+", publication.version):
+        raise UserError(f"version '{publication.version}' of package {name} is not of the form 1.2.3")
+    headers = LAYOUTS[layout].headers
     files: dict[str, str] = {}
     tree = Tree(roots)
     for model in models:
-        if f"include/{model.name}.h" in files:
+        if f"{headers}/{model.name}.h" in files:
             raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
         texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs)
         program = load(model.program)
         interface = interface_of(model.program, find_method(program, model.method))
         files |= {
-            f"include/{model.name}.h": texts[f"{model.name}.h"],
-            f"include/{model.name}.hpp": texts[f"{model.name}.hpp"],
-            f"include/{model.name}_selftest.h": selftest_header(model.name),
+            f"{headers}/{model.name}.h": texts[f"{model.name}.h"],
+            f"{headers}/{model.name}.hpp": texts[f"{model.name}.hpp"],
+            f"{headers}/{model.name}_selftest.h": selftest_header(model.name),
             f"src/models/{model.name}.cpp": texts[f"{model.name}.cpp"],
             f"src/models/{model.name}_selftest.c": selftest_source(
                 model.name, interface, read_example(model.golden, interface)
@@ -100,36 +117,47 @@ def pack(
         tree.add(re.findall(r'^#include "([^"]+)"', texts[f"{model.name}.cpp"], re.MULTILINE))
     tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h"])
     for path, source in tree.found.items():
-        to = "include/torch_fusion.h" if path == "src/runtime/compiled/torch_fusion.h" else path
-        files[to] = source.read_text(encoding="utf-8")
+        to = f"{headers}/torch_fusion.h" if path == "src/runtime/compiled/torch_fusion.h" else path
+        text = source.read_text(encoding="utf-8")
+        files[to] = text if is_own(path.removeprefix("src/")) else _FOREIGN + text
+    files = {
+        path: f'#include "{SETTINGS_HEADER}"\n\n{text}' if path.endswith(".cpp") else text
+        for path, text in files.items()
+    }
+    files[f"src/{SETTINGS_HEADER}"] = SETTINGS
     for path, source in licences.items():
         files[path] = source.read_text(encoding="utf-8")
     sources = tuple(sorted(path for path in files if path.endswith((".c", ".cpp"))))
-    package = Package(name, core, tuple(model.name for model in models), sources)
-    return (
-        files | LAYOUTS[layout](package) | {"example/main.c": example(package), "README.md": _readme(package, layout)}
+    package = Package(
+        name,
+        core,
+        tuple(model.name for model in models),
+        sources,
+        publication.version,
+        publication.author,
+        publication.url,
     )
+    kind = LAYOUTS[layout]
+    if kind.check is not None:
+        kind.check(package)
+    return {**files, **kind.files(package), "README.md": _readme(package, layout)}
 
 
 def _readme(package: Package, layout: str) -> str:
+    folder = LAYOUTS[layout].headers
     models = "\n".join(
-        f"- `{model}`: `include/{model}.h` for C and C++, `include/{model}.hpp`" for model in package.models
+        f"- `{model}`: `{folder}/{model}.h` for C and C++, `{folder}/{model}.hpp`" for model in package.models
     )
-    target = "portable C++17" if package.core == "host" else package.core
-    use = {
-        "cmake": f"    add_subdirectory({package.name})\n    target_link_libraries(application PRIVATE {package.name})",
-        "make": f"    include {package.name}/{package.name}.mk\n\nand link `$({package.name.upper()}_LIBRARY)`.",
-    }[layout]
     return f"""\
 # {package.name}
 
-PyTorch models as plain C++, for {target}. Made by Torch Fusion's `torch_package`.
+{package.sentence} Made by Torch Fusion's `torch_package`.
 
 {models}
 
-{use}
+{LAYOUTS[layout].use(package)}
 
-`example/main.c` runs each on its example and compares with PyTorch: `NAME_selftest()`.
+`NAME_selftest()` of `NAME_selftest.h` runs a model on the example that PyTorch computed, and compares.
 """
 
 
@@ -148,6 +176,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar=("PROGRAM", "METHOD", "NAME", "MANIFEST", "GOLDEN"),
         help="a model; repeatable",
     )
+    parser.add_argument("--version", default=Publication.version, help="the package's version")
+    parser.add_argument("--author", default=Publication.author, help="who publishes it")
+    parser.add_argument("--url", default=Publication.url, help="where it is described")
     parser.add_argument("--catalog", type=Path, action="append", default=[], help="kernels of users' own operators")
     parser.add_argument("--sources", type=Path, required=True, help="the folder that kernels/ and runtime/ are in")
     parser.add_argument("--executorch", type=Path, required=True, help="the folder of ExecuTorch's headers")
@@ -164,15 +195,17 @@ def _run(arguments: argparse.Namespace) -> None:
         Model(Path(program), method, name, Path(manifest), Path(golden))
         for program, method, name, manifest, golden in arguments.model
     ]
-    headers = "third_party/executorch"
-    c10 = "executorch/runtime/core/portable_type/c10"
+    # One folder to look for headers in: Arduino has no more.
     roots = {
         arguments.sources: "src",
-        arguments.executorch: headers,
-        arguments.executorch / c10: f"{headers}/{c10}",
+        arguments.executorch: "src",
+        arguments.executorch / "executorch/runtime/core/portable_type/c10": "src",
     }
+    publication = Publication(arguments.version, arguments.author, arguments.url)
     licences = {path: Path(file) for path, file in arguments.licence}
-    files = pack(arguments.name, arguments.core, arguments.layout, models, roots, licences, arguments.catalog)
+    files = pack(
+        arguments.name, arguments.core, arguments.layout, models, roots, licences, arguments.catalog, publication
+    )
     for path, text in files.items():
         to = arguments.output / path
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import configparser
+import json
 import os
+import re
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools.pipeline.package.includes import Tree
-from tools.pipeline.package.layouts import LAYOUTS, Package
-from tools.pipeline.package.package import Model, main, pack
+from tools.pipeline.package.layout import Package
+from tools.pipeline.package.layouts import LAYOUTS
+from tools.pipeline.package.package import Model, Publication, main, pack
 from tools.quiet.console import UserError
 
 SINE = {"".join(Path(path).suffixes): Path(path) for path in os.environ["PROGRAM"].split()}
@@ -82,7 +87,95 @@ def test_the_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert "demo/demo.mk" in names
 
 
-@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+DEMO = Package("demo_net", "host", ("net", "gru"), ("src/a.cpp", "src/b.c"))
+
+
+def test_rules_have_the_same_layouts() -> None:
+    assert os.environ["LAYOUTS"].split() == sorted(LAYOUTS)
+
+
+@pytest.mark.parametrize("layout", ["cmake", "make", "mbed", "zephyr"])
 def test_build_files_name_all_sources(layout: str) -> None:
-    files = LAYOUTS[layout](Package("demo", "host", ("net",), ("src/a.cpp", "src/b.c")))
+    files = LAYOUTS[layout].files(DEMO)
     assert any("src/a.cpp" in text and "src/b.c" in text for text in files.values())
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_an_example_runs_each_self_test(layout: str) -> None:
+    texts = LAYOUTS[layout].files(DEMO).values()
+    assert any("net_selftest(&net)" in text and "gru_selftest(&gru)" in text for text in texts)
+    assert "demo_net" in LAYOUTS[layout].use(DEMO)
+
+
+def test_arduino_takes_the_properties() -> None:
+    """https://docs.arduino.cc/arduino-cli/library-specification: what must be there, and the values allowed."""
+    files = LAYOUTS["arduino"].files(DEMO)
+    properties = dict(line.split("=", 1) for line in files["library.properties"].splitlines())
+    required = ["name", "version", "author", "maintainer", "sentence", "paragraph", "category", "url", "architectures"]
+    assert all(properties[key] for key in required)
+    assert properties["category"] in ("Data Processing", "Sensors", "Other")
+    assert properties["dot_a_linkage"] in ("true", "false")
+    assert properties["includes"] == "net.h,gru.h"
+    assert re.fullmatch(r"[A-Za-z][A-Za-z0-9 _.-]{0,62}", properties["name"])
+    # A sketch has its folder's name; all that is compiled, and headers, are below src/.
+    assert "examples/selftest/selftest.ino" in files
+    assert LAYOUTS["arduino"].headers == "src"
+    with pytest.raises(UserError, match="'arduino_net': Arduino's libraries begin with a letter, and not with 'Ard"):
+        pack("arduino_net", "host", "arduino", [], {}, {})
+
+
+def test_platformio_takes_the_manifest() -> None:
+    """https://docs.platformio.org/en/latest/manifests/library-json: fields, their types and lengths."""
+    files = LAYOUTS["platformio"].files(DEMO)
+    manifest = json.loads(files["library.json"])
+    texts = {"name": 50, "version": 20, "description": 255, "homepage": 255, "license": 255}
+    assert all(0 < len(manifest[key]) <= length for key, length in texts.items())
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", manifest["name"])
+    known = {*texts, "keywords", "authors", "frameworks", "platforms", "headers", "examples", "build"}
+    assert manifest.keys() == known
+    assert manifest["build"].keys() <= {"flags", "includeDir", "srcDir", "srcFilter", "extraScript", "libArchive"}
+    for example in manifest["examples"]:
+        assert all(f"{example['base']}/{file}" in files for file in example["files"])
+    assert manifest["build"]["extraScript"] in files
+    compile(files["cpp17.py"], "cpp17.py", "exec")
+    platformio_ini = configparser.ConfigParser()
+    platformio_ini.read_string(files["examples/selftest/platformio.ini"])
+    assert {"platform", "board", "framework", "lib_deps"} <= set(platformio_ini["env:nano33ble"])
+
+
+def test_mbed_takes_the_library() -> None:
+    """The schema of mbed_lib.json: a name, and config, macros, target_overrides or requires if there are any."""
+    files = LAYOUTS["mbed"].files(DEMO)
+    assert _json5(files["mbed_lib.json5"]) == {"name": "demo_net"}
+    assert _json5(files["example/mbed_app.json5"]).keys() == {"target_overrides"}
+    assert "target_link_libraries(demo_net PRIVATE mbed-core-flags)" in files["CMakeLists.txt"]
+
+
+def test_zephyr_takes_the_module() -> None:
+    """docs.zephyrproject.org, Modules: keys of module.yml, and the files that it names."""
+    files = LAYOUTS["zephyr"].files(DEMO)
+    module = yaml.safe_load(files["zephyr/module.yml"])
+    assert module.keys() <= {"name", "build", "tests", "samples", "boards", "blobs"}
+    assert module["build"].keys() <= {"cmake", "kconfig", "depends", "settings"}
+    assert f"{module['build']['cmake']}/CMakeLists.txt" in files
+    assert module["build"]["kconfig"] in files
+    assert all(f"{folder}/selftest/sample.yaml" in files for folder in module["samples"])
+    sample = yaml.safe_load(files["samples/selftest/sample.yaml"])
+    assert sample.keys() == {"sample", "tests"}
+    kconfig = files[module["build"]["kconfig"]]
+    assert "config DEMO_NET\n\tbool" in kconfig
+    configured = dict(line.split("=") for line in files["samples/selftest/prj.conf"].splitlines())
+    needed = re.findall(r"depends on (.*)", kconfig)[0].split(" && ")
+    assert all(configured[f"CONFIG_{symbol}"] == "y" for symbol in [*needed, "DEMO_NET"])
+
+
+def _json5(text: str) -> dict[str, object]:
+    """JSON with commas after last elements: what of JSON5 packages use."""
+    loaded = json.loads(re.sub(r",(\s*})", r"\1", text))
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def test_a_version_has_three_numbers() -> None:
+    with pytest.raises(UserError, match="version '2' of package demo is not of the form 1.2.3"):
+        pack("demo", "host", "make", [MODEL], {}, {}, publication=Publication(version="2"))

@@ -1,0 +1,132 @@
+"""Packages for Arduino and PlatformIO."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tools.pipeline.package.layout import Layout, Package, instances, reports
+from tools.quiet.console import UserError
+
+
+def _arduino(package: Package) -> dict[str, str]:
+    properties = {
+        "name": package.name,
+        "version": package.version,
+        "author": package.author,
+        "maintainer": package.author,
+        "sentence": package.sentence,
+        "paragraph": "Made by Torch Fusion. Needs a core that compiles C++17.",
+        "category": "Data Processing",
+        "url": package.url,
+        "architectures": "*",
+        "includes": ",".join(f"{model}.h" for model in package.models),
+        # An archive: of a source that another package has, too, the linker takes one.
+        "dot_a_linkage": "true",
+    }
+    return {
+        "library.properties": "".join(f"{key}={value}\n" for key, value in properties.items()),
+        "examples/selftest/selftest.ino": _sketch(package),
+    }
+
+
+def _sketch(package: Package) -> str:
+    return f"""\
+// Runs each model of {package.name} on its example, once a second.
+{instances(package)}
+
+static void report(const char* model, int result) {{
+  Serial.print(model);
+  Serial.println(result == 0 ? ": as PyTorch" : ": wrong");
+}}
+
+void setup() {{
+  Serial.begin(115200);
+}}
+
+void loop() {{
+{reports(package, '  report("{name}", {result});')}
+  delay(1000);
+}}
+"""
+
+
+def _check_arduino(package: Package) -> None:
+    # https://docs.arduino.cc/arduino-cli/library-specification
+    if not re.fullmatch(r"(?!arduino)[A-Za-z][A-Za-z0-9_]{0,62}", package.name, re.IGNORECASE):
+        raise UserError(
+            f"package name '{package.name}': Arduino's libraries begin with a letter, and not with 'Arduino', and have "
+            "at most 63 characters"
+        )
+
+
+def _arduino_use(package: Package) -> str:
+    return f"""\
+Copy the folder, or let the IDE add the .zip ("Add .ZIP Library"), to `libraries/`; `#include <{package.models[0]}.h>`.
+`File > Examples > {package.name} > selftest` runs the models on their examples. The board's core has to compile C++17
+(`-std=gnu++17` in its `platform.txt`), which an Arduino library can't ask for; one that doesn't ends in an error that
+says so."""
+
+
+ARDUINO = Layout(files=_arduino, use=_arduino_use, headers="src", check=_check_arduino)
+
+
+def _platformio(package: Package) -> dict[str, str]:
+    manifest = {
+        "name": _slug(package.name),
+        "version": package.version,
+        "description": package.sentence,
+        "keywords": ["pytorch", "machine-learning", "neural-network"],
+        "authors": [{"name": package.author, "maintainer": True}],
+        "homepage": package.url,
+        "license": "Apache-2.0 AND BSD-3-Clause",
+        "frameworks": "*",
+        "platforms": "*",
+        "headers": [f"{model}.h" for model in package.models],
+        "examples": [
+            {"name": "selftest", "base": "examples/selftest", "files": ["platformio.ini", "src/main.cpp"]},
+        ],
+        "build": {"includeDir": "include", "srcDir": "src", "extraScript": "cpp17.py"},
+    }
+    settings = """\
+[env:nano33ble]
+platform = nordicnrf52
+board = nano33ble
+framework = arduino
+monitor_speed = 115200
+lib_deps = symlink://../..
+"""
+    script = """\
+# The last -std that GCC reads is the one that it takes; "flags" of library.json would be C's, too.
+Import("env")  # noqa: F821
+env.Append(CXXFLAGS=["-std=gnu++17"])  # noqa: F821
+"""
+    return {
+        "library.json": json.dumps(manifest, indent=2) + "\n",
+        "cpp17.py": script,
+        "examples/selftest/platformio.ini": settings,
+        "examples/selftest/src/main.cpp": "#include <Arduino.h>\n\n" + _sketch(package),
+    }
+
+
+def _slug(name: str) -> str:
+    """A name as PlatformIO's registry wants it: a-z, digits, and single dashes within."""
+    return re.sub(r"-+", "-", name.lower().replace("_", "-")).strip("-")
+
+
+def _check_platformio(package: Package) -> None:
+    # https://docs.platformio.org/en/latest/manifests/library-json/fields/name.html
+    if not 1 <= len(_slug(package.name)) <= 50:
+        raise UserError(f"package name '{package.name}': PlatformIO's libraries have names of 1 to 50 characters")
+
+
+def _platformio_use(package: Package) -> str:
+    return f"""\
+In `platformio.ini`
+
+    lib_deps = symlink://{package.name}
+
+or the folder in `lib/`. `examples/selftest` runs the models on their examples: `pio run -d examples/selftest`."""
+
+
+PLATFORMIO = Layout(files=_platformio, use=_platformio_use, check=_check_platformio)

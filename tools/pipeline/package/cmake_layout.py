@@ -1,0 +1,248 @@
+"""Packages for CMake, alone and in the build systems of Mbed OS and Zephyr."""
+
+from __future__ import annotations
+
+from tools.pipeline.package.layout import Layout, Package, instances, lines, main_c, reports
+
+
+def library(package: Package, folder: str = "") -> str:
+    """CMake's description of the library `<name>`.
+
+    Args:
+        package: the package.
+        folder: where the package's files are, as seen from the file: empty, or ending in a slash.
+    """
+    return f"""\
+# An archive: of a source that another package has, too, the linker takes one.
+add_library({package.name} STATIC
+{lines([folder + source for source in package.sources])}
+)
+target_compile_features({package.name} PUBLIC cxx_std_17)
+target_include_directories({package.name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include)
+target_include_directories({package.name} PRIVATE ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}src)
+target_compile_options({package.name} PRIVATE
+  -ffunction-sections
+  -fdata-sections
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>
+)
+"""
+
+
+def _cmake(package: Package) -> dict[str, str]:
+    text = f"""\
+cmake_minimum_required(VERSION 3.16)
+project({package.name} VERSION {package.version} LANGUAGES C CXX)
+
+{library(package)}
+add_library({package.name}::{package.name} ALIAS {package.name})
+
+if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+  # By itself: the example.
+  enable_testing()
+  add_executable({package.name}_example example/main.c)
+  target_link_libraries({package.name}_example PRIVATE {package.name})
+  add_test(NAME selftest COMMAND {package.name}_example)
+endif()
+"""
+    config = f"""\
+# find_package({package.name}) in a project whose CMAKE_PREFIX_PATH has the folder that this one is in.
+if(NOT TARGET {package.name})
+  add_subdirectory(${{CMAKE_CURRENT_LIST_DIR}} ${{CMAKE_BINARY_DIR}}/{package.name})
+endif()
+"""
+    version = f"""\
+set(PACKAGE_VERSION {package.version})
+if(PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
+"""
+    return {
+        "CMakeLists.txt": text,
+        f"{package.name}-config.cmake": config,
+        f"{package.name}-config-version.cmake": version,
+        "example/main.c": main_c(package),
+    }
+
+
+def _cmake_use(package: Package) -> str:
+    return f"""\
+    add_subdirectory({package.name})
+    target_link_libraries(application PRIVATE {package.name})
+
+or, with the folder that this one is in among `CMAKE_PREFIX_PATH`, `find_package({package.name})` instead of the first
+line. By itself the folder builds the example, and `ctest` runs it."""
+
+
+CMAKE = Layout(files=_cmake, use=_cmake_use)
+
+
+def _mbed(package: Package) -> dict[str, str]:
+    name = package.name
+    text = f"""\
+{library(package)}
+# The flags of the target's core, which Mbed CE has apart for libraries.
+if(TARGET mbed-core-flags)
+  target_link_libraries({name} PRIVATE mbed-core-flags)
+endif()
+"""
+    application = f"""\
+# An application for Mbed CE: mbed-os is a folder beside this file, as in its other examples.
+cmake_minimum_required(VERSION 3.19)
+cmake_policy(VERSION 3.19...3.22)
+
+set(MBED_APP_JSON_PATH mbed_app.json5)
+include(mbed-os/tools/cmake/mbed_toolchain_setup.cmake)
+project({name}_example LANGUAGES C CXX ASM)
+include(mbed_project_setup)
+
+add_subdirectory(mbed-os)
+add_subdirectory(.. {name})
+
+add_executable({name}_example main.cpp)
+target_link_libraries({name}_example mbed-os {name})
+mbed_set_post_build({name}_example)
+"""
+    source = f"""\
+// Runs each model of {name} on its example, in a thread of its own.
+#include "mbed.h"
+
+{instances(package)}
+
+static void report(const char* model, int result) {{
+  printf("%s: %s (%d)\\n", model, result == 0 ? "as PyTorch" : "wrong", result);
+}}
+
+static void run_models() {{
+{reports(package, '  report("{name}", {result});')}
+}}
+
+int main() {{
+  rtos::Thread thread(osPriorityNormal, 4096);
+  thread.start(run_models);
+  thread.join();
+}}
+"""
+    return {
+        "CMakeLists.txt": text,
+        "mbed_lib.json5": f'{{\n    "name": "{name}",\n}}\n',
+        "example/CMakeLists.txt": application,
+        "example/mbed_app.json5": '{\n    "target_overrides": {\n        "*": {\n'
+        '            "platform.stdio-baud-rate": 115200,\n            "platform.stdio-buffered-serial": 1,\n'
+        "        },\n    },\n}\n",
+        "example/main.cpp": source,
+    }
+
+
+def _mbed_use(package: Package) -> str:
+    return f"""\
+In the `CMakeLists.txt` of an application for Mbed CE, after `add_subdirectory(mbed-os)`:
+
+    add_subdirectory({package.name})
+    target_link_libraries(application {package.name})
+
+`example/` is an application: it wants `mbed-os` beside its `CMakeLists.txt`."""
+
+
+MBED = Layout(files=_mbed, use=_mbed_use)
+
+
+def _zephyr(package: Package) -> dict[str, str]:
+    name = package.name
+    symbol = name.upper()
+    text = f"""\
+if(CONFIG_{symbol})
+{library(package, "../")}
+# The flags of the board's core, and its C library.
+target_link_libraries({name} PRIVATE zephyr_interface)
+add_dependencies({name} zephyr_generated_headers)
+endif()
+"""
+    kconfig = f"""\
+config {symbol}
+\tbool "PyTorch models of {name}"
+\tdepends on CPP && REQUIRES_FULL_LIBCPP
+\thelp
+\t  {package.sentence}
+\t  An application that wants them links with {name}.
+"""
+    sample = f"""\
+cmake_minimum_required(VERSION 3.20.0)
+
+# As long as west.yml has no such module.
+list(APPEND ZEPHYR_EXTRA_MODULES ${{CMAKE_CURRENT_SOURCE_DIR}}/../..)
+find_package(Zephyr REQUIRED HINTS $ENV{{ZEPHYR_BASE}})
+project({name}_selftest)
+
+target_sources(app PRIVATE src/main.cpp)
+target_link_libraries(app PRIVATE {name})
+"""
+    source = f"""\
+// Runs each model of {name} on its example.
+#include <zephyr/kernel.h>
+#include <zephyr/sys/printk.h>
+
+{instances(package)}
+
+static void report(const char* model, int result) {{
+  printk("%s: %s (%d)\\n", model, result == 0 ? "as PyTorch" : "wrong", result);
+}}
+
+int main(void) {{
+{reports(package, '  report("{name}", {result});')}
+  return 0;
+}}
+"""
+    config = f"""\
+CONFIG_CPP=y
+CONFIG_STD_CPP17=y
+CONFIG_REQUIRES_FULL_LIBCPP=y
+CONFIG_FPU=y
+CONFIG_MAIN_STACK_SIZE=4096
+CONFIG_{symbol}=y
+"""
+    expected = "\n".join(f'      - "{model}: as PyTorch"' for model in package.models)
+    yaml = f"""\
+sample:
+  name: Self-test of {name}
+tests:
+  {name}.selftest:
+    tags: {name}
+    harness: console
+    harness_config:
+      type: multi_line
+      regex:
+{expected}
+"""
+    module = f"name: {name}\nbuild:\n  cmake: zephyr\n  kconfig: zephyr/Kconfig\nsamples:\n  - samples\n"
+    return {
+        "zephyr/module.yml": module,
+        "zephyr/CMakeLists.txt": text,
+        "zephyr/Kconfig": kconfig,
+        "samples/selftest/CMakeLists.txt": sample,
+        "samples/selftest/prj.conf": config,
+        "samples/selftest/sample.yaml": yaml,
+        "samples/selftest/src/main.cpp": source,
+    }
+
+
+def _zephyr_use(package: Package) -> str:
+    return f"""\
+The folder is a Zephyr module: a project of `west.yml`, or in an application's `CMakeLists.txt`
+
+    list(APPEND ZEPHYR_EXTRA_MODULES ${{CMAKE_CURRENT_SOURCE_DIR}}/{package.name})
+    find_package(Zephyr REQUIRED HINTS $ENV{{ZEPHYR_BASE}})
+    ...
+    target_link_libraries(app PRIVATE {package.name})
+
+and in its `prj.conf` CONFIG_CPP=y, CONFIG_STD_CPP17=y, CONFIG_REQUIRES_FULL_LIBCPP=y, CONFIG_{package.name.upper()}=y.
+`samples/selftest` is such an application."""
+
+
+ZEPHYR = Layout(files=_zephyr, use=_zephyr_use)
