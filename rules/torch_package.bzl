@@ -2,6 +2,7 @@
 
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "methods_of", "target_core")
+load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package", "float_abis")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
 load(":providers.bzl", "TorchProgramInfo")
@@ -20,11 +21,13 @@ def _torch_package_impl(ctx):
         if model.name in names:
             fail("%s: two models are called %s; set program_name of one" % (ctx.label, model.name))
         names[model.name] = None
-    folder = ctx.actions.declare_directory(name)
-    archive = ctx.actions.declare_file(name + ".zip")
-    sources = ctx.files._sources
-    headers = ctx.files._headers
+    cores = _cores(ctx)
+    archives = [(core, abi) for core in cores for abi in float_abis(core)] if ctx.attr.form == "archives" else []
+    if ctx.attr.form == "archives" and not cores:
+        fail("%s: form = \"archives\" with cores = []; give the cores that it is for, of %s" % (ctx.label, sorted(CORES)))
+    sources = ctx.actions.declare_directory(name + ".sources")
     arguments = ctx.actions.args()
+    arguments.add("sources")
     arguments.add("--name", name)
     arguments.add("--core", target_core(ctx))
     arguments.add("--layout", ctx.attr.layout)
@@ -37,16 +40,58 @@ def _torch_package_impl(ctx):
     arguments.add("--executorch", ctx.attr._headers.label.workspace_root + "/include")
     arguments.add_all("--licence", ["LICENSE", ctx.file._licence])
     arguments.add_all("--licence", ["LICENSE.executorch", ctx.file._executorch_licence])
+    arguments.add_all(["%s-%s" % archive for archive in archives], before_each = "--archive")
+    arguments.add_all([sources], before_each = "--output", expand_directories = False)
+    ctx.actions.run(
+        executable = ctx.executable._package,
+        arguments = [arguments],
+        inputs = ctx.files._sources + ctx.files._headers + [ctx.file._licence, ctx.file._executorch_licence] +
+                 [file for model in models for file in [model.program, model.manifest, model.golden]],
+        outputs = [sources],
+        mnemonic = "TorchPackage",
+        progress_message = "Packing %{label}",
+    )
+    return _write_folder(ctx, sources, [model.name for model in models], cores, archives)
+
+def _cores(ctx):
+    """The cores that the package is compiled for, keys of CORES."""
+    unknown = [core for core in ctx.attr.cores if core not in CORES]
+    if unknown:
+        fail("%s: cores = %s: there is no %s; there are %s" % (ctx.label, ctx.attr.cores, unknown, sorted(CORES)))
+    if ctx.attr.core:
+        return [ctx.attr.core] if ctx.attr.core in ctx.attr.cores else []
+    return ctx.attr.cores
+
+def _write_folder(ctx, sources, models, cores, archives):
+    """Makes the package of its sources, or of archives, and of what the models take on cores."""
+    name = ctx.label.name
+    folder = ctx.actions.declare_directory(name)
+    archive = ctx.actions.declare_file(name + ".zip")
+    arguments = ctx.actions.args()
+    arguments.add("folder")
+    arguments.add("--name", name)
+    arguments.add("--layout", ctx.attr.layout)
+    arguments.add_all([sources], before_each = "--sources", expand_directories = False)
+    inputs = [sources]
+    for core in cores:
+        for abi in ([abi for other, abi in archives if other == core] or [None]):
+            is_measured = abi in (None, float_abis(core)[-1])
+            library, sizes = compile_package(ctx, sources, models, core, abi, sizes = is_measured)
+            if archives:
+                arguments.add_all("--archive", ["%s-%s" % (core, abi), library])
+                inputs.append(library)
+            if sizes:
+                arguments.add_all("--size", [core, sizes])
+                inputs.append(sizes)
     arguments.add_all([folder], before_each = "--output", expand_directories = False)
     arguments.add("--zip", archive)
     ctx.actions.run(
         executable = ctx.executable._package,
         arguments = [arguments],
-        inputs = sources + headers + [ctx.file._licence, ctx.file._executorch_licence] +
-                 [file for model in models for file in [model.program, model.manifest, model.golden]],
+        inputs = inputs,
         outputs = [folder, archive],
-        mnemonic = "TorchPackage",
-        progress_message = "Packing %{label}",
+        mnemonic = "TorchPackageFolder",
+        progress_message = "Writing the package %{label}",
     )
     return [DefaultInfo(files = depset([folder, archive]), runfiles = ctx.runfiles([folder, archive]))]
 
@@ -54,7 +99,7 @@ torch_package = rule(
     implementation = _torch_package_impl,
     doc = """Packs torch_programs as plain C++ for another build system: the folder `<name>` and `<name>.zip` with the models, the kernels
 that they call and no others, C and C++ headers, an example, self-tests, and licence texts. docs/cpp.md has the interface.""",
-    attrs = CORE_ATTRS | CORE_TRANSITION_ATTRS | {
+    attrs = CORE_ATTRS | CORE_TRANSITION_ATTRS | PACKAGE_ATTRS | {
         "models": attr.label_list(
             mandatory = True,
             allow_empty = False,
@@ -73,7 +118,16 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
             values = [""] + sorted(CORES),
             doc = "The core that programs which depend on it are lowered for, of %s; empty: the programs are portable." % sorted(CORES),
         ),
-        "_package": attr.label(default = "//tools/pipeline/package", executable = True, cfg = "exec"),
+        "form": attr.string(
+            default = "sources",
+            values = ["archives", "sources"],
+            doc = """What the package has of models and kernels: sources, which any compiler of C++17 compiles; or an archive for each of
+`cores` and each float ABI (`soft`, `softfp`, `hard`), for layouts that can choose one.""",
+        ),
+        "cores": attr.string_list(
+            default = sorted(CORES),
+            doc = "The cores that SIZES.md says the models' sizes for, and that there are archives for; of programs lowered for a core only that one counts.",
+        ),
         "_sources": attr.label(default = "//rules:package_sources", allow_files = True),
         "_headers": attr.label(default = "@executorch//:header_files", allow_files = True),
         "_licence": attr.label(default = "//:LICENSE", allow_single_file = True),

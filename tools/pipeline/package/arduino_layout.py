@@ -24,10 +24,23 @@ def _arduino(package: Package) -> dict[str, str]:
         # An archive: of a source that another package has, too, the linker takes one.
         "dot_a_linkage": "true",
     }
+    if package.archives:
+        properties |= {"precompiled": "true", "ldflags": f"-l{package.name}"}
     return {
         "library.properties": "".join(f"{key}={value}\n" for key, value in properties.items()),
         "examples/selftest/selftest.ino": _sketch(package),
     }
+
+
+# The FPU as boards' platform.txt name it, in folders of libraries that are compiled already.
+_FPUS = {"cortex_m4": "fpv4-sp-d16", "cortex_m7": "fpv5-d16", "cortex_m33": "fpv5-sp-d16"}
+
+
+def _archive(name: str, identity: str) -> str:
+    """src/MCU/FPU-ABI/, or src/MCU/ without an FPU: "Precompiled binaries" in the library specification."""
+    core, abi = identity.split("-")
+    folder = f"src/{core.replace('_', '-')}"
+    return f"{folder}/{_FPUS[core]}-{abi}/lib{name}.a" if core in _FPUS and abi != "soft" else f"{folder}/lib{name}.a"
 
 
 def _sketch(package: Package) -> str:
@@ -68,7 +81,7 @@ Copy the folder, or let the IDE add the .zip ("Add .ZIP Library"), to `libraries
 says so."""
 
 
-ARDUINO = Layout(files=_arduino, use=_arduino_use, headers="src", check=_check_arduino)
+ARDUINO = Layout(files=_arduino, use=_arduino_use, headers="src", archive=_archive, check=_check_arduino)
 
 
 def _platformio(package: Package) -> dict[str, str]:

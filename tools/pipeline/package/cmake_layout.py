@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.pipeline.package.layout import Layout, Package, instances, lines, main_c, reports
+from tools.pipeline.package.layout import Layout, Package, archive_path, instances, lines, main_c, reports
 
 
 def library(package: Package, folder: str = "") -> str:
@@ -12,6 +12,8 @@ def library(package: Package, folder: str = "") -> str:
         package: the package.
         folder: where the package's files are, as seen from the file: empty, or ending in a slash.
     """
+    if package.archives:
+        return _imported(package, folder)
     return f"""\
 # An archive: of a source that another package has, too, the linker takes one.
 add_library({package.name} STATIC
@@ -30,13 +32,36 @@ target_compile_options({package.name} PRIVATE
 """
 
 
+def _imported(package: Package, folder: str) -> str:
+    variable = f"{package.name.upper()}_ARCHIVE"
+    only = f"  set({variable} {package.archives[0]})" if len(package.archives) == 1 else ""
+    lib = archive_path(package.name, f"${{{variable}}}")
+    return f"""\
+# {variable}, which who includes this sets, says for which core and float ABI: those that the application's flags have.
+set({package.name}_archives {" ".join(package.archives)})
+if(NOT DEFINED {variable})
+{only or f'  message(FATAL_ERROR "set {variable} to one of ${{{package.name}_archives}}")'}
+endif()
+if(NOT {variable} IN_LIST {package.name}_archives)
+  message(FATAL_ERROR "{variable} is ${{{variable}}}; there is ${{{package.name}_archives}}")
+endif()
+add_library({package.name} STATIC IMPORTED GLOBAL)
+set_target_properties({package.name} PROPERTIES
+  IMPORTED_LOCATION ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}{lib}
+  INTERFACE_INCLUDE_DIRECTORIES ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include
+)
+"""
+
+
 def _cmake(package: Package) -> dict[str, str]:
     text = f"""\
 cmake_minimum_required(VERSION 3.16)
 project({package.name} VERSION {package.version} LANGUAGES C CXX)
 
 {library(package)}
-add_library({package.name}::{package.name} ALIAS {package.name})
+if(NOT TARGET {package.name}::{package.name})
+  add_library({package.name}::{package.name} ALIAS {package.name})
+endif()
 
 if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
   # By itself: the example.
@@ -80,13 +105,14 @@ or, with the folder that this one is in among `CMAKE_PREFIX_PATH`, `find_package
 line. By itself the folder builds the example, and `ctest` runs it."""
 
 
-CMAKE = Layout(files=_cmake, use=_cmake_use)
+CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path)
 
 
 def _mbed(package: Package) -> dict[str, str]:
     name = package.name
-    text = f"""\
-{library(package)}
+    text = library(package)
+    if not package.archives:
+        text += f"""
 # The flags of the target's core, which Mbed CE has apart for libraries.
 if(TARGET mbed-core-flags)
   target_link_libraries({name} PRIVATE mbed-core-flags)
@@ -150,20 +176,18 @@ In the `CMakeLists.txt` of an application for Mbed CE, after `add_subdirectory(m
 `example/` is an application: it wants `mbed-os` beside its `CMakeLists.txt`."""
 
 
-MBED = Layout(files=_mbed, use=_mbed_use)
+MBED = Layout(files=_mbed, use=_mbed_use, archive=archive_path)
 
 
 def _zephyr(package: Package) -> dict[str, str]:
     name = package.name
     symbol = name.upper()
-    text = f"""\
-if(CONFIG_{symbol})
-{library(package, "../")}
+    flags = f"""
 # The flags of the board's core, and its C library.
 target_link_libraries({name} PRIVATE zephyr_interface)
 add_dependencies({name} zephyr_generated_headers)
-endif()
 """
+    text = f"if(CONFIG_{symbol})\n{library(package, '../')}{'' if package.archives else flags}endif()\n"
     kconfig = f"""\
 config {symbol}
 \tbool "PyTorch models of {name}"
@@ -245,4 +269,4 @@ and in its `prj.conf` CONFIG_CPP=y, CONFIG_STD_CPP17=y, CONFIG_REQUIRES_FULL_LIB
 `samples/selftest` is such an application."""
 
 
-ZEPHYR = Layout(files=_zephyr, use=_zephyr_use)
+ZEPHYR = Layout(files=_zephyr, use=_zephyr_use, archive=archive_path)

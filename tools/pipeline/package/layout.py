@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 # The first line of each C++ source of a package: nothing else has to be said to the compiler than where headers are.
 SETTINGS_HEADER = "torch_fusion_settings.h"
@@ -41,6 +41,7 @@ class Package:
         version: its version, of three numbers.
         author: who publishes it.
         url: where it is described.
+        archives: cores and float ABIs, such as `cortex_m4-softfp`, that it has archives for in place of sources.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Package:
     version: str = "1.0.0"
     author: str = "Torch Fusion"
     url: str = "https://pytorch.org"
+    archives: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -66,13 +68,20 @@ class Layout:
         files: path -> text of what it reads, examples included.
         use: what a user writes, as Markdown.
         headers: the folder of the models' headers.
+        archive: where a package has an archive, by the package's name and the core with its float ABI; None: nowhere.
         check: refuses a package whose name the build system does not take, with a UserError; None: it takes any.
     """
 
     files: Callable[[Package], Mapping[str, str]]
     use: Callable[[Package], str]
     headers: str = "include"
-    check: Callable[[Package], None] | None = field(default=None)
+    archive: Callable[[str, str], str] | None = None
+    check: Callable[[Package], None] | None = None
+
+
+def archive_path(name: str, identity: str) -> str:
+    """Where most packages have an archive."""
+    return f"lib/{identity}/lib{name}.a"
 
 
 def main_c(package: Package) -> str:

@@ -4,13 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.pipeline.package.layout import Layout, Package, main_c
+from tools.pipeline.package.layout import Layout, Package, archive_path, main_c
 
 
 def _make(package: Package) -> dict[str, str]:
     variable = package.name.upper()
+    text = _imported(package, variable) if package.archives else _library(package, variable)
+    makefile = f"""\
+# The example: runs the self-tests.
+all: build/example
+
+include {package.name}.mk
+
+build/example: example/main.c $({variable}_LIBRARY)
+\t@mkdir -p build
+\t$(CC) $(CFLAGS) $({variable}_CPPFLAGS) -c example/main.c -o build/main.o
+\t$(CXX) $(LDFLAGS) -Wl,--gc-sections build/main.o $({variable}_LIBRARY) -o $@
+
+check: build/example
+\tbuild/example
+
+clean:
+\trm -rf build
+
+.PHONY: all check clean
+"""
+    return {f"{package.name}.mk": text, "Makefile": makefile, "example/main.c": main_c(package)}
+
+
+def _imported(package: Package, variable: str) -> str:
+    default = f"{variable}_ARCHIVE ?= {package.archives[0]}\n" if len(package.archives) == 1 else ""
+    return f"""\
+# include this file: $({variable}_LIBRARY) is the archive for $({variable}_ARCHIVE), a core and float ABI: those that
+# $(CFLAGS) has. Compile what uses the models with $({variable}_CPPFLAGS).
+{variable}_DIR := $(dir $(lastword $(MAKEFILE_LIST)))
+{variable}_ARCHIVES := {" ".join(package.archives)}
+{default}ifeq ($(filter $({variable}_ARCHIVE),$({variable}_ARCHIVES)),)
+$(error {variable}_ARCHIVE is '$({variable}_ARCHIVE)'; there is $({variable}_ARCHIVES))
+endif
+{variable}_CPPFLAGS := -I$({variable}_DIR)include
+{variable}_LIBRARY := $({variable}_DIR){archive_path(package.name, f"$({variable}_ARCHIVE)")}
+"""
+
+
+def _library(package: Package, variable: str) -> str:
     sources = _lines([f"$({variable}_DIR){source}" for source in package.sources])
-    text = f"""\
+    return f"""\
 # include this file: it makes $({variable}_LIBRARY), an archive, with $(CC), $(CXX), $(AR), $(CFLAGS) and $(CXXFLAGS).
 # Compile what uses the models with $({variable}_CPPFLAGS), and link the archive with $(CXX).
 {variable}_DIR := $(dir $(lastword $(MAKEFILE_LIST)))
@@ -34,25 +73,6 @@ $({variable}_BUILD)/%.c.o: $({variable}_DIR)%.c
 $({variable}_LIBRARY): $({variable}_OBJECTS)
 \t$(AR) rcs $@ $^
 """
-    makefile = f"""\
-# The example: runs the self-tests.
-all: build/example
-
-include {package.name}.mk
-
-build/example: example/main.c $({variable}_LIBRARY)
-\t$(CC) $(CFLAGS) $({variable}_CPPFLAGS) -c example/main.c -o build/main.o
-\t$(CXX) $(LDFLAGS) -Wl,--gc-sections build/main.o $({variable}_LIBRARY) -o $@
-
-check: build/example
-\tbuild/example
-
-clean:
-\trm -rf build
-
-.PHONY: all check clean
-"""
-    return {f"{package.name}.mk": text, "Makefile": makefile, "example/main.c": main_c(package)}
 
 
 def _use(package: Package) -> str:
@@ -66,4 +86,4 @@ def _lines(items: Sequence[str]) -> str:
     return " \\\n".join(f"  {item}" for item in items)
 
 
-MAKE = Layout(files=_make, use=_use)
+MAKE = Layout(files=_make, use=_use, archive=archive_path)

@@ -1,7 +1,8 @@
 """Packs models that are compiled to C++, with the kernels that they call, for another build system.
 
-Writes a folder and the same as a .zip: src/ with the models, kernels and the public headers of ExecuTorch that they
-need, the models' headers, an example, licence texts, and the files of the build system.
+`sources` writes a folder: src/ with the models, kernels and the public headers of ExecuTorch that they need, the
+models' headers, an example, licence texts, and the files of the build system. `archive` compiles it for a core.
+`folder` makes the package of both: with SIZES.md, with archives in place of sources if there are any; and a .zip.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
 from tools.pipeline.link.interface import find_method, interface_of, read_example
+from tools.pipeline.package.archive import Toolchain, archive, sizes
+from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree, is_own
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
 from tools.pipeline.package.layouts import LAYOUTS
@@ -75,6 +78,7 @@ def pack(
     licences: dict[str, Path],
     catalogs: Sequence[Path] = (),
     publication: Publication | None = None,
+    archives: Sequence[str] = (),
 ) -> dict[str, str]:
     """The files of a package: path -> text.
 
@@ -87,6 +91,8 @@ def pack(
         licences: path in the package -> file.
         catalogs: files with kernels of users' own operators.
         publication: what it says of itself; None: that of any.
+        archives: what it has archives for, each a core's name and a float ABI, such as `cortex_m4-softfp`; none: it has
+          sources.
 
     Raises:
         UserError: a model can't be compiled for the core, two have one name, or the build system takes no such package.
@@ -136,10 +142,14 @@ def pack(
         publication.version,
         publication.author,
         publication.url,
+        tuple(archives),
     )
     kind = LAYOUTS[layout]
     if kind.check is not None:
         kind.check(package)
+    if archives and kind.archive is None:
+        able = sorted(other for other, entry in LAYOUTS.items() if entry.archive is not None)
+        raise UserError(f'package {name}: layout "{layout}" has no archives; {able} have, and all have sources')
     return {**files, **kind.files(package), "README.md": _readme(package, layout)}
 
 
@@ -148,6 +158,11 @@ def _readme(package: Package, layout: str) -> str:
     models = "\n".join(
         f"- `{model}`: `{folder}/{model}.h` for C and C++, `{folder}/{model}.hpp`" for model in package.models
     )
+    chosen = (
+        f"\n\nArchives are for {', '.join(package.archives)}; `{package.name.upper()}_ARCHIVE` is set to one of them."
+        if package.archives and layout != "arduino"
+        else ""
+    )
     return f"""\
 # {package.name}
 
@@ -155,7 +170,7 @@ def _readme(package: Package, layout: str) -> str:
 
 {models}
 
-{LAYOUTS[layout].use(package)}
+{LAYOUTS[layout].use(package)}{chosen}
 
 `NAME_selftest()` of `NAME_selftest.h` runs a model on the example that PyTorch computed, and compares.
 """
@@ -165,10 +180,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="package", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--name", required=True, help="the package's name, a C identifier")
-    parser.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core that it is for")
-    parser.add_argument("--layout", required=True, choices=list(LAYOUTS), help="the build system")
-    parser.add_argument(
+    steps = parser.add_subparsers(required=True, metavar="STEP")
+    sources = steps.add_parser("sources", help="write the models, what they need, and the build system's files")
+    sources.set_defaults(step=_write_sources)
+    sources.add_argument("--name", required=True, help="the package's name, a C identifier")
+    sources.add_argument("--core", required=True, choices=list(POINTER_SIZES), help="the core that it is for")
+    sources.add_argument("--layout", required=True, choices=list(LAYOUTS), help="the build system")
+    sources.add_argument(
         "--model",
         nargs=5,
         action="append",
@@ -176,21 +194,45 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar=("PROGRAM", "METHOD", "NAME", "MANIFEST", "GOLDEN"),
         help="a model; repeatable",
     )
-    parser.add_argument("--version", default=Publication.version, help="the package's version")
-    parser.add_argument("--author", default=Publication.author, help="who publishes it")
-    parser.add_argument("--url", default=Publication.url, help="where it is described")
-    parser.add_argument("--catalog", type=Path, action="append", default=[], help="kernels of users' own operators")
-    parser.add_argument("--sources", type=Path, required=True, help="the folder that kernels/ and runtime/ are in")
-    parser.add_argument("--executorch", type=Path, required=True, help="the folder of ExecuTorch's headers")
-    parser.add_argument(
+    sources.add_argument("--version", default=Publication.version, help="the package's version")
+    sources.add_argument("--author", default=Publication.author, help="who publishes it")
+    sources.add_argument("--url", default=Publication.url, help="where it is described")
+    sources.add_argument("--catalog", type=Path, action="append", default=[], help="kernels of users' own operators")
+    sources.add_argument("--sources", type=Path, required=True, help="the folder that kernels/ and runtime/ are in")
+    sources.add_argument("--executorch", type=Path, required=True, help="the folder of ExecuTorch's headers")
+    sources.add_argument(
         "--licence", nargs=2, action="append", default=[], metavar=("PATH", "FILE"), help="a licence text; repeatable"
     )
-    parser.add_argument("--output", type=Path, required=True, help="the folder")
-    parser.add_argument("--zip", type=Path, required=True, help="the .zip")
+    sources.add_argument("--archive", action="append", default=[], help="a core and float ABI; repeatable")
+    sources.add_argument("--output", type=Path, required=True, help="the folder")
+    compiled = steps.add_parser("archive", help="compile the sources for a core and float ABI, and measure the models")
+    compiled.set_defaults(step=_write_archive)
+    compiled.add_argument("--sources", type=Path, required=True, help="the folder that `sources` wrote")
+    compiled.add_argument("--model", action="append", required=True, help="name of a model; repeatable")
+    compiled.add_argument("--gcc", type=Path, required=True, help="the compiler")
+    compiled.add_argument("--ar", type=Path, required=True, help="the archiver")
+    compiled.add_argument("--size-tool", type=Path, required=True, help="binutils' size")
+    compiled.add_argument("--flag", action="append", default=[], help="a flag of core or float ABI; repeatable")
+    compiled.add_argument("--include", type=Path, action="append", default=[], help="a folder of headers; repeatable")
+    compiled.add_argument("--archive", type=Path, required=True, help="the archive")
+    compiled.add_argument("--sizes", type=Path, help="what the models take")
+    folder = steps.add_parser("folder", help="make the package of the sources, and of what was compiled of them")
+    folder.set_defaults(step=_write_folder)
+    folder.add_argument("--name", required=True, help="the package's name")
+    folder.add_argument("--layout", required=True, choices=list(LAYOUTS), help="the build system")
+    folder.add_argument("--sources", type=Path, required=True, help="the folder that `sources` wrote")
+    folder.add_argument(
+        "--archive", nargs=2, action="append", default=[], metavar=("ID", "FILE"), help="an archive; repeatable"
+    )
+    folder.add_argument(
+        "--size", nargs=2, action="append", default=[], metavar=("CORE", "FILE"), help="what models take on a core"
+    )
+    folder.add_argument("--output", type=Path, required=True, help="the folder")
+    folder.add_argument("--zip", type=Path, required=True, help="the .zip")
     return parser.parse_args(argv)
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _write_sources(arguments: argparse.Namespace) -> None:
     models = [
         Model(Path(program), method, name, Path(manifest), Path(golden))
         for program, method, name, manifest, golden in arguments.model
@@ -201,22 +243,53 @@ def _run(arguments: argparse.Namespace) -> None:
         arguments.executorch: "src",
         arguments.executorch / "executorch/runtime/core/portable_type/c10": "src",
     }
-    publication = Publication(arguments.version, arguments.author, arguments.url)
-    licences = {path: Path(file) for path, file in arguments.licence}
     files = pack(
-        arguments.name, arguments.core, arguments.layout, models, roots, licences, arguments.catalog, publication
+        arguments.name,
+        arguments.core,
+        arguments.layout,
+        models,
+        roots,
+        {path: Path(file) for path, file in arguments.licence},
+        arguments.catalog,
+        Publication(arguments.version, arguments.author, arguments.url),
+        arguments.archive,
     )
     for path, text in files.items():
         to = arguments.output / path
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(text, encoding="utf-8")
-    with zipfile.ZipFile(arguments.zip, "w") as archive:
-        for path, text in sorted(files.items()):
+
+
+def _write_archive(arguments: argparse.Namespace) -> None:
+    toolchain = Toolchain(
+        arguments.gcc, arguments.ar, arguments.size_tool, tuple(arguments.flag), tuple(arguments.include)
+    )
+    archive(toolchain, arguments.sources, arguments.archive)
+    if arguments.sizes:
+        text = sizes(toolchain, arguments.sources, arguments.archive, arguments.model)
+        arguments.sizes.write_text(text, encoding="utf-8")
+
+
+def _write_folder(arguments: argparse.Namespace) -> None:
+    files = folder_of(
+        arguments.sources,
+        arguments.layout,
+        {core: Path(file).read_text(encoding="utf-8") for core, file in arguments.size},
+        {identity: Path(file).read_bytes() for identity, file in arguments.archive},
+        arguments.name,
+    )
+    for path, data in files.items():
+        to = arguments.output / path
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(data)
+    with zipfile.ZipFile(arguments.zip, "w") as zipped:
+        for path, data in sorted(files.items()):
             entry = zipfile.ZipInfo(f"{arguments.name}/{path}", _TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, text)
+            zipped.writestr(entry, data)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return run_tool("package", _run, _parse(argv))
+    arguments = _parse(argv)
+    return run_tool("package", arguments.step, arguments)

@@ -7,11 +7,13 @@ import json
 import os
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree
 from tools.pipeline.package.layout import Package
 from tools.pipeline.package.layouts import LAYOUTS
@@ -76,10 +78,12 @@ def test_the_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     roots = _tree(tmp_path / "tree")
     (tmp_path / "headers").mkdir()
     for run in ("first", "second"):
-        arguments = ["--name", "demo", "--core", "host", "--layout", "make"]
+        arguments = ["sources", "--name", "demo", "--core", "host", "--layout", "make"]
         arguments += ["--model", str(MODEL.program), "forward", "sine", str(MODEL.manifest), str(MODEL.golden)]
         arguments += ["--sources", str(next(iter(roots))), "--executorch", str(tmp_path / "headers")]
-        arguments += ["--output", str(tmp_path / run), "--zip", str(tmp_path / f"{run}.zip")]
+        assert main([*arguments, "--output", str(tmp_path / run / "sources")]) == 0
+        arguments = ["folder", "--name", "demo", "--layout", "make", "--sources", str(tmp_path / run / "sources")]
+        arguments += ["--output", str(tmp_path / run / "demo"), "--zip", str(tmp_path / f"{run}.zip")]
         assert main(arguments) == 0
     assert (tmp_path / "first.zip").read_bytes() == (tmp_path / "second.zip").read_bytes()
     names = zipfile.ZipFile(tmp_path / "first.zip").namelist()
@@ -174,6 +178,37 @@ def _json5(text: str) -> dict[str, object]:
     loaded = json.loads(re.sub(r",(\s*})", r"\1", text))
     assert isinstance(loaded, dict)
     return loaded
+
+
+ARCHIVED = replace(DEMO, archives=("cortex_m4-soft", "cortex_m4-softfp"))
+
+
+@pytest.mark.parametrize("layout", sorted(layout for layout, kind in LAYOUTS.items() if kind.archive))
+def test_archives_take_the_place_of_sources(layout: str, tmp_path: Path) -> None:
+    kind = LAYOUTS[layout]
+    for path, text in {
+        **kind.files(ARCHIVED),
+        f"{kind.headers}/net.h": "",
+        "src/torch_fusion_settings.h": "",
+        "src/kernels/call.cpp": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    assert kind.archive is not None
+    places = [kind.archive("demo_net", identity) for identity in ARCHIVED.archives]
+    archives = {identity: identity.encode() for identity in ARCHIVED.archives}
+    files = folder_of(tmp_path, layout, {"cortex_m4": "net 2100 4 140\n"}, archives, "demo_net")
+    assert [files[place] for place in places] == [b"cortex_m4-soft", b"cortex_m4-softfp"]
+    assert f"{kind.headers}/net.h" in files
+    assert "src/torch_fusion_settings.h" not in files
+    assert "src/kernels/call.cpp" not in files
+    assert not any(b"src/a.cpp" in data for data in files.values())
+    assert b"| cortex m4 | net | 2,104 | 144 |" in files["SIZES.md"]
+
+
+def test_a_layout_without_archives_names_those_that_have_them() -> None:
+    with pytest.raises(UserError, match='layout "platformio" has no archives; .*cmake'):
+        pack("demo", "host", "platformio", [], {}, {}, archives=["cortex_m4-hard"])
 
 
 def test_a_version_has_three_numbers() -> None:

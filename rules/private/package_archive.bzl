@@ -1,0 +1,83 @@
+"""Compiles a package's sources by themselves, as the build system of its user does: without this build's flags."""
+
+load("//platforms:cores.bzl", "CORES")
+
+visibility(["//rules/..."])
+
+PACKAGE_ATTRS = {
+    "_package": attr.label(default = "//tools/pipeline/package", executable = True, cfg = "exec"),
+    "_compiler": attr.label(default = "@arm_gnu_toolchain//:all_files", cfg = "exec"),
+}
+
+_FLOAT_ABI = "-mfloat-abi="
+
+def _float_abi(core):
+    """The float ABI that images for a core have."""
+    return [flag for flag in CORES[core].flags if flag.startswith(_FLOAT_ABI)][0].removeprefix(_FLOAT_ABI)
+
+def float_abis(core):
+    """The float ABIs that code for a core can have.
+
+    Args:
+      core: a key of CORES.
+
+    Returns:
+      list of str
+    """
+    return ["soft", "softfp", "hard"] if _float_abi(core) == "hard" else ["soft"]
+
+def compile_package(ctx, sources, models, core, abi, sizes):
+    """Compiles a package's sources into an archive.
+
+    Args:
+      ctx: rule context, with PACKAGE_ATTRS.
+      sources: the folder of a package.
+      models: list of str: names of its models.
+      core: a key of CORES.
+      abi: one of float_abis(core), or None for the one of images.
+      sizes: whether to measure what the models take.
+
+    Returns:
+      (File of the archive, File of the sizes or None)
+    """
+    abi = abi or _float_abi(core)
+    directory = "%s.archives/%s-%s" % (ctx.label.name, core, abi)
+    archive = ctx.actions.declare_file(directory + "/lib%s.a" % ctx.label.name)
+    measured = ctx.actions.declare_file(directory + "/sizes.txt") if sizes else None
+    flags = ["-mcpu=" + CORES[core].mcpu, "-mthumb", _FLOAT_ABI + abi] + [
+        flag
+        for flag in CORES[core].flags
+        if not flag.startswith(_FLOAT_ABI) and (abi != "soft" or not flag.startswith("-mfpu="))
+    ]
+    toolchain = ctx.attr._compiler[DefaultInfo].files
+    tools = {}
+    includes = []
+    for file in toolchain.to_list():
+        if file.dirname.endswith("/tools"):
+            tools[file.basename] = file
+
+        # C++'s configuration is in a folder for each variant of the libraries, of which the one for images is there; it is the
+        # same in all.
+        if file.path.endswith("/%s/bits/c++config.h" % CORES[core].multilib):
+            includes.append(file.dirname.removesuffix("/bits"))
+    arguments = ctx.actions.args()
+    arguments.add("archive")
+    arguments.add_all([sources], before_each = "--sources", expand_directories = False)
+    arguments.add_all(models, before_each = "--model")
+    arguments.add("--gcc", tools["gcc"])
+    arguments.add("--ar", tools["ar"])
+    arguments.add("--size-tool", tools["size"])
+    arguments.add_all(flags, format_each = "--flag=%s")
+    arguments.add_all(includes, before_each = "--include")
+    arguments.add("--archive", archive)
+    if measured:
+        arguments.add("--sizes", measured)
+    ctx.actions.run(
+        executable = ctx.executable._package,
+        arguments = [arguments],
+        inputs = depset([sources], transitive = [toolchain]),
+        outputs = [archive] + ([measured] if measured else []),
+        mnemonic = "PackageArchive",
+        progress_message = "Compiling the package %{label} for " + core + ", " + abi,
+    )
+    return archive, measured

@@ -1,0 +1,107 @@
+"""Compiles a package's sources as its user would, without this build's flags, and measures what its models take."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.quiet.console import UserError
+
+_WARNINGS = ("-Wall", "-Wextra", "-Werror")
+_C = ("-std=c11",)
+_CPP = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
+# What the API of a model is made of.
+_FUNCTIONS = ("init", "reset", "run", "input", "output", "set_input", "get_output")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A cross compiler.
+
+    Attributes:
+        gcc: its driver.
+        ar: its archiver.
+        size: its `size`.
+        flags: what selects the core and the float ABI.
+        includes: folders of headers besides its own.
+    """
+
+    gcc: Path
+    ar: Path
+    size: Path
+    flags: tuple[str, ...]
+    includes: tuple[Path, ...] = ()
+
+    def compile(self, folder: Path, source: Path, output: Path) -> None:
+        """Compiles a source of a package; a warning is an error."""
+        language = _CPP if source.suffix == ".cpp" else _C
+        system = [argument for include in self.includes for argument in ("-isystem", str(include))]
+        public = [folder / name for name in ("include", "src") if (folder / name).is_dir()]
+        self.run(
+            self.gcc,
+            *(*self.flags, *language, *_WARNINGS, "-Os", "-ffunction-sections", "-fdata-sections"),
+            *(*system, *(f"-I{include}" for include in public)),
+            # No path of this machine in the archive.
+            f"-ffile-prefix-map={folder}/=",
+            *("-c", str(source), "-o", str(output)),
+        )
+
+    def run(self, tool: Path, *arguments: str) -> str:
+        """What a tool prints.
+
+        Raises:
+            UserError: it fails.
+        """
+        result = subprocess.run([tool, *arguments], capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise UserError(f"{tool.name} {' '.join(self.flags)} failed:\n{result.stdout}{result.stderr}")
+        return result.stdout
+
+
+def archive(toolchain: Toolchain, folder: Path, output: Path) -> None:
+    """Compiles all sources of a package into an archive, of the same bytes each time.
+
+    Raises:
+        UserError: the compiler finds something to say.
+    """
+    sources = sorted(path for path in (folder / "src").rglob("*") if path.suffix in (".c", ".cpp"))
+    with tempfile.TemporaryDirectory() as work:
+        objects = []
+        for source in sources:
+            name = source.relative_to(folder / "src").as_posix().replace("/", "_")
+            objects.append(Path(work) / f"{name}.o")
+            toolchain.compile(folder, source, objects[-1])
+        toolchain.run(toolchain.ar, "rcsD", str(output), *map(str, objects))
+
+
+def sizes(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:
+    """Lines as folder.sizes_table() reads them: what each model takes in a program, and all together.
+
+    Raises:
+        UserError: the models can't be linked.
+    """
+    rows = [(model, [model]) for model in models]
+    if len(models) > 1:
+        rows.append(("all", list(models)))
+    return "".join(f"{name} {_size(toolchain, folder, library, chosen)}\n" for name, chosen in rows)
+
+
+def _size(toolchain: Toolchain, folder: Path, library: Path, models: Sequence[str]) -> str:
+    """`CODE DATA BSS` of a program without start-up code that calls the models."""
+    with tempfile.TemporaryDirectory() as work:
+        source, code, program = (Path(work) / name for name in ("instances.c", "instances.o", "program.elf"))
+        instances = "".join(f'#include "{model}.h"\n{model}_model_t {model}_instance;\n' for model in models)
+        source.write_text(instances, encoding="utf-8")
+        toolchain.compile(folder, source, code)
+        roots = [f"{model}_{name}" for model in models for name in ("instance", *_FUNCTIONS)]
+        toolchain.run(
+            toolchain.gcc,
+            *(*toolchain.flags, "--specs=nano.specs", "--specs=nosys.specs", "-nostartfiles"),
+            *("-Wl,--gc-sections", "-Wl,--no-warnings", "-Wl,-e,0", *(f"-Wl,-u,{root}" for root in roots)),
+            *(str(code), str(library), "-lm", "-o", str(program)),
+        )
+        code_size, data, bss = toolchain.run(toolchain.size, str(program)).splitlines()[1].split()[:3]
+    return f"{code_size} {data} {bss}"

@@ -1,0 +1,74 @@
+"""The folder of a package: its sources, or archives in place of them, and what its models take on each core."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.pipeline.package.layout import SETTINGS_HEADER
+from tools.pipeline.package.layouts import LAYOUTS
+from tools.quiet.console import UserError
+
+_SETTINGS = f"src/{SETTINGS_HEADER}"
+
+
+def folder_of(
+    sources: Path, layout: str, sizes: Mapping[str, str], archives: Mapping[str, bytes], name: str
+) -> dict[str, bytes]:
+    """The files of a package: path -> bytes.
+
+    Args:
+        sources: a folder that package.pack() made.
+        layout: a key of LAYOUTS.
+        sizes: core -> what models take there, as sizes_table() reads it.
+        archives: core and float ABI -> archive; none: the package has its sources.
+        name: the package's name.
+    """
+    kind = LAYOUTS[layout]
+    files = {
+        path.relative_to(sources).as_posix(): path.read_bytes() for path in sorted(sources.rglob("*")) if path.is_file()
+    }
+    if archives:
+        # Of src/ what is left are the models' headers, in a layout that has them there.
+        public = [path for path in files if Path(path).parent.as_posix() == kind.headers and path != _SETTINGS]
+        files = {path: data for path, data in files.items() if not path.startswith("src/") or path in public}
+        assert kind.archive is not None
+        for identity, data in archives.items():
+            files[kind.archive(name, identity)] = data
+    if sizes:
+        files["SIZES.md"] = sizes_table(sizes).encode()
+    return files
+
+
+def sizes_table(sizes: Mapping[str, str]) -> str:
+    """SIZES.md.
+
+    Args:
+        sizes: core -> lines of `MODEL CODE DATA BSS`, in bytes; the package as a whole is `all`.
+
+    Raises:
+        UserError: a line has another form.
+    """
+    rows = []
+    for core, text in sizes.items():
+        for line in text.splitlines():
+            try:
+                model, *numbers = line.split()
+                code, data, bss = map(int, numbers)
+            except ValueError as error:
+                raise UserError(f"sizes of {core}: '{line}' is not of the form MODEL CODE DATA BSS") from error
+            rows.append(f"| {core.replace('_', ' ')} | {model} | {code + data:,} | {data + bss:,} |")
+    return "\n".join(
+        [
+            "# What the models take",
+            "",
+            "Bytes, compiled by GCC 12 with -Os, without link-time optimization: of flash code, weights and what they",
+            "call of newlib-nano; of RAM an instance. The stack is not in it. `all` is an application with each model",
+            "once: they share kernels.",
+            "",
+            "| core | model | flash | RAM |",
+            "|---|---|--:|--:|",
+            *rows,
+            "",
+        ]
+    )
