@@ -35,10 +35,10 @@ class Edit:
 _EDITS = (
     # Training and export, which write what they wrote before.
     Edit("the model", "models/sine/sine.py", "#", 2),
-    # Compilation, archive, link and what is made of the image: lines of its code have moved.
-    Edit("a kernel of the image", "kernels/portable/relu.cpp", "//", 4),
-    # The linked image is as it was.
-    Edit("another kernel", "kernels/portable/softmax.cpp", "//", 3),
+    # Compilation, link and what is made of the image: lines of its code have moved.
+    Edit("a kernel of the image", "kernels/portable/relu.cpp", "//", 3),
+    # Compilation and link, whose image is as it was.
+    Edit("another kernel", "kernels/portable/softmax.cpp", "//", 2),
     Edit("the application", "firmware/application.cpp", "//", 3),
 )
 _MOST_OF_A_SECOND_BOARD = 19
@@ -67,7 +67,9 @@ def _run(arguments: argparse.Namespace) -> int:
         # As it was before: the next edit is alone.
         build()
     second = checkout.actions(_SECOND) - checkout.actions(_IMAGE)
-    fits.append(report("a second board", Counter(kind for kind, _ in second), _MOST_OF_A_SECOND_BOARD))
+    # An image is linked of objects: archives, which libraries declare, are not made.
+    kinds = Counter(kind for kind, _ in second if kind != "CppArchive")
+    fits.append(report("a second board", kinds, _MOST_OF_A_SECOND_BOARD))
     return 0 if all(fits) else 1
 
 

@@ -1,7 +1,7 @@
 """How Bazel drives arm-none-eabi-gcc."""
 
 load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
-load("@rules_cc//cc:cc_toolchain_config_lib.bzl", "feature", "flag_group", "flag_set", "tool_path")
+load("@rules_cc//cc:cc_toolchain_config_lib.bzl", "action_config", "env_entry", "env_set", "feature", "flag_group", "flag_set", "tool", "tool_path")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/toolchains:cc_toolchain_config_info.bzl", "CcToolchainConfigInfo")
 
@@ -39,6 +39,23 @@ def _impl(ctx):
         tool_paths = [
             tool_path(name = tool, path = "tools/" + tool)
             for tool in ["ar", "cpp", "gcc", "gcov", "ld", "nm", "objcopy", "objdump", "strip"]
+        ],
+        action_configs = [
+            action_config(
+                action_name = ACTION_NAMES.cpp_link_executable,
+                # What Bazel's own configuration of a linker has.
+                implies = [
+                    "strip_debug_symbols",
+                    "linkstamps",
+                    "output_execpath_flags",
+                    "runtime_library_search_directories",
+                    "library_search_directories",
+                    "libraries_to_link",
+                    "user_link_flags",
+                    "linker_param_file",
+                ],
+                tools = [tool(tool = ctx.file._linker)],
+            ),
         ],
         cxx_builtin_include_directories = [repository + "/" + d for d in ctx.attr.builtin_include_directories + [ctx.attr.nano_include_directory]],
         features = [
@@ -89,7 +106,17 @@ def _impl(ctx):
             # An image is one static program: no position independence, no shared libraries.
             feature(name = "supports_dynamic_linker", enabled = False),
             feature(name = "supports_pic", enabled = False),
-            feature(name = "supports_start_end_lib", enabled = False),
+
+            # Objects go to the linker as they are, see link.sh.
+            feature(name = "supports_start_end_lib", enabled = True),
+            feature(
+                name = "linker_tools",
+                enabled = True,
+                env_sets = [env_set(
+                    actions = _LINK,
+                    env_entries = [env_entry(key = "TORCH_FUSION_TOOLS", value = repository + "/tools")],
+                )],
+            ),
         ],
     )
 
@@ -100,6 +127,7 @@ arm_gnu_cc_toolchain_config = rule(
         "builtin_include_directories": attr.string_list(mandatory = True),
         "core_flags": attr.string_list(doc = "Flags that select the core, its FPU and the calling convention.", mandatory = True),
         "nano_include_directory": attr.string(mandatory = True),
+        "_linker": attr.label(default = "//toolchains/arm_gnu:link.sh", allow_single_file = True),
     },
     provides = [CcToolchainConfigInfo],
 )

@@ -14,6 +14,13 @@ def arm_gnu_cc_toolchains(archiver_files, compiler_files, all_files, builtin_inc
       builtin_include_directories: List of GCC's own include directories, relative to the repository.
       nano_include_directory: The directory of newlib-nano's newlib.h, relative to the repository.
     """
+    native.filegroup(
+        name = "linker_files",
+        srcs = [
+            all_files,
+            Label(":link.sh"),
+        ],
+    )
     for name, core in CORES.items():
         arm_gnu_cc_toolchain_config(
             name = name + "_config",
@@ -28,7 +35,7 @@ def arm_gnu_cc_toolchains(archiver_files, compiler_files, all_files, builtin_inc
             as_files = compiler_files,
             compiler_files = compiler_files,
             dwp_files = archiver_files,
-            linker_files = all_files,
+            linker_files = ":linker_files",
             objcopy_files = archiver_files,
             strip_files = archiver_files,
             supports_param_files = True,
