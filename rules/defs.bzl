@@ -6,6 +6,8 @@
 load(":board.bzl", _board = "board")
 load(":board_program.bzl", _board_program = "board_program")
 load(":board_support.bzl", _board_support = "board_support")
+load(":cmake_firmware.bzl", _cmake_firmware = "cmake_firmware")
+load(":cmake_firmware_test.bzl", _cmake_firmware_test = "cmake_firmware_test")
 load(":ethos_u.bzl", _ethos_u = "ethos_u", _npu_port = "npu_port")
 load(":firmware_benchmark.bzl", _firmware_benchmark = "firmware_benchmark")
 load(":firmware_emulate.bzl", _firmware_emulate = "firmware_emulate")
@@ -27,6 +29,7 @@ load(
     _ProgramDataInfo = "ProgramDataInfo",
     _TorchBackendInfo = "TorchBackendInfo",
     _TorchOperatorInfo = "TorchOperatorInfo",
+    _TorchPackageInfo = "TorchPackageInfo",
     _TorchProgramInfo = "TorchProgramInfo",
 )
 load(":quantization_report.bzl", _quantization_report = "quantization_report")
@@ -43,6 +46,8 @@ load(":vgf_test.bzl", _vgf_test = "vgf_test")
 board = _board
 board_program = _board_program
 board_support = _board_support
+cmake_firmware = _cmake_firmware
+cmake_firmware_test = _cmake_firmware_test
 ethos_u = _ethos_u
 firmware_benchmark = _firmware_benchmark
 firmware_emulate = _firmware_emulate
@@ -74,4 +79,5 @@ NpuInfo = _NpuInfo
 ProgramDataInfo = _ProgramDataInfo
 TorchBackendInfo = _TorchBackendInfo
 TorchOperatorInfo = _TorchOperatorInfo
+TorchPackageInfo = _TorchPackageInfo
 TorchProgramInfo = _TorchProgramInfo

@@ -7,6 +7,7 @@ load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "LINK_ATTRS", "REGISTRY_ATTRS", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc")
 load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_model_header", "write_models_header", "write_npu_device")
+load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
 
@@ -110,32 +111,6 @@ def _linked_application(ctx, cc, programs, program, board, registry, backend_tar
         objects = compile_application(ctx, cc, name, srcs, data, headers, deps, registry = registry),
     )
 
-def _write_image_files(ctx, board, programs, elf, map_file):
-    """Writes what is made of the ELF image; returns a dict of Files by their extensions."""
-    files = {
-        extension: ctx.actions.declare_file("%s.%s" % (ctx.label.name, extension))
-        for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json"]
-    }
-    inputs = [elf, map_file, board.description] + [program.program for program in programs]
-    arguments = ctx.actions.args()
-    arguments.add("--elf", elf)
-    arguments.add("--map", map_file)
-    arguments.add("--board", board.description)
-    arguments.add_all([program.program for program in programs], before_each = "--program")
-    for extension, file in files.items():
-        arguments.add("--" + extension.replace(".", "-"), file)
-    if not ctx.attr.summary:
-        arguments.add("--quiet")
-    ctx.actions.run(
-        executable = ctx.executable._image_files,
-        arguments = [arguments],
-        inputs = inputs,
-        outputs = files.values(),
-        mnemonic = "ImageFiles",
-        progress_message = "Writing and measuring %{label}",
-    )
-    return files
-
 def _firmware_image_impl(ctx):
     name = ctx.label.name
     board = ctx.attr.board[0][BoardInfo]
@@ -172,7 +147,7 @@ def _firmware_image_impl(ctx):
 
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application.objects], application.deps, map_file = map_file)
-    image_files = _write_image_files(ctx, board, programs, elf, map_file)
+    image_files = write_image_files(ctx, board, programs, elf, map_file, summary = ctx.attr.summary)
     files = [elf, map_file] + image_files.values()
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
@@ -211,7 +186,7 @@ firmware_image_rule = rule(
 where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
 much.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | {
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | {
         "model": attr.label(providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program to run."),
         "models": attr.label_list(
             providers = [TorchProgramInfo],
@@ -291,7 +266,6 @@ image holds the .pte and the runtime that loads it, and could load any other one
             providers = [CcInfo],
             cfg = library_transition,
         ),
-        "_image_files": attr.label(default = "//tools/pipeline/image_files", executable = True, cfg = "exec"),
     },
     cfg = firmware_transition,
     fragments = ["cpp"],

@@ -100,6 +100,15 @@ CompiledModelInfo = provider(
     },
 )
 
+TorchPackageInfo = provider(
+    doc = "Models packed for another build system.",
+    fields = {
+        "name": "str: the package's name.",
+        "layout": "str: the build system's, as torch_package has it.",
+        "folder": "File: a folder that the build system takes: the package, or its sources before anything was measured.",
+    },
+)
+
 KernelRegistryInfo = provider(
     doc = "The generated table of kernels: exactly the operators and dtypes that the programs use.",
     fields = {
@@ -116,8 +125,8 @@ FirmwareInfo = provider(
     fields = {
         "name": "str: the image's name.",
         "board": "BoardInfo of the board that the image is for.",
-        "program": "TorchProgramInfo of the program in it, with several of the first.",
-        "plan": "File: plan.json of the program on the board's core.",
+        "program": "TorchProgramInfo of the program in it, with several of the first; None of an image that cmake_firmware made.",
+        "plan": "File: plan.json of the program on the board's core; None without a program.",
         "elf": "File: the ELF image with debug information.",
         "bin": "File: raw bytes of the flash contents.",
         "hex": "File: the same as Intel HEX.",

@@ -5,7 +5,7 @@ load("//rules/private:actions.bzl", "CORE_ATTRS", "methods_of", "target_core")
 load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package", "float_abis")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
-load(":providers.bzl", "TorchProgramInfo")
+load(":providers.bzl", "TorchPackageInfo", "TorchProgramInfo")
 
 def _torch_package_impl(ctx):
     name = ctx.label.name
@@ -93,7 +93,10 @@ def _write_folder(ctx, sources, models, cores, archives):
         mnemonic = "TorchPackageFolder",
         progress_message = "Writing the package %{label}",
     )
-    return [DefaultInfo(files = depset([folder, archive]), runfiles = ctx.runfiles([folder, archive]))]
+    return [
+        DefaultInfo(files = depset([folder, archive]), runfiles = ctx.runfiles([folder, archive])),
+        TorchPackageInfo(name = name, layout = ctx.attr.layout, folder = folder if archives else sources),
+    ]
 
 torch_package = rule(
     implementation = _torch_package_impl,
@@ -134,4 +137,5 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
         "_executorch_licence": attr.label(default = "@executorch//:LICENSE", allow_single_file = True),
     },
     cfg = core_transition,
+    provides = [TorchPackageInfo],
 )

@@ -1,6 +1,7 @@
 """The repositories of what others made. Each is fetched when a build first needs something of it."""
 
 load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_libstdcxx", "arm_gnu_toolchain")
+load("//third_party/cmake:repository.bzl", "cmake")
 load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
 load("//third_party/host_compiler:repository.bzl", "host_clang", "host_compiler")
@@ -110,6 +111,7 @@ def _third_party_impl(mctx):
         patches = [],
         python = "@python3_11//:BUILD.bazel",
     )
+    cmake(name = "cmake", suite = _SUITE)
     qemu(name = "qemu", suite = _SUITE)
     lavapipe(name = "lavapipe", suite = _SUITE)
     qemu_user(name = "qemu_user", suite = _SUITE)

@@ -1,0 +1,45 @@
+"""What is made of a linked image."""
+
+visibility(["//rules/..."])
+
+IMAGE_FILES_ATTRS = {
+    "_image_files": attr.label(default = "//tools/pipeline/image_files", executable = True, cfg = "exec"),
+}
+
+def write_image_files(ctx, board, programs, elf, map_file, summary):
+    """Writes the bytes of an image's flash, and the report of its sizes.
+
+    Args:
+      ctx: rule context, with IMAGE_FILES_ATTRS.
+      board: BoardInfo of the board that it is for.
+      programs: list of TorchProgramInfo of those in it.
+      elf: File of the image.
+      map_file: File of the linker's map.
+      summary: whether the summary of the report is printed.
+
+    Returns:
+      dict of Files by their extensions
+    """
+    files = {
+        extension: ctx.actions.declare_file("%s.%s" % (ctx.label.name, extension))
+        for extension in ["bin", "hex"] + (["uf2"] if board.uf2_family else []) + ["report.txt", "report.json"]
+    }
+    inputs = [elf, map_file, board.description] + [program.program for program in programs]
+    arguments = ctx.actions.args()
+    arguments.add("--elf", elf)
+    arguments.add("--map", map_file)
+    arguments.add("--board", board.description)
+    arguments.add_all([program.program for program in programs], before_each = "--program")
+    for extension, file in files.items():
+        arguments.add("--" + extension.replace(".", "-"), file)
+    if not summary:
+        arguments.add("--quiet")
+    ctx.actions.run(
+        executable = ctx.executable._image_files,
+        arguments = [arguments],
+        inputs = inputs,
+        outputs = files.values(),
+        mnemonic = "ImageFiles",
+        progress_message = "Writing and measuring %{label}",
+    )
+    return files

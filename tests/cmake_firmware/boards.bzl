@@ -1,0 +1,19 @@
+"""The boards that the project is for, by where it lies in their memory."""
+
+BOARDS = {
+    "mps2_an386": {
+        "FLASH_ORIGIN": "0x00000000",
+        "RAM_ORIGIN": "0x20000000",
+    },
+    "mps2_an505": {
+        "FLASH_ORIGIN": "0x10000000",
+        "RAM_ORIGIN": "0x38000000",
+    },
+    "mps3_an547": {
+        "FLASH_ORIGIN": "0x11000000",
+        "RAM_ORIGIN": "0x31000000",
+    },
+}
+
+# In each run of all tests; the others, which take a minute of compiling, are run by hand.
+BRIEF = [("sine", "mps2_an386")]

@@ -1,0 +1,44 @@
+#include <stdint.h>
+
+// Of the linker script.
+extern uint32_t stack_top[], data_load[], data_begin[], data_end[], bss_begin[], bss_end[];
+
+int main(void);
+void reset(void);
+
+/// Ends an emulation with a status: SYS_EXIT_EXTENDED of Arm's semihosting (ARM 100863).
+static void leave(int status) {
+  const struct {
+    int reason;
+    int status;
+  } block = {0x20026, status};
+  register int r0 __asm("r0") = 0x20;
+  register const void* r1 __asm("r1") = &block;
+  __asm volatile("bkpt 0xAB" : : "r"(r0), "r"(r1) : "memory");
+  for (;;) {
+  }
+}
+
+static void fault(void) {
+  leave(3);
+}
+
+__attribute__((section(".vectors"), used)) static const struct {
+  const void* stack;
+  void (*handlers[15])(void);
+} vectors = {stack_top, {reset, fault, fault, fault, fault, fault}};
+
+void reset(void) {
+#if __ARM_FP
+  // CPACR: full access to the FPU, and the vector extension if there is one.
+  *(volatile uint32_t*)0xE000ED88u |= 0xFu << 20;
+  __asm volatile("dsb\n isb" : : : "memory");
+#endif
+  for (uint32_t *to = data_begin, *from = data_load; to < data_end;) {
+    *to++ = *from++;
+  }
+  for (uint32_t* to = bss_begin; to < bss_end;) {
+    *to++ = 0;
+  }
+  leave(main());
+}

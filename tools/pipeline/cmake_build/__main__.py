@@ -1,0 +1,5 @@
+import sys
+
+from tools.pipeline.cmake_build.cmake_build import main
+
+sys.exit(main())

@@ -1,0 +1,136 @@
+"""Builds a firmware project that has a CMakeLists.txt, with this build's toolchain and packages of models.
+
+The project is copied, so that nothing is written to it; its ELF image and the linker's map depend on what is in it, not
+on where it is. What CMake, the compiler and the linker say is shown if they fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+_MAP = "firmware.map"
+
+
+def toolchain_file(tools: Path, flags: Sequence[str], work: Path) -> str:
+    """CMake's description of the cross compiler.
+
+    Args:
+        tools: the folder with gcc, ar and objcopy.
+        flags: what selects the core, for compiler and linker.
+        work: the folder that the project is built in, which debug information is not to name.
+    """
+    common = " ".join([*flags, f"-ffile-prefix-map={work}=.", "-no-canonical-prefixes"])
+    linked = " ".join([f"-Wl,-Map={_MAP}", "-no-canonical-prefixes"])
+    return f"""\
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR arm)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_C_COMPILER {tools}/gcc)
+set(CMAKE_CXX_COMPILER {tools}/gcc)
+set(CMAKE_ASM_COMPILER {tools}/gcc)
+set(CMAKE_AR {tools}/ar CACHE FILEPATH "")
+set(CMAKE_OBJCOPY {tools}/objcopy CACHE FILEPATH "")
+set(CMAKE_SIZE {tools}/size CACHE FILEPATH "")
+set(CMAKE_C_FLAGS_INIT "{common}")
+set(CMAKE_CXX_FLAGS_INIT "{common}")
+set(CMAKE_ASM_FLAGS_INIT "{common}")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "{linked}")
+# No dates; the archiver writes the index itself.
+foreach(language C CXX ASM)
+  set(CMAKE_${{language}}_ARCHIVE_CREATE "<CMAKE_AR> qcsD <TARGET> <LINK_FLAGS> <OBJECTS>")
+  set(CMAKE_${{language}}_ARCHIVE_APPEND "<CMAKE_AR> qsD <TARGET> <LINK_FLAGS> <OBJECTS>")
+  set(CMAKE_${{language}}_ARCHIVE_FINISH "")
+endforeach()
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+"""
+
+
+def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
+    """Builds the project in a folder; returns the image and the map.
+
+    Raises:
+        UserError: CMake or the build fails, or there is no such image.
+    """
+    here = Path.cwd()
+    source, output, packages = work / "project", work / "build", work / "packages"
+    for file in arguments.file:
+        copy = source / os.path.relpath(file, arguments.project)
+        if source not in copy.parents or ".." in copy.relative_to(source).parts:
+            raise UserError(f"file {file} is not below the project's folder, {arguments.project}")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    packages.mkdir()
+    for name, folder in arguments.package:
+        shutil.copytree(folder, packages / name)
+    cmake, ninja = (here / arguments.cmake / name for name in ("cmake", "ninja"))
+    flags = [flag.replace("{here}", str(here)) for flag in arguments.flag]
+    (work / "toolchain.cmake").write_text(toolchain_file(here / arguments.tools, flags, work), encoding="utf-8")
+    # Nothing of the machine: no home, no other programs than a shell's.
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(work), "SOURCE_DATE_EPOCH": "0"}
+    configure = [
+        *(str(cmake), "-S", str(source), "-B", str(output), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"),
+        *(f"-DCMAKE_TOOLCHAIN_FILE={work / 'toolchain.cmake'}", "-DCMAKE_BUILD_TYPE=MinSizeRel"),
+        *(f"-DCMAKE_PREFIX_PATH={packages}", "-DFETCHCONTENT_FULLY_DISCONNECTED=ON", "--no-warn-unused-cli"),
+        *(f"-D{definition}" for definition in arguments.define),
+    ]
+    _run(configure, "CMake", environment, work)
+    _run([str(ninja), "-C", str(output), arguments.executable], "the build", environment, work)
+    found = sorted(
+        path for name in (arguments.executable, f"{arguments.executable}.elf") for path in output.rglob(name)
+    )
+    images = [path for path in found if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+    if len(images) != 1:
+        raise UserError(
+            f"target {arguments.executable} of {arguments.project}/CMakeLists.txt made {len(images)} ELF images of its "
+            "name; it has to be one of add_executable()"
+        )
+    return images[0], output / _MAP
+
+
+def _run(command: list[str], what: str, environment: dict[str, str], work: Path) -> None:
+    result = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if result.returncode:
+        text = result.stdout.replace(f"{work}/project/", "").replace(f"{work}/", "")
+        raise UserError(f"{what} failed:\n{text}")
+
+
+def _write(arguments: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="cmake_build") as name:
+        work = Path(name).resolve()
+        image, linker_map = build(arguments, work)
+        shutil.copyfile(image, arguments.elf)
+        if not linker_map.is_file():
+            raise UserError(f"{arguments.project}: the linker wrote no map; keep CMAKE_EXE_LINKER_FLAGS in its flags")
+        text = linker_map.read_text(encoding="utf-8", errors="replace")
+        text = text.replace(str(work), ".").replace(str(Path.cwd()), ".")
+        arguments.map.write_text(text, encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="cmake_build", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--project", type=Path, required=True, help="the folder of CMakeLists.txt")
+    parser.add_argument("--file", type=Path, action="append", required=True, help="a file of the project; repeatable")
+    parser.add_argument(
+        "--package", nargs=2, action="append", default=[], metavar=("NAME", "FOLDER"), help="a package; repeatable"
+    )
+    parser.add_argument("--executable", required=True, help="the target of add_executable()")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="a variable of CMake")
+    parser.add_argument("--flag", action="append", default=[], help="a flag that selects the core; repeatable")
+    parser.add_argument("--tools", type=Path, required=True, help="the folder of the compiler's programs")
+    parser.add_argument("--cmake", type=Path, required=True, help="the folder of CMake and Ninja")
+    parser.add_argument("--elf", type=Path, required=True, help="the image to write")
+    parser.add_argument("--map", type=Path, required=True, help="the linker's map to write")
+    return run_tool("cmake_build", _write, parser.parse_args(argv))

@@ -1,0 +1,63 @@
+"""What is given to CMake, and what ends a build; with shell scripts in the place of CMake and Ninja."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.cmake_build.cmake_build import main
+
+_NINJA_MAKES_AN_IMAGE = 'printf "\\177ELF" > "$2/firmware"; echo "map of $2/a.o" > "$2/firmware.map"'
+
+
+def _build(folder: Path, cmake: str = "", ninja: str = _NINJA_MAKES_AN_IMAGE, file: str = "project/main.c") -> int:
+    """Builds a project of two files; returns the exit status."""
+    for name, text in {"cmake": cmake, "ninja": ninja}.items():
+        program = folder / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\nset -eu\n{text}\n", encoding="utf-8")
+        program.chmod(0o755)
+    for path in ("project/CMakeLists.txt", "package/net-config.cmake", file):
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text("", encoding="utf-8")
+    arguments = ["--project", str(folder / "project"), "--executable", "firmware", "--flag=-mcpu=cortex-m4"]
+    arguments += ["--file", str(folder / "project/CMakeLists.txt"), "--file", str(folder / file)]
+    arguments += ["--package", "net", str(folder / "package"), "--define", "LEVEL=3"]
+    arguments += ["--tools", "tools", "--cmake", str(folder / "bin")]
+    return main([*arguments, "--elf", str(folder / "out.elf"), "--map", str(folder / "out.map")])
+
+
+def test_a_project_is_built_with_packages_and_nothing_of_this_machine(tmp_path: Path) -> None:
+    check = """mkdir "$4"; cd "$4"/..
+[ -f project/main.c ] && [ -f packages/net/net-config.cmake ] && [ "$HOME" = "$PWD" ]
+grep -q -- -mcpu=cortex-m4 toolchain.cmake
+case "$*" in *"-DCMAKE_PREFIX_PATH=$PWD/packages"*"-DLEVEL=3"*) ;; *) exit 1 ;; esac"""
+    assert _build(tmp_path, check) == 0
+    assert (tmp_path / "out.elf").read_bytes() == b"\x7fELF"
+    assert (tmp_path / "out.map").read_text(encoding="utf-8") == "map of ./build/a.o\n"
+
+
+@pytest.mark.parametrize(
+    ("cmake", "ninja", "message"),
+    [
+        ("echo no package; exit 1", "", "CMake failed:\nno package"),
+        (
+            'mkdir "$4"',
+            'echo "$2/../project/main.c:1: error"; exit 1',
+            "the build failed:\nbuild/../project/main.c:1: er",
+        ),
+        ('mkdir "$4"', "", "made 0 ELF images of its name; it has to be one of add_executable()"),
+        ('mkdir "$4"', 'printf "\\177ELF" > "$2/firmware"', "the linker wrote no map; keep CMAKE_EXE_LINKER_FLAGS"),
+    ],
+)
+def test_what_fails_is_shown(
+    cmake: str, ninja: str, message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert _build(tmp_path, cmake, ninja) == 1
+    assert message in capfd.readouterr().err
+
+
+def test_a_file_beside_the_project_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert _build(tmp_path, file="elsewhere/main.c") == 1
+    assert "elsewhere/main.c is not below the project's folder" in capfd.readouterr().err
