@@ -504,6 +504,7 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
 def _lower_for_npu(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs for an NPU need it.
     from tools.pipeline.export import delegates
+    from tools.pipeline.export.cortex_m import lower as cortex_m
     from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
@@ -521,27 +522,34 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
         source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path)
     )
     samples = [quantize.channels_last(sample) for sample in asked.samples]
-    lowered = lower.delegate(prepared.captured, npu, path)
-    estimate = npu_report.make_report(lowered.compiled, lowered.rejected, npu)
+    lowered, operators = lower.delegate(prepared.captured, npu, path), delegates.border_operators(bits)
+    if bits == 8:
+        try:
+            in_int8 = lower.use_core(lowered, options.core, samples[0], path)
+        except quantize.NoInt8Form as error:
+            console.say(f"export: note: {path}: what the NPU can't take computes in floating point: {error}")
+        else:
+            lowered, operators = in_int8, cortex_m.BORDER
+    edge = lowered.manager.exported_program()
+    in_float = quantize.unquantized(edge, path)
+    on_core = npu_report.on_core(lowered.rejected, in_float)
+    estimate = npu_report.make_report(lowered.compiled, on_core, npu)
     npu_report.check_memory(asked.name, estimate, npu)
     for unchecked in check_addresses([item.payload for item in lowered.compiled], npu, path):
         console.say(f"export: note: {path}: {unchecked}")
-    for operator, place, reason in lowered.rejected:
-        console.say(f"export: note: {path}: {operator} stays on the core: {place}: {reason}")
-    edge = lowered.manager.exported_program()
-    operators = delegates.border_operators(bits)
+    for entry in on_core:
+        console.say(f"export: note: {path}: stays on the core: {entry}")
     border = operators.border(edge)
     if options.io != "float32":
         operators.remove(edge, path)
         samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = delegates.run(edge, lowered.compiled, samples)
-    on_core = [(operator, place) for operator, place, _ in lowered.rejected]
     return _Lowered(
         delegates.emit(lowered.manager),
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        _quantization_report(asked, prepared.quantized, on_core, outputs),
+        _quantization_report(asked, prepared.quantized, in_float, outputs),
         (npu_report.format_report(asked.name, estimate), estimate),
     )
 

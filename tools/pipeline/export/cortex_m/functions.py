@@ -10,7 +10,7 @@ No int8 tensor holds such numbers beside the scores, so these operators stay in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -314,21 +314,7 @@ class _Functions(Quantizer):
         self._groups = groups
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        pending = list(self._groups.functions)
-        # One function may be what makes another one's neighbour int8.
-        while True:
-            ready = [function for function in pending if any(map(_is_quantized, _neighbours(function)))]
-            if not ready:
-                break
-            for function in ready:
-                pending.remove(function)
-                for node in function.nodes:
-                    operands = {function.source: INT8_ACTIVATION_PER_TENSOR_QSPEC}
-                    output = INT8_ACTIVATION_PER_TENSOR_QSPEC if node in function.results else None
-                    _mark_node_as_quantized(
-                        node, operands if function.source in node.all_input_nodes else {}, output, False
-                    )
-        for function in pending:
+        for function in annotate_functions(self._groups.functions):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
         self._leave_state(model.graph)
@@ -351,6 +337,26 @@ class _Functions(Quantizer):
     def get_quantizer_info(self) -> QuantizerInfo:
         """What ExecuTorch's report of quantizers asks of each."""
         return QuantizerInfo("Functions", "elementwise functions of one tensor", "int8", __name__)
+
+
+def annotate_functions(functions: Sequence[Function]) -> list[Function]:
+    """Annotates functions next to operators that are annotated as int8; returns the others, which are left alone."""
+    pending = list(functions)
+    # One function may be what makes another one's neighbour int8.
+    while ready := [function for function in pending if any(map(_is_quantized, _neighbours(function)))]:
+        for function in ready:
+            pending.remove(function)
+            for node in function.nodes:
+                is_first = function.source in node.all_input_nodes
+                operands = {function.source: INT8_ACTIVATION_PER_TENSOR_QSPEC} if is_first else {}
+                output = INT8_ACTIVATION_PER_TENSOR_QSPEC if node in function.results else None
+                _mark_node_as_quantized(node, operands, output, False)
+    return pending
+
+
+def is_annotated(function: Function) -> bool:
+    """Whether a quantizer has annotated an operator of a function."""
+    return any(Q_ANNOTATION_KEY in node.meta for node in function.nodes)
 
 
 def _neighbours(function: Function) -> Iterator[Node]:

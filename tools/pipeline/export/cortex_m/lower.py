@@ -77,16 +77,22 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     _quantize_biases(program)
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
+    lowered = substitute(edge, target)
+    _leave_views_to_the_plan(lowered)
+    _let_quantization_overlap(lowered)
+    _note_default_order(lowered)
+    return lowered
+
+
+def substitute(edge: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Puts `cortex_m::` operators in place of an edge program's quantized ones; delegates stay as they are."""
     manager = CortexMPassManager(edge, list(PASSES), target_config=target)
     lowered = order_for_kernels(propagate_constants(_list_integers(manager.transform())))
     tabulate(lowered)
     _cancel_transpositions(lowered)
     _order_images(lowered)
     _drop_empty_padding(lowered)
-    _leave_views_to_the_plan(lowered)
     _count_work(lowered)
-    _let_quantization_overlap(lowered)
-    _note_default_order(lowered)
     return _drop_unused_constants(lowered)
 
 

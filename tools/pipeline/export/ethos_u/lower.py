@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -15,12 +15,15 @@ from executorch.backends.arm.quantizer import (
 )
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
-from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
+from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated
+from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
 from tools.pipeline.export.ethos_u import vela
+from tools.pipeline.export.ethos_u.core import agree, to_int8
 from tools.quiet.console import UserError
 
 _POOLS = (torch.ops.aten.avg_pool2d.default, torch.ops.aten.max_pool2d.default)
@@ -41,6 +44,15 @@ class Lowered:
     rejected: list[tuple[str, str, str]]
 
 
+class _Quantizer(EthosUQuantizer):
+    """ExecuTorch's quantizer, and functions that it leaves alone: they are tables on the core."""
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        annotated = super().annotate(model)
+        annotate_functions([each for each in find_functions(annotated.graph) if not is_annotated(each)])
+        return annotated
+
+
 def quantize(program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits: int, path: Path) -> Quantized:
     """The program with quantize and dequantize operators of ExecuTorch's Ethos-U quantizer, calibrated on the samples.
 
@@ -50,7 +62,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = EthosUQuantizer(vela.compile_spec(npu))
+    quantizer = _Quantizer(vela.compile_spec(npu)) if bits == 8 else EthosUQuantizer(vela.compile_spec(npu))
     quantizer.set_global(
         get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
     )
@@ -89,7 +101,7 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
             manager = to_edge_transform_and_lower(
                 program,
                 partitioner=[EthosUPartitioner(vela.compile_spec(npu))],
-                compile_config=EdgeCompileConfig(_check_ir_validity=False),
+                compile_config=_edge_config(),
             )
         except vela.VelaError as error:
             raise UserError(
@@ -97,3 +109,31 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
                 'leave the model to the core: backend = "cortex_m".'
             ) from error
     return Lowered(manager, compiled, rejected)
+
+
+def use_core(lowered: Lowered, core: str, sample: Sample, path: Path) -> Lowered:
+    """Lets the core's int8 operators compute what is quantized and stays beside the delegates.
+
+    Args:
+      lowered: a program of int8 activations; it is left alone.
+      core: `cortex-m55` or such.
+      sample: inputs in floating point, on which both programs are run and compared.
+
+    Raises NoInt8Form if these operators can't express it.
+    """
+    edge = lowered.manager.exported_program()
+    in_int8 = to_int8(edge, core, path)
+    if lowered.rejected:
+        try:
+            after = delegates.run(in_int8, lowered.compiled, [sample])
+        except Exception as error:
+            raise NoInt8Form([ALL_BUT_LAYERS], f"{type(error).__name__}: {error}".split("\n")[0]) from error
+        if not agree(delegates.run(edge, lowered.compiled, [sample])[0], after[0]):
+            raise NoInt8Form([ALL_BUT_LAYERS], "with int8 operators it returns something else")
+    return replace(lowered, manager=EdgeProgramManager(in_int8, compile_config=_edge_config()))
+
+
+def _edge_config() -> EdgeCompileConfig:
+    return EdgeCompileConfig(
+        _check_ir_validity=False, _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default]
+    )

@@ -71,20 +71,44 @@ def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path, size: str) -> No
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
-_PARTLY = model_source(
-    "return self.second(torch.nn.functional.interpolate(self.first(x), scale_factor=2.5, mode='bilinear'))",
-    _IMAGE,
-    "self.first = nn.Conv2d(4, 4, 3)\nself.second = nn.Conv2d(4, 4, 3)",
+_CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3)"
+
+
+@pytest.mark.parametrize(
+    ("layer", "numbers", "operators"),
+    [
+        ("self.up(y)", "int8", {"cortex_m::quantized_transpose_conv2d"}),
+        ("torch.relu(self.up(y))", "int8", {"cortex_m::quantized_transpose_conv2d"}),
+        ("nn.functional.mish(y)", "int8", {"cortex_m::quantized_activation"}),
+        ("nn.functional.avg_pool2d(y, 2, 4)", "int8", {"cortex_m::quantized_avg_pool2d"}),
+        ("torch.flip(y, (2,))", "int8", {"aten::flip"}),
+        # Neither has an int8 form here: of a wrong one nothing would be noticed but wrong numbers.
+        (
+            "nn.functional.interpolate(y, scale_factor=2.5, mode='bilinear')",
+            "floating point",
+            {"cortex_m::dequantize_per_tensor", "aten::upsample_bilinear2d", "cortex_m::quantize_per_tensor"},
+        ),
+        (
+            "self.grouped(y)",
+            "floating point",
+            {"cortex_m::dequantize_per_tensor", "aten::convolution", "cortex_m::quantize_per_tensor"},
+        ),
+    ],
 )
-
-
-def test_what_the_npu_cannot_take_stays_on_the_core(tmp_path: Path) -> None:
-    result = _export(tmp_path, _PARTLY, "float32")
+def test_what_the_npu_cannot_take_runs_on_the_core(
+    tmp_path: Path, layer: str, numbers: str, operators: set[str]
+) -> None:
+    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)\n"
+    init += "self.grouped = nn.ConvTranspose2d(4, 4, 3, 3, groups=2)"
+    result = _export(tmp_path, model_source(f"y = self.first(x)\ny = {layer}\nreturn self.second(y)", _IMAGE, init))
     assert _delegates(result) == 2
-    assert any("bilinear" in name for name in result.operators)
-    (note,) = [line for line in result.said if "stays on the core" in line]
-    assert "bilinear" in note
-    assert "my_model.py:" in note
+    assert set(result.operators) - {"dim_order_ops::_to_dim_order_copy"} == operators
+    notes = [line for line in result.said if "stays on the core" in line]
+    assert notes
+    assert all(f" in {numbers}: " in note and "my_model.py:" in note for note in notes)
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
 def test_memory_that_is_not_there(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tools.artifacts.ethos_u.npu import Npu
@@ -14,14 +15,48 @@ from tools.quiet.console import UserError
 _HEADINGS = ("#", "operator", "layer", "cycles", "share", "MACs", "SRAM")
 
 
-def make_report(compiled: list[Compiled], rejected: list[tuple[str, str, str]], npu: Npu) -> dict[str, Any]:
+@dataclass(frozen=True)
+class OnCore:
+    """What the NPU can't take of one place in the model.
+
+    Attributes:
+      operators: ATen's names, with commas between them.
+      place: in the model.
+      reason: why the NPU doesn't take them.
+      numbers: what the core computes them with, `int8` or `floating point`.
+    """
+
+    operators: str
+    place: str
+    reason: str
+    numbers: str
+
+    def __str__(self) -> str:
+        return f"{self.operators} in {self.numbers}: {self.place}: {self.reason}"
+
+
+def on_core(rejected: list[tuple[str, str, str]], in_float: list[tuple[str, str]]) -> list[OnCore]:
+    """What the core computes, by place and reason; without quantization, which is no layer of the model.
+
+    Args:
+      rejected: what the NPU doesn't take, as (operator, place in the model, reason).
+      in_float: what of the lowered program computes in floating point, as (operator, place in the model).
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for operator, place, reason in rejected:
+        if not operator.startswith("quantized_decomposed::"):
+            numbers = "floating point" if (operator, place) in in_float else "int8"
+            found.setdefault((place, reason, numbers), []).append(operator)
+    return [
+        OnCore(", ".join(operators), place, reason, numbers) for (place, reason, numbers), operators in found.items()
+    ]
+
+
+def make_report(compiled: list[Compiled], core: list[OnCore], npu: Npu) -> dict[str, Any]:
     """The report as a JSON object.
 
     `delegates` has an entry for each subgraph that the NPU computes: sizes in bytes, and Vela's estimates as `summary`
     and `layers`, whose `cycles` are the most of NPU and each memory. `core` has what the NPU can't compute.
-
-    Args:
-      rejected: (operator, place in the model, reason).
     """
     delegates = []
     for item in compiled:
@@ -41,7 +76,7 @@ def make_report(compiled: list[Compiled], rejected: list[tuple[str, str, str]], 
         "memory_mode": npu.memory_mode,
         "clock_hz": npu.clock_hz,
         "delegates": delegates,
-        "core": [{"operator": name, "place": place, "reason": reason} for name, place, reason in rejected],
+        "core": [asdict(entry) for entry in core],
     }
 
 
@@ -73,7 +108,7 @@ def format_report(name: str, report: dict[str, Any]) -> str:
     if not report["delegates"]:
         lines.append("nothing of the model runs on the NPU")
     for entry in report["core"]:
-        lines.append(f"on the core: {entry['operator']}: {entry['place']}: {entry['reason']}")
+        lines.append(f"on the core: {OnCore(**entry)}")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,34 @@
+"""Convolutions that the NPU computes, and between them layers that an Ethos-U55 doesn't take."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(4, 8, 3, padding=1)
+        # Strides above the NPU's.
+        self.up = nn.ConvTranspose2d(8, 8, 3, stride=3)
+        self.pool = nn.AvgPool2d(4, 4)
+        self.second = nn.Conv2d(8, 4, 3)
+
+    def forward(self, x):
+        y = functional.mish(torch.relu(self.up(self.first(x))))
+        return self.second(torch.flip(self.pool(y), (2,)))
+
+
+def model():
+    torch.manual_seed(0)
+    return Mixed().eval()
+
+
+def example_inputs():
+    torch.manual_seed(1)
+    return (torch.randn(1, 4, 12, 12),)
+
+
+def calibration_inputs():
+    torch.manual_seed(2)
+    return [(torch.randn(1, 4, 12, 12),) for _ in range(4)]

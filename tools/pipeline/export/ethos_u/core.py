@@ -1,0 +1,152 @@
+"""Int8 operators of the core for what is quantized and stays beside an NPU's delegates."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
+from executorch.backends.arm.constants import DQ_OPS, Q_OPS
+from executorch.exir.delegate import executorch_call_delegate
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from tools.pipeline.export.cortex_m.lower import substitute, target_of
+from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, check_integers
+from tools.pipeline.export.dim_orders import copy_to_order
+
+_aten = exir_ops.edge.aten
+
+# Computed together with the layer before them, or with integers alone.
+_ACTIVATIONS = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default))
+_OF_TWO = frozenset((_aten.add.Tensor, _aten.mul.Tensor, _aten.minimum.default, _aten.maximum.default))
+# Their results are elements of their operands: integers, if all have the same scale and zero point.
+_MOVES = frozenset((
+    _aten.cat.default, _aten.clone.default, _aten.constant_pad_nd.default, _aten.expand_copy.default,
+    _aten.flip.default, _aten.permute_copy.default, _aten.pixel_shuffle.default, _aten.pixel_unshuffle.default,
+    _aten.repeat.default, _aten.select_copy.int, _aten.slice_copy.Tensor, _aten.squeeze_copy.dims,
+    _aten.unsqueeze_copy.default, _aten.upsample_nearest2d.vec, _aten.view_copy.default,
+))  # fmt: skip
+
+
+def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
+    """The program with the core's int8 operators in place of what is quantized and no delegate.
+
+    Left in floating point is what the core has no int8 operator for.
+
+    Args:
+      edge: a program of int8 activations with delegates; it is left alone.
+      core: `cortex-m55` or such.
+      path: the model file.
+
+    Raises NoInt8Form if the core's operators can't express it.
+    """
+    orders = [_orders(call) for call in _calls(edge)]
+    lowered = copy.deepcopy(edge)
+    _leave_in_float(lowered)
+    try:
+        lowered = substitute(lowered, target_of(core))
+    except Exception as error:
+        # What ExecuTorch's passes make of operators that they do not know.
+        raise NoInt8Form([ALL_BUT_LAYERS], f"{type(error).__name__}: {error}".split("\n")[0]) from error
+    # A delegate knows how many bytes it takes, and not how they lie.
+    for call, expected in zip(_calls(lowered), orders, strict=True):
+        for operand, order in zip(call.args[1:], expected, strict=True):
+            if list(operand.meta["val"].dim_order()) != order:
+                with lowered.graph.inserting_before(call):
+                    call.replace_input_with(operand, copy_to_order(lowered, operand, order, operand.meta))
+    lowered.graph_module.recompile()
+    check_integers(lowered, path)
+    return lowered
+
+
+def _calls(program: ExportedProgram) -> list[Node]:
+    """The calls of delegates, in order."""
+    return [node for node in program.graph.nodes if node.target == executorch_call_delegate]
+
+
+def _orders(call: Node) -> list[list[int]]:
+    """In which order the dimensions of a delegate's inputs lie in memory."""
+    return [list(operand.meta["val"].dim_order()) for operand in call.args[1:]]
+
+
+def _leave_in_float(program: ExportedProgram) -> None:
+    """Takes the mark of a quantized operator from all that the passes would compute wrong integers of, in place.
+
+    The passes take quantization away from every operator that a quantizer marked, as those for the core mark only what
+    they can lower.
+    """
+    in_int8: set[Node] = set()
+    for node in program.graph.nodes:
+        if node.op != "call_function" or node.target in (*Q_OPS, *DQ_OPS, executorch_call_delegate):
+            continue
+        if _has_int8_operator(node, in_int8):
+            in_int8.add(node)
+        elif "custom" in node.meta:
+            info = {ArmAnnotationInfo.CUSTOM_META_KEY: dict(ArmAnnotationInfo(quantized=False))}
+            node.meta["custom"] = {**node.meta["custom"], **info}
+
+
+def _has_int8_operator(node: Node, in_int8: set[Node]) -> bool:
+    operands, readers = list(node.all_input_nodes), list(_readers(node))
+    if node.target in _ACTIVATIONS:
+        source = operands[0]
+        return (source in in_int8 or source.target in DQ_OPS) and all(reader.target in Q_OPS for reader in readers)
+    if node.target is operator.getitem:
+        return operands[0] in in_int8
+    if not all(operand.target in DQ_OPS for operand in operands):
+        return False
+    is_fused = len(readers) == 1 and readers[0].target in _ACTIVATIONS and node.target not in _MOVES
+    if not is_fused and not all(reader.target in Q_OPS for reader in readers):
+        return False
+    if node.target in _MOVES:
+        return len({tuple(other.args[1:]) for other in (*operands, *readers)}) == 1
+    return _is_layer(node)
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """What reads the first result of a node."""
+    for user in node.users:
+        if user.target is operator.getitem:
+            yield from user.users
+        else:
+            yield user
+
+
+def _is_layer(node: Node) -> bool:
+    """Whether the core has an operator for a layer, whose operands are int8, with these arguments."""
+    arguments: list[Any] = list(node.args)
+    operands = [operand.meta["val"] for operand in node.all_input_nodes]
+    if node.target == _aten.convolution.default:
+        is_transposed, groups, dilation = arguments[6], arguments[8], arguments[5]
+        return operands[0].dim() == 4 and (not is_transposed or (groups == 1 and set(dilation) == {1}))
+    if node.target == _aten.linear.default:
+        return True
+    if node.target == _aten.avg_pool2d.default:
+        return not any(arguments[4:5])
+    if node.target in (_aten.max_pool2d.default, _aten.max_pool2d_with_indices.default):
+        dilation, ceil_mode = (arguments + [[], [], 0, 1, False][len(arguments) - 1 :])[4:6]
+        return set([dilation] if isinstance(dilation, int) else dilation) == {1} and not ceil_mode
+    if node.target in _OF_TWO:
+        # Without a broadcast.
+        return len({operand.shape for operand in operands}) == 1
+    return node.target == _aten.bmm.default and len({operand.shape[0] for operand in operands}) == 1
+
+
+def agree(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
+    """Whether outputs of a program in floating point and in int8 are as near as roundings let them be.
+
+    On the average within a twentieth of the range; operators that take the wrong integers for numbers are not.
+    """
+    for reference, result in zip(before, after, strict=True):
+        if not reference.is_floating_point():
+            continue
+        extent = float(reference.max() - reference.min())
+        if float((reference - result).abs().mean()) > 0.05 * max(extent, 1e-6):
+            return False
+    return True
