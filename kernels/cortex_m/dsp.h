@@ -55,6 +55,24 @@ inline int32_t multiply_rounded(int32_t a, int32_t b) {
   return result;
 }
 
+/// multiply_rounded() and an addend.
+inline int32_t multiply_add_rounded(int32_t a, int32_t b, int32_t addend) {
+  int32_t result;
+  __asm__("smmlar %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(addend));
+  return result;
+}
+
+/// Bytes 0 and 2 of a word, or 1 and 3, as signed numbers that are added to a pair.
+inline int16x2_t add_even_bytes(int16x2_t pair, uint32_t word) {
+  return __sxtab16(pair, word);
+}
+
+inline int16x2_t add_odd_bytes(int16x2_t pair, uint32_t word) {
+  int16x2_t result;
+  __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(result) : "r"(pair), "r"(word));
+  return result;
+}
+
 /// Half a number, rounded down, saturated to int8.
 inline int32_t saturated_half(int32_t value) {
   int32_t result;
@@ -105,6 +123,10 @@ inline int32_t dot2(int16x2_t a, int16x2_t b, int32_t sum) {
 
 inline int32_t multiply_rounded(int32_t a, int32_t b) {
   return static_cast<int32_t>((static_cast<int64_t>(a) * b + 0x80000000) >> 32);
+}
+
+inline int32_t multiply_add_rounded(int32_t a, int32_t b, int32_t addend) {
+  return add_wrapping(multiply_rounded(a, b), addend);
 }
 
 inline int32_t saturated_half(int32_t value) {

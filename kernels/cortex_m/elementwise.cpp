@@ -1,6 +1,6 @@
 #include "kernels/cortex_m/elementwise.h"
 
-#include "kernels/cortex_m/dsp.h"
+#include "kernels/cortex_m/packed_scale.h"
 
 #ifdef __ARM_FEATURE_MVE
 #include <arm_mve.h>
@@ -28,8 +28,7 @@ bool is_narrow(Factor factor) {
 /// Whether add() needs 32 bits only: as its inputs have 28 bits, sums doubled have less than 31.
 bool is_narrow(const AddParameters& parameters) {
   const Factor* const factors = parameters.factors;
-  return is_narrow(factors[0]) && is_narrow(factors[1]) && is_narrow(factors[2]) &&
-      factors[2].shift < 0;
+  return is_narrow(factors[0]) && is_narrow(factors[1]) && FoldedScale::takes(factors[2]);
 }
 
 #ifdef __ARM_FEATURE_MVE
@@ -93,19 +92,14 @@ void add_narrow(
   const int32_t b_shift = kBits == kAddShift + 1 ? -factor.shift : 1;
   const int32_t half = 1 << (b_shift - 1);
   const int32_t a_addend = -parameters.zero_points[kA] * (1 << kAddShift);
-  const int32_t multiplier = parameters.factors[2].multiplier;
-  const int32_t shift = -1 - parameters.factors[2].shift;
-  const int32_t addend = 1 + 2 * parameters.zero_points[2];
+  const FoldedScale scale(parameters.factors[2], parameters.zero_points[2]);
   int8_t* const first = out;
   for (int8_t* const end = out + count; out != end; ++out) {
-    int32_t value = multiply_rounded(*b++ * (1 << kBits) + b_addend, b_multiplier);
-    // Halves are rounded away from zero.
-    value += value >> 31;
-    value = (value + half) >> b_shift;
+    const int32_t scaled = *b++ * (1 << kBits) + b_addend;
+    // Halves are rounded away from zero. Where a negative product is zero, nothing changes.
+    int32_t value = multiply_add_rounded(scaled, b_multiplier, half + (scaled >> 31)) >> b_shift;
     value += *a++ * (1 << (kAddShift - 1));
-    value = multiply_rounded(value * 2 + a_addend, multiplier);
-    value += value >> 31;
-    *out = static_cast<int8_t>(saturated_half((value >> shift) + addend));
+    *out = scale.apply(value * 2 + a_addend);
   }
   const Range range = parameters.range;
   if (range.min > -128 || range.max < 127) {
@@ -134,6 +128,109 @@ size_t add_side_by_side(
     return 0;
   }
   return count;
+}
+
+#endif
+
+#if defined(__ARM_FEATURE_MVE)
+
+/// Multiplies four elements at a time, and returns how many.
+size_t mul_side_by_side(
+    const MulParameters& parameters,
+    const int8_t* a,
+    int32_t a_step,
+    const int8_t* b,
+    int32_t b_step,
+    int8_t* out,
+    size_t count) {
+  const Factor factor = parameters.factor;
+  if (static_cast<uint32_t>(a_step) > 1 || static_cast<uint32_t>(b_step) > 1 ||
+      !is_narrow(factor) || factor.shift == 0 || factor.multiplier < 0) {
+    return 0;
+  }
+  const int32_t* const zero_points = parameters.zero_points;
+  const int32x4_t min = vdupq_n_s32(-128);
+  const int32x4_t max = vdupq_n_s32(127);
+  // An input of one element is four times the same one.
+  const uint32x4_t places = vidupq_n_u32(0, 1);
+  const uint32x4_t a_places = vmulq_n_u32(places, static_cast<uint32_t>(a_step));
+  const uint32x4_t b_places = vmulq_n_u32(places, static_cast<uint32_t>(b_step));
+  for (auto left = static_cast<int32_t>(count); left > 0; left -= 4) {
+    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
+    const int32x4_t x =
+        vsubq_n_s32(vldrbq_gather_offset_z_s32(a, a_places, active), zero_points[0]);
+    const int32x4_t y =
+        vsubq_n_s32(vldrbq_gather_offset_z_s32(b, b_places, active), zero_points[1]);
+    int32x4_t value = vqrdmulhq_n_s32(vmulq_s32(x, y), factor.multiplier);
+    // Halves are rounded away from zero.
+    value = vrshlq_n_s32(vaddq_s32(value, vshrq_n_s32(value, 31)), factor.shift);
+    value = vminq_s32(vmaxq_s32(vaddq_n_s32(value, zero_points[2]), min), max);
+    vstrbq_p_s32(out, value, active);
+    a += 4 * a_step;
+    b += 4 * b_step;
+    out += 4;
+  }
+  return count;
+}
+
+#elif defined(__ARM_FEATURE_DSP)
+
+/// The negative of a zero point, twice.
+int16x2_t negative_pair(int32_t zero_point) {
+  return static_cast<int16x2_t>((-zero_point & 0xffff) * 0x10001);
+}
+
+/// Multiplies four elements at a time where their products have 32 bits, and returns how many.
+size_t mul_side_by_side(
+    const MulParameters& parameters,
+    const int8_t* a,
+    int32_t a_step,
+    const int8_t* b,
+    int32_t b_step,
+    int8_t* out,
+    size_t count) {
+  const int32_t* const zero_points = parameters.zero_points;
+  const auto is_small = [](int32_t zero_point) {
+    constexpr int32_t kLimit = 0x3000; // doubled, with eight bits more, it has 16 bits
+    return zero_point > -kLimit && zero_point < kLimit;
+  };
+  if (count < 4 || static_cast<uint32_t>(a_step) > 1 || static_cast<uint32_t>(b_step) > 1 ||
+      !is_small(zero_points[0]) || !is_small(zero_points[1]) ||
+      !FoldedScale::takes(parameters.factor)) {
+    return 0;
+  }
+  const FoldedScale scale(parameters.factor, zero_points[2]);
+  const int16x2_t a_offsets = negative_pair(zero_points[0]);
+  const int16x2_t b_offsets = negative_pair(zero_points[1]);
+  // An input of one element is four times the same one.
+  const auto load = [](const int8_t* from, int32_t step) {
+    return step == 1 ? load_word(from) : 0x01010101u * static_cast<uint8_t>(*from);
+  };
+  uint32_t x = load(a, a_step);
+  uint32_t y = load(b, b_step);
+  const size_t whole = count & ~size_t{3};
+  for (size_t i = whole; i > 0; i -= 4) {
+    if (a_step == 1) {
+      x = load_word(a);
+      a += 4;
+    }
+    if (b_step == 1) {
+      y = load_word(b);
+      b += 4;
+    }
+    int16x2_t x_even = add_even_bytes(a_offsets, x);
+    int16x2_t x_odd = add_odd_bytes(a_offsets, x);
+    x_even = __sadd16(x_even, x_even);
+    x_odd = __sadd16(x_odd, x_odd);
+    const int16x2_t y_even = add_even_bytes(b_offsets, y);
+    const int16x2_t y_odd = add_odd_bytes(b_offsets, y);
+    out[0] = scale.apply(static_cast<int16_t>(x_even) * static_cast<int16_t>(y_even));
+    out[1] = scale.apply(static_cast<int16_t>(x_odd) * static_cast<int16_t>(y_odd));
+    out[2] = scale.apply((x_even >> 16) * (y_even >> 16));
+    out[3] = scale.apply((x_odd >> 16) * (y_odd >> 16));
+    out += 4;
+  }
+  return whole;
 }
 
 #endif
@@ -173,6 +270,14 @@ void mul(
     int32_t b_step,
     int8_t* out,
     size_t count) {
+#ifdef __ARM_FEATURE_DSP
+  if (const size_t done = mul_side_by_side(parameters, a, a_step, b, b_step, out, count)) {
+    a += static_cast<int32_t>(done) * a_step;
+    b += static_cast<int32_t>(done) * b_step;
+    out += done;
+    count -= done;
+  }
+#endif
   // Storing an output changes nothing of a copy.
   const MulParameters p = parameters;
   for (size_t i = 0; i < count; ++i) {

@@ -26,10 +26,10 @@ bool check_quantization(
 
 using QuantizedTypes = DtypeList<ScalarType::Char, ScalarType::Short>;
 
-/// Calls `apply` for each element of `out` with what belongs to it in `in`, which may lie in
-/// another dim order.
-template <class S, class From, class To, class Apply>
-void map(KernelRuntimeContext& ctx, const Tensor& in, Tensor& out, Apply&& apply) {
+/// Calls `run(from, step, to, count)` for every run of elements of `out` and what belongs to them
+/// in `in`, which may lie in another dim order.
+template <class S, class From, class To, class Run>
+void map_runs(KernelRuntimeContext& ctx, const Tensor& in, Tensor& out, Run&& run) {
   LoopNest nest;
   const Tensor* const inputs[] = {&in};
   if (!shape_out<S>(ctx, out, in.sizes()) || !nest.init(ctx, out, inputs, 1)) {
@@ -38,12 +38,7 @@ void map(KernelRuntimeContext& ctx, const Tensor& in, Tensor& out, Apply&& apply
   const From* const from = in.const_data_ptr<From>();
   To* const to = out.mutable_data_ptr<To>();
   do {
-    const From* element = from + nest.offset(0);
-    To* const run = to + nest.out_offset();
-    for (size_t i = 0; i < nest.size(); ++i) {
-      run[i] = apply(*element);
-      element += nest.stride(0);
-    }
+    run(from + nest.offset(0), nest.stride(0), to + nest.out_offset(), nest.size());
   } while (nest.next());
 }
 
@@ -68,8 +63,7 @@ Tensor& quantize_per_tensor_out(
   if (check_quantization(ctx, scale, zero_point, quant_min, quant_max, dtype, quantization)) {
     dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      map<S, float, T>(
-          ctx, input, out, [&](float value) { return static_cast<T>(quantization.apply(value)); });
+      map_runs<S, float, T>(ctx, input, out, [&](auto... run) { quantize(quantization, run...); });
     });
   }
   return out;
@@ -97,9 +91,8 @@ Tensor& dequantize_per_tensor_out(
     const float factor = float_of(scale);
     dispatch<QuantizedTypes, S>(ctx, dtype, [&](auto tag) {
       using T = typename decltype(tag)::type;
-      map<S, T, float>(ctx, input, out, [&](T value) {
-        return (static_cast<float>(value) - quantization.zero_point) * factor;
-      });
+      map_runs<S, T, float>(
+          ctx, input, out, [&](auto... run) { dequantize(quantization, factor, run...); });
     });
   }
   return out;

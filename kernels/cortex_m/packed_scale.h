@@ -25,6 +25,32 @@ struct Scale {
   }
 };
 
+/// As Scale, of sums that are doubled, where the addend may be shifted, too: three instructions.
+struct FoldedScale {
+  /// Largest shift of a factor to the right. Larger ones would leave too few bits for the addend.
+  static constexpr int32_t kMaxShift = 21;
+
+  int32_t multiplier;
+  int32_t shift;
+  int32_t addend;
+
+  /// @param[in] factor Of a shift to the right.
+  FoldedScale(Factor factor, int32_t output_offset)
+      : multiplier(factor.multiplier),
+        shift(-1 - factor.shift),
+        addend((1 + 2 * output_offset) * (1 << shift)) {}
+
+  static bool takes(Factor factor) {
+    return factor.shift < 0 && factor.shift >= -kMaxShift && factor.multiplier >= 0;
+  }
+
+  ET_INLINE int8_t apply(int32_t doubled) const {
+    // Halves are rounded away from zero. Where a negative sum's product is zero, nothing changes.
+    const int32_t high = multiply_add_rounded(doubled, multiplier, addend + (doubled >> 31));
+    return static_cast<int8_t>(saturated_half(high >> shift));
+  }
+};
+
 /// What Scale::addend is.
 ET_INLINE int32_t addend_of(const PackedLayer& layer) {
   return 1 + 2 * layer.output_offset;

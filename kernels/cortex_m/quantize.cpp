@@ -2,19 +2,23 @@
 
 #include <cstring>
 
+#include "kernels/cortex_m/dsp.h"
 #include "kernels/soft_double.h"
+
+#ifdef __ARM_FEATURE_MVE
+#include <arm_mve.h>
+#endif
 
 namespace torch {
 namespace executor {
 namespace native {
 namespace cortex_m {
 
-int32_t Quantization::apply(float value) const {
+int32_t Quantization::apply_scaled(float scaled) const {
   // Adding 1.5 * 2^23 rounds to an integer, halves to even; larger numbers are clamped first, which
   // changes no result as zero points are small.
   constexpr float kRound = 12582912.0f;
   constexpr float kLarge = 1048576.0f;
-  float scaled = value * inverse_scale;
   scaled = scaled < -kLarge ? -kLarge : scaled > kLarge ? kLarge : scaled;
   const float rounded = ((scaled + kRound) - kRound) + zero_point;
   if (!(rounded >= min)) {
@@ -46,6 +50,149 @@ float inverse(double scale) {
   const float rest = __builtin_fmaf(-quotient, low, __builtin_fmaf(-quotient, high, 1.0f));
   return __builtin_fmaf(rest, quotient, quotient);
 }
+
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+
+namespace {
+
+/// Where the first four elements are that lie `step` apart, in elements.
+uint32x4_t four_places(int32_t step) {
+  return vmulq_n_u32(vidupq_n_u32(0, 1), static_cast<uint32_t>(step));
+}
+
+} // namespace
+
+template <class T>
+void quantize(
+    const Quantization& quantization,
+    const float* in,
+    int32_t step,
+    T* out,
+    size_t count) {
+  const Quantization q = quantization;
+  const auto zero_point = static_cast<int32_t>(q.zero_point);
+  const int32x4_t min = vdupq_n_s32(static_cast<int32_t>(q.min));
+  const int32x4_t max = vdupq_n_s32(static_cast<int32_t>(q.max));
+  const uint32x4_t places = four_places(step);
+  for (auto left = static_cast<int32_t>(count); left > 0; left -= 4) {
+    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
+    float32x4_t value = vldrwq_gather_shifted_offset_z_f32(in, places, active);
+    value = vmulq_n_f32(value, q.inverse_scale);
+    // Saturates, and makes a zero of NaN, which the zero point is not added to.
+    int32x4_t result = vqaddq_n_s32(vcvtnq_s32_f32(value), zero_point);
+    result = vmaxq_s32(vminq_s32(result, max), min);
+    result = vdupq_m_n_s32(result, 0, vcmpneq_f32(value, value));
+    if constexpr (sizeof(T) == 1) {
+      vstrbq_p_s32(out, result, active);
+    } else {
+      vstrhq_p_s32(out, result, active);
+    }
+    in += 4 * step;
+    out += 4;
+  }
+}
+
+template <class T>
+void dequantize(
+    const Quantization& quantization,
+    float scale,
+    const T* in,
+    int32_t step,
+    float* out,
+    size_t count) {
+  const auto zero_point = static_cast<int32_t>(quantization.zero_point);
+  const uint32x4_t places = four_places(step);
+  for (auto left = static_cast<int32_t>(count); left > 0; left -= 4) {
+    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
+    int32x4_t value;
+    if constexpr (sizeof(T) == 1) {
+      value = vldrbq_gather_offset_z_s32(in, places, active);
+    } else {
+      value = vldrhq_gather_shifted_offset_z_s32(in, places, active);
+    }
+    const float32x4_t difference = vcvtq_f32_s32(vsubq_n_s32(value, zero_point));
+    vstrwq_p_f32(out, vmulq_n_f32(difference, scale), active);
+    in += 4 * step;
+    out += 4;
+  }
+}
+
+#else
+
+template <class T>
+void quantize(
+    const Quantization& quantization,
+    const float* in,
+    int32_t step,
+    T* out,
+    size_t count) {
+  // Storing an output changes nothing of a copy.
+  const Quantization q = quantization;
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FP)
+  constexpr int32_t kBits = 8 * sizeof(T);
+  constexpr int32_t kLimit = 1 << (kBits - 1);
+  const auto zero_point = static_cast<int32_t>(q.zero_point);
+  const auto nearest = [&](float scaled) {
+    // Rounds halves to even, and saturates.
+    __asm__("vcvtr.s32.f32 %0, %0" : "+t"(scaled));
+    int32_t value;
+    std::memcpy(&value, &scaled, sizeof(value));
+    return static_cast<T>(__ssat(__qadd(value, zero_point), kBits));
+  };
+  const bool is_whole =
+      static_cast<int32_t>(q.min) == -kLimit && static_cast<int32_t>(q.max) == kLimit - 1;
+  for (; is_whole && count >= 4; count -= 4) {
+    const float first = *in * q.inverse_scale;
+    in += step;
+    const float second = *in * q.inverse_scale;
+    in += step;
+    const float third = *in * q.inverse_scale;
+    in += step;
+    const float fourth = *in * q.inverse_scale;
+    in += step;
+    const float sum = (first + second) + (third + fourth);
+    if ET_UNLIKELY (sum != sum) {
+      // There may be a NaN among them.
+      out[0] = static_cast<T>(q.apply_scaled(first));
+      out[1] = static_cast<T>(q.apply_scaled(second));
+      out[2] = static_cast<T>(q.apply_scaled(third));
+      out[3] = static_cast<T>(q.apply_scaled(fourth));
+    } else {
+      out[0] = nearest(first);
+      out[1] = nearest(second);
+      out[2] = nearest(third);
+      out[3] = nearest(fourth);
+    }
+    out += 4;
+  }
+#endif
+  for (; count > 0; --count) {
+    *out++ = static_cast<T>(q.apply(*in));
+    in += step;
+  }
+}
+
+template <class T>
+void dequantize(
+    const Quantization& quantization,
+    float scale,
+    const T* in,
+    int32_t step,
+    float* out,
+    size_t count) {
+  const auto zero_point = static_cast<int32_t>(quantization.zero_point);
+  for (float* const end = out + count; out != end; ++out) {
+    *out = static_cast<float>(*in - zero_point) * scale;
+    in += step;
+  }
+}
+
+#endif
+
+template void quantize(const Quantization&, const float*, int32_t, int8_t*, size_t);
+template void quantize(const Quantization&, const float*, int32_t, int16_t*, size_t);
+template void dequantize(const Quantization&, float, const int8_t*, int32_t, float*, size_t);
+template void dequantize(const Quantization&, float, const int16_t*, int32_t, float*, size_t);
 
 } // namespace cortex_m
 } // namespace native

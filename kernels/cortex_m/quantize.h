@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace torch {
@@ -15,8 +16,32 @@ struct Quantization {
   float max;
 
   /// The nearest integer, halves to even; NaN gives 0.
-  int32_t apply(float value) const;
+  int32_t apply(float value) const {
+    return apply_scaled(value * inverse_scale);
+  }
+
+  /// apply() of a value times inverse_scale. Not inline: it is for the rare values.
+  __attribute__((noinline)) int32_t apply_scaled(float scaled) const;
 };
+
+/// out[i] = quantization.apply(in[i * step]); T is int8_t or int16_t.
+template <class T>
+void quantize(
+    const Quantization& quantization,
+    const float* in,
+    int32_t step,
+    T* out,
+    size_t count);
+
+/// out[i] = (in[i * step] - quantization.zero_point) * scale; T is int8_t or int16_t.
+template <class T>
+void dequantize(
+    const Quantization& quantization,
+    float scale,
+    const T* in,
+    int32_t step,
+    float* out,
+    size_t count);
 
 /// The single-precision number nearest to 1 / scale, for a normal scale whose inverse is normal.
 float inverse(double scale);
