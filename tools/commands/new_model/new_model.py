@@ -57,7 +57,15 @@ def check_model(path: Path) -> Model:
     from tools.pipeline.model_file.call import called
     from tools.pipeline.model_file.model_file import ModelFile, brief
 
-    file = ModelFile(path)
+    try:
+        file = ModelFile(path)
+    except UserError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise UserError(
+                f"{error}\nHere a model has the packages that Torch Fusion comes with. Begin with one that needs no "
+                'other, and add yours in its workspace: docs/models.md, "Python packages"'
+            ) from error
+        raise
     model = file.model()
     call = file.example_call()
     try:

@@ -79,6 +79,7 @@ def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypa
         ("pico2_w.py", "", "pico2_w.py: the workspace has a target pico2_w for that board; rename the file"),
         ("wave.py", "import torch\n", "there is no function model()"),
         ("wave.py", "def model(:\n", "wave.py:1: "),
+        ("wave.py", "import a_package_of_mine\n", 'add yours in its workspace: docs/models.md, "Python packages"'),
         (
             "wave.py",
             "import torch\n\ndef model():\n    return torch.nn.Linear(2, 2).eval()\n\n"
