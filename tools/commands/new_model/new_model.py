@@ -79,9 +79,9 @@ def check_model(path: Path) -> Model:
 def _modules_beside(path: Path) -> tuple[Path, ...]:
     """The files of the imported modules that lie in the model file's folder or below it."""
     folder = path.parent.resolve()
-    files = {
-        Path(module.__file__).resolve() for module in list(sys.modules.values()) if getattr(module, "__file__", None)
-    }
+    # Some of PyTorch's modules give a relative path, which is no file's.
+    paths = [Path(module.__file__) for module in list(sys.modules.values()) if getattr(module, "__file__", None)]
+    files = {file.resolve() for file in paths if file.is_absolute()}
     return tuple(sorted(file for file in files if file.is_relative_to(folder) and file != path.resolve()))
 
 

@@ -135,6 +135,13 @@ def test_any_folder_of_the_checkout(checkout: str, tmp_path: Path) -> None:
     assert [ast.literal_eval(value) for value in paths] == [checkout]
 
 
+def test_it_is_started_where_the_model_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
+    monkeypatch.chdir(path.parent)
+    assert main([str(path)]) == 0
+    assert sorted(file.name for file in path.with_suffix("").iterdir() if file.suffix == ".py") == ["wave.py"]
+
+
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
     assert main([str(path), "--output", str(tmp_path)]) == 1
