@@ -82,6 +82,9 @@ _SUITE = "@debian_bookworm//:mirror.txt"
 
 def _third_party_impl(mctx):
     here = str(mctx.path(Label("//:MODULE.bazel")).dirname.realpath)
+
+    # Another workspace may use this extension, too.
+    is_root = any([module.is_root for module in mctx.modules if module.name == "torch_fusion"])
     debian_suite(name = "debian_bookworm", suite = "bookworm")
     arm_gnu_toolchain(name = "arm_gnu_toolchain", suite = _SUITE)
     arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
@@ -89,7 +92,7 @@ def _third_party_impl(mctx):
         name = "python3_11",
         suite = _SUITE,
         # Said by what every action needs: Bazel 7 crashes after an extension's own error.
-        unreachable = here if here.startswith("/tmp/") and not mctx.modules[0].is_root else "",
+        unreachable = here if here.startswith("/tmp/") and not is_root else "",
     )
     for name in _PYPI_SETS:
         pypi_set(
@@ -121,7 +124,7 @@ def _third_party_impl(mctx):
         clang = "@host_clang//:BUILD.bazel",
         suite = _SUITE,
         # Where another workspace depends on this module, what compiles for its machine is its own choice.
-        toolchain = any([module.is_root for module in mctx.modules if module.name == "torch_fusion"]),
+        toolchain = is_root,
     )
     python_exec_tools(name = "python_exec_tools")
     for module in mctx.modules:
