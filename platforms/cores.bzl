@@ -1,35 +1,262 @@
 """The cores that this project knows: platforms, compiler flags, boards, and the tools derive from this list."""
 
-# By name, which is the constraint value `core_<name>` of //platforms:core and the platform //platforms:<name>:
-#   mcpu: GCC's name, which the export, board.json and the tools use, too
+# What floating-point arguments are passed in: registers of the FPU, which MVE has, too, or the core's.
+_HARD = "-mfloat-abi=hard"
+_SOFT = "-mfloat-abi=soft"
+
+# GCC 12 makes conversions conditional (vcvtne), which its assembler takes for a vector instruction.
+_MVE = [_HARD, "-fno-if-conversion2"]
+
+# GCC 12 knows the architecture of Cortex-M52 and M85, Armv8.1-M Mainline, but not them.
+_LIKE_CORTEX_M55 = "-mtune=cortex-m55"
+
+def _core(flags, cpu, multilib, kernels, description):
+    return struct(
+        flags = flags,
+        cpu = cpu,
+        multilib = multilib,
+        kernels = kernels,
+        fpu = multilib.endswith("p/hard"),
+        description = description,
+    )
+
+# By name, which is the constraint value `core_<name>` of //platforms:core and the platform //platforms:<name>, and with
+# hyphens the name that programs, plans, board.json and command lines use:
+#   flags: GCC's flags
 #   cpu: value of @platforms//cpu
-#   flags: GCC's flags beside -mcpu; all use the hard-float calling convention
 #   multilib: the toolchain's variant of the C and C++ libraries that these flags select
+#   kernels: what the int8 kernels compute with: `scalar`, the instructions that all cores have; `dsp`, pairs of 16-bit
+#     numbers; `mve`, vectors
+#   fpu: whether it has one
 #   description: its floating-point unit and extensions
 CORES = {
-    "cortex_m4": struct(
-        mcpu = "cortex-m4",
+    "cortex_m0": _core(
+        flags = ["-mcpu=cortex-m0", _SOFT],
+        cpu = "armv6-m",
+        multilib = "thumb/v6-m/nofp",
+        kernels = "scalar",
+        description = "Cortex-M0, as on nRF51 and STM32F0: no FPU, no division, aligned accesses only",
+    ),
+    "cortex_m0plus": _core(
+        flags = ["-mcpu=cortex-m0plus", _SOFT],
+        cpu = "armv6-m",
+        multilib = "thumb/v6-m/nofp",
+        kernels = "scalar",
+        description = "Cortex-M0+, as on RP2040 and STM32L0: as Cortex-M0",
+    ),
+    "cortex_m1": _core(
+        flags = ["-mcpu=cortex-m1", _SOFT],
+        cpu = "armv6-m",
+        multilib = "thumb/v6-m/nofp",
+        kernels = "scalar",
+        description = "Cortex-M1, for FPGAs: as Cortex-M0",
+    ),
+    "cortex_m3": _core(
+        flags = ["-mcpu=cortex-m3", _SOFT],
+        cpu = "armv7-m",
+        multilib = "thumb/v7-m/nofp",
+        kernels = "scalar",
+        description = "Cortex-M3, as on STM32F1: no FPU, no DSP extension",
+    ),
+    "cortex_m4": _core(
+        flags = ["-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", _HARD],
         cpu = "armv7e-mf",
-        flags = ["-mfpu=fpv4-sp-d16", "-mfloat-abi=hard"],
         multilib = "thumb/v7e-m+fp/hard",
+        kernels = "dsp",
         description = "Cortex-M4 with FPv4-SP, as on STM32WB55 and STM32F4",
     ),
-    "cortex_m33": struct(
-        mcpu = "cortex-m33",
+    "cortex_m4_nofp": _core(
+        flags = ["-mcpu=cortex-m4+nofp", _SOFT],
+        cpu = "armv7e-m",
+        multilib = "thumb/v7e-m/nofp",
+        kernels = "dsp",
+        description = "Cortex-M4 without FPU",
+    ),
+    "cortex_m7": _core(
+        flags = ["-mcpu=cortex-m7", _HARD],
+        cpu = "armv7e-mf",
+        multilib = "thumb/v7e-m+dp/hard",
+        kernels = "dsp",
+        description = "Cortex-M7 with FPv5-DP, as on STM32H7",
+    ),
+    "cortex_m7_sp": _core(
+        flags = ["-mcpu=cortex-m7+nofp.dp", _HARD],
+        cpu = "armv7e-mf",
+        multilib = "thumb/v7e-m+fp/hard",
+        kernels = "dsp",
+        description = "Cortex-M7 with FPv5-SP, as on STM32F746",
+    ),
+    "cortex_m7_nofp": _core(
+        flags = ["-mcpu=cortex-m7+nofp", _SOFT],
+        cpu = "armv7e-m",
+        multilib = "thumb/v7e-m/nofp",
+        kernels = "dsp",
+        description = "Cortex-M7 without FPU",
+    ),
+    "cortex_m23": _core(
+        flags = ["-mcpu=cortex-m23", _SOFT],
         cpu = "armv8-m",
-        flags = ["-mfloat-abi=hard"],
+        multilib = "thumb/v8-m.base/nofp",
+        kernels = "scalar",
+        description = "Cortex-M23: no FPU, aligned accesses only",
+    ),
+    "cortex_m33": _core(
+        flags = ["-mcpu=cortex-m33", _HARD],
+        cpu = "armv8-m",
         multilib = "thumb/v8-m.main+fp/hard",
+        kernels = "dsp",
         description = "Cortex-M33 with FPv5-SP and the DSP extension",
     ),
-    "cortex_m55": struct(
-        mcpu = "cortex-m55",
+    "cortex_m33_nodsp": _core(
+        flags = ["-mcpu=cortex-m33+nodsp", _HARD],
         cpu = "armv8-m",
-        # GCC 12 makes conversions conditional (vcvtne), which its assembler takes for a vector instruction.
-        flags = ["-mfloat-abi=hard", "-fno-if-conversion2"],
+        multilib = "thumb/v8-m.main+fp/hard",
+        kernels = "scalar",
+        description = "Cortex-M33 with FPv5-SP, without the DSP extension",
+    ),
+    "cortex_m33_nofp": _core(
+        flags = ["-mcpu=cortex-m33+nofp", _SOFT],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main/nofp",
+        kernels = "dsp",
+        description = "Cortex-M33 with the DSP extension, without FPU",
+    ),
+    "cortex_m33_nodsp_nofp": _core(
+        flags = ["-mcpu=cortex-m33+nodsp+nofp", _SOFT],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main/nofp",
+        kernels = "scalar",
+        description = "Cortex-M33 without FPU and DSP extension",
+    ),
+    "cortex_m35p": _core(
+        flags = ["-mcpu=cortex-m35p", _HARD],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main+fp/hard",
+        kernels = "dsp",
+        description = "Cortex-M35P with FPv5-SP and the DSP extension",
+    ),
+    "cortex_m35p_nofp": _core(
+        flags = ["-mcpu=cortex-m35p+nofp", _SOFT],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main/nofp",
+        kernels = "dsp",
+        description = "Cortex-M35P with the DSP extension, without FPU",
+    ),
+    "cortex_m52": _core(
+        flags = ["-march=armv8.1-m.main+dsp+mve.fp+fp.dp", _LIKE_CORTEX_M55] + _MVE,
+        cpu = "armv8-m",
         multilib = "thumb/v8-m.main+dp/hard",
+        kernels = "mve",
+        description = "Cortex-M52 with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
+    ),
+    "cortex_m52_mve_int": _core(
+        flags = ["-march=armv8.1-m.main+dsp+mve", _LIKE_CORTEX_M55] + _MVE,
+        cpu = "armv8-m",
+        multilib = "thumb/v8.1-m.main+mve/hard",
+        kernels = "mve",
+        description = "Cortex-M52 with the vector extension for integers, without FPU",
+    ),
+    "cortex_m52_nomve": _core(
+        flags = ["-march=armv8.1-m.main+dsp+fp.dp", _LIKE_CORTEX_M55, _HARD],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main+dp/hard",
+        kernels = "dsp",
+        description = "Cortex-M52 with FPv5-DP and the DSP extension, without MVE",
+    ),
+    "cortex_m52_nomve_nofp": _core(
+        flags = ["-march=armv8.1-m.main+dsp", _LIKE_CORTEX_M55, _SOFT],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main/nofp",
+        kernels = "dsp",
+        description = "Cortex-M52 with the DSP extension, without FPU and MVE",
+    ),
+    "cortex_m55": _core(
+        flags = ["-mcpu=cortex-m55"] + _MVE,
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main+dp/hard",
+        kernels = "mve",
         description = "Cortex-M55 with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
     ),
+    "cortex_m55_mve_int": _core(
+        flags = ["-mcpu=cortex-m55+nofp"] + _MVE,
+        cpu = "armv8-m",
+        multilib = "thumb/v8.1-m.main+mve/hard",
+        kernels = "mve",
+        description = "Cortex-M55 with the vector extension for integers, without FPU",
+    ),
+    "cortex_m55_nomve": _core(
+        flags = ["-mcpu=cortex-m55+nomve", _HARD],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main+dp/hard",
+        kernels = "dsp",
+        description = "Cortex-M55 with FPv5-DP and the DSP extension, without MVE",
+    ),
+    "cortex_m55_nomve_nofp": _core(
+        flags = ["-mcpu=cortex-m55+nomve+nofp", _SOFT],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main/nofp",
+        kernels = "dsp",
+        description = "Cortex-M55 with the DSP extension, without FPU and MVE",
+    ),
+    "cortex_m85": _core(
+        flags = ["-march=armv8.1-m.main+dsp+mve.fp+fp.dp", _LIKE_CORTEX_M55] + _MVE,
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main+dp/hard",
+        kernels = "mve",
+        description = "Cortex-M85 with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
+    ),
+    "cortex_m85_mve_int": _core(
+        flags = ["-march=armv8.1-m.main+dsp+mve", _LIKE_CORTEX_M55] + _MVE,
+        cpu = "armv8-m",
+        multilib = "thumb/v8.1-m.main+mve/hard",
+        kernels = "mve",
+        description = "Cortex-M85 with the vector extension for integers, without FPU",
+    ),
+    "cortex_m85_nomve": _core(
+        flags = ["-march=armv8.1-m.main+dsp+fp.dp", _LIKE_CORTEX_M55, _HARD],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main+dp/hard",
+        kernels = "dsp",
+        description = "Cortex-M85 with FPv5-DP and the DSP extension, without MVE",
+    ),
+    "cortex_m85_nomve_nofp": _core(
+        flags = ["-march=armv8.1-m.main+dsp", _LIKE_CORTEX_M55, _SOFT],
+        cpu = "armv8-m",
+        multilib = "thumb/v8-m.main/nofp",
+        kernels = "dsp",
+        description = "Cortex-M85 with the DSP extension, without FPU and MVE",
+    ),
 }
+
+# A program for several cores that no board chooses among, as when its quantization is reported, is for this one.
+DEFAULT_CORE = "cortex_m4"
+
+def has_vectors(core):
+    """Whether int8 programs for a core are laid out for vectors; all others have one layout."""
+    return CORES[core].kernels == "mve"
+
+def representative(core, cores):
+    """The core that an int8 program for a core is made for: one for all of `cores` that take the same layout.
+
+    Args:
+      core: one of CORES.
+      cores: list of those that the program is for, `core` among them.
+    """
+    preferred = "cortex_m55" if has_vectors(core) else DEFAULT_CORE
+    alike = [other for other in cores if has_vectors(other) == has_vectors(core)]
+    return preferred if preferred in alike else alike[0]
+
+def core_name(core):
+    """A core of CORES as programs, plans, board.json and command lines name it, such as `cortex-m4`."""
+    return core.replace("_", "-")
+
+def core_of(name):
+    """The entry of CORES with a core_name()."""
+    return CORES[name.replace("-", "_")]
+
+def takes_program_for(core, lowered):
+    """Whether images for a core take programs that were lowered for another; both by their core_name()."""
+    return has_vectors(core.replace("-", "_")) == has_vectors(lowered.replace("-", "_"))
 
 def core_platforms():
     """Defines, in //platforms, each core's constraint value, platform, and condition `<name>_alone`: a board with it and no NPU."""

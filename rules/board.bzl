@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "core_name")
 load(":board_npu.bzl", "board_npu")
 load(":providers.bzl", "BoardInfo")
 
@@ -41,7 +41,7 @@ def _board_impl(ctx):
         "version": 1,
         "name": ctx.label.name,
         "description": ctx.attr.description,
-        "core": CORES[ctx.attr.core].mcpu,
+        "core": core_name(ctx.attr.core),
         "flash": regions["flash"],
         "ram": regions["ram"],
         "reserved": [regions[name] for name in sorted(regions) if name not in ["flash", "ram"]],
@@ -78,7 +78,7 @@ def _board_impl(ctx):
         cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]),
         BoardInfo(
             name = ctx.label.name,
-            core = CORES[ctx.attr.core].mcpu,
+            core = core_name(ctx.attr.core),
             description = description,
             linker_script = linker_script,
             emulated = bool(ctx.attr.emulator_machine),
@@ -95,7 +95,7 @@ board_rule = rule(
     doc = "See the macro `board`.",
     attrs = {
         "description": attr.string(mandatory = True, doc = "One line for people: product name, chip, core."),
-        "core": attr.string(mandatory = True, doc = "The core: one of %s." % sorted(CORES)),
+        "core": attr.string(mandatory = True, doc = "The core, of those in docs/boards.md."),
         "memory": attr.string_list_dict(
             mandatory = True,
             doc = """Memory regions: name -> [origin, length] or [origin, length, use]. `flash` and `ram` are what an

@@ -1,22 +1,16 @@
 """The `cmake_firmware` macro: a firmware project of one's own, built by CMake."""
 
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "core_of")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "board_transition")
 load(":firmware_command.bzl", "firmware_command")
 load(":firmware_flash.bzl", "firmware_flash")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "TorchPackageInfo")
 
-def _core_of(board):
-    for core in CORES.values():
-        if core.mcpu == board.core:
-            return core
-    fail("board %s has a %s, which //platforms:cores.bzl has not" % (board.name, board.core))
-
 def _cmake_firmware_impl(ctx):
     name = ctx.label.name
     board = ctx.attr.board[BoardInfo]
-    core = _core_of(board)
+    core = core_of(board.core)
     elf = ctx.actions.declare_file(name + ".elf")
     map_file = ctx.actions.declare_file(name + ".map")
     packages = {}
@@ -31,7 +25,7 @@ def _cmake_firmware_impl(ctx):
     tools = [file.dirname for file in toolchain.to_list() if file.dirname.endswith("/tools") and file.basename == "gcc"][0]
     nano = [file.dirname for file in toolchain.to_list() if file.path.endswith("/nano/newlib.h") or file.path.endswith("/newlib-nano/newlib.h")]
     cmake = [file.dirname for file in ctx.files._cmake if file.path.endswith("/bin/cmake") and not file.path.endswith("/usr/bin/cmake")][0]
-    flags = ["-mcpu=" + core.mcpu, "-mthumb", "--specs=nano.specs"] + core.flags + ["-isystem {here}/" + folder for folder in nano]
+    flags = ["-mthumb", "--specs=nano.specs"] + core.flags + ["-isystem {here}/" + folder for folder in nano]
     arguments = ctx.actions.args()
     arguments.add("--project", ctx.file.project.dirname)
     arguments.add_all([ctx.file.project] + ctx.files.srcs, before_each = "--file")

@@ -3,7 +3,7 @@
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "takes_program_for")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "LINK_ATTRS", "REGISTRY_ATTRS", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc")
 load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_model_header", "write_models_header", "write_npu_device")
@@ -38,7 +38,7 @@ def _check_programs(ctx, targets, board):
     by_name = {}
     for target in targets:
         program = target[TorchProgramInfo]
-        if program.core not in ["portable", board.core]:
+        if program.core != "portable" and not takes_program_for(board.core, program.core):
             fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, program.core, board.name, board.core))
         if program.accelerator and not board.npu["base"]:
             fail("%s: %s is compiled for %s, and board %s doesn't say where it is; give base to its ethos_u()" % (ctx.label, target.label, program.accelerator, board.name))

@@ -1,6 +1,6 @@
 """The `quantization_report` rule: what quantization made of a model, as text and picture."""
 
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE")
 load(":providers.bzl", "TorchProgramInfo")
 
 def _core_transition_impl(_settings, attr):
@@ -40,7 +40,7 @@ quantization_report = rule(
 signal-to-noise ratio of each layer against floating point, and the accuracy on the evaluation set.""",
     attrs = {
         "program": attr.label(mandatory = True, cfg = _core_transition, providers = [TorchProgramInfo], doc = "A torch_program with backend = \"cortex_m\"."),
-        "core": attr.string(default = "cortex_m4", values = sorted(CORES), doc = "The core that the program is lowered for."),
+        "core": attr.string(default = DEFAULT_CORE, values = sorted(CORES), doc = "The core that the program is lowered for."),
         "_quantization_report": attr.label(default = "//tools/pipeline/quantization_report", executable = True, cfg = "exec"),
         "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
     },

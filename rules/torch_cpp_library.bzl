@@ -51,7 +51,7 @@ target's platform: in an image for the board's core, else for the machine that b
         "method": attr.string(default = "forward", doc = "The method of the program."),
         "core": attr.string(
             values = [""] + sorted(CORES),
-            doc = "The core to build for, of %s; empty: the one of the platform." % sorted(CORES),
+            doc = "The core to build for, of those in docs/boards.md; empty: the one of the platform.",
         ),
         "library_name": attr.string(doc = "Prefix of the functions and C++ namespace, a C identifier; the program's name by default."),
         "copts": attr.string_list(doc = "Further options of the compiler for the model's source, such as -DTORCH_FUSION_LAYER_HOOK=my_hook."),

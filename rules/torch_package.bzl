@@ -119,7 +119,7 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
         "url": attr.string(default = "https://pytorch.org", doc = "Where it is described, for Arduino and PlatformIO."),
         "core": attr.string(
             values = [""] + sorted(CORES),
-            doc = "The core that programs which depend on it are lowered for, of %s; empty: the programs are portable." % sorted(CORES),
+            doc = "The core that programs which depend on it are lowered for, of those in docs/boards.md; empty: the programs are portable.",
         ),
         "form": attr.string(
             default = "sources",

@@ -1,7 +1,7 @@
 """The `torch_program` rule: exports a PyTorch module to an ExecuTorch program."""
 
 load("@rules_python//python:py_info.bzl", "PyInfo")
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
 load("//rules/private:transitions.bzl", "program_transition")
@@ -27,7 +27,7 @@ def _target_core(ctx):
     return fail("%s: backend '%s' needs a board's core, and the platform has none of %s; build a torch_firmware that uses this program" % (
         ctx.label,
         ctx.attr.backend,
-        sorted([known.mcpu for known in CORES.values()]),
+        [core_name(core) for core in CORES],
     ))
 
 def _import_folders(ctx):
@@ -294,7 +294,7 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
             doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores with a vector unit anyway.",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
-        "cores": attr.string_list(doc = "The cores that the model is for, of %s; empty: all." % sorted(CORES)),
+        "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),
         "_train": attr.label(default = "//tools/pipeline/train", executable = True, cfg = "exec"),
         "_export": attr.label(default = _export_tool, executable = True, cfg = "exec"),
         "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
@@ -338,8 +338,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
     if backend == "cortex_m":
         quantization_report(
             name = name + ".quantization_report",
-            # The first of the cores in the order of the list of all.
-            core = [core for core in CORES if core in cores][0],
+            core = DEFAULT_CORE if DEFAULT_CORE in cores else cores[0],
             program = name,
             tags = ["manual"],
             visibility = kwargs.get("visibility"),

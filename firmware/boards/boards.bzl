@@ -6,6 +6,7 @@ A new one is its folder and a line here; a role that it has no line for costs no
 # What a board is used for here:
 #   emulated: QEMU emulates it; every model is tested on it
 #   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
+#   core: an emulated board for the kind of core that it has: a few models are tested on it
 #   simulated: //boardsim simulates it; every model that fits is tested on it, in the very image that gets flashed
 #   brief: //boardsim simulates it, too, but its chip is much like another's: one model is tested on it
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
@@ -18,6 +19,9 @@ _BOARDS = {
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],
     "mps3_an547_u55": ["npu"],
+    "qemu_microbit": ["core"],
+    "mps2_an385": ["core"],
+    "mps2_an500": ["core"],
 }
 
 def _labels(role):
@@ -26,7 +30,7 @@ def _labels(role):
 # Names, which are folders of this package.
 BOARDS = list(_BOARDS)
 
-# Boards with an emulator, so every one that the runner of any program is linked for.
+# Those that the runner of any program is linked for.
 QEMU_BOARDS = [name for name, roles in _BOARDS.items() if "emulated" in roles or "vector" in roles]
 
 EMULATED_BOARDS = _labels("emulated")
@@ -36,6 +40,8 @@ SIMULATED_BOARDS = _labels("simulated")
 BRIEF_BOARDS = _labels("brief")
 
 LARGE_SIMULATED_BOARDS = _labels("large")
+
+CORE_BOARDS = _labels("core")
 
 TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS
 

@@ -2,9 +2,19 @@
 
 #include <stdint.h>
 
-/// Registers of the Cortex-M system control space, common to Armv7-M and Armv8-M Mainline.
-/// Addresses and bits: Armv7-M Architecture Reference Manual (DDI 0403E), section B3.2, and Armv8-M
-/// Architecture Reference Manual (DDI 0553B), section D1.2.
+/// Registers of the Cortex-M system control space. Addresses and bits: Armv7-M Architecture
+/// Reference Manual (DDI 0403E), section B3.2, and Armv8-M Architecture Reference Manual
+/// (DDI 0553B), section D1.2. Armv6-M (DDI 0419E, section B3.2) and Armv8-M Baseline have fewer of
+/// them: SCB_VTOR may be missing, which then reads as zero and ignores what is written.
+
+#if defined(__ARM_ARCH_8M_MAIN__) || defined(__ARM_ARCH_8_1M_MAIN__)
+#define CORTEX_M_MAINLINE_V8
+#endif
+/// Armv7-M and Armv8-M Mainline tell faults apart: the four registers below exist. The others
+/// have HardFault alone.
+#if defined(CORTEX_M_MAINLINE_V8) || __ARM_ARCH == 7
+#define CORTEX_M_HAS_FAULT_STATUS
+#endif
 
 #define CORTEX_M_REGISTER(address) (*(volatile uint32_t*)(address))
 

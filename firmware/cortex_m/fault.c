@@ -19,6 +19,13 @@ struct {
 
 #if ET_LOG_ENABLED
 
+static void write_register(const char* name, uint32_t value) {
+  console_text(name);
+  console_hex(value);
+}
+
+#ifdef CORTEX_M_HAS_FAULT_STATUS
+
 typedef struct {
   uint8_t bit;
   const char* text;
@@ -46,17 +53,8 @@ static const Cause kCauses[] = {
     {25, "UsageFault: division by zero"},
 };
 
-static void write_register(const char* name, uint32_t value) {
-  console_text(name);
-  console_hex(value);
-}
-
-static void write_fault(void) {
-  uint32_t exception;
-  __asm volatile("mrs %0, ipsr" : "=r"(exception));
+static void write_causes(void) {
   const uint32_t cfsr = SCB_CFSR;
-  console_text("\nFAULT: exception ");
-  console_unsigned(exception);
   for (size_t i = 0; i < sizeof(kCauses) / sizeof(kCauses[0]); ++i) {
     if (cfsr >> kCauses[i].bit & 1) {
       console_text("\n  ");
@@ -72,6 +70,25 @@ static void write_fault(void) {
   }
   write_register("\n  cfsr ", cfsr);
   write_register(" hfsr ", SCB_HFSR);
+}
+
+#else
+
+/// DDI 0419E B1.5.4: all that can be told is that it was a fault.
+static void write_causes(void) {
+  console_text(
+      "\n  HardFault: an address where nothing is, an unaligned access, an undefined "
+      "instruction or a branch to an address without the Thumb bit");
+}
+
+#endif // CORTEX_M_HAS_FAULT_STATUS
+
+static void write_fault(void) {
+  uint32_t exception;
+  __asm volatile("mrs %0, ipsr" : "=r"(exception));
+  console_text("\nFAULT: exception ");
+  console_unsigned(exception);
+  write_causes();
   const uint32_t sp = cortex_m_fault_state.sp;
   if (sp < (uint32_t)__stack_start || sp + sizeof(ExceptionFrame) > (uint32_t)__stack_end) {
     // The core could not push its registers: what was there is lost.
@@ -111,13 +128,23 @@ __attribute__((used, noreturn)) void cortex_m_fault_end(void) {
 /// runs on the main stack.
 __attribute__((naked)) void cortex_m_fault(void) {
   __asm volatile(
-#if __ARM_ARCH >= 8
+#ifdef CORTEX_M_MAINLINE_V8
       "  movs r0, #0\n"
       "  msr msplim, r0\n"
 #endif
       "  ldr r0, =cortex_m_fault_state\n"
       "  mov r1, sp\n"
+#ifdef CORTEX_M_HAS_FAULT_STATUS
       "  stmia r0, {r1, r4-r11}\n"
+#else
+      // No instruction stores the upper registers.
+      "  stmia r0!, {r1, r4-r7}\n"
+      "  mov r4, r8\n"
+      "  mov r5, r9\n"
+      "  mov r6, r10\n"
+      "  mov r7, r11\n"
+      "  stmia r0!, {r4-r7}\n"
+#endif
       "  ldr r2, =__stack_start + 512\n"
       "  ldr r3, =__stack_end\n"
       "  cmp r1, r2\n"
@@ -125,6 +152,11 @@ __attribute__((naked)) void cortex_m_fault(void) {
       "  cmp r1, r3\n"
       "  bls 2f\n"
       "1: mov sp, r3\n"
+#if __ARM_ARCH >= 7
       "2: b cortex_m_fault_end\n"
+#else
+      // Only this branch reaches as far.
+      "2: bl cortex_m_fault_end\n"
+#endif
       "  .ltorg\n");
 }

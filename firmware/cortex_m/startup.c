@@ -53,11 +53,11 @@ static void run(void) {
 /// What is left of a reset once there is a stack.
 __attribute__((used)) void cortex_m_start(void) {
   SCB_VTOR = (uint32_t)kVectors;
-#if __ARM_ARCH >= 8
+#ifdef CORTEX_M_MAINLINE_V8
   // A stack overflow is then a UsageFault (STKOF) at the push that causes it.
   __asm volatile("msr msplim, %0" : : "r"(__stack_start));
 #endif
-#ifdef __ARM_FP
+#if defined(__ARM_FP) || defined(__ARM_FEATURE_MVE)
   SCB_CPACR |= 0xFu << 20;
   __asm volatile("dsb\n isb");
 #endif
@@ -71,5 +71,10 @@ __attribute__((naked)) void cortex_m_reset(void) {
   __asm volatile(
       "ldr r0, =__stack_end\n"
       "msr msp, r0\n"
+#if __ARM_ARCH >= 7
       "b.w cortex_m_start\n");
+#else
+      // Only this branch reaches as far.
+      "bl cortex_m_start\n");
+#endif
 }

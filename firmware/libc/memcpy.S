@@ -9,6 +9,7 @@
   .balign 2
 memcpy:
   mov ip, r0
+#ifdef __ARM_FEATURE_UNALIGNED
   subs r2, #16
   blo 2f
 1:
@@ -39,5 +40,39 @@ memcpy:
   subs r2, #1
   bne 5b
 6:
+#else
+  movs r3, r0
+  eors r3, r1
+  lsls r3, #30
+  bne 4f
+1: /* both are as far from a word's address */
+  lsls r3, r0, #30
+  beq 2f
+  subs r2, #1
+  blo 6f
+  ldrb r3, [r1]
+  strb r3, [r0]
+  adds r1, #1
+  adds r0, #1
+  b 1b
+2:
+  subs r2, #4
+  blo 3f
+  ldmia r1!, {r3}
+  stmia r0!, {r3}
+  b 2b
+3:
+  adds r2, #4
+4:
+  subs r2, #1
+  blo 6f
+  ldrb r3, [r1]
+  strb r3, [r0]
+  adds r1, #1
+  adds r0, #1
+  b 4b
+6:
+  mov r0, ip
+#endif
   bx lr
   .size memcpy, . - memcpy

@@ -1,6 +1,6 @@
 """Actions that more than one rule runs."""
 
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "core_name")
 load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
 
 visibility(["//rules/..."])
@@ -26,7 +26,7 @@ def target_core(ctx):
     """The core of the target platform as the tools spell it, `host` for another platform."""
     for value in ctx.attr._cores:
         if ctx.target_platform_has_constraint(value[platform_common.ConstraintValueInfo]):
-            return CORES[value.label.name.removeprefix("core_")].mcpu
+            return core_name(value.label.name.removeprefix("core_"))
     return "host"
 
 def methods_of(programs):

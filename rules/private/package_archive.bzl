@@ -44,7 +44,7 @@ def compile_package(ctx, sources, models, core, abi, sizes):
     directory = "%s.archives/%s-%s" % (ctx.label.name, core, abi)
     archive = ctx.actions.declare_file(directory + "/lib%s.a" % ctx.label.name)
     measured = ctx.actions.declare_file(directory + "/sizes.txt") if sizes else None
-    flags = ["-mcpu=" + CORES[core].mcpu, "-mthumb", _FLOAT_ABI + abi] + [
+    flags = ["-mthumb", _FLOAT_ABI + abi] + [
         flag
         for flag in CORES[core].flags
         if not flag.startswith(_FLOAT_ABI) and (abi != "soft" or not flag.startswith("-mfpu="))

@@ -1,6 +1,6 @@
 """Configuration transitions of the rules."""
 
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "representative")
 
 visibility(["//rules/..."])
 
@@ -89,14 +89,26 @@ library_transition = transition(
     outputs = [_PLATFORMS, _NPU],
 )
 
+def _platforms_of_programs(cores):
+    """By the platform of each core, that of the core which a program for all of `cores` is made for."""
+    return {
+        str(Label("//platforms:" + core)): str(Label("//platforms:" + representative(core, cores)))
+        for core in cores
+    }
+
 def _program_transition_impl(settings, attr):
     # A program that runs on any core is exported (and trained) once for all
-    # boards and consoles, so its configuration must not depend on them. One
-    # that is lowered or meant for a core keeps the platform, and one for an
-    # NPU keeps that, too.
-    portable = attr.backend == "portable" and not attr.cores
+    # boards and consoles, so its configuration must not depend on them. One in
+    # int8 is exported once for all cores with the same kernels, unless it
+    # depends on what costs less on a core. One that is meant for a core keeps
+    # the platform, and one for an NPU keeps that, too.
+    platforms = [str(platform) for platform in settings[_PLATFORMS]]
+    if attr.backend == "portable" and not attr.cores:
+        platforms = ["//platforms:portable"]
+    elif attr.backend == "cortex_m" and not attr.float_where_faster:
+        platforms = [_platforms_of_programs(attr.cores).get(platform, platform) for platform in platforms]
     return {
-        _PLATFORMS: ["//platforms:portable"] if portable else [str(p) for p in settings[_PLATFORMS]],
+        _PLATFORMS: platforms,
         _NPU: str(settings[_NPU]) if attr.backend == "ethos_u" else _NO_NPU,
         _CONSOLE: "on",
         _MODEL: "//models/sine:sine",

@@ -78,8 +78,8 @@ def _shared_libraries_test_impl(ctx):
     env = analysistest.begin(ctx)
     [link] = [action for action in analysistest.target_actions(env) if action.mnemonic == "CppLink"]
     image = link.outputs.to_list()[0].root.path
-    libraries = [file for file in link.inputs.to_list() if file.short_path.startswith("kernels/") and file.extension == "a"]
-    asserts.true(env, libraries, "no library of kernels is linked")
+    libraries = [file for file in link.inputs.to_list() if file.short_path.startswith("kernels/") and file.extension == "o"]
+    asserts.true(env, libraries, "no object of the kernels is linked")
     for file in libraries:
         asserts.true(env, file.root.path != image, "%s is built for the board, not for its core" % file.path)
     return analysistest.end(env)

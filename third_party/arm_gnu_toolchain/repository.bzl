@@ -45,9 +45,8 @@ _RELEASES = {
 
 _RELEASE_URL = "https://developer.arm.com/-/media/Files/downloads/gnu/12.2.rel1/binrel/arm-gnu-toolchain-12.2.rel1-{}-arm-none-eabi.tar.xz"
 
-# The variants of the C and C++ libraries by core. The others are 90 % of the toolchain's size.
-_MULTILIBS_BY_CORE = {name: core.multilib for name, core in CORES.items()}
-_MULTILIBS = _MULTILIBS_BY_CORE.values()
+# The variants of the C and C++ libraries that cores use. The others are two thirds of the toolchain's size.
+_MULTILIBS = sorted({core.multilib: None for core in CORES.values()})
 
 # By the name that Bazel knows them by. Those of GCC's read the objects of link-time optimization, which hold no machine code.
 _TOOLS = {tool: tool for tool in ["addr2line", "cpp", "gcc", "gcov", "ld", "objcopy", "objdump", "readelf", "size", "strip"]} | {
@@ -72,12 +71,6 @@ package(default_visibility = ["//visibility:public"])
 
 exports_files(["taken.txt"])
 
-# What compiles; without the libraries, so that an action has few inputs.
-filegroup(
-    name = "compiler_files",
-    srcs = glob(["tools/*", "{root}**"], exclude = ["**/*.a", "**/*.o"]),
-)
-
 # What archives and looks into object files. Those of link-time optimization need the compiler's plugin, and programs where gcc-ar
 # and gcc-nm look for them.
 filegroup(
@@ -88,22 +81,28 @@ filegroup(
     ),
 )
 
+# For actions of any core, and tools that look into images: without the libraries, and with them.
+filegroup(
+    name = "compiler_files",
+    srcs = glob(["tools/*", "{root}**"], exclude = ["**/*.a", "**/*.o"]),
+)
+
 filegroup(
     name = "all_files",
     srcs = glob(["tools/*", "{root}**"]),
 )
 
 arm_gnu_cc_toolchains(
-    all_files = ":all_files",
     archiver_files = ":archiver_files",
     builtin_include_directories = {builtin_include_directories},
-    compiler_files = ":compiler_files",
     nano_include_directory = "{nano_include_directory}",
+    root = "{root}",
 )
 """
 
 def _delete_other_multilibs(rctx, gcc, libraries, cpp_headers):
-    """Deletes the library variants that no core here uses, and the ones for Arm mode, which a Cortex-M doesn't have."""
+    """Deletes the library variants that no core here uses, the ones for Arm mode, which a Cortex-M doesn't have, and what of
+    the others newlib-nano's take the place of."""
     rctx.file("delete_multilibs.sh", """\
 set -eu
 for directory in "$@"; do
@@ -113,6 +112,7 @@ for directory in "$@"; do
     case " $KEEP " in *" $variant "* | *" $variant/"*) ;; *) rm -rf "$candidate" ;; esac
   done
   rm -f "$directory"/*.a "$directory"/*.o
+  find "$directory" "(" -name libc.a -o -name libg.a ")" -exec rm {} +
 done
 """, executable = False)
     _execute(rctx, ["sh", "delete_multilibs.sh", gcc, libraries, cpp_headers], environment = {"KEEP": " ".join(_MULTILIBS)})
@@ -272,13 +272,16 @@ def _arm_gnu_libstdcxx_impl(rctx):
             sha256 = {package.split("=")[0]: digest for package, digest in _LIBSTDCXX_PACKAGES.items()},
             exclude = ["./usr/share", "*/arm/*", "*/libstdc++.a", "*/libsupc++*.a", "*.py"],
         ).taken
-        for core, directory in _MULTILIBS_BY_CORE.items():
-            _execute(rctx, ["sh", "-c", "mkdir -p $1 && mv $2 $1/libstdc++_nano.a", "mv", core, _LIBSTDCXX.format(directory)])
+        for multilib in _MULTILIBS:
+            _execute(rctx, ["sh", "-c", "mkdir -p $1 && mv $2 $1/libstdc++_nano.a", "mv", multilib, _LIBSTDCXX.format(multilib)])
         rctx.delete("usr")
         rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
         shared_store(rctx, "arm-gnu-libstdcxx")
     rctx.file("BUILD.bazel", _LIBSTDCXX_BUILD.format(
-        srcs = {"@torch_fusion//platforms:core_" + core: [core + "/libstdc++_nano.a"] for core in _MULTILIBS_BY_CORE} | {"//conditions:default": []},
+        srcs = {
+            "@torch_fusion//platforms:core_" + name: [core.multilib + "/libstdc++_nano.a"]
+            for name, core in CORES.items()
+        } | {"//conditions:default": []},
         linkopts = [],
     ))
 

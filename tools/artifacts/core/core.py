@@ -3,7 +3,7 @@
 from tools.artifacts.core.cores import CORES
 
 CORTEX_M = tuple(CORES)
-"""GCC's names of the cores, such as `cortex-m4`."""
+"""The cores, `cortex-m4` or such."""
 
 PORTABLE = "portable"
 """A program that runs on every core."""
@@ -15,6 +15,16 @@ POINTER_SIZES = {**dict.fromkeys(CORTEX_M, 4), HOST: 8}
 """Size of a pointer in bytes by core."""
 
 
+def has_vectors(core: str) -> bool:
+    """Whether int8 programs for a Cortex-M are laid out for vectors; all others have one layout."""
+    return CORES[core][0] == "mve"
+
+
+def has_dsp_and_fpu(core: str) -> bool:
+    """Whether a Cortex-M has the DSP extension and an FPU, but no vectors."""
+    return CORES[core] == ("dsp", True)
+
+
 def platform_name(core: str) -> str:
     """The core's name in //platforms, such as `cortex_m4`."""
-    return CORES[core]
+    return core.replace("-", "_")

@@ -193,8 +193,8 @@ def test_what_torch_prints_goes_to_the_log(tmp_path: Path) -> None:
     ("option", "expected"),
     [
         (
-            {"core": "cortex-m7"},
-            "--core 'cortex-m7' is unknown; it must be one of portable, cortex-m4, cortex-m33, cortex-m55",
+            {"core": "cortex-m9"},
+            "--core 'cortex-m9' is unknown; it must be one of portable, cortex-m0, cortex-m0plus, cortex-m1,",
         ),
         ({"backend": "xnnpack"}, "--backend 'xnnpack' is unknown; it must be one of portable, cortex_m, ethos_u, vgf."),
         ({"model": "nowhere.py"}, "nowhere.py: there is no such model file."),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.artifacts.core.core import CORTEX_M, PORTABLE, has_vectors
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, ScalarType, Tensor
@@ -118,17 +119,24 @@ def read_example(path: Path, interface: Interface) -> Example:
     )
 
 
+def _suits(lowered: str, core: str) -> bool:
+    """Whether an image for a core takes a program that was lowered for one: its kernels must take its layout."""
+    if lowered in CORTEX_M and core in CORTEX_M:
+        return has_vectors(lowered) == has_vectors(core)
+    return lowered in (PORTABLE, core)
+
+
 def read_program_manifest(path: Path, core: str, interface: Interface) -> Manifest:
     """A manifest that fits the image and the program.
 
     Args:
-        core: the core of the image; a program that was lowered for another one is refused.
+        core: the core of the image; a program that was lowered for one with another layout is refused.
 
     Raises:
         UserError: the file is missing, something else, another program's, or for another core.
     """
     manifest = read_manifest(path)
-    if manifest.core not in ("portable", core):
+    if not _suits(manifest.core, core):
         raise UserError(
             f"manifest {path}: the program is lowered for {manifest.core}, the image is for {core}; "
             f"export the program for {core}"

@@ -22,9 +22,10 @@ from typing import Any
 
 import networkx
 import torch
-from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+from tools.artifacts.core.core import has_dsp_and_fpu
 
 _aten = torch.ops.aten
 
@@ -149,9 +150,9 @@ class Costs:
         return sum(map(operator.mul, factors, work.amounts))
 
 
-def has_costs(target: CortexMTargetConfig) -> bool:
-    """Whether costs.json holds for a core: those with DSP instructions run the kernels that were measured."""
-    return target.cpu not in (CortexM.M55, CortexM.M85)
+def has_costs(core: str) -> bool:
+    """Whether costs.json holds for a core: it was measured with DSP instructions and an FPU."""
+    return has_dsp_and_fpu(core)
 
 
 def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs) -> set[Node]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
-from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor, is_param_node
 from executorch.exir import EdgeCompileConfig, memory, to_edge
 from executorch.exir.dialects._ops import ops as exir_ops
@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
+from tools.artifacts.core.core import has_vectors
 from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.dialect import PASSES
 from tools.pipeline.export.cortex_m.pack import prepare
@@ -68,8 +69,8 @@ def config() -> EdgeCompileConfig:
 
 
 def target_of(core: str) -> CortexMTargetConfig:
-    """ExecuTorch's description of a core, `cortex-m4` or such."""
-    return CortexMTargetConfig.from_target_string(core)
+    """ExecuTorch's description of a core: it knows neither all of them nor what they can do without."""
+    return CortexMTargetConfig(CortexM.M55 if has_vectors(core) else CortexM.M4)
 
 
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:

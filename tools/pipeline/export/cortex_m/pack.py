@@ -81,6 +81,10 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         # The kernel adds the products of two neighbours in 16 bits, which two of -128 * -128 exceed.
         lowest = (weight == -128).flatten(1)
         is_wide = is_wide or bool((lowest[:, 0:-1:2] & lowest[:, 1::2]).any())
+    if layer.kind == CONVOLUTION and arrangement == DSP:
+        # Kernels for cores without the DSP extension add two products in 16 bits: 0 and 2, 1 and 3 of each four.
+        rows = _padded(weight.reshape(channels, -1).T, _up(weight[0].numel(), 4)).T
+        is_wide = is_wide or bool((rows.reshape(channels, -1, 2, 2) == -128).all(2).any())
     # Of shifts to the right the kernels for DSP do the last bit by itself.
     stored = shifts if is_wide or arrangement == MVE else -1 - shifts
     head = Head(
@@ -442,7 +446,7 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
       program: what CortexMPassManager made of an edge program.
       target: the core.
     """
-    arrangement = MVE if target.cpu in (CortexM.M55, CortexM.M85) else DSP
+    arrangement = MVE if target.cpu == CortexM.M55 else DSP
     for node in list(program.graph.nodes):
         layer = _layer(program, node)
         if layer is not None:
