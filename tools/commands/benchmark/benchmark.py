@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +28,9 @@ from tools.verify.emulate.emulate import run_golden
 from tools.verify.environment.qemu import Qemu
 
 _COLUMNS = ("flash", "arena", "stack", "load", "inference")
+
+# A row of the table, in a document.
+_ROW = re.compile(r"^\| (\w+) \| (\w+) \| (\w+) \|" + r" ([\d,]+) \|" * len(_COLUMNS) + "$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,29 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def documented(text: str) -> set[tuple[str, str, str]]:
+    """Model, variant and board of the rows that a document has."""
+    return {(found[1], found[2], found[3]) for found in _ROW.finditer(text)}
+
+
+def update(text: str, rows: Sequence[Row]) -> tuple[str, list[str]]:
+    """A document with rows as they are now, and a line for each number that is higher than it was."""
+    measured = {(row.model, row.variant, row.board): row for row in rows}
+    higher = []
+
+    def replace(found: re.Match[str]) -> str:
+        row = measured.get((found[1], found[2], found[3]))
+        if row is None:
+            return found[0]
+        for place, column in enumerate(_COLUMNS, 4):
+            before, now = int(found[place].replace(",", "")), getattr(row, column)
+            if now > before:
+                higher.append(f"{row.model} {row.variant} {row.board}: {column} {before:,} -> {now:,}")
+        return table([row]).splitlines()[-1]
+
+    return _ROW.sub(replace, text), higher
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="benchmark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -82,6 +109,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--model", action="append", help="only this model; repeat for more")
     parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
+    parser.add_argument("--update", type=user_path, help="a document whose rows to measure, and to write anew")
     parser.add_argument(
         "--timeout", type=float, default=240, help="seconds until a run counts as hung (default: %(default)s)"
     )
@@ -96,6 +124,13 @@ def _run(arguments: argparse.Namespace) -> int:
         if unknown:
             raise UserError(f"no model {', '.join(unknown)} among the images; there are {', '.join(known)}")
         images = [image for image in images if image.model in arguments.model]
+    text = ""
+    if arguments.update:
+        text = _read_document(arguments.update)
+        wanted = documented(text)
+        images = [image for image in images if (image.model, image.variant, image.board) in wanted]
+        if not images:
+            raise UserError(f"{arguments.update}: it has no row of these images")
     rows = [
         measure(image, arguments.qemu, arguments.timeout)
         for image in tqdm(images, unit="image", disable=not sys.stderr.isatty())
@@ -104,7 +139,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         with writing(arguments.json):
             arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+    if arguments.update:
+        text, higher = update(text, rows)
+        with writing(arguments.update):
+            arguments.update.write_text(text, encoding="utf-8")
+        print("\n".join(["", *higher] if higher else ["", "no number is higher than it was"]))
     return 0
+
+
+def _read_document(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: {error}; name a Markdown file with rows of this table") from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
