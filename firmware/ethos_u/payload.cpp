@@ -74,6 +74,12 @@ bool parse_commands(Span<const uint8_t> block, Payload& payload) {
       ET_CHECK_OR_RETURN_FALSE(
           is_configured && length <= left && length != 0,
           "the NPU's commands are cut off, or don't say for which NPU they are");
+      // Words of kNothing before it see to that (driver_actions.py of Vela).
+      ET_CHECK_OR_RETURN_FALSE(
+          reinterpret_cast<uintptr_t>(words.data() + i) % kAlignment == 0,
+          "the NPU's commands begin %zu bytes behind a multiple of %zu, where the NPU can't start",
+          4 * i % kAlignment,
+          kAlignment);
       payload.commands = {words.data() + i, length};
       return true;
     } else if ((action & 0xFF) != kNothing) {

@@ -23,7 +23,7 @@ using Words = std::vector<uint32_t>;
 
 constexpr uint32_t kMagic = 0x31504F43;
 constexpr uint32_t kScratchSize = 256;
-const Words kCommands = {kMagic, 1, 0x1807, 0x10060000, 5, 3u << 16 | 2, 10, 11, 12};
+const Words kCommands = {kMagic, 1, 0x1807, 0x10060000, 5, 5, 5, 3u << 16 | 2, 10, 11, 12};
 // One tensor: its shape, size of an element, offset and region.
 const Words kInputs = {1, 1, 1, 1, 1, 7, 9, 2, 64, 1};
 const Words kOutputs = {1, 1, 1, 1, 1, 1, 16, 1, 240, 1};
@@ -102,10 +102,13 @@ void test_refused() {
   other[0] = 0x32504F43;
   check_refused(make(other), "of another format");
   Words cut = kCommands;
-  cut[5] = 4u << 16 | 2;
+  cut[7] = 4u << 16 | 2;
   check_refused(make(cut), "cut off");
   check_refused(make({kMagic, 3u << 16 | 2, 10, 11, 12}), "don't say for which NPU");
   check_refused(make({kMagic, 5, 5}), "has no commands");
+  check_refused(
+      make({kMagic, 1, 0x1807, 0x10060000, 5, 3u << 16 | 2, 10, 11, 12}),
+      "the NPU's commands begin 8 bytes behind a multiple of 16");
 
   const char* const kOutside = "lies outside of its memory";
   Words shifted = kInputs;

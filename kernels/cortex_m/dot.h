@@ -34,8 +34,8 @@ int32_t dot(const int8_t* x, int32_t x_offset, const int8_t* w, int32_t w_offset
   return wrapping_add(sum, wrapping_add(x_offset * w_sum, w_offset * x_sum));
 #else
 #ifdef __ARM_FEATURE_DSP
-  const auto x_offsets = static_cast<int16x2_t>((x_offset & 0xffff) * 0x10001);
-  [[maybe_unused]] const auto w_offsets = static_cast<int16x2_t>((w_offset & 0xffff) * 0x10001);
+  const auto x_offsets = static_cast<int16x2_t>((x_offset & 0xffff) * 0x10001u);
+  [[maybe_unused]] const auto w_offsets = static_cast<int16x2_t>((w_offset & 0xffff) * 0x10001u);
   for (; count >= 4; count -= 4) {
     const uint32_t a = load_word(x);
     const uint32_t b = load_word(w);

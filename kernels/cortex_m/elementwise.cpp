@@ -177,7 +177,7 @@ size_t mul_side_by_side(
 
 /// The negative of a zero point, twice.
 int16x2_t negative_pair(int32_t zero_point) {
-  return static_cast<int16x2_t>((-zero_point & 0xffff) * 0x10001);
+  return static_cast<int16x2_t>((-zero_point & 0xffff) * 0x10001u);
 }
 
 /// Multiplies four elements at a time where their products have 32 bits, and returns how many.

@@ -19,7 +19,7 @@ constexpr int32_t kLanes = 4;
 constexpr int32_t kMaxInner = 64;
 
 int16x2_t pair_of(int32_t value) {
-  return static_cast<int16x2_t>((value & 0xffff) * 0x10001);
+  return static_cast<int16x2_t>((value & 0xffff) * 0x10001u);
 }
 
 /// The last one to three of `count` bytes in a word, and zeros.

@@ -57,7 +57,7 @@ void softmax(
     const float nearest = rounded(value / sum * 256.0f) + kRound;
     uint32_t bits;
     std::memcpy(&bits, &nearest, sizeof(bits));
-    out[i * step] = Range{-128, 127}.clamp(static_cast<int32_t>(bits - kRoundBits) - 128);
+    out[i * step] = Range{-128, 127}.clamp(static_cast<int32_t>(bits - kRoundBits - 128));
   }
 }
 

@@ -341,6 +341,16 @@ class Builder final {
     static_assert(
         Instruction::VT_INSTR_ARGS_TYPE == 4 && Instruction::VT_INSTR_ARGS == 6,
         "as open_union() expects");
+    // All kinds have at most two fields, and all but a kernel call's arguments are 32-bit numbers:
+    // they are read in one place, which takes less flash than one for each kind.
+    constexpr uint32_t kFirst = 4;
+    constexpr uint32_t kSecond = 6;
+    static_assert(
+        KernelCall::VT_OP_INDEX == kFirst && MoveCall::VT_MOVE_FROM == kFirst &&
+            MoveCall::VT_MOVE_TO == kSecond && JumpFalseCall::VT_COND_VALUE_INDEX == kFirst &&
+            JumpFalseCall::VT_DESTINATION_INSTRUCTION == kSecond &&
+            FreeCall::VT_VALUE_INDEX == kFirst,
+        "as the schema numbers them");
     const uint32_t count = length(instructions);
     for (uint32_t i = 0; i < count; ++i) {
       View content;
@@ -350,25 +360,23 @@ class Builder final {
           InvalidProgram,
           "instruction %" PRIu32 " is corrupted",
           i);
-      uint32_t highest_value = 0;
+      const uint32_t first = content.scalar<uint32_t>(kFirst);
+      const uint32_t second = content.scalar<uint32_t>(kSecond);
+      uint32_t highest_value = first;
       const Indices* args = nullptr;
-      uint32_t op = 0;
-      // Of moves and frees.
-      uint32_t to = 0;
-      uint32_t from = 0;
       switch (static_cast<InstructionArguments>(type)) {
         case InstructionArguments::KernelCall: {
-          op = content.scalar<uint32_t>(KernelCall::VT_OP_INDEX);
           args = verifier_.vector<int32_t>(content, KernelCall::VT_ARGS);
           // decode_call() relies on all of this.
           ET_CHECK_OR_RETURN_ERROR(
-              args != nullptr && op < operator_count_ &&
+              args != nullptr && first < operator_count_ &&
                   content.is_sound(KernelCall::VT_OP_INDEX, sizeof(uint32_t)),
               InvalidProgram,
               "instruction %" PRIu32 " calls operator %" PRIu32 " of %" PRIu32,
               i,
-              op,
+              first,
               operator_count_);
+          highest_value = 0;
           const uint32_t args_count = args->size();
           *argument_count = args_count > *argument_count ? args_count : *argument_count;
           for (uint32_t j = 0; j < args_count; ++j) {
@@ -377,30 +385,23 @@ class Builder final {
           }
           break;
         }
-        case InstructionArguments::MoveCall: {
-          from = content.scalar<uint32_t>(MoveCall::VT_MOVE_FROM);
-          to = content.scalar<uint32_t>(MoveCall::VT_MOVE_TO);
-          highest_value = from > to ? from : to;
+        case InstructionArguments::MoveCall:
+          highest_value = first > second ? first : second;
           break;
-        }
-        case InstructionArguments::JumpFalseCall: {
-          highest_value = content.scalar<uint32_t>(JumpFalseCall::VT_COND_VALUE_INDEX);
-          const uint32_t destination =
-              content.scalar<uint32_t>(JumpFalseCall::VT_DESTINATION_INSTRUCTION);
+        case InstructionArguments::JumpFalseCall:
           ET_CHECK_OR_RETURN_ERROR(
-              destination <= count,
+              second <= count,
               InvalidProgram,
               "instruction %" PRIu32 " jumps to instruction %" PRIu32 " of %" PRIu32,
               i,
-              destination,
+              second,
               count);
           break;
-        }
         case InstructionArguments::FreeCall:
-          highest_value = to = content.scalar<uint32_t>(FreeCall::VT_VALUE_INDEX);
           break;
         case InstructionArguments::DelegateCall:
           if (internal::kHasDelegates) {
+            highest_value = 0;
             const Error error = internal::check_delegate_call(
                 verifier_, content, delegate_count_, &highest_value, argument_count);
             if (error != Error::Ok) {
@@ -422,7 +423,7 @@ class Builder final {
           value_count_);
       if (made_values_ != nullptr) {
         const Error error =
-            check_effects(static_cast<InstructionArguments>(type), args, op, to, from);
+            check_effects(static_cast<InstructionArguments>(type), args, first, second);
         ET_CHECK_OK_OR_RETURN_ERROR(error, "instruction %" PRIu32 " cannot run", i);
       }
     }
@@ -432,24 +433,21 @@ class Builder final {
   // Checks what execution relies on and does not look at again: an input's memory stays the
   // input's, a constant the constant that its kernel has checked, and a tensor a tensor.
   // Instructions that give values other contents, or tensors other memory, are the only ones that
-  // could change that. What is in constants that kernels rely on is checked, too.
-  [[gnu::always_inline]] Error check_effects(
-      InstructionArguments type,
-      const Indices* args,
-      uint32_t op,
-      uint32_t to,
-      uint32_t from) {
+  // could change that. What is in constants that kernels rely on is checked, too. `first` and
+  // `second` are the instruction's fields.
+  [[gnu::always_inline]] Error
+  check_effects(InstructionArguments type, const Indices* args, uint32_t first, uint32_t second) {
     if (type == InstructionArguments::KernelCall) {
-      return check_call(*args, op);
+      return check_call(*args, first);
     }
     if (type == InstructionArguments::FreeCall) {
-      return mark(to, Mark::Relocated);
+      return mark(first, Mark::Relocated);
     }
     if (type != InstructionArguments::MoveCall) {
       return Error::Ok;
     }
-    const EValue& source = made_values_[from];
-    const EValue& target = made_values_[to];
+    const EValue& source = made_values_[first];
+    const EValue& target = made_values_[second];
     // Who reads a tensor relies on what the program declares of it.
     ET_CHECK_OR_RETURN_ERROR(
         !target.isTensor() ||
@@ -458,7 +456,7 @@ class Builder final {
              source.payload.as_tensor.dim() == target.payload.as_tensor.dim()),
         InvalidProgram,
         "it moves what is no such tensor to a tensor");
-    return mark(to, Mark::Replaced);
+    return mark(second, Mark::Replaced);
   }
 
   [[gnu::noinline]] Error check_call(const Indices& args, uint32_t op) {

@@ -107,10 +107,10 @@ def parse_commands(commands: bytes) -> CommandData:
     """Takes apart the block cmd_data: the bytes `COP1`, then words whose lowest byte says what follows.
 
     1 is the configuration, two words; 5 nothing; 2 the command stream, with its length in words in the upper 16 bits
-    and its next bits in bits 8 to 15.
+    and its next bits in bits 8 to 15. The command stream begins at a multiple of 16 bytes.
 
     Raises:
-      PayloadError: It is another format, or cut off.
+      PayloadError: It is another format, cut off, or not aligned.
     """
     if commands[:4] != b"COP1" or len(commands) % 4:
         raise PayloadError(
@@ -131,6 +131,8 @@ def parse_commands(commands: bytes) -> CommandData:
                 raise PayloadError("block cmd_data has no configuration before the command stream")
             if position + length > len(words):
                 raise PayloadError(f"block cmd_data: {length} words of commands, {len(words) - position} are left")
+            if position % 4:
+                raise PayloadError(f"block cmd_data: commands begin at byte {4 * position}, not at a multiple of 16")
             return CommandData(*configuration, words[position : position + length])
         elif action & 0xFF != _NOTHING:
             raise PayloadError(f"block cmd_data: word {position - 1} is 0x{action:08x}, which no driver knows")

@@ -76,7 +76,7 @@ def test_commands() -> None:
 
 
 def test_a_command_stream_of_more_than_65535_words() -> None:
-    commands = parse_commands(_words(1, 2, 3, 1 << 16 | 1 << 8 | 2, *range(65537)))
+    commands = parse_commands(_words(1, 2, 3, 5, 5, 5, 1 << 16 | 1 << 8 | 2, *range(65537)))
     assert commands.words == tuple(range(65537))
 
 
@@ -88,6 +88,7 @@ def test_a_command_stream_of_more_than_65535_words() -> None:
         (_words(5, 5), "has no command stream"),
         (_words(4 << 16 | 2, 0), "has no configuration before the command stream"),
         (_words(1, 2, 3, 9 << 16 | 2, 0), "9 words of commands, 1 are left"),
+        (_words(1, 2, 3, 5, 1 << 16 | 2, 0), "commands begin at byte 24, not at a multiple of 16"),
         (_words(1, 2), "has no command stream"),
         (_words(0x77), "word 1 is 0x00000077"),
     ],

@@ -27,7 +27,9 @@ def _payload(
     changes: dict[str, int] | None = None, offset: int = 0, region: int = 1, words: list[int] | None = None
 ) -> bytes:
     words = assemble(_DMA | (changes or {}), ("DMA_START", 0)) if words is None else words
-    commands = struct.pack(f"<4sIII I{len(words)}I", b"COP1", 1, 0x1000_0408, 0, 2 | len(words) << 16, *words)
+    # Three words of nothing, so that the commands are aligned.
+    driver_words = 1, 0x1000_0408, 0, 5, 5, 5, 2 | len(words) << 16
+    commands = struct.pack(f"<4s7I{len(words)}I", b"COP1", *driver_words, *words)
     place = struct.pack("<I6i3i", 1, 1, 1, 1, 1, 1, 16, 1, offset, region)
     blocks = {"vela_bin_stream": b"", "cmd_data": commands, "weight_data": bytes(_WEIGHTS)}
     blocks |= {"scratch_size": struct.pack("<I", _SCRATCH), "inputs": place, "outputs": place, "vela_end_stream": b""}
