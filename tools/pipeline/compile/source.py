@@ -468,6 +468,10 @@ class _Source:
 
     def interface(self) -> list[str]:
         """Functions on inputs and outputs."""
+        return [*self.border_functions(), *self.copy_functions(), *self.resize_function()]
+
+    def border_functions(self) -> list[str]:
+        """Where inputs and outputs are, and how large."""
         name, method = self.model.name, self.method
         lines: list[str] = []
         for kind, indices, constant in (("input", method.plan.inputs, ""), ("output", method.plan.outputs, "const ")):
@@ -493,7 +497,12 @@ class _Source:
                 "}",
                 "",
             ]
-        lines += [
+        return lines
+
+    def copy_functions(self) -> list[str]:
+        """What copies an input or output."""
+        name = self.model.name
+        return [
             f"torch_fusion_status {name}_set_input(",
             f"    {name}_model_t* model, size_t index, const void* data, size_t size) {{",
             "  if (model->ready != kReady) {",
@@ -520,35 +529,41 @@ class _Source:
             "  return TORCH_FUSION_OK;",
             "}",
         ]
+
+    def resize_function(self) -> list[str]:
+        """What gives an input of dynamic shape another one, if there is such an input."""
+        name, method = self.model.name, self.method
         dynamic = [(place, index) for place, index in enumerate(method.plan.inputs or []) if method.is_dynamic(index)]
-        if dynamic:
-            self.headers.add("kernels/util/checks.h")
-            lines += [
-                "",
-                f"torch_fusion_status {name}_resize_input(",
-                f"    {name}_model_t* model, size_t index, const int32_t* sizes, size_t dim) {{",
-                "  if (model->ready != kReady) {",
-                "    return TORCH_FUSION_INVALID_STATE;",
-                "  }",
-                "  TensorData* input = nullptr;",
-                "  switch (index) {",
-            ]
-            for place, index in dynamic:
-                lines += [
-                    f"    case {place}:",
-                    f"      input = reinterpret_cast<TensorData*>(model->tensors[{self.kept_place[index]}]);",
-                    "      break;",
-                ]
-            lines += [
-                "    default:",
-                "      return TORCH_FUSION_INVALID_ARGUMENT;",
-                "  }",
-                "  KernelRuntimeContext context;",
-                "  resize_out(context, input->tensor(), {sizes, dim});",
-                "  return static_cast<torch_fusion_status>(context.failure_state());",
-                "}",
-            ]
-        return lines
+        if not dynamic:
+            return []
+        self.headers.add("kernels/util/checks.h")
+        cases = [
+            line
+            for place, index in dynamic
+            for line in (
+                f"    case {place}:",
+                f"      input = reinterpret_cast<TensorData*>(model->tensors[{self.kept_place[index]}]);",
+                "      break;",
+            )
+        ]
+        return [
+            "",
+            f"torch_fusion_status {name}_resize_input(",
+            f"    {name}_model_t* model, size_t index, const int32_t* sizes, size_t dim) {{",
+            "  if (model->ready != kReady) {",
+            "    return TORCH_FUSION_INVALID_STATE;",
+            "  }",
+            "  TensorData* input = nullptr;",
+            "  switch (index) {",
+            *cases,
+            "    default:",
+            "      return TORCH_FUSION_INVALID_ARGUMENT;",
+            "  }",
+            "  KernelRuntimeContext context;",
+            "  resize_out(context, input->tensor(), {sizes, dim});",
+            "  return static_cast<torch_fusion_status>(context.failure_state());",
+            "}",
+        ]
 
     def border_case(self, kind: str, place: int, index: int) -> tuple[list[str], list[str]]:
         """The cases of an input or output: where it is, and how many bytes it has."""

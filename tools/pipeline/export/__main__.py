@@ -5,19 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.artifacts.core.core import CORTEX_M, HOST, PORTABLE
 from tools.artifacts.ethos_u.npu import read_npu
 from tools.pipeline.declared_reads.declared_reads import confine_process, declared_reads
 from tools.quiet.console import Console, UserError, end_process, run_quietly
 
+if TYPE_CHECKING:
+    from tools.pipeline.export.export import Exported, Options
+
 _CORES = (PORTABLE, *CORTEX_M, HOST)
 _BACKENDS = ("portable", "cortex_m", "ethos_u", "vgf")
 _IO = ("float32", "int8", "int16")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Parses the command line, exports, and returns the exit status."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="export", description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
     parser.add_argument(
@@ -65,64 +68,85 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--packages", type=Path, action="append", default=[], help="a folder of installed packages; repeatable"
     )
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Raises UserError for options that don't go together."""
+    _check("--core", options.core, _CORES)
+    _check("--backend", options.backend, _BACKENDS)
+    _check("--io", options.io, _IO)
+    if options.backend in ("cortex_m", "ethos_u"):
+        _check(f"--core of --backend {options.backend}", options.core, CORTEX_M)
+    elif options.backend == "portable" and options.io != "float32":
+        raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
+    if options.backend != "cortex_m" and options.plain:
+        raise UserError(f"--plain is for --backend cortex_m, not {options.backend}.")
+    if options.backend != "cortex_m" and options.float_where_faster:
+        raise UserError(f"--float-where-faster is for --backend cortex_m, not {options.backend}.")
+    if (options.backend == "ethos_u") != (options.npu is not None):
+        raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
+    if options.backend != "ethos_u" and options.io == "int16":
+        raise UserError(f"--io int16 is for --backend ethos_u, not {options.backend}.")
+
+
+def _target(options: argparse.Namespace) -> Options:
+    """What the program is exported to."""
+    # Imported here: torch and ExecuTorch print warnings when they are imported.
+    from tools.pipeline.export.export import Options
+
+    return Options(
+        options.core,
+        options.backend,
+        options.io,
+        packed=not options.plain,
+        float_where_faster=options.float_where_faster,
+        operators=tuple(options.operator),
+        folders=tuple(options.path),
+        methods=tuple(name for name, _, _ in options.method),
+        npu=None if options.npu is None else read_npu(options.npu),
+        entry=options.entry,
+    )
+
+
+def _write(exported: Exported, options: argparse.Namespace) -> None:
+    """Writes the files that were asked for."""
+    options.program.write_bytes(exported.program)
+    options.golden.write_bytes(exported.golden)
+    options.manifest.write_bytes(exported.manifest)
+    for name, golden, manifest in options.method:
+        Path(golden).write_bytes(exported.methods[name].golden)
+        Path(manifest).write_bytes(exported.methods[name].manifest)
+    if options.report is not None and exported.report is not None:
+        options.report.write_bytes(exported.report)
+    if exported.npu is not None:
+        for path, content in zip((options.npu_text, options.npu_json), exported.npu, strict=True):
+            if path is not None:
+                path.write_bytes(content)
+    if options.vgf is not None:
+        options.vgf.mkdir(exist_ok=True)
+        for index, content in enumerate(exported.vgf):
+            (options.vgf / f"{options.name}_{index}.vgf").write_bytes(content)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parses the command line, exports, and returns the exit status."""
+    options = _parser().parse_args(arguments)
     # They are part of the environment, as this tool's own are, none of which they hide.
     sys.path += [str(folder.absolute()) for folder in options.packages]
 
     def step(console: Console) -> None:
-        _check("--core", options.core, _CORES)
-        _check("--backend", options.backend, _BACKENDS)
-        _check("--io", options.io, _IO)
-        if options.backend in ("cortex_m", "ethos_u"):
-            _check(f"--core of --backend {options.backend}", options.core, CORTEX_M)
-        elif options.backend == "portable" and options.io != "float32":
-            raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
-        if options.backend != "cortex_m" and options.plain:
-            raise UserError(f"--plain is for --backend cortex_m, not {options.backend}.")
-        if options.backend != "cortex_m" and options.float_where_faster:
-            raise UserError(f"--float-where-faster is for --backend cortex_m, not {options.backend}.")
-        if (options.backend == "ethos_u") != (options.npu is not None):
-            raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
-        if options.backend != "ethos_u" and options.io == "int16":
-            raise UserError(f"--io int16 is for --backend ethos_u, not {options.backend}.")
-        # Imported here: torch and ExecuTorch print warnings when they are imported.
-        from tools.pipeline.export.export import Options, export
+        _check_options(options)
+        target = _target(options)
+        from tools.pipeline.export.export import export
 
-        npu = None if options.npu is None else read_npu(options.npu)
-        target = Options(
-            options.core,
-            options.backend,
-            options.io,
-            packed=not options.plain,
-            float_where_faster=options.float_where_faster,
-            operators=tuple(options.operator),
-            folders=tuple(options.path),
-            methods=tuple(name for name, _, _ in options.method),
-            npu=npu,
-            entry=options.entry,
-        )
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
         # What is called with arguments is part of another program.
         if arguments is None:
             confine_process(declared)
         with declared_reads(declared):
             exported = export(options.model, options.name, target, options.weights, console)
-        options.program.write_bytes(exported.program)
-        options.golden.write_bytes(exported.golden)
-        options.manifest.write_bytes(exported.manifest)
-        for name, golden, manifest in options.method:
-            Path(golden).write_bytes(exported.methods[name].golden)
-            Path(manifest).write_bytes(exported.methods[name].manifest)
-        if options.report is not None and exported.report is not None:
-            options.report.write_bytes(exported.report)
-        if exported.npu is not None:
-            for path, content in zip((options.npu_text, options.npu_json), exported.npu, strict=True):
-                if path is not None:
-                    path.write_bytes(content)
-        if options.vgf is not None:
-            options.vgf.mkdir(exist_ok=True)
-            for index, content in enumerate(exported.vgf):
-                (options.vgf / f"{options.name}_{index}.vgf").write_bytes(content)
+        _write(exported, options)
 
     return run_quietly(step, options.log, "export")
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from executorch.exir.schema import Program, Tensor
+from executorch.exir.schema import ExecutionPlan, Program, Tensor
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 from tools.artifacts.document.document import to_json
 from tools.artifacts.ethos_u.npu import Npu
@@ -34,11 +35,12 @@ from tools.pipeline.export.diagnosis import (
 )
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, propagate_constants, to_edge
 from tools.pipeline.export.manifest import Quantization, make_manifest
+from tools.pipeline.export.memory_plan import MemoryPlan
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.serialize import serialize
 from tools.pipeline.export.spectra import front_end, remove_complex_numbers
-from tools.pipeline.model_file.call import CALLED, called, check_names
+from tools.pipeline.model_file.call import called, check_names
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.model_file.sample_calls import find_operator
@@ -111,25 +113,39 @@ class Options:
 
 
 @dataclass(frozen=True)
+class _Eager:
+    """A method of the user's module, and what it returns in eager mode.
+
+    Attributes:
+      module: takes tensors, one after another.
+      names: of its inputs and of its outputs.
+      inputs: the example inputs.
+      samples: the golden inputs.
+      outputs: what it returns for them.
+      labels: the evaluation set's, if there is one.
+    """
+
+    module: torch.nn.Module
+    names: tuple[list[str], list[str]]
+    inputs: golden.Sample
+    samples: list[golden.Sample]
+    outputs: list[list[torch.Tensor]]
+    labels: torch.Tensor | None
+
+
+@dataclass(frozen=True)
 class _Asked:
     """What a backend is asked to lower.
 
     Attributes:
-      file, model: the model file and what its model() returned.
+      file: the model file.
       name: the program's.
-      inputs: the example inputs.
-      samples: the golden inputs.
-      eager: what eager returns for them.
-      labels: the evaluation set's, if there is one.
+      eager: the method and its golden data.
     """
 
     file: ModelFile
     name: str
-    model: torch.nn.Module
-    inputs: golden.Sample
-    samples: list[golden.Sample]
-    eager: list[list[torch.Tensor]]
-    labels: torch.Tensor | None
+    eager: _Eager
     options: Options
     console: Console
 
@@ -173,53 +189,22 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     model = file.model()
     if weights is not None:
         _load_weights(model, weights, path)
-    call = file.example_call()
-    input_names = call.names(model.forward)
-    check_names(input_names, f"{path}: example_inputs()")
-    if not call.is_flat:
-        if file.has("dynamic_shapes"):
-            raise UserError(f"{path}: dynamic_shapes() are of a model that takes a tuple of tensors alone.")
-        model = called(model, call, input_names)
-    # A program takes its inputs in the default order of dimensions, whatever views the example inputs are.
-    inputs = tuple(tensor.contiguous() for tensor in call.tensors)
-    golden.check_dtypes(inputs, f"{path}: example input")
-    samples, labels = file.evaluation_set() if file.has("evaluation_set") else ([inputs], None)
-    try:
-        outputs, output_names = golden.run_eager(model, samples)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
-    except Exception as error:
-        raise explain_forward(file, model, inputs, error) from error
-    golden.check_dtypes(outputs[0], f"{path}: the model's output")
-    for index in golden.non_finite_outputs(outputs):
+    eager = _run_eager(file, model)
+    for index in golden.non_finite_outputs(eager.outputs):
         console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
 
-    asked = _Asked(file, name, model, inputs, samples, outputs, labels, options, console)
     with tracing():
-        if options.backend == "cortex_m":
-            lowered = _lower_quantized(asked)
-        elif options.backend == "ethos_u":
-            lowered = _lower_for_npu(asked)
-        elif options.backend == "vgf":
-            lowered = _lower_to_vgf(asked)
-        else:
-            lowered = _Lowered(_lower(file, model, inputs, console), samples, outputs)
+        lowered = _BACKENDS[options.backend](_Asked(file, name, eager, options, console))
     emitted = lowered.emitted
-    plan = emitted.program.execution_plan[0]
-    constants = [buffer.storage for buffer in emitted.program.constant_buffer]
-    if emitted.file is not None:
-        check_examples(inputs, emitted.program, path)
-        nodes, memory = [], None
-        program = emitted.file
+    nodes: list[Node] = []
+    memory = None
+    if emitted.file is None:
+        nodes, memory = _optimize(emitted)
     else:
-        leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
-        report = optimize_plan(plan, leads)
-        wasted = constant_only_instructions(plan)
-        assert not wasted, f"instructions {wasted} of the plan work on constants only"
-        nodes, memory = [emitted.nodes[index] for index in report.kept], report.memory
-        program = b""
+        check_examples(eager.inputs, emitted.program, path)
     if options.methods and (emitted.file is not None or emitted.keeps_state or options.backend != "portable"):
         raise UserError(f"{path}: {_ONE_METHOD}")
+    constants = [buffer.storage for buffer in emitted.program.constant_buffer]
     # Before constants of other methods come.
     manifest = make_manifest(
         name,
@@ -230,7 +215,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         nodes,
         memory,
         path,
-        (input_names, output_names),
+        eager.names,
         lowered.quantization,
         emitted.keeps_state,
     )
@@ -239,16 +224,13 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         for method in options.methods
     }
     return Exported(
-        program=program or serialize(emitted.program, constants),
+        program=emitted.file or serialize(emitted.program, constants),
         golden=golden.serialize(
             lowered.samples,
             lowered.outputs,
-            labels,
-            eager=outputs if options.backend != "portable" else None,
-            dim_orders=(
-                [entry["dim_order"] for entry in manifest["inputs"]],
-                [entry["dim_order"] for entry in manifest["outputs"]],
-            ),
+            eager.labels,
+            eager=eager.outputs if options.backend != "portable" else None,
+            dim_orders=_dim_orders(manifest),
         ),
         manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else quantization_report_json(lowered.report).encode(),
@@ -256,6 +238,54 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         npu=None if lowered.npu is None else (lowered.npu[0].encode(), _npu_json(name, lowered.npu[1])),
         vgf=lowered.vgf,
     )
+
+
+def _run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> _Eager:
+    """Runs forward() of the user's module, or another method of it, on the user's inputs.
+
+    Raises UserError for a method that a program can't have, or that fails.
+    """
+    path = file.path
+    place = f"{path}: {method}()" if method else str(path)
+    call = file.example_call(method) if method else file.example_call()
+    input_names = call.names(getattr(model, method) if method else model.forward)
+    check_names(input_names, f"{path}: method_inputs(): {method!r}" if method else f"{path}: example_inputs()")
+    if method:
+        module = called(model, call, input_names, method)
+    elif not call.is_flat:
+        if file.has("dynamic_shapes"):
+            raise UserError(f"{path}: dynamic_shapes() are of a model that takes a tuple of tensors alone.")
+        module = called(model, call, input_names)
+    else:
+        module = model
+    # A program takes its inputs in the default order of dimensions, whatever views the example inputs are.
+    inputs = tuple(tensor.contiguous() for tensor in call.tensors)
+    golden.check_dtypes(inputs, f"{place}: example input")
+    samples, labels = file.evaluation_set() if not method and file.has("evaluation_set") else ([inputs], None)
+    try:
+        outputs, output_names = golden.run_eager(module, samples)
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from error
+    except Exception as error:
+        raise explain_forward(file, module, inputs, error) from error
+    golden.check_dtypes(outputs[0], f"{place}: the model's output")
+    return _Eager(module, (input_names, output_names), inputs, samples, outputs, labels)
+
+
+def _optimize(emitted: EmittedProgram) -> tuple[list[Node], MemoryPlan]:
+    """Optimizes the plan of a program; returns the nodes of the instructions that it keeps, and its memory."""
+    plan = emitted.program.execution_plan[0]
+    leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
+    report = optimize_plan(plan, leads)
+    wasted = constant_only_instructions(plan)
+    assert not wasted, f"instructions {wasted} of the plan work on constants only"
+    return [emitted.nodes[index] for index in report.kept], report.memory
+
+
+def _dim_orders(manifest: dict[str, Any]) -> tuple[list[list[int]], list[list[int]]]:
+    """The orders of dimensions of a program's inputs and outputs."""
+    inputs, outputs = ([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
+    return inputs, outputs
 
 
 # What a program of several methods cannot be.
@@ -283,30 +313,14 @@ def _add_method(
       name: the program's.
     """
     path = file.path
-    if not callable(getattr(getattr(model, CALLED, model), method, None)):
+    if not callable(getattr(model, method, None)):
         raise UserError(f"{path}: the module that model() returns has no method {method}().")
-    call = file.example_call(method)
-    user_module = getattr(model, CALLED, model)
-    input_names = call.names(getattr(user_module, method))
-    check_names(input_names, f"{path}: method_inputs(): {method!r}")
-    module = called(user_module, call, input_names, method)
-    inputs = tuple(tensor.contiguous() for tensor in call.tensors)
-    golden.check_dtypes(inputs, f"{path}: input of {method}()")
-    try:
-        outputs, output_names = golden.run_eager(module, [inputs])
-    except UserError as error:
-        raise UserError(f"{path}: {method}(): {error}") from error
-    except Exception as error:
-        raise explain_forward(file, module, inputs, error) from error
-    golden.check_dtypes(outputs[0], f"{path}: output of {method}()")
+    eager = _run_eager(file, model, method)
     with tracing():
-        emitted = _lower(file, module, inputs, console)
+        emitted = _lower(file, eager, console)
     if emitted.file is not None or emitted.keeps_state:
         raise UserError(f"{path}: {_ONE_METHOD}")
-    plan = emitted.program.execution_plan[0]
-    leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
-    report = optimize_plan(plan, leads)
-    nodes = [emitted.nodes[index] for index in report.kept]
+    nodes, memory = _optimize(emitted)
     own = [buffer.storage for buffer in emitted.program.constant_buffer]
     manifest = make_manifest(
         f"{name}_{method}",
@@ -315,11 +329,22 @@ def _add_method(
         emitted.program,
         own,
         nodes,
-        report.memory,
+        memory,
         path,
-        (input_names, output_names),
+        eager.names,
     )
+    plan = emitted.program.execution_plan[0]
     plan.name = method
+    _share_constants(plan, own, constants)
+    program.execution_plan.append(plan)
+    return ExportedMethod(
+        golden=golden.serialize(eager.samples, eager.outputs, None, dim_orders=_dim_orders(manifest)),
+        manifest=manifest_json(manifest).encode(),
+    )
+
+
+def _share_constants(plan: ExecutionPlan, own: list[bytes], constants: list[bytes]) -> None:
+    """Makes a plan refer to `constants` in place of `own`; those that are missing are appended."""
     places = {constant: index for index, constant in reversed(list(enumerate(constants))) if index}
     for value in plan.values:
         if isinstance(value.val, Tensor) and value.val.data_buffer_idx:
@@ -328,20 +353,14 @@ def _add_method(
                 places[constant] = len(constants)
                 constants.append(constant)
             value.val.data_buffer_idx = places[constant]
-    program.execution_plan.append(plan)
-    input_orders, output_orders = ([entry["dim_order"] for entry in manifest[kind]] for kind in ("inputs", "outputs"))
-    return ExportedMethod(
-        golden=golden.serialize([inputs], outputs, None, dim_orders=(input_orders, output_orders)),
-        manifest=manifest_json(manifest).encode(),
-    )
 
 
 def _npu_json(name: str, report: dict[str, Any]) -> bytes:
     return to_json("NPU report", 1, {"name": name} | report).encode()
 
 
-def _lower(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> EmittedProgram:
-    captured = _capture(file, model, inputs, console)
+def _lower(file: ModelFile, eager: _Eager, console: Console) -> EmittedProgram:
+    captured = _capture(file, eager, console)
     try:
         edge = to_edge(captured)
     except SpecViolationError as error:
@@ -381,17 +400,19 @@ class _Prepared:
     captured: ExportedProgram
 
 
-def _source(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> _Source:
+def _source(asked: _Asked) -> _Source:
     """Captures a model that is to be quantized; one that its author quantized, with images channels-last."""
+    file, console = asked.file, asked.console
     # Imported here: it costs seconds, and only programs that are quantized need it.
     from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.cortex_m.state import State, state_to_inputs
 
-    captured = _capture(file, model, inputs, console)
-    inputs = quantize.channels_last(inputs)
+    captured = _capture(file, asked.eager, console)
+    inputs = quantize.channels_last(asked.eager.inputs)
     if quantize.is_quantized(captured):
         console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
-        return _Source(capture(model.to(memory_format=torch.channels_last), inputs), State({}), inputs, None)
+        module = asked.eager.module.to(memory_format=torch.channels_last)
+        return _Source(capture(module, inputs), State({}), inputs, None)
     calibration = quantize.calibration_samples(file, inputs, console)
     captured, state = state_to_inputs(captured)
     return _Source(quantize.lay_out_channels_last(captured), state, inputs, calibration)
@@ -457,6 +478,10 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".strip().split("\n")[0]
 
 
+def _lower_portable(asked: _Asked) -> _Lowered:
+    return _Lowered(_lower(asked.file, asked.eager, asked.console), asked.eager.samples, asked.eager.outputs)
+
+
 def _lower_quantized(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only int8 programs need it.
     from tools.pipeline.export.cortex_m import lower, quantize
@@ -468,8 +493,8 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
             f'{path}: backend "cortex_m" packs layers for one shape and takes no dynamic_shapes(); '
             "remove it, or use the portable backend."
         )
-    source = _source(file, asked.model, asked.inputs, console)
-    samples = [quantize.channels_last(sample) for sample in asked.samples]
+    source = _source(asked)
+    samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     target = lower.target_of(options.core)
     in_float = front_end(source.captured, path)
     while True:
@@ -516,12 +541,12 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     if file.has("dynamic_shapes"):
         raise UserError(f'{path}: backend "ethos_u" takes no dynamic_shapes(), an NPU has commands for one shape.')
     bits = 16 if options.io == "int16" else 8
-    source = _source(file, asked.model, asked.inputs, console)
+    source = _source(asked)
     _check_no_state(source.state.buffers, path, options.backend)
     prepared = _prepare(
         source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path)
     )
-    samples = [quantize.channels_last(sample) for sample in asked.samples]
+    samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     lowered, operators = lower.delegate(prepared.captured, npu, path), delegates.border_operators(bits)
     if bits == 8:
         try:
@@ -573,9 +598,9 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
     path, is_quantized = file.path, options.io == "int8"
     if file.has("dynamic_shapes"):
         raise UserError(f'{path}: backend "vgf" takes no dynamic_shapes(), its graphs are for one shape.')
-    source = _source(file, asked.model, asked.inputs, console) if is_quantized else None
+    source = _source(asked) if is_quantized else None
     if source is None:
-        captured = _capture(file, asked.model, asked.inputs, console)
+        captured = _capture(file, asked.eager, console)
         _check_no_state(captured.graph_signature.buffers_to_mutate.values(), path, options.backend)
         # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
         # First without operators that work in place: what these change is no constant.
@@ -592,8 +617,8 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
         console.say(f"export: note: {path}: {operator} stays on portable kernels: {place}: {reason}")
     vgf = [item.payload for item in lowered.compiled]
     if source is None:
-        return _Lowered(delegates.emit(lowered.manager), asked.samples, asked.eager, vgf=vgf)
-    samples = [quantize.channels_last(sample) for sample in asked.samples]
+        return _Lowered(delegates.emit(lowered.manager), asked.eager.samples, asked.eager.outputs, vgf=vgf)
+    samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
     outputs = delegates.run(lowered.manager.exported_program(), lowered.compiled, samples)
     on_core = [(operator, place) for operator, place, _ in lowered.rejected]
@@ -617,13 +642,13 @@ def _quantization_report(
     """
     from tools.pipeline.export.cortex_m import report
 
-    accuracy = report.accuracy(asked.eager, outputs, asked.labels)
+    accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
     return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, asked.file.path)
 
 
-def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, console: Console) -> ExportedProgram:
+def _capture(file: ModelFile, eager: _Eager, console: Console) -> ExportedProgram:
     try:
-        captured = capture(model, inputs, file.dynamic_shapes())
+        captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
     remove_complex_numbers(captured, file.path)
@@ -631,6 +656,15 @@ def _capture(file: ModelFile, model: torch.nn.Module, inputs: golden.Sample, con
     for place in random_operators(captured, file.path):
         console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
     return captured
+
+
+# What lowers a model, by the backend's name.
+_BACKENDS: dict[str, Callable[[_Asked], _Lowered]] = {
+    "portable": _lower_portable,
+    "cortex_m": _lower_quantized,
+    "ethos_u": _lower_for_npu,
+    "vgf": _lower_to_vgf,
+}
 
 
 def _load_weights(model: torch.nn.Module, weights: Path, path: Path) -> None:
