@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 from conformance.ethos_u.compare import execute
 from tools.artifacts.ethos_u.payload import parse
 from tools.artifacts.golden.golden import read_golden
+from tools.artifacts.npu_report.npu_report import read_npu_report
 from tools.artifacts.program import load
 
 _FILES = {"".join(Path(path).suffixes): Path(path) for path in os.environ["PROGRAM"].split()}
-_REPORT = json.loads(_FILES[".npu.json"].read_text())
+_REPORT = read_npu_report(_FILES[".npu.json"])
 
 
 def test_golden_outputs() -> None:
@@ -26,15 +26,15 @@ def test_golden_outputs() -> None:
     golden = read_golden(_FILES[".golden.npz"])
     for sample in range(golden.samples):
         inputs = [array[sample].tobytes() for array in golden.inputs_in_memory()]
-        run = execute(payload, inputs, _REPORT["accelerator"])
+        run = execute(payload, inputs, _REPORT.accelerator)
         assert run.outputs == [array[sample].tobytes() for array in golden.outputs_in_memory()]
 
 
 def test_report() -> None:
     """What the report says of sizes is what the program has, and its layers add up."""
-    (delegate,) = _REPORT["delegates"]
-    blocks = delegate["commands_bytes"] + delegate["weights_bytes"]
-    assert blocks < delegate["bytes"] < blocks + 1024
-    assert sum(layer["cycles"] for layer in delegate["layers"]) == delegate["summary"]["cycles_total"]
-    assert _REPORT["core"] == []
-    assert f"{delegate['summary']['cycles_total']:,}" in _FILES[".npu.txt"].read_text()
+    (delegate,) = _REPORT.delegates
+    blocks = delegate.commands_bytes + delegate.weights_bytes
+    assert blocks < delegate.bytes < blocks + 1024
+    assert sum(layer["cycles"] for layer in delegate.layers) == delegate.summary["cycles_total"]
+    assert _REPORT.core == ()
+    assert f"{delegate.summary['cycles_total']:,}" in _FILES[".npu.txt"].read_text()

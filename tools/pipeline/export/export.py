@@ -16,9 +16,9 @@ from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.artifacts.document.document import to_json
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
+from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden
 from tools.pipeline.export.batch_norm import fold_batch_norm
@@ -169,7 +169,7 @@ class _Lowered:
     outputs: list[list[torch.Tensor]]
     quantization: Quantization | None = None
     report: QuantizationReport | None = None
-    npu: tuple[str, dict[str, Any]] | None = None
+    npu: tuple[str, str] | None = None
     vgf: list[bytes] = field(default_factory=list)
 
 
@@ -235,7 +235,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         manifest=manifest_json(manifest).encode(),
         report=None if lowered.report is None else quantization_report_json(lowered.report).encode(),
         methods=methods,
-        npu=None if lowered.npu is None else (lowered.npu[0].encode(), _npu_json(name, lowered.npu[1])),
+        npu=None if lowered.npu is None else (lowered.npu[0].encode(), lowered.npu[1].encode()),
         vgf=lowered.vgf,
     )
 
@@ -353,10 +353,6 @@ def _share_constants(plan: ExecutionPlan, own: list[bytes], constants: list[byte
                 places[constant] = len(constants)
                 constants.append(constant)
             value.val.data_buffer_idx = places[constant]
-
-
-def _npu_json(name: str, report: dict[str, Any]) -> bytes:
-    return to_json("NPU report", 1, {"name": name} | report).encode()
 
 
 def _lower(file: ModelFile, eager: _Eager, console: Console) -> EmittedProgram:
@@ -558,8 +554,8 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     edge = lowered.manager.exported_program()
     in_float = quantize.unquantized(edge, path)
     on_core = npu_report.on_core(lowered.rejected, in_float)
-    estimate = npu_report.make_report(lowered.compiled, on_core, npu)
-    npu_report.check_memory(asked.name, estimate, npu)
+    estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
+    npu_report.check_memory(estimate, npu)
     for unchecked in check_addresses([item.payload for item in lowered.compiled], npu, path):
         console.say(f"export: note: {path}: {unchecked}")
     for entry in on_core:
@@ -575,7 +571,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
         _quantization_report(asked, prepared.quantized, in_float, outputs),
-        (npu_report.format_report(asked.name, estimate), estimate),
+        (npu_report.format_report(estimate), npu_report_json(estimate)),
     )
 
 

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import parse
+from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore
 from tools.pipeline.export.ethos_u.vela import Compiled
 from tools.quiet.console import UserError
 
 _HEADINGS = ("#", "operator", "layer", "cycles", "share", "MACs", "SRAM")
-
-
-@dataclass(frozen=True)
-class OnCore:
-    """What the NPU can't take of one place in the model.
-
-    Attributes:
-      operators: ATen's names, with commas between them.
-      place: in the model.
-      reason: why the NPU doesn't take them.
-      numbers: what the core computes them with, `int8` or `floating point`.
-    """
-
-    operators: str
-    place: str
-    reason: str
-    numbers: str
-
-    def __str__(self) -> str:
-        return f"{self.operators} in {self.numbers}: {self.place}: {self.reason}"
 
 
 def on_core(rejected: list[tuple[str, str, str]], in_float: list[tuple[str, str]]) -> list[OnCore]:
@@ -52,40 +31,35 @@ def on_core(rejected: list[tuple[str, str, str]], in_float: list[tuple[str, str]
     ]
 
 
-def make_report(compiled: list[Compiled], core: list[OnCore], npu: Npu) -> dict[str, Any]:
-    """The report as a JSON object.
+def make_report(name: str, compiled: list[Compiled], core: list[OnCore], npu: Npu) -> NpuReport:
+    """The report of a program.
 
-    `delegates` has an entry for each subgraph that the NPU computes: sizes in bytes, and Vela's estimates as `summary`
-    and `layers`, whose `cycles` are the most of NPU and each memory. `core` has what the NPU can't compute.
+    Args:
+      compiled: what the NPU computes.
+      core: what the core does.
     """
     delegates = []
     for item in compiled:
         payload = parse(item.payload)
         delegates.append(
-            {
-                "bytes": len(item.payload),
-                "commands_bytes": len(payload.commands),
-                "weights_bytes": len(payload.weights),
-                "arena_bytes": payload.scratch_size,
-                "summary": item.summary,
-                "layers": item.layers,
-            }
+            Delegate(
+                len(item.payload),
+                len(payload.commands),
+                len(payload.weights),
+                payload.scratch_size,
+                item.summary,
+                tuple(item.layers),
+            )
         )
-    return {
-        "accelerator": npu.accelerator,
-        "memory_mode": npu.memory_mode,
-        "clock_hz": npu.clock_hz,
-        "delegates": delegates,
-        "core": [asdict(entry) for entry in core],
-    }
+    return NpuReport(name, npu.accelerator, npu.memory_mode, npu.clock_hz, tuple(delegates), tuple(core))
 
 
-def format_report(name: str, report: dict[str, Any]) -> str:
+def format_report(report: NpuReport) -> str:
     """The report for people."""
-    lines = [f"{name} on {report['accelerator']} at {report['clock_hz'] / 1e6:g} MHz: Vela's estimates"]
-    for index, delegate in enumerate(report["delegates"]):
-        cycles = delegate["summary"]["cycles_total"]
-        if len(report["delegates"]) > 1:
+    lines = [f"{report.name} on {report.accelerator} at {report.clock_hz / 1e6:g} MHz: Vela's estimates"]
+    for index, delegate in enumerate(report.delegates):
+        cycles = delegate.summary["cycles_total"]
+        if len(report.delegates) > 1:
             lines.append(f"subgraph {index}")
         rows = [
             (
@@ -97,29 +71,30 @@ def format_report(name: str, report: dict[str, Any]) -> str:
                 f"{layer['macs']:,}" if layer["macs"] else "",
                 f"{layer['sram_bytes']:,}",
             )
-            for position, layer in enumerate(delegate["layers"])
+            for position, layer in enumerate(delegate.layers)
         ]
-        total = ("", "total", "", f"{cycles:,}", "100.0%", f"{delegate['summary']['nn_macs']:,}", "")
+        total = ("", "total", "", f"{cycles:,}", "100.0%", f"{delegate.summary['nn_macs']:,}", "")
         lines += _table([_HEADINGS, *rows, total])
         lines.append(
-            f"{cycles / report['clock_hz'] * 1e3:.3f} ms; {delegate['commands_bytes']:,} bytes of commands, "
-            f"{delegate['weights_bytes']:,} of weights and scales, {delegate['arena_bytes']:,} of memory to work in"
+            f"{cycles / report.clock_hz * 1e3:.3f} ms; {delegate.commands_bytes:,} bytes of commands, "
+            f"{delegate.weights_bytes:,} of weights and scales, {delegate.arena_bytes:,} of memory to work in"
         )
-    if not report["delegates"]:
+    if not report.delegates:
         lines.append("nothing of the model runs on the NPU")
-    for entry in report["core"]:
-        lines.append(f"on the core: {OnCore(**entry)}")
+    for entry in report.core:
+        lines.append(f"on the core: {entry}")
     return "\n".join(lines) + "\n"
 
 
-def check_memory(name: str, report: dict[str, Any], npu: Npu) -> None:
+def check_memory(report: NpuReport, npu: Npu) -> None:
     """Raises UserError with the table if a subgraph needs more memory than the board gives the NPU."""
-    most = max((delegate["arena_bytes"] for delegate in report["delegates"]), default=0)
+    most = max((delegate.arena_bytes for delegate in report.delegates), default=0)
     if most > npu.arena_bytes:
         raise UserError(
-            f"{name}: the NPU needs {most:,} bytes of memory to work in, and the board has {npu.arena_bytes:,} for it "
-            "(arena_bytes of its ethos_u()). Make the layers with the most SRAM smaller, or choose another board:\n"
-            + format_report(name, report)
+            f"{report.name}: the NPU needs {most:,} bytes of memory to work in, and the board has {npu.arena_bytes:,} "
+            "for it (arena_bytes of its ethos_u()). Make the layers with the most SRAM smaller, or choose another "
+            "board:\n"
+            + format_report(report)
         )
 
 

@@ -1,0 +1,106 @@
+"""NAME.npu.json: what an NPU's compiler estimates of a program, and what of the program stays on the core."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.artifacts.document.document import from_json, to_json
+from tools.quiet.files import reading
+
+_FORMAT, _VERSION = "NPU report", 1
+_ADVICE = "pass the .npu.json that a torch_program with backend ethos_u writes"
+
+
+@dataclass(frozen=True)
+class OnCore:
+    """What the NPU can't take of one place in the model.
+
+    Attributes:
+      operators: ATen's names, with commas between them.
+      place: in the model.
+      reason: why the NPU doesn't take them.
+      numbers: what the core computes them with, `int8` or `floating point`.
+    """
+
+    operators: str
+    place: str
+    reason: str
+    numbers: str
+
+    def __str__(self) -> str:
+        return f"{self.operators} in {self.numbers}: {self.place}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """A subgraph that the NPU computes.
+
+    Attributes:
+      bytes: of its payload, all in all.
+      commands_bytes, weights_bytes, arena_bytes: of commands, of weights and scales, of memory to work in.
+      summary: Vela's estimates of the whole, such as `cycles_total` and `nn_macs`.
+      layers: the same of each layer: `operator`, `name`, `cycles` (the most of NPU and each memory), `macs`, bytes.
+    """
+
+    bytes: int
+    commands_bytes: int
+    weights_bytes: int
+    arena_bytes: int
+    summary: dict[str, Any]
+    layers: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class NpuReport:
+    """What an NPU's compiler estimates of a program.
+
+    Attributes:
+      name: the program's.
+      accelerator, memory_mode: as Vela calls them.
+      clock_hz: the NPU's.
+      delegates: what it computes, in order of execution.
+      core: what it can't.
+    """
+
+    name: str
+    accelerator: str
+    memory_mode: str
+    clock_hz: int
+    delegates: tuple[Delegate, ...]
+    core: tuple[OnCore, ...]
+
+
+def npu_report_json(report: NpuReport) -> str:
+    """The text of NAME.npu.json."""
+    return to_json(_FORMAT, _VERSION, asdict(report))
+
+
+def read_npu_report(path: Path) -> NpuReport:
+    """Reads NAME.npu.json.
+
+    Raises:
+      UserError: the file is missing, something else, or of another version.
+    """
+    content = from_json(path, _FORMAT, _VERSION, _ADVICE)
+    with reading(_FORMAT, path, _ADVICE):
+        return NpuReport(
+            name=str(content["name"]),
+            accelerator=str(content["accelerator"]),
+            memory_mode=str(content["memory_mode"]),
+            clock_hz=int(content["clock_hz"]),
+            delegates=tuple(map(_delegate, content["delegates"])),
+            core=tuple(OnCore(**entry) for entry in content["core"]),
+        )
+
+
+def _delegate(content: dict[str, Any]) -> Delegate:
+    return Delegate(
+        bytes=int(content["bytes"]),
+        commands_bytes=int(content["commands_bytes"]),
+        weights_bytes=int(content["weights_bytes"]),
+        arena_bytes=int(content["arena_bytes"]),
+        summary=dict(content["summary"]),
+        layers=tuple(map(dict, content["layers"])),
+    )
