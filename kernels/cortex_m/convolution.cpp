@@ -84,36 +84,6 @@ struct Area {
   int32_t offset;
 };
 
-/// A function of its own: within a larger one the compiler would keep most of it on the stack.
-__attribute__((noinline)) int32_t
-sum_of(const Area& area, const int8_t* in, const int8_t* weights, int32_t sum) {
-  const int32_t inner = area.inner;
-  const int32_t channel_step = area.channel_step;
-  const int32_t offset = area.offset;
-  // Few products are not worth the preparation of fast ones.
-  const bool is_fast = channel_step == 1 && inner >= 4;
-  for (int32_t i = area.rows; i > 0; --i) {
-    const int8_t* x = in;
-    const int8_t* w = weights;
-    for (int32_t j = area.columns; j > 0; --j) {
-      if (is_fast) {
-        sum = wrapping_add(sum, dot<false>(x, offset, w, 0, inner));
-      } else {
-        const int8_t* value = x;
-        for (int32_t k = 0; k < inner; ++k) {
-          sum = wrapping_add(sum, (*value + offset) * w[k]);
-          value += channel_step;
-        }
-      }
-      x += area.column_step;
-      w += area.column_weights;
-    }
-    in += area.row_step;
-    weights += area.row_weights;
-  }
-  return sum;
-}
-
 /// The outputs of a pixel each of whose channels reads the same one of the input.
 __attribute__((noinline)) void depthwise_outputs(
     const ConvolutionParameters& parameters,
@@ -129,7 +99,47 @@ __attribute__((noinline)) void depthwise_outputs(
   const int32_t* const bias = parameters.bias;
   const int32_t* const multipliers = parameters.multipliers;
   const int32_t* const shifts = parameters.shifts;
-  for (int32_t c = 0; c < channels; ++c) {
+  int32_t c = 0;
+#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
+  const auto offsets = static_cast<int16x2_t>((taken.offset & 0xffff) * 0x10001);
+  for (; c + 4 <= channels; c += 4) {
+    int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    if (bias != nullptr) {
+      s0 = bias[c], s1 = bias[c + 1], s2 = bias[c + 2], s3 = bias[c + 3];
+    }
+    const int8_t* row = in;
+    const int8_t* row_weights = weights;
+    for (int32_t i = taken.rows; i > 0; --i) {
+      const int8_t* x = row;
+      const int8_t* w = row_weights;
+      for (int32_t j = taken.columns; j > 0; --j) {
+        const uint32_t word = load_word(x);
+        const uint32_t weight = load_word(w);
+        const int16x2_t x_even = add_even_bytes(offsets, word);
+        const int16x2_t w_even = even_bytes(weight);
+        s0 = multiply_low(x_even, w_even, s0);
+        s2 = multiply_high(x_even, w_even, s2);
+        const int16x2_t x_odd = add_odd_bytes(offsets, word);
+        const int16x2_t w_odd = odd_bytes(weight);
+        s1 = multiply_low(x_odd, w_odd, s1);
+        s3 = multiply_high(x_odd, w_odd, s3);
+        x += taken.column_step;
+        w += taken.column_weights;
+      }
+      row += taken.row_step;
+      row_weights += taken.row_weights;
+    }
+    const int32_t sums[] = {s0, s1, s2, s3};
+    for (int32_t i = 0; i < 4; ++i) {
+      const int32_t scaled = requantize(sums[i], {multipliers[c + i], shifts[c + i]});
+      out[i] = range.clamp(wrapping_add(scaled, output_offset));
+    }
+    in += 4;
+    weights += 4;
+    out += 4;
+  }
+#endif
+  for (; c < channels; ++c) {
     int32_t sum = bias == nullptr ? 0 : bias[c];
     const int8_t* row = in++;
     const int8_t* row_weights = weights++;
@@ -151,24 +161,128 @@ __attribute__((noinline)) void depthwise_outputs(
 
 /// Inputs under a window that are put together, so that one row of products makes a sum.
 constexpr int32_t kGathered = 256;
-/// Outputs that the inputs are put together for, at least.
-constexpr int32_t kSharing = 4;
 
 /// Copies the inputs of an area to their places in a kernel whose rows have `row_taps` elements.
 void gather(const Area& area, const int8_t* in, int32_t row_taps, int8_t* to) {
   const int32_t inner = area.inner;
+  const int32_t channel_step = area.channel_step;
+  const int32_t words = channel_step == 1 ? inner / 4 : 0;
   for (int32_t i = area.rows; i > 0; --i) {
     const int8_t* x = in;
     int8_t* element = to;
     for (int32_t j = area.columns; j > 0; --j) {
-      for (int32_t k = 0; k < inner; ++k) {
-        element[k] = x[k];
+      const int8_t* from = x;
+      int8_t* const end = element + inner;
+      for (int32_t k = words; k > 0; --k) {
+        const uint32_t word = load_word(from);
+        std::memcpy(element, &word, sizeof(word));
+        from += 4;
+        element += 4;
       }
-      element += inner;
+      while (element != end) {
+        *element++ = *from;
+        from += channel_step;
+      }
       x += area.column_step;
     }
     to += row_taps * inner;
     in += area.row_step;
+  }
+}
+
+/// The sums of `count` products with two rows of weights that lie `step` apart.
+ET_INLINE void dot_two(
+    const int8_t* x,
+    int32_t offset,
+    const int8_t* weights,
+    int32_t step,
+    int32_t count,
+    int32_t& s0,
+    int32_t& s1) {
+#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
+  const auto offsets = static_cast<int16x2_t>((offset & 0xffff) * 0x10001);
+  for (; count >= 4; count -= 4) {
+    const uint32_t word = load_word(x);
+    const int16x2_t even = add_even_bytes(offsets, word);
+    const int16x2_t odd = add_odd_bytes(offsets, word);
+    const uint32_t a = load_word(weights);
+    const uint32_t b = load_word(weights + step);
+    s0 = dot2(even, even_bytes(a), s0);
+    s0 = dot2(odd, odd_bytes(a), s0);
+    s1 = dot2(even, even_bytes(b), s1);
+    s1 = dot2(odd, odd_bytes(b), s1);
+    x += 4;
+    weights += 4;
+  }
+  for (; count > 0; --count) {
+    const int32_t value = *x++ + offset;
+    s0 = wrapping_add(s0, value * weights[0]);
+    s1 = wrapping_add(s1, value * weights[step]);
+    ++weights;
+  }
+#else
+  s0 = wrapping_add(s0, dot<false>(x, offset, weights, 0, count));
+  s1 = wrapping_add(s1, dot<false>(x, offset, weights + step, 0, count));
+#endif
+}
+
+/// The outputs of a pixel of channels [first, first + count), which all read the same area. Their
+/// weights lie `weight_step` apart. A function of its own: within a larger one the compiler would
+/// keep most of it on the stack.
+__attribute__((noinline)) void outputs_of(
+    const ConvolutionParameters& parameters,
+    const Area& area,
+    const int8_t* in,
+    const int8_t* weights,
+    int32_t weight_step,
+    int32_t first,
+    int32_t count,
+    int8_t* out,
+    int32_t out_step) {
+  // Storing an output changes nothing of copies.
+  const Area taken = area;
+  const Range range = parameters.range;
+  const int32_t output_offset = parameters.output_offset;
+  const int32_t* const bias = parameters.bias;
+  const int32_t* const multipliers = parameters.multipliers;
+  const int32_t* const shifts = parameters.shifts;
+  const int32_t end = first + count;
+  for (int32_t c = first; c < end; c += 2) {
+    const bool is_last = c + 1 == end;
+    // Without a second channel the first one is computed twice.
+    const int32_t step = is_last ? 0 : weight_step;
+    int32_t s0 = bias == nullptr ? 0 : bias[c];
+    int32_t s1 = bias == nullptr || is_last ? 0 : bias[c + 1];
+    const int8_t* row = in;
+    const int8_t* row_weights = weights;
+    for (int32_t i = taken.rows; i > 0; --i) {
+      const int8_t* x = row;
+      const int8_t* w = row_weights;
+      for (int32_t j = taken.columns; j > 0; --j) {
+        if (taken.channel_step == 1) {
+          dot_two(x, taken.offset, w, step, taken.inner, s0, s1);
+        } else {
+          const int8_t* value = x;
+          for (int32_t k = 0; k < taken.inner; ++k) {
+            s0 = wrapping_add(s0, (*value + taken.offset) * w[k]);
+            s1 = wrapping_add(s1, (*value + taken.offset) * w[k + step]);
+            value += taken.channel_step;
+          }
+        }
+        x += taken.column_step;
+        w += taken.column_weights;
+      }
+      row += taken.row_step;
+      row_weights += taken.row_weights;
+    }
+    weights += 2 * weight_step;
+    *out = range.clamp(wrapping_add(requantize(s0, {multipliers[c], shifts[c]}), output_offset));
+    out += out_step;
+    if (!is_last) {
+      *out = range.clamp(
+          wrapping_add(requantize(s1, {multipliers[c + 1], shifts[c + 1]}), output_offset));
+      out += out_step;
+    }
   }
 }
 
@@ -186,9 +300,8 @@ void convolve(
   const int32_t row_taps = parameters.width.kernel;
   const int32_t kernel_size = parameters.height.kernel * row_taps * kernel.inner;
   const auto zero = static_cast<int8_t>(-parameters.input_offset);
-  const bool is_gathered = find_reads == reads_of_convolution && in_shape.channel_step == 1 &&
-      kernel.tap_step == kernel.inner && kernel_size <= kGathered && group_channels >= kSharing &&
-      zero == -parameters.input_offset;
+  const bool is_gathered = find_reads == reads_of_convolution && kernel.tap_step == kernel.inner &&
+      kernel_size <= kGathered && zero == -parameters.input_offset;
   const bool is_depthwise = kernel.inner == 1 && kernel.channel_step == 1 && group_channels == 1 &&
       in_shape.channel_step == 1 && out_shape.channel_step == 1;
   int8_t gathered[kGathered];
@@ -221,25 +334,22 @@ void convolve(
         if (is_gathered) {
           std::memset(gathered, zero, static_cast<size_t>(kernel_size));
         }
-        int32_t left_in_group = 0;
-        for (int32_t o = 0; o < out_shape.channels; ++o) {
-          if (left_in_group == 0) {
-            left_in_group = group_channels;
-            if (is_gathered) {
-              gather(area, group, row_taps, gathered + first);
-            }
+        for (int32_t o = 0; o < out_shape.channels; o += group_channels) {
+          if (is_gathered) {
+            gather(area, group, row_taps, gathered + first);
           }
-          const int32_t start = parameters.bias == nullptr ? 0 : parameters.bias[o];
-          const int32_t sum = is_gathered ? sum_of(row, gathered, weight, start)
-                                          : sum_of(area, group, weight, start);
-          const Factor factor = {parameters.multipliers[o], parameters.shifts[o]};
-          *pixel = parameters.range.clamp(
-              wrapping_add(requantize(sum, factor), parameters.output_offset));
-          pixel += out_shape.channel_step;
-          weight += kernel.channel_step;
-          if (--left_in_group == 0) {
-            group += in_group_step;
-          }
+          outputs_of(
+              parameters,
+              is_gathered ? row : area,
+              is_gathered ? gathered : group,
+              weight + o * kernel.channel_step,
+              kernel.channel_step,
+              o,
+              group_channels,
+              pixel,
+              out_shape.channel_step);
+          pixel += group_channels * out_shape.channel_step;
+          group += in_group_step;
         }
       }
     }

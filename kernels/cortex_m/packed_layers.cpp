@@ -57,6 +57,20 @@ void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
 /// Copies a few bytes: without a call, as rows of an image with few channels are short. In a
 /// corrupted program both may overlap.
 ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
+#ifdef __ARM_FEATURE_MVE
+  int8_t* const end = to + count;
+  __asm__ volatile(
+      "wlstp.8 lr, %[count], 2f\n"
+      "1:\n"
+      "vldrb.8 q0, [%[from]], #16\n"
+      "vstrb.8 q0, [%[to]], #16\n"
+      "letp lr, 1b\n"
+      "2:\n"
+      : [from] "+r"(from), [to] "+r"(to)
+      : [count] "r"(count)
+      : "memory", "lr", "q0");
+  return end;
+#else
   for (; count >= 4; count -= 4) {
     const uint32_t word = load_word(from);
     std::memcpy(to, &word, sizeof(word));
@@ -67,13 +81,28 @@ ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
     *to++ = *from++;
   }
   return to;
+#endif
 }
 
 ET_INLINE int8_t* fill_bytes(int32_t value, int32_t count, int8_t* to) {
+#ifdef __ARM_FEATURE_MVE
+  int8_t* const end = to + count;
+  __asm__ volatile(
+      "wlstp.8 lr, %[count], 2f\n"
+      "1:\n"
+      "vstrb.8 %q[values], [%[to]], #16\n"
+      "letp lr, 1b\n"
+      "2:\n"
+      : [to] "+r"(to)
+      : [count] "r"(count), [values] "w"(vdupq_n_s8(static_cast<int8_t>(value)))
+      : "memory", "lr");
+  return end;
+#else
   for (; count > 0; --count) {
     *to++ = static_cast<int8_t>(value);
   }
   return to;
+#endif
 }
 
 /// Where the window at an output position begins, if it lies within the image and has no gaps; else
@@ -137,13 +166,24 @@ void gather(
 
 #if !defined(__ARM_FEATURE_MVE)
 
+ET_INLINE void expand_word(uint32_t word, uint32_t* to) {
+  to[0] = static_cast<uint32_t>(even_bytes(word));
+  to[kLanes] = static_cast<uint32_t>(odd_bytes(word));
+}
+
 /// Writes bytes as pairs of 16-bit numbers into a lane: bytes 0 and 2, then 1 and 3.
 uint32_t* expand_words(const int8_t* from, uint32_t* to, int32_t words) {
+  for (; words >= 4; words -= 4) {
+    expand_word(load_word(from), to);
+    expand_word(load_word(from + 4), to + 2 * kLanes);
+    expand_word(load_word(from + 8), to + 4 * kLanes);
+    expand_word(load_word(from + 12), to + 6 * kLanes);
+    from += 16;
+    to += 8 * kLanes;
+  }
   for (; words > 0; --words) {
-    const uint32_t word = load_word(from);
+    expand_word(load_word(from), to);
     from += 4;
-    to[0] = static_cast<uint32_t>(even_bytes(word));
-    to[kLanes] = static_cast<uint32_t>(odd_bytes(word));
     to += 2 * kLanes;
   }
   return to;
@@ -152,9 +192,9 @@ uint32_t* expand_words(const int8_t* from, uint32_t* to, int32_t words) {
 void expand(const int8_t* from, uint32_t* to, int32_t count) {
   to = expand_words(from, to, count / 4);
   if (count % 4 != 0) {
-    int8_t rest[4] = {};
-    std::memcpy(rest, from + count / 4 * 4, static_cast<size_t>(count % 4));
-    expand_words(rest, to, 1);
+    uint32_t word = 0;
+    copy_bytes(from + (count & ~3), count % 4, reinterpret_cast<int8_t*>(&word));
+    expand_word(word, to);
   }
 }
 
@@ -214,7 +254,7 @@ void expand_window(
 
 /**
  * Adds the products of four lanes with the weights of a pair of channels to `sums`: the first
- * channel's four sums, then the second's.
+ * channel's four sums, then the second's. Returns where the weights end.
  *
  * @param[in] count Products per sum, a multiple of four.
  */
@@ -237,7 +277,7 @@ void expand_window(
   "smlad %[s3], %[b], %[v], %[s3]\n" \
   "smlad %[s7], %[b], %[w], %[s7]\n"
 
-ET_INLINE void
+ET_INLINE const int8_t*
 dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
   int32_t s4 = sums[4], s5 = sums[5], s6 = sums[6], s7 = sums[7];
@@ -272,13 +312,14 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
 #undef LANES_ASM
   sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
   sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
+  return weights;
 }
 
 #undef TWO_PRODUCTS
 
 #else
 
-inline void
+inline const int8_t*
 dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   for (int32_t i = 0; i < count / 2; ++i) {
     const uint32_t word = load_word(weights);
@@ -290,18 +331,84 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
     }
     lanes += kLanes;
   }
+  return weights;
 }
 
 #endif
 
-/// All output channels of up to four neighbouring pixels. What the loop needs is copied first: for
-/// all that the compiler knows, storing an output changes it.
-template <bool kWide>
-void lanes_to_outputs(
+/// The output of a channel of any layer.
+int8_t scaled(const PackedParts& parts, int32_t sum, int32_t channel) {
+  const PackedLayer& layer = *parts.layer;
+  if (layer.is_wide != 0) {
+    return scale_wide(parts, sum, channel);
+  }
+  const int32_t at = channel * parts.factor_step;
+  return Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sum);
+}
+
+/// Stores what lanes_to_outputs() does not: outputs of any layer at one to four pixels.
+__attribute__((noinline)) void store_pair(
     const PackedParts& parts,
-    const uint32_t* expanded,
+    const int32_t (&sums)[2 * kLanes],
+    int32_t channel,
     int32_t lanes,
     int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  for (int32_t i = 0; i < 2 && channel + i < channels; ++i) {
+    for (int32_t lane = 0; lane < lanes; ++lane) {
+      out[lane * channels + channel + i] = scaled(parts, sums[kLanes * i + lane], channel + i);
+    }
+  }
+}
+
+/// Stores the outputs of a channel at four pixels, `step` apart, of a layer that is not wide.
+ET_INLINE void store_lanes(
+    int32_t s0,
+    int32_t s1,
+    int32_t s2,
+    int32_t s3,
+    Scale scale,
+    int8_t* out,
+    int32_t step) {
+#ifdef __ARM_FEATURE_DSP
+  // Scale::apply(). The other channel's sums are in registers, too: the compiler would move them.
+#define STORED(sum, address)   \
+  "lsl " sum ", " sum          \
+  ", #1\n"                     \
+  "smmulr " sum ", " sum       \
+  ", %[multiplier]\n"          \
+  "add " sum ", " sum ", " sum \
+  ", asr #31\n"                \
+  "asr " sum ", " sum          \
+  ", %[shift]\n"               \
+  "add " sum ", " sum          \
+  ", %[addend]\n"              \
+  "ssat " sum ", #8, " sum     \
+  ", asr #1\n"                 \
+  "strb " sum ", [%[out]" address "]\n"
+  __asm__ volatile(STORED("%[s0]", "") STORED("%[s1]", ", %[step]")
+                       STORED("%[s2]", ", %[step], lsl #1") "add %[out], %[out], %[step]\n" STORED(
+                           "%[s3]", ", %[step], lsl #1")
+                   : FOUR_SUMS, [out] "+r"(out)
+                   : [multiplier] "r"(scale.multiplier),
+                     [shift] "r"(scale.shift),
+                     [addend] "r"(scale.addend),
+                     [step] "r"(step)
+                   : "memory", "cc");
+#undef STORED
+#else
+  out[0] = scale.apply(s0);
+  out[step] = scale.apply(s1);
+  out[2 * step] = scale.apply(s2);
+  out[3 * step] = scale.apply(s3);
+#endif
+}
+
+/// All output channels of up to four neighbouring pixels; `kFactorStep` is that of the layer. A
+/// function of its own: within a larger one the compiler would keep more on the stack.
+template <int32_t kFactorStep>
+__attribute__((noinline)) void
+lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lanes, int8_t* out) {
   const int32_t channels = parts.layer->channels;
   const int32_t inner = parts.padded_inner;
   const int32_t addend = addend_of(*parts.layer);
@@ -309,37 +416,23 @@ void lanes_to_outputs(
   const int32_t* const multipliers = parts.multipliers;
   const int8_t* const shifts = parts.shifts;
   const int8_t* weights = parts.weights;
-  // A lane that is not there has the place of the first, which is written last.
-  int8_t* const out1 = lanes > 1 ? out + channels : out;
-  int8_t* const out2 = lanes > 2 ? out1 + channels : out;
-  int8_t* const out3 = lanes > 3 ? out2 + channels : out;
+  // Channels that have all that follows.
+  const int32_t plain = lanes == kLanes && parts.layer->is_wide == 0 ? channels & ~1 : 0;
   for (int32_t c = 0; c < channels; c += 2) {
     const int32_t first = bias[c];
     const int32_t second = bias[c + 1];
     int32_t sums[2 * kLanes] = {first, first, first, first, second, second, second, second};
-    dot_lanes(expanded, weights, inner, sums);
-    weights += 2 * inner;
-    if constexpr (kWide) {
-      for (int32_t i = 0; i < 2 && c + i < channels; ++i) {
-        out3[c + i] = scale_wide(parts, sums[kLanes * i + 3], c + i);
-        out2[c + i] = scale_wide(parts, sums[kLanes * i + 2], c + i);
-        out1[c + i] = scale_wide(parts, sums[kLanes * i + 1], c + i);
-        out[c + i] = scale_wide(parts, sums[kLanes * i], c + i);
-      }
-    } else {
-      const Scale scale = {multipliers[c], shifts[c], addend};
-      out3[c] = scale.apply(sums[3]);
-      out2[c] = scale.apply(sums[2]);
-      out1[c] = scale.apply(sums[1]);
-      out[c] = scale.apply(sums[0]);
-      if (c + 1 < channels) {
-        const Scale next = {multipliers[c + 1], shifts[c + 1], addend};
-        out3[c + 1] = next.apply(sums[7]);
-        out2[c + 1] = next.apply(sums[6]);
-        out1[c + 1] = next.apply(sums[5]);
-        out[c + 1] = next.apply(sums[4]);
-      }
+    weights = dot_lanes(expanded, weights, inner, sums);
+    if ET_UNLIKELY (c >= plain) {
+      const int32_t copies[2 * kLanes] = {
+          sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]};
+      store_pair(parts, copies, c, lanes, out);
+      continue;
     }
+    const Scale scale = {multipliers[c * kFactorStep], shifts[c * kFactorStep], addend};
+    store_lanes(sums[0], sums[1], sums[2], sums[3], scale, out + c, channels);
+    const Scale next = {multipliers[(c + 1) * kFactorStep], shifts[(c + 1) * kFactorStep], addend};
+    store_lanes(sums[4], sums[5], sums[6], sums[7], next, out + c + 1, channels);
   }
 }
 
@@ -365,16 +458,6 @@ ET_INLINE void store_group(
   out[1] = second;
   out[2] = third;
   out[3] = fourth;
-}
-
-/// The output of a channel of any layer.
-int8_t scaled(const PackedParts& parts, int32_t sum, int32_t channel) {
-  const PackedLayer& layer = *parts.layer;
-  if (layer.is_wide != 0) {
-    return scale_wide(parts, sum, channel);
-  }
-  const int32_t at = channel * parts.factor_step;
-  return Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sum);
 }
 
 /// Adds the products of four inputs with the weights of a pair of channels.
@@ -532,6 +615,33 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
   }
 }
 
+/// The longest vectors that are multiplied side by side: eight bytes of the stack for each element.
+constexpr int32_t kMaxSideBySide = 64;
+
+/// All outputs of three or four vectors.
+void vectors_to_outputs(const PackedParts& parts, const int8_t* in, int32_t lanes, int8_t* out) {
+  alignas(8) uint32_t expanded[kLanes * kMaxSideBySide / 2];
+  for (int32_t lane = 0; lane < kLanes; ++lane) {
+    expand(in + (lane < lanes ? lane : 0) * parts.inner, expanded + lane, parts.inner);
+  }
+  lanes_to_outputs<0>(parts, expanded, lanes, out);
+}
+
+void linear_dsp(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
+  while (rows > 0) {
+    int32_t lanes = 1;
+    if (rows > 2 && parts.inner <= kMaxSideBySide) {
+      lanes = rows < kLanes ? rows : kLanes;
+      vectors_to_outputs(parts, in, lanes, out);
+    } else {
+      vector_to_outputs<0>(parts, in, out);
+    }
+    in += lanes * parts.inner;
+    out += lanes * parts.layer->channels;
+    rows -= lanes;
+  }
+}
+
 void convolution_dsp(
     const PackedParts& parts,
     const PackedImages& images,
@@ -566,7 +676,8 @@ void convolution_dsp(
         }
         if (by_bytes) {
           gather(layer, images, in, y, x, gathered);
-          expand(gathered, expanded + lane, parts.inner);
+          // What follows the last of them is multiplied by zeros.
+          expand_words(gathered, expanded + lane, parts.padded_inner / 4);
         } else {
           expand_window(layer, images, in, y, x, expanded + lane);
         }
@@ -575,11 +686,7 @@ void convolution_dsp(
           ++y;
         }
       }
-      if (layer.is_wide != 0) {
-        lanes_to_outputs<true>(parts, expanded, lanes, out);
-      } else {
-        lanes_to_outputs<false>(parts, expanded, lanes, out);
-      }
+      lanes_to_outputs<1>(parts, expanded, lanes, out);
       out += lanes * layer.channels;
     }
     if (!pointwise) {
@@ -784,6 +891,14 @@ void convolution_mve(
   }
 }
 
+void linear_mve(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
+  for (; rows > 0; --rows) {
+    rows_to_outputs(parts, in, out);
+    in += parts.inner;
+    out += parts.layer->channels;
+  }
+}
+
 #endif // !__ARM_FEATURE_DSP || __ARM_FEATURE_MVE
 
 } // namespace
@@ -881,25 +996,18 @@ void packed_depthwise(
 }
 
 void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
-  const int32_t inner = parts.inner;
-  const int32_t channels = parts.layer->channels;
-  int8_t* const first_out = out;
-  for (; rows > 0; --rows) {
 #if defined(__ARM_FEATURE_MVE)
-    rows_to_outputs(parts, in, out);
+  linear_mve(parts, in, rows, out);
 #elif defined(__ARM_FEATURE_DSP)
-    vector_to_outputs<0>(parts, in, out);
+  linear_dsp(parts, in, rows, out);
 #else
-    if (parts.layer->arrangement == Arrangement::Mve) {
-      rows_to_outputs(parts, in, out);
-    } else {
-      vector_to_outputs<0>(parts, in, out);
-    }
-#endif
-    in += inner;
-    out += channels;
+  if (parts.layer->arrangement == Arrangement::Mve) {
+    linear_mve(parts, in, rows, out);
+  } else {
+    linear_dsp(parts, in, rows, out);
   }
-  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
+#endif
+  clamp_outputs(*parts.layer, out, rows * parts.layer->channels);
 }
 
 } // namespace cortex_m

@@ -128,18 +128,29 @@ multiply_rows(const int8_t* x, const int8_t*& weights, int32_t count, int32_t ro
   const int8_t* w3 = rows > 3 ? w2 + count : w0;
   weights += rows * count;
   int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  for (int32_t i = count / 16; i > 0; --i) {
-    const int8x16_t value = vldrbq_s8(x);
-    s0 = vmladavaq_s8(s0, value, vldrbq_s8(w0));
-    s1 = vmladavaq_s8(s1, value, vldrbq_s8(w1));
-    s2 = vmladavaq_s8(s2, value, vldrbq_s8(w2));
-    s3 = vmladavaq_s8(s3, value, vldrbq_s8(w3));
-    x += 16;
-    w0 += 16;
-    w1 += 16;
-    w2 += 16;
-    w3 += 16;
-  }
+  // Ten instructions for 64 products; the compiler would compute addresses, too.
+#define ROW_PRODUCTS(sum, row) \
+  "vldrb.8 q1, [" row          \
+  "], #16\n"                   \
+  "vmladava.s8 " sum ", q0, q1\n"
+  __asm__ volatile("wls lr, %[sixteens], 2f\n"
+                   "1:\n"
+                   "vldrb.8 q0, [%[x]], #16\n" ROW_PRODUCTS("%[s0]", "%[w0]") ROW_PRODUCTS("%[s1]", "%[w1]")
+                       ROW_PRODUCTS("%[s2]", "%[w2]") ROW_PRODUCTS("%[s3]", "%[w3]")
+                   "le lr, 1b\n"
+                   "2:\n"
+                   : [s0] "+Te"(s0),
+                     [s1] "+Te"(s1),
+                     [s2] "+Te"(s2),
+                     [s3] "+Te"(s3),
+                     [x] "+r"(x),
+                     [w0] "+r"(w0),
+                     [w1] "+r"(w1),
+                     [w2] "+r"(w2),
+                     [w3] "+r"(w3)
+                   : [sixteens] "r"(count / 16)
+                   : "memory", "lr", "q0", "q1");
+#undef ROW_PRODUCTS
   if (count % 16 != 0) {
     const int8x16_t value = vldrbq_z_s8(x, vctp8q(static_cast<uint32_t>(count % 16)));
     s0 = vmladavaq_s8(s0, value, vldrbq_s8(w0));

@@ -83,9 +83,9 @@ def quantize_cases(count: int) -> Iterator[Case]:
         point = zero_point() if dtype == torch.int8 else random.choice([0, random.randint(-32768, 32767)])
         low, high = (info.min, info.max) if random.random() < 0.8 else (info.min + 1, info.max - 100)
         x = torch.randn(_shape()) * scale * (info.max + 20)
-        if x.numel() > 3:
-            # Halves, and what is out of range.
-            x.view(-1)[:3] = torch.tensor([2.5 * scale, float("inf"), -1e30])
+        if x.numel() > 4:
+            # Halves, what is out of range, and what is no number.
+            x.view(-1)[:4] = torch.tensor([2.5 * scale, float("inf"), -1e30, float("nan")])
         parameters = (scale, point, low, high, dtype)
         yield case("quantize_per_tensor", x, *parameters)
         y = torch.randint(info.min, info.max + 1, _shape(), dtype=dtype)
