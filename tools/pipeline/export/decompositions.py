@@ -219,6 +219,12 @@ def _nanmedian_of_all(x: Tensor) -> Tensor:
     return found if found is NotImplemented else found[0]
 
 
+def _baddbmm(term: Tensor, one: Tensor, other: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    product = torch.bmm(one, other)
+    # A mask of minus infinity times one is that, an int8 product apart from it has a range.
+    return (product if alpha == 1 else product * alpha) + (term if beta == 1 else term * beta)
+
+
 def _embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -282,6 +288,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.argsort.default: _argsort,
     _aten.argsort.stable: _stable_argsort,
     _aten.avg_pool3d.default: _avg_pool3d,
+    _aten.baddbmm.default: _baddbmm,
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
     _aten.kthvalue.default: _kthvalue,

@@ -25,8 +25,25 @@ _WEIGHTS = torch.tensor([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 1.0, 2.0]])
 # Bags of 3, 0 and 5 elements.
 _OFFSETS = torch.tensor([0, 3, 3])
 
+_TOKENS = _volume(2, 5, 4)
+_SEEN = torch.ones(5, 5, dtype=torch.bool).tril()
+# The last query sees nothing.
+_BLIND = _SEEN & (torch.arange(5)[:, None] < 4)
+_attention = _F.scaled_dot_product_attention
+
 # What models call, and inputs, by what it is about: one program each.
 _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
+    "attention": {
+        "without a mask": (lambda x: _attention(x, x * 2, x - 1), _TOKENS),
+        "causal": (lambda x: _attention(x, x[:, :3], x[:, :3], is_causal=True, scale=0.3), _TOKENS),
+        "seen": (lambda x: _attention(x, x, x, _SEEN), _TOKENS),
+        "mask": (lambda x: _attention(x, x, x, torch.full((5, 5), -torch.inf).triu(1)), _TOKENS),
+        "baddbmm": (lambda x: torch.baddbmm(_SEEN[:4, :4].float(), x.mT, x, beta=0.5, alpha=2), _TOKENS),
+    },
+    "attention of queries that may see nothing": {
+        "constant": (lambda x: _attention(x, x, x, _BLIND), _TOKENS),
+        "computed": (lambda x: _attention(x, x, x, x[:, :, :1] > 0), _TOKENS),
+    },
     "pooling of three dimensions": {
         "max_pool3d": (lambda x: _F.max_pool3d(x, 2), _volume()),
         "max_pool3d padded": (lambda x: _F.max_pool3d(x, (3, 2, 3), (2, 1, 2), (1, 1, 0), ceil_mode=True), _volume()),
@@ -120,6 +137,14 @@ def test_a_norm_may_have_weights_of_float32(dtype: torch.dtype) -> None:
     x = _volume(3, 8).to(dtype)
     program = to_edge(capture(model, (x,)))
     torch.testing.assert_close(program.module()(x), model(x))
+
+
+@pytest.mark.parametrize("topic", ["attention", "attention of queries that may see nothing"])
+def test_attention_looks_for_queries_that_see_nothing_where_there_may_be_some(topic: str) -> None:
+    functions, inputs = zip(*_CALLS[topic].values(), strict=True)
+    plan = emit(to_edge(capture(Calls(functions), inputs))).program.execution_plan[0]
+    searched = {"aten::any", "aten::where"} & {operator.name for operator in plan.operators}
+    assert len(searched) == (0 if topic == "attention" else 2)
 
 
 def test_other_programs_stay_as_they_are() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,33 +153,58 @@ def written(node: Node, path: Path) -> str:
     return place + (source_line(name) or source_line(str(path.parent / name)))
 
 
-_PLACE = re.compile(r"(?P<layer>\S+) \((?P<kind>[^)]*)\)(?P<line> at .*)?")
+_PLACE = re.compile(r"(?P<layer>\S+) \((?P<kind>[^)]*)\)(?: at (?P<line>.*))?")
+_LINE = re.compile(r"(?P<file>.+):(?P<number>\d+)")
+# How many lines or layers of a class are named.
+_NAMED = 3
 
 
-def in_floating_point(places: Iterable[str]) -> list[str]:
-    """Says which places of a model stay in floating point, in a line for each that the user wrote.
-
-    Layers of one class, at one line of it, are one.
+def in_floating_point(places: Iterable[str], cheaper: Collection[str] = (), model: str = "the model") -> list[str]:
+    """Says what of a model stays in floating point, in a line for each class of layers that the user wrote.
 
     Args:
       places: as origin() has them.
+      cheaper: those of them that have an int8 form, but take fewer instructions in floating point.
+      model: the class of the model itself, whose own lines belong to none of its layers.
     """
-    layers: dict[str, list[str]] = {}
-    for place in places:
-        found = _PLACE.fullmatch(place)
-        written_once, layer = (f"{found['kind']}{found['line'] or ''}", found["layer"]) if found else (place, "")
-        if layer not in layers.setdefault(written_once, []):
-            layers[written_once].append(layer)
-    lines = []
-    for written_once, names in layers.items():
-        kind, _, line = written_once.partition(" at ")
-        if len(names) == 1:
-            shown = written_once if not names[0] else f"{names[0]} ({kind})" + (f" at {line}" if line else "")
-            lines.append(f"{shown} stays in floating point")
+    found: dict[str, list[str]] = {}
+    unwritten = 0
+    for place in dict.fromkeys(places):
+        layer = _PLACE.fullmatch(place)
+        if layer is None and _LINE.fullmatch(place) is None:
+            unwritten += 1
         else:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            lines.append(f"{written_once} stays in floating point: {', '.join(names[:3])}{more}")
+            found.setdefault(layer["kind"] if layer else model, []).append(place)
+    lines = []
+    for kind, written_there in found.items():
+        matches = [_PLACE.fullmatch(place) for place in written_there]
+        names = list(dict.fromkeys(match["layer"] for match in matches if match))
+        at = [match["line"] if match else place for match, place in zip(matches, written_there, strict=True)]
+        shown = f"{names[0]} ({kind})" if len(names) == 1 else kind
+        shown += _at(list(dict.fromkeys(line for line in at if line)))
+        why = sum(place in cheaper for place in written_there)
+        reason = "" if not why else f", {'partly ' if why < len(written_there) else ''}for fewer instructions"
+        which = ": " + _first(names) if len(names) > 1 else ""
+        lines.append(f"{shown} stays in floating point{reason}{which}")
+    if unwritten:
+        lines.append(f"in floating point are operators that no line of the model has written, too: {unwritten}")
     return lines
+
+
+def _at(lines: list[str]) -> str:
+    """` at file:line, line` of lines as places have them."""
+    numbers: dict[str, list[str]] = {}
+    for line in lines[:_NAMED]:
+        file, _, number = line.rpartition(":")
+        numbers.setdefault(file, []).append(number)
+    shown = ", ".join(f"{file}:{', '.join(found)}" for file, found in numbers.items())
+    more = len(lines) - _NAMED
+    return f" at {shown}" + (f" and {more} more lines" if more > 0 else "") if lines else ""
+
+
+def _first(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 # What has no names that a user has written.

@@ -503,11 +503,9 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
             in_float |= error.places
     unquantized = quantize.unquantized(edge, path)
     # The report has them all.
-    places = dict.fromkeys(place for _, place in unquantized)
-    for line in in_floating_point(place for place in places if place not in quantized.cheaper):
+    places = [place for _, place in unquantized]
+    for line in in_floating_point(places, quantized.cheaper, type(getattr(asked.model, CALLED, asked.model)).__name__):
         console.say(f"export: note: {path}: {line}")
-    for line in in_floating_point(place for place in places if place in quantized.cheaper):
-        console.say(f"export: note: {path}: {line}, for fewer instructions")
     border = lower.BORDER.border(edge)
     if options.io == "int8":
         lower.BORDER.remove(edge, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 from dataclasses import dataclass
@@ -15,14 +16,15 @@ from executorch.exir import (
     memory,
     to_edge_transform_and_lower,
 )
-from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch.exir.schema import Program
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import copy_to_order, default_order, order_for_kernels
 from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
@@ -54,6 +56,10 @@ EDGE = EdgeCompileConfig(
         torch.ops.aten.triu.default,
     ],
 )
+
+_propagation: Any = importlib.import_module("executorch.exir.passes.constant_prop_pass")
+# It takes operators whose arguments it does not know for ones that depend on an input: a mask begins as zeros_like().
+_propagation._PRIMITIVE_TYPES = (*_propagation._PRIMITIVE_TYPES, torch.memory_format)
 
 
 @dataclass
@@ -92,8 +98,11 @@ def _has_dynamic_shapes(program: ExportedProgram) -> bool:
 
 
 def to_edge(program: ExportedProgram) -> ExportedProgram:
-    """ExecuTorch's edge dialect, with batch normalization folded, recurrent layers whole and constants propagated."""
-    whole = decompose(keep_recurrent_layers(fold_batch_norm(program)))
+    """ExecuTorch's edge dialect, with attention decomposed, batch normalization folded, recurrent layers whole and
+    constants propagated.
+    """
+    alive = remove_dead_channels(fold_batch_norm(decompose_attention(program)))
+    whole = decompose(keep_recurrent_layers(alive))
     edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     edge = order_for_kernels(drop_pool_indices(propagate_constants(edge)))
@@ -110,7 +119,7 @@ def propagate_constants(program: ExportedProgram) -> ExportedProgram:
         for node in program.graph.nodes
         if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
     }
-    return constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)
+    return _propagation.constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)
 
 
 def _drop_input_mutations(program: ExportedProgram) -> ExportedProgram:

@@ -16,21 +16,16 @@ from typing import Any
 
 import torch
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
-from executorch.backends.transforms.utils import (
-    create_constant_placeholder,
-    delete_constant_placeholder,
-    get_param_tensor,
-    is_param_node,
-)
+from executorch.backends.transforms.utils import delete_constant_placeholder, get_param_tensor, is_param_node
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch import Tensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
 from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DEPTHWISE, DSP, LINEAR, LINEAR_FACTORS, MVE, Head
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
+from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.plan_passes import LEAD
 
 # Output pixels that the kernels for DSP compute at a time.
@@ -406,13 +401,6 @@ _OPERATORS = {
     DEPTHWISE: exir_ops.edge.torch_fusion.depthwise_convolution.default,
     LINEAR: exir_ops.edge.torch_fusion.linear.default,
 }
-
-
-def add_constant(program: ExportedProgram, name: str, value: Tensor) -> Node:
-    """Gives the program a constant, before its inputs."""
-    first_input = next(node for node in program.graph.nodes if node.op == "placeholder")
-    with program.graph.inserting_before(first_input):
-        return create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, value)
 
 
 def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:

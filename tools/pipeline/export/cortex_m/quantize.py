@@ -16,18 +16,20 @@ from typing import Any
 import torch
 from executorch.backends.arm.quantizer.arm_quantizer_utils import PatternQuantizer, SharedQspecQuantizer
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
-from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
 from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
+from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -106,13 +108,14 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
 
 def fold(captured: ExportedProgram) -> ExportedProgram:
     """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
-    program = fold_batch_norm(captured).run_decompositions(DECOMPOSITIONS)
+    program = remove_dead_channels(fold_batch_norm(decompose_attention(captured)))
+    program = program.run_decompositions(DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     for node in list(program.graph.nodes):
         if _does_nothing(node):
             node.replace_all_uses_with(_operand(node))
             program.graph.erase_node(node)
-    program = constant_prop_pass(flatten_in_memory_order(make_quantizable(program)))
+    program = propagate_constants(flatten_in_memory_order(make_quantizable(program)))
     # What is calibrated runs on PyTorch's kernels, whose results may lie in another way than they are noted to.
     reshape_views(program)
     return program

@@ -16,8 +16,8 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.cortex_m.functions import is_elementwise
-from tools.pipeline.export.cortex_m.pack import add_constant
 
 _edge = exir_ops.edge
 _QUANTIZE = _edge.cortex_m.quantize_per_tensor.default

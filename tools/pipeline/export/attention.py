@@ -1,0 +1,79 @@
+"""Attention by its matrix products and the softmax between them.
+
+`torch.nn.functional.scaled_dot_product_attention` returns zeros for queries that a mask lets see nothing. PyTorch's own
+decomposition therefore looks for minus infinity among all scores, in four operators more than the softmax. Here
+attention is decomposed without that where every query sees something: without a mask, with a causal one, and with a
+constant one that says so. Its scale goes to the queries alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+
+from tools.pipeline.export.constants import Constants
+
+_aten = torch.ops.aten
+_ATTENTION = _aten.scaled_dot_product_attention.default
+
+
+def decompose_attention(program: ExportedProgram) -> ExportedProgram:
+    """Decomposes every attention whose queries all see something, in place; others stay as they are."""
+    graph, constants = program.graph, Constants(program)
+    for node in list(graph.nodes):
+        if node.target == _ATTENTION:
+            _decompose(program, constants, graph, node)
+    program.graph_module.recompile()
+    return program
+
+
+def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, node: Node) -> None:
+    given = {argument.name: argument.default_value for argument in _ATTENTION._schema.arguments}
+    given.update(zip(given, node.args, strict=False))
+    given.update(node.kwargs)
+    query, key, value, mask = (given[name] for name in ("query", "key", "value", "attn_mask"))
+    shapes = [operand.meta["val"].shape for operand in (query, key, value)]
+    is_static = all(isinstance(size, int) for shape in shapes for size in shape)
+    if given["dropout_p"] or given["enable_gqa"] or not is_static:
+        return
+    constant = None if mask is None else constants.value(mask)
+    if mask is not None and (constant is None or not _lets_all_see(constant)):
+        return
+
+    def emit(operator: Any, *args: Any) -> Node:
+        made = graph.call_function(operator, args)
+        made.meta = {name: entry for name, entry in node.meta.items() if name not in ("val", "tensor_meta")}
+        with query.meta["val"].fake_mode:
+            made.meta["val"] = operator(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]))
+        return made
+
+    scale = given["scale"] if given["scale"] is not None else 1 / math.sqrt(shapes[0][-1])
+    with graph.inserting_before(node):
+        scaled = emit(_aten.mul.Tensor, query, scale)
+        scores = emit(_aten.matmul.default, scaled, emit(_aten.transpose.int, key, -2, -1))
+        if given["is_causal"]:
+            excluded = emit(_aten.full.default, [shapes[0][-2], shapes[1][-2]], -math.inf)
+            scores = emit(_aten.add.Tensor, scores, emit(_aten.triu.default, excluded, 1))
+        elif constant is not None and constant.dtype == torch.bool:
+            excluded = emit(_aten.scalar_tensor.default, -math.inf)
+            allowed = emit(_aten.scalar_tensor.default, 0.0)
+            scores = emit(_aten.add.Tensor, scores, emit(_aten.where.self, mask, allowed, excluded))
+        elif constant is not None:
+            scores = emit(_aten.add.Tensor, scores, mask)
+        result = emit(_aten.matmul.default, emit(_aten.softmax.int, scores, -1), value)
+    node.replace_all_uses_with(result)
+    # The program's outputs are known by name.
+    for spec in program.graph_signature.output_specs:
+        if spec.arg.name == node.name:
+            spec.arg.name = result.name
+    graph.erase_node(node)
+
+
+def _lets_all_see(mask: torch.Tensor) -> bool:
+    """Whether a mask leaves every query something to see."""
+    is_seen = mask if mask.dtype == torch.bool else mask != -math.inf
+    return bool(is_seen.any(-1).all())

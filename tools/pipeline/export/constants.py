@@ -1,0 +1,61 @@
+"""What nodes of a captured program are whatever its inputs are, and new constants."""
+
+from __future__ import annotations
+
+import torch
+from executorch.backends.transforms.utils import create_constant_placeholder
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+
+
+class Constants:
+    """The constants of a program, computed when they are asked for."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._program = program
+        self._values: dict[Node, torch.Tensor | None] = {}
+
+    def value(self, node: Node) -> torch.Tensor | None:
+        """What a node always is; None if that depends on an input, on chance, or on state."""
+        if node not in self._values:
+            self._values[node] = self._placeholder(node) if node.op == "placeholder" else self._call(node)
+        return self._values[node]
+
+    def _placeholder(self, node: Node) -> torch.Tensor | None:
+        signature = self._program.graph_signature
+        names = {
+            **signature.inputs_to_parameters,
+            **signature.inputs_to_buffers,
+            **signature.inputs_to_lifted_tensor_constants,
+        }
+        name = names.get(node.name)
+        if name is None or name in signature.buffers_to_mutate.values():
+            return None
+        found = self._program.state_dict.get(name, self._program.constants.get(name))
+        return found.detach() if isinstance(found, torch.Tensor) else None
+
+    def _call(self, node: Node) -> torch.Tensor | None:
+        schema = getattr(node.target, "_schema", None)
+        is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if schema is None or schema.is_mutable or is_random or not isinstance(node.meta.get("val"), torch.Tensor):
+            return None
+        # What is written into later is not yet what its readers see.
+        if any(getattr(getattr(user.target, "_schema", None), "is_mutable", False) for user in node.users):
+            return None
+        values = {}
+        for operand in node.all_input_nodes:
+            value = self.value(operand)
+            if value is None:
+                return None
+            values[operand] = value
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+        with torch.no_grad():
+            return node.target(*args, **kwargs)
+
+
+def add_constant(program: ExportedProgram, name: str, value: torch.Tensor) -> Node:
+    """Gives a program a constant, before its inputs."""
+    first_input = next(node for node in program.graph.nodes if node.op == "placeholder")
+    with program.graph.inserting_before(first_input):
+        return create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, value)
