@@ -66,6 +66,8 @@ def _check_attributes(ctx, name, npu):
         fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
     if backend != "cortex_m" and ctx.attr.float_where_faster:
         fail("%s: float_where_faster is for backend = \"cortex_m\"" % ctx.label)
+    if backend != "cortex_m" and ctx.attr.keep_float:
+        fail("%s: keep_float is for backend = \"cortex_m\"" % ctx.label)
     if backend != "ethos_u" and ctx.attr.io == "int16":
         fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
     if backend == "ethos_u" and not npu.description:
@@ -159,6 +161,7 @@ def _export(ctx, name, core, npu, model, weights, operators):
         arguments.add("--plain")
     if ctx.attr.float_where_faster:
         arguments.add("--float-where-faster")
+    arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
     if weights:
         arguments.add("--weights", weights)
     arguments.add("--program", program)
@@ -292,6 +295,9 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         ),
         "float_where_faster": attr.bool(
             doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores with a vector unit anyway.",
+        ),
+        "keep_float": attr.string_list(
+            doc = "Layers of an int8 program that stay in floating point with all that is inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report has the names, and what each layer costs in accuracy.",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),

@@ -80,7 +80,7 @@ for _shape in [(8, 8, 16, 3, 1, 8), (16, 16, 8, 3, 2, 16), (32, 32, 8, 3, 1, 32)
     _convolution(*_shape)
 for _shape in [
     (6, 6, 12, 3, 1, 6), (6, 6, 20, 3, 1, 6), (8, 8, 12, 3, 1, 8, 2), (8, 16, 12, 3, 1, 4), (6, 6, 12, 5, 1, 6),
-    (16, 16, 8, 3, 1, 4),
+    (16, 16, 8, 3, 1, 4), (8, 8, 6, 3, 1, 2),
 ]:  # fmt: skip
     _convolution(*_shape)
 for _i, _o, _size, _kernel in [(8, 8, 6, 2), (16, 8, 8, 4), (4, 8, 12, 3), (16, 16, 4, 2)]:
@@ -111,14 +111,15 @@ for _image in _IMAGES:
         "pad": lambda x: F.pad(x, (1, 1, 1, 1)),
     }.items():
         _add(_name, lambda f=_function: _Call(f), _image)
-for _name, _function in {"hardtanh": F.relu6, "scale": lambda x: x * 0.3}.items():
-    _add(_name, lambda f=_function: _Call(f), _IMAGES[1])
+    for _name, _function in {"hardtanh": F.relu6, "scale": lambda x: x * 0.3}.items():
+        _add(_name, lambda f=_function: _Call(f), _image)
 for _name, _function in {
     "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu, "leaky_relu": F.leaky_relu, "elu": F.elu,
     "mish": F.mish, "softplus": F.softplus, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "exp": torch.exp,
     "abs": torch.abs,
 }.items():  # fmt: skip
-    _add(_name, lambda f=_function: _Call(f), _IMAGES[1], is_int8=False)
+    for _image in _IMAGES:
+        _add(_name, lambda f=_function: _Call(f), _image, is_int8=False)
 for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8, 2, 2), (8, 12, 5, 1)]:
     for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
         _add(_name, lambda t=_kind, k=_kernel, s=_stride: t(k, s), (1, _channels, _size, _size))

@@ -41,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave operators in floating point that take fewer instructions",
     )
+    parser.add_argument(
+        "--keep-float", action="append", default=[], help="the name of a layer that stays in floating point; repeatable"
+    )
     parser.add_argument("--npu", type=Path, help="the board's NPU (.json), for --backend ethos_u")
     parser.add_argument("--weights", type=Path, help="what tools/pipeline/train wrote for the same model file")
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
@@ -84,6 +87,8 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UserError(f"--plain is for --backend cortex_m, not {options.backend}.")
     if options.backend != "cortex_m" and options.float_where_faster:
         raise UserError(f"--float-where-faster is for --backend cortex_m, not {options.backend}.")
+    if options.backend != "cortex_m" and options.keep_float:
+        raise UserError(f"--keep-float is for --backend cortex_m, not {options.backend}.")
     if (options.backend == "ethos_u") != (options.npu is not None):
         raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
     if options.backend != "ethos_u" and options.io == "int16":
@@ -101,6 +106,7 @@ def _target(options: argparse.Namespace) -> Options:
         options.io,
         packed=not options.plain,
         float_where_faster=options.float_where_faster,
+        keep_float=tuple(options.keep_float),
         operators=tuple(options.operator),
         folders=tuple(options.path),
         methods=tuple(name for name, _, _ in options.method),

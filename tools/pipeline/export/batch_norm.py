@@ -37,8 +37,8 @@ _FOLDED = "batch_norm_folded"
 def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
     """Rewrites every batch normalization in evaluation mode, in place.
 
-    After a layer that feeds nothing else it disappears into the layer's weights; elsewhere it becomes one
-    multiplication and one addition with constants.
+    After a layer that feeds nothing else it disappears into the layer's weights, also if what the layer returns is cut
+    or copied in between; elsewhere it becomes one multiplication and one addition with constants.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -47,11 +47,15 @@ def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
         x, gamma, beta, mean, variance, training, _, eps, *_ = node.args
         if training or mean is None or variance is None:
             continue
-        with graph.inserting_before(node):
+        layer, moved = _layer_before(x)
+        with graph.inserting_before(layer if _is_foldable(layer) else node):
             emit = _Emitter(graph, node)
             scale, shift = emit.scale_and_shift(gamma, beta, mean, variance, eps)
-            if _is_foldable(x):
-                result = _folded_layer(emit, x, scale, shift)
+            if _is_foldable(layer):
+                result = folded = _folded_layer(emit, layer, scale, shift)
+                if moved:
+                    moved[-1].replace_input_with(layer, folded)
+                    result = x
             else:
                 dimensions = [1, -1] + [1] * (node.meta["val"].dim() - 2)
                 dtype = x.meta["val"].dtype
@@ -62,10 +66,26 @@ def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
         # The program's outputs are known by name.
         _rename_output(program, node.name, result.name)
         graph.erase_node(node)
-        if not x.users:
-            graph.erase_node(x)
+        if not layer.users:
+            graph.erase_node(layer)
     program.graph_module.recompile()
     return program
+
+
+# What leaves each channel's elements as they are, or leaves some out.
+_MOVES = (_aten.slice.Tensor, _aten.contiguous.default, _aten.clone.default)
+
+
+def _layer_before(x: Node) -> tuple[Node, list[Node]]:
+    """What computes a tensor, and what cuts or copies that, the last one first, if nothing else reads it."""
+    moved = []
+    while x.op == "call_function" and x.target in _MOVES and len(x.users) == 1:
+        rank = x.meta["val"].dim()
+        if x.target == _aten.slice.Tensor and (x.args[1] if len(x.args) > 1 else 0) % rank == 1:
+            break
+        moved.append(x)
+        x = x.args[0]
+    return x, moved
 
 
 class _Emitter:

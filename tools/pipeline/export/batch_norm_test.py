@@ -49,6 +49,14 @@ def test_folds_into_the_layer(
     assert result.largest_error() < 1e-5
 
 
+def test_folds_through_what_is_cut_off_afterwards(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv1d(3, 4, 3, padding=2)\nself.norm = nn.BatchNorm1d(4)" + _RANDOM_STATISTICS
+    forward = "return self.norm(self.conv(x)[..., :-2].contiguous())"
+    result = export_source(tmp_path, model_source(forward, "(torch.randn(2, 3, 9),)", init))
+    assert not {"aten::mul", "aten::add"} & set(result.operators)
+    assert result.largest_error() < 1e-5
+
+
 @pytest.mark.parametrize(("name", "modules", "shape"), _LEFT, ids=[case[0] for case in _LEFT])
 def test_elsewhere_becomes_a_product_and_a_sum(name: str, modules: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     result = export_source(tmp_path, source(modules, shape))

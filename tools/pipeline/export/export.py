@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import functools
 import io
 from collections.abc import Callable, Iterable
@@ -40,7 +41,7 @@ from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.serialize import serialize
 from tools.pipeline.export.spectra import front_end, remove_complex_numbers
-from tools.pipeline.model_file.call import called, check_names
+from tools.pipeline.model_file.call import CALLED, called, check_names
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.model_file.sample_calls import find_operator
@@ -93,6 +94,7 @@ class Options:
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
       float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
         where they take fewer instructions and are no larger.
+      keep_float: names of modules of a model that is quantized which stay in floating point.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
       methods: methods of the module besides forward(), which the program has too.
@@ -105,6 +107,7 @@ class Options:
     io: str = "float32"
     packed: bool = True
     float_where_faster: bool = False
+    keep_float: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     methods: tuple[str, ...] = ()
@@ -131,6 +134,11 @@ class _Eager:
     samples: list[golden.Sample]
     outputs: list[list[torch.Tensor]]
     labels: torch.Tensor | None
+
+    @property
+    def written(self) -> torch.nn.Module:
+        """The module as the user wrote it."""
+        return getattr(self.module, CALLED, self.module)
 
 
 @dataclass(frozen=True)
@@ -453,7 +461,7 @@ def _to_int8(
         prepared = _prepare(
             source,
             lambda captured, samples: quantize.quantize(
-                quantize.fold(captured), samples, path, source.state, in_float, cheaper
+                quantize.fold(captured), samples, path, source.state, in_float, cheaper, options.keep_float
             ),
         )
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
@@ -490,6 +498,7 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
             "remove it, or use the portable backend."
         )
     source = _source(asked)
+    _check_layers(asked, source.calibration is None)
     samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     target = lower.target_of(options.core)
     in_float = front_end(source.captured, path)
@@ -504,7 +513,7 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     unquantized = quantize.unquantized(edge, path)
     # The report has them all.
     places = [place for _, place in unquantized]
-    for line in in_floating_point(places, quantized.cheaper, type(getattr(asked.model, CALLED, asked.model)).__name__):
+    for line in in_floating_point(places, quantized.cheaper, type(asked.eager.written).__name__):
         console.say(f"export: note: {path}: {line}")
     border = lower.BORDER.border(edge)
     if options.io == "int8":
@@ -518,6 +527,20 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     quantization = Quantization(options.io, border.inputs, border.outputs)
     made = _quantization_report(asked, quantized, unquantized, outputs)
     return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
+
+
+def _check_layers(asked: _Asked, is_quantized: bool) -> None:
+    """Raises UserError for layers that are to stay in floating point, but are none, or are quantized already."""
+    layers = {name: module for name, module in asked.eager.written.named_modules() if name}
+    for name in asked.options.keep_float:
+        if is_quantized:
+            raise UserError(f"{asked.file.path}: keep_float names {name!r}, but model() is quantized already.")
+        if name not in layers:
+            near = difflib.get_close_matches(name, layers, 5, 0) if layers else []
+            raise UserError(
+                f"{asked.file.path}: keep_float names {name!r}, which is no layer of the model; it has "
+                f"{', '.join(near) or 'none'}{' and more' if len(layers) > len(near) else ''}."
+            )
 
 
 def _lower_for_npu(asked: _Asked) -> _Lowered:

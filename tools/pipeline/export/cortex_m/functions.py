@@ -317,11 +317,26 @@ class _Functions(Quantizer):
         for function in annotate_functions(self._groups.functions):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
+        self._leave_inputs(model.graph)
         self._leave_state(model.graph)
         for node in self._groups.signals:
             if Q_ANNOTATION_KEY in node.meta:
                 node.meta[Q_ANNOTATION_KEY].output_qspec = None
         return model
+
+    def _leave_inputs(self, graph: Graph) -> None:
+        """Lets what is computed in floating point read the model's inputs as they come."""
+        for node in graph.nodes:
+            annotation = node.meta.get(Q_ANNOTATION_KEY) if node.op == "placeholder" else None
+            if annotation is None or annotation.output_qspec is None or any(map(_is_view, node.users)):
+                continue
+            int8 = [user for user in node.users if _is_quantized(user)]
+            # Several would quantize it several times.
+            if len(int8) > 1 or len(int8) == len(node.users):
+                continue
+            for user in int8:
+                user.meta[Q_ANNOTATION_KEY].input_qspec_map[node] = annotation.output_qspec
+            annotation.output_qspec = None
 
     def _leave_state(self, graph: Graph) -> None:
         """Takes annotations from the first inputs and outputs: int8 operators may read them, but they are kept."""

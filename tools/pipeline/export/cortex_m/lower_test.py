@@ -417,6 +417,15 @@ def test_what_takes_fewer_instructions_in_floating_point_stays_there(tmp_path: P
     assert "cortex_m::softmax" in everywhere.operators
 
 
+def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: Path) -> None:
+    init = "self.body = nn.Linear(8, 8); self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))"
+    forward, inputs = "return self.head(self.body(x))", "(torch.randn(2, 8),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, keep_float=("head",))
+    assert result.operators["torch_fusion::linear"] == 1 and result.operators["aten::linear"] == 2
+    with pytest.raises(UserError, match="keep_float names 'tail', which is no layer of the model; it has head"):
+        exported(tmp_path, forward, inputs, init, packed=True, keep_float=("tail",))
+
+
 def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(3, 8, 1); self.pool = nn.Conv2d(8, 8, 1); self.out = nn.Linear(16, 3)"
     forward = """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import Console, UserError
@@ -197,6 +198,7 @@ def quantize(
     state: State = _NO_STATE,
     in_float: frozenset[str] = frozenset(),
     cheaper: Callable[[GraphModule, list[list[Node]]], set[Node]] | None = None,
+    kept_layers: Collection[str] = (),
 ) -> Quantized:
     """Calibrates and quantizes what fold() returned.
 
@@ -207,11 +209,14 @@ def quantize(
       in_float: places that stay in floating point, as origin() has them, or ALL_BUT_LAYERS.
       cheaper: finds the operators of an annotated graph that take fewer instructions in floating point, where they
         stay then; it is given the groups of operators that are one table each in int8, too. None: nothing stays.
+      kept_layers: names of modules that stay in floating point, with all that is inside them.
 
     Raises UserError for values that calibrating cannot work with, by layer.
     """
 
     def stays(node: Node) -> bool:
+        if _is_within(node, kept_layers):
+            return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not functions.is_layer(node))
 
     def find_cheaper(module: GraphModule) -> set[Node]:
@@ -231,6 +236,12 @@ def quantize(
     converted = convert_pt2e(prepared)
     _drop_second_quantization(converted)
     return Quantized(converted, observed, kept, _rejections(quantizer), places)
+
+
+def _is_within(node: Node, layers: Collection[str]) -> bool:
+    """Whether an operator belongs to one of these modules."""
+    stack = node.meta.get("nn_module_stack", {}).values()
+    return any(module.removeprefix(f"{CALLED}.") in layers for module, _ in stack)
 
 
 def calibrate(
