@@ -91,7 +91,7 @@ bool parse_commands(Span<const uint8_t> block, Payload& payload) {
 }
 
 bool parse_places(
-    const char* name,
+    [[maybe_unused]] const char* name, // Without a console nobody reads it.
     Span<const uint8_t> block,
     uint32_t scratch_size,
     Span<const TensorPlace>& places) {

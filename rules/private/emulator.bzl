@@ -47,6 +47,8 @@ def write_index(ctx, images):
             "golden": link_apart(ctx, folder, firmware.program.golden),
             "manifest": link_apart(ctx, folder, firmware.program.manifest),
         }
+        if firmware.program.npu_report:
+            named["npu"] = link_apart(ctx, folder, firmware.program.npu_report)
         rows.append(row | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
         files += named.values()
 

@@ -22,6 +22,7 @@ class Image:
       elf, plan, report, golden, manifest: files of a torch_firmware.
       description: the board's definition.
       model, variant: what it is in a table; empty where the rule has none.
+      npu: what the board's NPU computes of the program, by its compiler; None if it computes nothing.
     """
 
     board: str
@@ -33,6 +34,7 @@ class Image:
     manifest: Path
     model: str = ""
     variant: str = ""
+    npu: Path | None = None
 
 
 def read_image_index(path: Path) -> list[Image]:
@@ -49,5 +51,9 @@ def read_image_index(path: Path) -> list[Image]:
 def _image(entry: dict[str, Any], root: Path) -> Image:
     files = {name: root / entry[name] for name in ("elf", "plan", "description", "report", "golden", "manifest")}
     return Image(
-        board=str(entry["board"]), model=str(entry.get("model", "")), variant=str(entry.get("variant", "")), **files
+        board=str(entry["board"]),
+        model=str(entry.get("model", "")),
+        variant=str(entry.get("variant", "")),
+        npu=root / entry["npu"] if "npu" in entry else None,
+        **files,
     )

@@ -2,7 +2,7 @@
 
 flash counts every byte that is programmed, weights included, in an image without console. arena is all the memory that
 runtime and kernels allocate, stack the deepest use. load (Program::load, load_method) and inference (Method::execute)
-are instructions, counted by QEMU with -icount.
+are instructions, counted by QEMU with -icount. Images for boards with an NPU have a table of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.size_report.size_report import read_size_report
+from tools.commands.benchmark.npu import NpuRow, measure_with_npu, npu_table
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import writing
 from tools.quiet.tool import run_tool
@@ -124,6 +125,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if unknown:
             raise UserError(f"no model {', '.join(unknown)} among the images; there are {', '.join(known)}")
         images = [image for image in images if image.model in arguments.model]
+    if any(image.npu for image in images):
+        return _run_with_npu(arguments, images)
     text = ""
     if arguments.update:
         text = _read_document(arguments.update)
@@ -131,20 +134,34 @@ def _run(arguments: argparse.Namespace) -> int:
         images = [image for image in images if (image.model, image.variant, image.board) in wanted]
         if not images:
             raise UserError(f"{arguments.update}: it has no row of these images")
-    rows = [
-        measure(image, arguments.qemu, arguments.timeout)
-        for image in tqdm(images, unit="image", disable=not sys.stderr.isatty())
-    ]
+    rows = [measure(image, arguments.qemu, arguments.timeout) for image in _progress(images)]
     print(table(rows))
-    if arguments.json:
-        with writing(arguments.json):
-            arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+    _write_json(arguments, rows)
     if arguments.update:
         text, higher = update(text, rows)
         with writing(arguments.update):
             arguments.update.write_text(text, encoding="utf-8")
         print("\n".join(["", *higher] if higher else ["", "no number is higher than it was"]))
     return 0
+
+
+def _run_with_npu(arguments: argparse.Namespace, images: Sequence[Image]) -> int:
+    if arguments.update:
+        raise UserError("--update is for tables of boards without an NPU; copy the rows of this one")
+    rows = [measure_with_npu(image, arguments.qemu, arguments.timeout) for image in _progress(images)]
+    print(npu_table(rows))
+    _write_json(arguments, rows)
+    return 0
+
+
+def _progress(images: Sequence[Image]) -> Iterable[Image]:
+    return tqdm(images, unit="image", disable=not sys.stderr.isatty())
+
+
+def _write_json(arguments: argparse.Namespace, rows: Sequence[Row] | Sequence[NpuRow]) -> None:
+    if arguments.json:
+        with writing(arguments.json):
+            arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
 
 
 def _read_document(path: Path) -> str:

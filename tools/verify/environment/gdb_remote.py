@@ -25,6 +25,9 @@ class GdbRemote:
       path: its Unix socket, which may come to be a little later.
       timeout: seconds to wait for that.
 
+    Attributes:
+      stopped_by_watch: whether the core stopped before an access that is watched.
+
     Raises:
       GdbError: nobody listens there.
     """
@@ -42,6 +45,7 @@ class GdbRemote:
                     raise GdbError(f"no emulator listens at {path}: {error.strerror}") from error
                 time.sleep(0.01)
         self._received = b""
+        self.stopped_by_watch = False
         # Sent along with the next packet.
         self._acknowledge = b""
         # Registers of a core can be read one by one only by who has read what they are.
@@ -100,12 +104,24 @@ class GdbRemote:
         """Stops before the Thumb instruction at an address."""
         self._expect("OK", f"Z0,{address:x},2")
 
+    def watch(self, address: int, watched: bool) -> None:
+        """Stops before reads of a word, or no longer."""
+        self._expect("OK", f"{'Z' if watched else 'z'}3,{address:x},4")
+
     def resume(self) -> bool:
-        """Goes on until a breakpoint. Returns False if the program ended instead."""
-        self._send("c")
+        """Goes on until a breakpoint or watched access. Returns False if the program ended instead."""
+        return self._go("c")
+
+    def step(self) -> bool:
+        """Executes an instruction, unless it makes a watched access. Returns False if the program ended instead."""
+        return self._go("s")
+
+    def _go(self, how: str) -> bool:
+        self._send(how)
         while True:
             packet = self._receive()
             if packet[:1] in ("T", "S"):
+                self.stopped_by_watch = "watch:" in packet
                 return True
             # Anything else but the program's output is its end.
             if not packet.startswith("O"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,13 @@ from tools.verify.environment.qemu import Qemu, command_line
 _WRITE, _READ = "ethos_u_write", "ethos_u_read"
 _LR, _PC = 14, 15
 _CONNECT_SECONDS = 30
+# What board_ticks() of the machine mps3-an547 reads, and which of its reads begins an execution: loading has two.
+_COUNTER = 0x58100008
+_BEGIN = 3
+# A core that does more than hand work to the NPU is not counted: stepping takes milliseconds an instruction.
+_MOST_INSTRUCTIONS = 5000
+# Of either function that accesses a register: the access and the return.
+_INSTRUCTIONS_OF_ACCESS = 2
 
 
 class _CoreMemory:
@@ -60,11 +67,15 @@ class _Attached(threading.Thread):
 
     Attributes:
       device: the NPU, once the emulator is connected.
+      instructions: of the core's first execution, if they are to be counted and are few.
       error: what ended it early; the emulator was ended then, as it would wait forever.
     """
 
-    def __init__(self, path: Path, image: ElfImage, board: Board, accelerator: str) -> None:
+    def __init__(self, path: Path, image: ElfImage, board: Board, accelerator: str, counts: bool) -> None:
         super().__init__(daemon=True)
+        self._counts = counts
+        self._places: dict[int, str] = {}
+        self.instructions: int | None = None
         self._path = path
         self._image = image
         self._board = board
@@ -81,35 +92,80 @@ class _Attached(threading.Thread):
 
     def _serve(self, gdb: GdbRemote) -> None:
         self.device = Device(self._accelerator, _CoreMemory(gdb, self._image, self._board))
-        places = {}
         for name in (_WRITE, _READ):
             address = self._image.address(name)
             # An image without delegates has no driver.
             if address is not None:
-                places[address & ~1] = name
+                self._places[address & ~1] = name
                 gdb.add_breakpoint(address & ~1)
+        if self._counts and not self._count(gdb, self.device):
+            return
         while gdb.resume():
-            function = places.get(gdb.register(_PC))
-            if function is None:
-                continue
-            offset = gdb.register(1)
-            if function == _WRITE:
-                self.device.write(offset, gdb.register(2))
+            self._answer(gdb, self.device)
+
+    def _answer(self, gdb: GdbRemote, device: Device) -> bool:
+        """Does what the function does that the core is about to enter. Returns False if it is none of the driver's."""
+        function = self._places.get(gdb.register(_PC))
+        if function is None:
+            return False
+        offset = gdb.register(1)
+        if function == _WRITE:
+            device.write(offset, gdb.register(2))
+        else:
+            gdb.set_register(0, device.read(offset))
+        gdb.set_register(_PC, gdb.register(_LR) & ~1)
+        return True
+
+    def _count(self, gdb: GdbRemote, device: Device) -> bool:
+        """Counts the instructions between the two reads of the time around an execution.
+
+        The emulator's own count is not to be trusted where it stops. Returns False if the program ended.
+        """
+        gdb.watch(_COUNTER, True)
+        reads = 0
+        while reads < _BEGIN:
+            if not gdb.resume():
+                return False
+            if gdb.stopped_by_watch:
+                reads += 1
+                gdb.watch(_COUNTER, False)
+                if not gdb.step():
+                    return False
+                gdb.watch(_COUNTER, True)
             else:
-                gdb.set_register(0, self.device.read(offset))
-            gdb.set_register(_PC, gdb.register(_LR) & ~1)
+                self._answer(gdb, device)
+        instructions = 0
+        while instructions < _MOST_INSTRUCTIONS:
+            if self._answer(gdb, device):
+                instructions += _INSTRUCTIONS_OF_ACCESS
+                continue
+            if not gdb.step():
+                return False
+            if gdb.stopped_by_watch:
+                self.instructions = instructions
+                break
+            instructions += 1
+        gdb.watch(_COUNTER, False)
+        return True
 
 
 @dataclass(frozen=True)
 class QemuWithNpu(Qemu):
-    """The emulated machine of a board that has an Ethos-U."""
+    """The emulated machine of a board that has an Ethos-U.
+
+    Attributes:
+        counts: whether to count the core's instructions of the first execution, step by step; those of more than some
+            thousands are not counted.
+    """
+
+    counts: bool = False
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
         """See Hosted.run(); what the NPU objected to is part of the error."""
         assert self.board.npu is not None
         with tempfile.TemporaryDirectory(prefix="npu-") as folder:
             path = Path(folder) / "gdb"
-            attached = _Attached(path, ElfImage(image), self.board, self.board.npu)
+            attached = _Attached(path, ElfImage(image), self.board, self.board.npu, self.counts)
             attached.start()
 
             def command(options: Sequence[str]) -> list[str]:
@@ -117,7 +173,7 @@ class QemuWithNpu(Qemu):
                 return [*command_line(image, self.board, self.qemu, options), *debugger]
 
             try:
-                return run_hosted(self, image, command, inputs, timeout)
+                return replace(run_hosted(self, image, command, inputs, timeout), execute=attached.instructions)
             except EmulationError as error:
                 attached.join(_CONNECT_SECONDS)
                 if attached.error is not None and not isinstance(attached.error, GdbError):

@@ -1,0 +1,31 @@
+"""The images of the table in docs/ethos_u.md: networks on boards with an NPU, and on the same core alone."""
+
+load("//rules:defs.bzl", "firmware_benchmark", "torch_firmware")
+
+def npu_images(name, models, alone, boards):
+    """Declares the images and the target that measures them.
+
+    All of it is to be asked for: it takes minutes.
+
+    Args:
+      name: the firmware_benchmark.
+      models: name -> (torch_program with backend = "ethos_u", that for the core alone).
+      alone: the board without an NPU.
+      boards: the boards with one.
+    """
+    rows = {}
+    for model, (delegated, program) in models.items():
+        for board, each in [(alone, program)] + [(board, delegated) for board in boards]:
+            image = "%s_%s_%s" % (name, model, Label(board).name)
+            torch_firmware(
+                name = image,
+                testonly = True,
+                board = board,
+                console = "off",
+                example = False,
+                model = each,
+                summary = False,
+                tags = ["manual"],
+            )
+            rows[":" + image] = model + " int8"
+    firmware_benchmark(name = name, testonly = True, firmware = rows, tags = ["manual"])
