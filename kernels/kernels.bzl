@@ -4,7 +4,7 @@ load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("//rules:copts.bzl", "COPTS")
 load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
 
-def kernel_library(name, deps, hot = [], hot_copts = []):
+def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
     """Declares all sources and headers of a folder as one library, and as the filegroup `sources`.
 
     Args:
@@ -12,12 +12,24 @@ def kernel_library(name, deps, hot = [], hot_copts = []):
       deps: what its kernels use.
       hot: sources that are worth some flash to be fast: inner functions only.
       hot_copts: options that these are compiled with, after the others.
+      called_by_hot: further sources whose functions these call; the linker looks for them behind these.
     """
+    if called_by_hot:
+        cc_library(
+            name = "called_by_hot",
+            srcs = called_by_hot,
+            hdrs = native.glob(["*.h"]),
+            copts = COPTS + SANITIZED_ON_HOST,
+            linkopts = SANITIZED_ON_HOST,
+            visibility = ["//visibility:private"],
+            deps = deps,
+        )
+        deps = deps + [":called_by_hot"]
     cc_library(
         name = name,
         srcs = native.glob(
             ["*.cpp"],
-            exclude = hot,
+            exclude = hot + called_by_hot,
         ),
         hdrs = native.glob(["*.h"]),
         copts = COPTS + SANITIZED_ON_HOST,

@@ -22,11 +22,6 @@ constexpr bool supports(Arrangement arrangement) {
 #endif
 }
 
-/// To a power of two.
-constexpr uint32_t round_up(uint32_t value, uint32_t multiple) {
-  return (value + multiple - 1) & ~(multiple - 1);
-}
-
 /// Checks what open_packed() does not, as no kernel looks at it before using it.
 bool check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
   const PackedLayer& layer = *parts.layer;
@@ -82,33 +77,20 @@ bool open_packed(
   }
   KERNEL_CHECK(ctx, in_range, InvalidProgram, false, "A packed constant's sizes are out of range");
 
+  const PackedCounts counts = packed_counts(*layer, kind, taps);
   const bool is_depthwise = kind == LayerKind::Depthwise;
   const bool is_mve = layer->arrangement == Arrangement::Mve;
-  const auto channels = static_cast<uint32_t>(layer->channels);
-  const uint32_t table_channels = round_up(channels, is_depthwise && is_mve ? 16 : 2);
-  const uint32_t inner = is_depthwise ? taps : taps * static_cast<uint32_t>(layer->in_channels);
-  const uint32_t padded_inner = is_depthwise || is_mve ? inner : round_up(inner, 4);
-  const uint32_t rows = is_depthwise ? round_up(table_channels, 4)
-      : is_mve                       ? channels
-                                     : table_channels;
-  const uint32_t factors = kind == LayerKind::Linear ? 4 : table_channels;
-  const uint32_t tables = static_cast<uint32_t>(sizeof(PackedLayer)) +
-      4 * (table_channels + factors) + round_up(factors, 4);
-  const uint32_t around = tables + (is_mve && !is_depthwise ? -inner % 16 : 0);
+  const uint32_t rows = is_depthwise ? round_up(counts.table_channels, 4)
+      : is_mve                       ? static_cast<uint32_t>(layer->channels)
+                                     : counts.table_channels;
+  const uint32_t around = counts.tables + (is_mve && !is_depthwise ? -counts.inner % 16 : 0);
   KERNEL_CHECK(
       ctx,
-      inner < 0x8000000 && size >= around && (size - around) / padded_inner >= rows,
+      counts.inner < 0x8000000 && size >= around && (size - around) / counts.padded_inner >= rows,
       InvalidProgram,
       false,
       "A packed constant is too short");
-  parts.layer = layer;
-  parts.bias = reinterpret_cast<const int32_t*>(data + sizeof(PackedLayer));
-  parts.multipliers = parts.bias + table_channels;
-  parts.shifts = reinterpret_cast<const int8_t*>(parts.multipliers + factors);
-  parts.weights = data + tables;
-  parts.factor_step = kind == LayerKind::Linear ? 0 : 1;
-  parts.inner = static_cast<int32_t>(inner);
-  parts.padded_inner = static_cast<int32_t>(padded_inner);
+  parts = packed_parts(data, kind, counts);
   return true;
 }
 

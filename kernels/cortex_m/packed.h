@@ -76,6 +76,60 @@ struct PackedParts {
   int32_t padded_inner;
 };
 
+/// How much of what a packed constant has, by its head.
+struct PackedCounts {
+  uint32_t table_channels;
+  uint32_t factors;
+  uint32_t inner;
+  uint32_t padded_inner;
+  /// Bytes before the weights.
+  uint32_t tables;
+};
+
+/// To a power of two.
+constexpr uint32_t round_up(uint32_t value, uint32_t multiple) {
+  return (value + multiple - 1) & ~(multiple - 1);
+}
+
+/// `taps`: elements of the kernel, 1 of a linear layer.
+ET_INLINE PackedCounts packed_counts(const PackedLayer& layer, LayerKind kind, uint32_t taps) {
+  const bool is_depthwise = kind == LayerKind::Depthwise;
+  const bool is_mve = layer.arrangement == Arrangement::Mve;
+  PackedCounts counts;
+  counts.table_channels =
+      round_up(static_cast<uint32_t>(layer.channels), is_depthwise && is_mve ? 16 : 2);
+  counts.factors = kind == LayerKind::Linear ? 4 : counts.table_channels;
+  counts.inner = is_depthwise ? taps : taps * static_cast<uint32_t>(layer.in_channels);
+  counts.padded_inner = is_depthwise || is_mve ? counts.inner : round_up(counts.inner, 4);
+  counts.tables = static_cast<uint32_t>(sizeof(PackedLayer)) +
+      4 * (counts.table_channels + counts.factors) + round_up(counts.factors, 4);
+  return counts;
+}
+
+/// Where the parts of a packed constant are that begins at `data`.
+ET_INLINE PackedParts packed_parts(const int8_t* data, LayerKind kind, const PackedCounts& counts) {
+  const auto* const layer = reinterpret_cast<const PackedLayer*>(data);
+  const auto* const bias = reinterpret_cast<const int32_t*>(data + sizeof(PackedLayer));
+  const int32_t* const multipliers = bias + counts.table_channels;
+  return {
+      layer,
+      bias,
+      multipliers,
+      reinterpret_cast<const int8_t*>(multipliers + counts.factors),
+      data + counts.tables,
+      kind == LayerKind::Linear ? 0 : 1,
+      static_cast<int32_t>(counts.inner),
+      static_cast<int32_t>(counts.padded_inner)};
+}
+
+/// The parts of a packed linear layer that the build has checked.
+ET_INLINE PackedParts linear_parts(const int8_t* data) {
+  return packed_parts(
+      data,
+      LayerKind::Linear,
+      packed_counts(*reinterpret_cast<const PackedLayer*>(data), LayerKind::Linear, 1));
+}
+
 /**
  * Finds the parts of a packed constant. Fails the context and returns false for one that is too
  * short or is no such constant (InvalidProgram), for another kind, or for one that was packed for

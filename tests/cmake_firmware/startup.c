@@ -5,6 +5,7 @@ extern uint32_t stack_top[], data_load[], data_begin[], data_end[], bss_begin[],
 
 int main(void);
 void reset(void);
+void start(void);
 
 /// Ends an emulation with a status: SYS_EXIT_EXTENDED of Arm's semihosting (ARM 100863).
 static void leave(int status) {
@@ -28,7 +29,12 @@ __attribute__((section(".vectors"), used)) static const struct {
   void (*handlers[15])(void);
 } vectors = {stack_top, {reset, fault, fault, fault, fault, fault}};
 
-void reset(void) {
+/// Where a core begins that takes its stack from the vectors, and an emulator that doesn't.
+__attribute__((naked)) void reset(void) {
+  __asm volatile("ldr r0, =stack_top\n mov sp, r0\n b start");
+}
+
+void start(void) {
 #if __ARM_FP
   // CPACR: full access to the FPU, and the vector extension if there is one.
   *(volatile uint32_t*)0xE000ED88u |= 0xFu << 20;

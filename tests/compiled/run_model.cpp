@@ -21,6 +21,10 @@ using Model = MODEL(_model_t);
 Model model;
 Model other;
 
+/// Calls of the hook since the last inference began, and how often one has ended.
+unsigned long layers = 0;
+unsigned long ended = 0;
+
 void expect(torch_fusion_status expected, torch_fusion_status status, const char* what) {
   if (status != expected) {
     std::printf(
@@ -57,6 +61,19 @@ void hold_refusals() {
 
 } // namespace
 
+/// What the model is compiled to call before each layer, and with a null name after the last one.
+extern "C" void on_layer(const void* instance, int layer, const char* name) {
+  if (instance != &model || layer < 0) {
+    std::printf("the hook is called for another instance, or layer %d\n", layer);
+    std::exit(1);
+  }
+  if (name == nullptr) {
+    ++ended;
+  } else {
+    ++layers;
+  }
+}
+
 int main(int, char** arguments) {
   hold_refusals();
   std::FILE* const inputs = std::fopen(arguments[1], "rb");
@@ -71,7 +88,12 @@ int main(int, char** arguments) {
       }
       expect(TORCH_FUSION_OK, MODEL(_set_input)(&model, i, data.data(), data.size()), "an input");
     }
+    layers = 0;
     expect(TORCH_FUSION_OK, MODEL(_run)(&model), "run");
+    if (layers == 0 || ended != sample + 1) {
+      std::printf("the hook saw %lu layers, and %lu ends\n", layers, ended);
+      return 1;
+    }
     for (size_t i = 0; MODEL(_output)(&model, i) != nullptr; ++i) {
       std::fwrite(MODEL(_output)(&model, i), 1, MODEL(_output_size)(&model, i), outputs);
     }

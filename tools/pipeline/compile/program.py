@@ -48,8 +48,15 @@ class Shape:
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie as in C; dims of size 1 have no place."""
-        order = [dim for dim in self.dim_order if self.sizes[dim] != 1]
+        order = self._order()
         return order == sorted(order)
+
+    def lies_as(self, other: Shape) -> bool:
+        """Whether elements lie in memory in the same order as those of a tensor of the same sizes."""
+        return self._order() == other._order()
+
+    def _order(self) -> list[int]:
+        return [dim for dim in self.dim_order if self.sizes[dim] != 1]
 
 
 @dataclass

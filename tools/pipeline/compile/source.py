@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -589,8 +590,9 @@ class _Source:
 
 
 def _wrapped(statement: str) -> list[str]:
-    """A statement's lines, broken where they are long, between arguments of the outermost call."""
+    """A statement's lines, broken where they are long, between arguments of the outermost call and not in comments."""
     text, depth = "", 0
+    statement = re.sub(r" /\*.*?\*/", lambda comment: comment[0].replace(" ", "\0"), statement)
     outer = 2 if statement.startswith("if") else 1
     for character in statement:
         depth += (character in "([{") - (character in ")]}")
