@@ -7,6 +7,9 @@ load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transitio
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
 load(":providers.bzl", "TorchPackageInfo", "TorchProgramInfo")
 
+# One core of each kind, which compiling a package takes some seconds for.
+_KINDS = ["cortex_m0", "cortex_m3", "cortex_m4", "cortex_m7", "cortex_m33", "cortex_m55"]
+
 def _torch_package_impl(ctx):
     name = ctx.label.name
     programs = [target[TorchProgramInfo] for target in ctx.attr.models]
@@ -58,9 +61,7 @@ def _cores(ctx):
     unknown = [core for core in ctx.attr.cores if core not in CORES]
     if unknown:
         fail("%s: cores = %s: there is no %s; there are %s" % (ctx.label, ctx.attr.cores, unknown, sorted(CORES)))
-    if ctx.attr.core:
-        return [ctx.attr.core] if ctx.attr.core in ctx.attr.cores else []
-    return ctx.attr.cores
+    return [ctx.attr.core] if ctx.attr.core and ctx.attr.cores else ctx.attr.cores
 
 def _write_folder(ctx, sources, models, cores, archives):
     """Makes the package of its sources, or of archives, and of what the models take on cores."""
@@ -128,7 +129,7 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
 `cores` and each float ABI (`soft`, `softfp`, `hard`), for layouts that can choose one.""",
         ),
         "cores": attr.string_list(
-            default = sorted(CORES),
+            default = _KINDS,
             doc = "The cores that SIZES.md says the models' sizes for, and that there are archives for; of programs lowered for a core only that one counts.",
         ),
         "_sources": attr.label(default = "//rules:package_sources", allow_files = True),

@@ -1,7 +1,15 @@
 """The boards that the project is for, by where it lies in their memory."""
 
 BOARDS = {
+    "mps2_an385": {
+        "FLASH_ORIGIN": "0x00000000",
+        "RAM_ORIGIN": "0x20000000",
+    },
     "mps2_an386": {
+        "FLASH_ORIGIN": "0x00000000",
+        "RAM_ORIGIN": "0x20000000",
+    },
+    "mps2_an500": {
         "FLASH_ORIGIN": "0x00000000",
         "RAM_ORIGIN": "0x20000000",
     },
@@ -12,6 +20,11 @@ BOARDS = {
     "mps3_an547": {
         "FLASH_ORIGIN": "0x11000000",
         "RAM_ORIGIN": "0x31000000",
+    },
+    "qemu_microbit": {
+        "FLASH_ORIGIN": "0x00000000",
+        "RAM_LENGTH": "16K",
+        "RAM_ORIGIN": "0x20000000",
     },
 }
 
