@@ -4,7 +4,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "takes_program_for")
-load("//rules/private:actions.bzl", "COMPILE_ATTRS", "LINK_ATTRS", "REGISTRY_ATTRS", "compile_program", "generate_registry", "link_program", "methods_of")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc")
 load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_model_header", "write_models_header", "write_npu_device")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
@@ -57,15 +57,11 @@ def _chosen_method(ctx, target):
 def _has_default_application(ctx):
     return ctx.files.srcs == ctx.files._application
 
-def _kernels(ctx, programs):
-    """The kernels that programs may have; those for int8 are not even compiled for programs that can't have them."""
-    return ctx.attr._kernels[0 if any([program.core != "portable" for program in programs]) else 1]
-
 def _compiled_application(ctx, cc, program):
     """The application with a model that was compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
     model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + [_kernels(ctx, [program])] + ctx.attr._compiled_runtime + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps] + [choose_kernels(ctx, [program])] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
     return struct(
         data = [ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)],
         plans = [MemoryPlanInfo(plan = model.plan, core = model.core)],
@@ -103,7 +99,7 @@ def _linked_application(ctx, cc, programs, program, board, registry, backend_tar
         srcs = srcs + [write_npu_device(ctx, board, name)]
     runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
     runtime = runtimes[0 if backends else 1]
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets + [_kernels(ctx, programs), runtime] + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in [runtime] + ctx.attr.board]
     return struct(
         data = data,
         plans = [plan for _, plan in linked],
@@ -252,7 +248,7 @@ image holds the .pte and the runtime that loads it, and could load any other one
             cfg = library_transition,
         ),
         "_kernels": attr.label_list(
-            default = ["//kernels", "//kernels:without_cortex_m"],
+            default = KERNELS,
             providers = [CcInfo],
             cfg = library_transition,
         ),

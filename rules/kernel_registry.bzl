@@ -2,13 +2,14 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:actions.bzl", "REGISTRY_ATTRS", "generate_registry")
+load("//rules/private:actions.bzl", "KERNELS", "REGISTRY_ATTRS", "choose_kernels", "generate_registry")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
 load(":providers.bzl", "KernelRegistryInfo", "TorchProgramInfo")
 
 def _kernel_registry_impl(ctx):
-    registry = generate_registry(ctx, [p[TorchProgramInfo] for p in ctx.attr.programs], ctx.label.name)
-    deps = [dep[CcInfo] for dep in ctx.attr._kernels]
+    programs = [target[TorchProgramInfo] for target in ctx.attr.programs]
+    registry = generate_registry(ctx, programs, ctx.label.name)
+    deps = [choose_kernels(ctx, programs)]
     cc = configure_cc(ctx)
     context, outputs = compile_sources(
         ctx,
@@ -36,7 +37,7 @@ and names the place in the model.""",
             providers = [TorchProgramInfo],
             doc = "The programs; their union is registered. Empty: every kernel with every dtype, for tools that run any program.",
         ),
-        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
+        "_kernels": attr.label_list(default = KERNELS, providers = [CcInfo]),
     },
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),

@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES")
-load("//rules/private:actions.bzl", "COMPILE_ATTRS", "compile_program", "methods_of")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "choose_kernels", "compile_program", "methods_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
 load(":providers.bzl", "CompiledModelInfo", "MemoryPlanInfo", "TorchProgramInfo")
@@ -20,7 +20,7 @@ def _torch_cpp_library_impl(ctx):
     if not name.replace("_", "a").isalnum() or name[0].isdigit():
         fail("%s: library_name '%s' is not a C identifier" % (ctx.label, name))
     model = compile_program(ctx, found[0], name, ctx.label.name, example = False)
-    deps = [dep[CcInfo] for dep in ctx.attr._kernels + [ctx.attr._runtime]]
+    deps = [choose_kernels(ctx, [program]), ctx.attr._runtime[CcInfo]]
     cc = configure_cc(ctx)
     context, outputs = compile_sources(
         ctx,
@@ -55,7 +55,7 @@ target's platform: in an image for the board's core, else for the machine that b
         ),
         "library_name": attr.string(doc = "Prefix of the functions and C++ namespace, a C identifier; the program's name by default."),
         "copts": attr.string_list(doc = "Further options of the compiler for the model's source, such as -DTORCH_FUSION_LAYER_HOOK=my_hook."),
-        "_kernels": attr.label_list(default = ["//kernels"], providers = [CcInfo]),
+        "_kernels": attr.label_list(default = KERNELS, providers = [CcInfo]),
         "_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo]),
     },
     cfg = core_transition,

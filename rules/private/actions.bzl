@@ -22,6 +22,22 @@ COMPILE_ATTRS = CORE_ATTRS | {
     "_compile": attr.label(default = "//tools/pipeline/compile", executable = True, cfg = "exec"),
 }
 
+# `_kernels` of rules that link some: what choose_kernels() takes one of.
+KERNELS = [Label("//kernels"), Label("//kernels:without_cortex_m")]
+
+def choose_kernels(ctx, programs):
+    """The kernels that programs may have; those for int8 are not even compiled for programs that can't have them.
+
+    Args:
+      ctx: rule context, with `_kernels`, whose default is KERNELS.
+      programs: list of TorchProgramInfo; empty: any program.
+
+    Returns:
+      CcInfo
+    """
+    any_program = not programs or any([program.core != "portable" for program in programs])
+    return ctx.attr._kernels[0 if any_program else 1][CcInfo]
+
 def target_core(ctx):
     """The core of the target platform as the tools spell it, `host` for another platform."""
     for value in ctx.attr._cores:
