@@ -353,10 +353,20 @@ __attribute__((noinline)) void store_pair(
     int32_t channel,
     int32_t lanes,
     int8_t* out) {
-  const int32_t channels = parts.layer->channels;
+  const PackedLayer& layer = *parts.layer;
+  const int32_t channels = layer.channels;
+  const int32_t addend = addend_of(layer);
+  const bool is_wide = layer.is_wide != 0;
   for (int32_t i = 0; i < 2 && channel + i < channels; ++i) {
-    for (int32_t lane = 0; lane < lanes; ++lane) {
-      out[lane * channels + channel + i] = scaled(parts, sums[kLanes * i + lane], channel + i);
+    const int32_t c = channel + i;
+    const int32_t at = c * parts.factor_step;
+    const Scale scale = {parts.multipliers[at], parts.shifts[at], addend};
+    const int32_t* sum = sums + kLanes * i;
+    int8_t* to = out + c;
+    for (int32_t lane = lanes; lane > 0; --lane) {
+      *to = is_wide ? scale_wide(parts, *sum, c) : scale.apply(*sum);
+      to += channels;
+      ++sum;
     }
   }
 }

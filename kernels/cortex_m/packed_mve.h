@@ -119,16 +119,19 @@ void short_rows(const PackedParts& parts, const int8_t* in, int8_t* out) {
   }
 }
 
-/// The sums of the products of a vector with `rows` (at most four) rows of weights.
-ET_INLINE int32x4_t
-multiply_rows(const int8_t* x, const int8_t*& weights, int32_t count, int32_t rows) {
-  const int8_t* w0 = weights;
-  const int8_t* w1 = rows > 1 ? w0 + count : w0;
-  const int8_t* w2 = rows > 2 ? w1 + count : w0;
-  const int8_t* w3 = rows > 3 ? w2 + count : w0;
-  weights += rows * count;
-  int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  // Ten instructions for 64 products; the compiler would compute addresses, too.
+/// Adds the products of `sixteens` vectors with four rows of weights; all move on. Ten instructions
+/// for 64 products; the compiler would compute addresses, too.
+ET_INLINE void multiply_sixteens(
+    int32_t sixteens,
+    const int8_t*& x,
+    const int8_t*& w0,
+    const int8_t*& w1,
+    const int8_t*& w2,
+    const int8_t*& w3,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
 #define ROW_PRODUCTS(sum, row) \
   "vldrb.8 q1, [" row          \
   "], #16\n"                   \
@@ -148,17 +151,76 @@ multiply_rows(const int8_t* x, const int8_t*& weights, int32_t count, int32_t ro
                      [w1] "+r"(w1),
                      [w2] "+r"(w2),
                      [w3] "+r"(w3)
-                   : [sixteens] "r"(count / 16)
+                   : [sixteens] "r"(sixteens)
                    : "memory", "lr", "q0", "q1");
 #undef ROW_PRODUCTS
+}
+
+/// As multiply_sixteens(), with one vector whose unused lanes are zero: what they are multiplied
+/// with doesn't matter.
+ET_INLINE void multiply_rest(
+    int8x16_t value,
+    const int8_t* w0,
+    const int8_t* w1,
+    const int8_t* w2,
+    const int8_t* w3,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
+  s0 = vmladavaq_s8(s0, value, vldrbq_s8(w0));
+  s1 = vmladavaq_s8(s1, value, vldrbq_s8(w1));
+  s2 = vmladavaq_s8(s2, value, vldrbq_s8(w2));
+  s3 = vmladavaq_s8(s3, value, vldrbq_s8(w3));
+}
+
+/// The sums of the products of a vector with `rows` (at most four) rows of weights.
+ET_INLINE int32x4_t
+multiply_rows(const int8_t* x, const int8_t*& weights, int32_t count, int32_t rows) {
+  const int8_t* w0 = weights;
+  const int8_t* w1 = rows > 1 ? w0 + count : w0;
+  const int8_t* w2 = rows > 2 ? w1 + count : w0;
+  const int8_t* w3 = rows > 3 ? w2 + count : w0;
+  weights += rows * count;
+  int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  multiply_sixteens(count / 16, x, w0, w1, w2, w3, s0, s1, s2, s3);
   if (count % 16 != 0) {
-    const int8x16_t value = vldrbq_z_s8(x, vctp8q(static_cast<uint32_t>(count % 16)));
-    s0 = vmladavaq_s8(s0, value, vldrbq_s8(w0));
-    s1 = vmladavaq_s8(s1, value, vldrbq_s8(w1));
-    s2 = vmladavaq_s8(s2, value, vldrbq_s8(w2));
-    s3 = vmladavaq_s8(s3, value, vldrbq_s8(w3));
+    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count % 16));
+    multiply_rest(vldrbq_z_s8(x, active), w0, w1, w2, w3, s0, s1, s2, s3);
   }
   return four(s0, s1, s2, s3);
+}
+
+/// Full groups of four outputs of one vector, of a layer that is not wide. A function of its own:
+/// within a larger one the compiler would keep most of it on the stack.
+template <int32_t kFactorStep>
+__attribute__((noinline)) void rows_by_fours(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t channel,
+    int32_t end,
+    int8_t* out) {
+  const int32_t count = parts.inner;
+  const int32_t sixteens = count / 16;
+  const int32_t rest = count % 16;
+  const int8_t* weights = parts.weights + channel * count;
+  VectorScale scale(parts, channel, kFactorStep);
+  out += channel;
+  for (int8_t* const last = out + (end - channel); out != last; out += 4) {
+    const int8_t* x = in;
+    const int8_t* w0 = weights;
+    const int8_t* w1 = w0 + count;
+    const int8_t* w2 = w1 + count;
+    const int8_t* w3 = w2 + count;
+    int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    multiply_sixteens(sixteens, x, w0, w1, w2, w3, s0, s1, s2, s3);
+    if (rest != 0) {
+      const mve_pred16_t active = vctp8q(static_cast<uint32_t>(rest));
+      multiply_rest(vldrbq_z_s8(x, active), w0, w1, w2, w3, s0, s1, s2, s3);
+    }
+    weights = w3 + rest;
+    scale.store(vaddq_s32(four(s0, s1, s2, s3), vldrwq_s32(scale.bias)), out);
+  }
 }
 
 /// Stores up to four outputs of a layer that is wide.
@@ -191,8 +253,16 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
       return;
     }
   }
+  if (const int32_t end = channels & ~3; !is_wide && channel < end) {
+    if (is_linear) {
+      rows_by_fours<0>(parts, in, channel, end, out);
+    } else {
+      rows_by_fours<1>(parts, in, channel, end, out);
+    }
+    channel = end;
+  }
   const int8_t* weights = parts.weights + channel * inner;
-  VectorScale scale(parts, channel, parts.factor_step);
+  const VectorScale scale(parts, channel, parts.factor_step);
   for (; channel < channels; channel += 4) {
     const int32_t left = channels - channel;
     const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
@@ -201,8 +271,6 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
         vldrwq_z_s32(parts.bias + channel, active));
     if (is_wide) {
       store_wide(parts, sums, channel, out + channel);
-    } else if (left >= 4) {
-      scale.store(sums, out + channel);
     } else {
       scale.store_some(sums, out + channel, active);
     }
