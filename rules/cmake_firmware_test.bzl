@@ -8,7 +8,7 @@ def _cmake_firmware_test_impl(ctx):
     firmware = ctx.attr.firmware[FirmwareInfo]
     if not firmware.board.emulated:
         fail("%s: board %s of %s has no emulator; use one with emulator_machine set" % (ctx.label, firmware.board.name, ctx.attr.firmware.label))
-    arguments = ["--elf", firmware.elf, "--board", firmware.board.description, "--qemu", ctx.file._qemu]
+    arguments = ["--elf", firmware.elf, "--board", firmware.board.description, "--qemu", ctx.attr._qemu]
     for line in ctx.attr.expect:
         arguments += ["--expect", line]
     return [create_launcher(ctx, ctx.attr._run_firmware, arguments, [])]

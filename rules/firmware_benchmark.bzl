@@ -14,7 +14,7 @@ def _firmware_benchmark_impl(ctx):
     index, files = write_index(ctx, images)
     return [
         OutputGroupInfo(index = depset([index])),
-        create_launcher(ctx, ctx.attr._benchmark, ["--index", index, "--qemu", ctx.file._qemu], files),
+        create_launcher(ctx, ctx.attr._benchmark, ["--index", index, "--qemu", ctx.attr._qemu], files),
     ]
 
 firmware_benchmark = rule(

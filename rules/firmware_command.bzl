@@ -14,7 +14,7 @@ def _firmware_command_impl(ctx):
         arguments = ["--elf", firmware.elf, "--board", firmware.board.description]
     files = []
     if "qemu" in ctx.attr.uses and firmware.board.emulated:
-        arguments += ["--qemu", ctx.file._qemu]
+        arguments += ["--qemu", ctx.attr._qemu]
     if "algorithm" in ctx.attr.uses and firmware.board.flash_algorithm:
         arguments += ["--algorithm", firmware.board.flash_algorithm]
     if "addr2line" in ctx.attr.uses:

@@ -7,7 +7,7 @@ load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_profile_impl(ctx):
     index, files = write_index(ctx, [(target, {}) for target in ctx.attr.firmware])
-    return [create_launcher(ctx, ctx.attr._profile, ["--index", index, "--qemu", ctx.file._qemu], files)]
+    return [create_launcher(ctx, ctx.attr._profile, ["--index", index, "--qemu", ctx.attr._qemu], files)]
 
 firmware_profile = rule(
     implementation = _firmware_profile_impl,

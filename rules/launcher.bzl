@@ -34,7 +34,8 @@ def create_launcher(ctx, tool, arguments, files):
     Args:
       ctx: rule context.
       tool: the tool's Target.
-      arguments: list of str and File; a File becomes its path in the runfiles. What the user gives comes after them.
+      arguments: list of str, File and Target; a File, or a Target's only file, becomes its path in the runfiles, where what the
+        Target needs at run time is, too. What the user gives comes after them.
       files: list of Files that the tool needs at run time, besides those named in arguments.
 
     Returns:
@@ -42,9 +43,17 @@ def create_launcher(ctx, tool, arguments, files):
     """
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     words = []
+    files = list(files)
+    needed = [tool[DefaultInfo].default_runfiles]
     for argument in arguments:
-        is_file = type(argument) == "File"
-        words.append('"$runfiles/%s"' % runfiles_path(ctx, argument) if is_file else "'%s'" % argument.replace("'", "'\\''"))
+        if type(argument) == "string":
+            words.append("'%s'" % argument.replace("'", "'\\''"))
+            continue
+        if type(argument) == "Target":
+            needed.append(argument[DefaultInfo].default_runfiles)
+            (argument,) = argument[DefaultInfo].files.to_list()
+        files.append(argument)
+        words.append('"$runfiles/%s"' % runfiles_path(ctx, argument))
     executable = tool[DefaultInfo].files_to_run.executable
     ctx.actions.write(script, is_executable = True, content = """#!/bin/sh
 set -eu
@@ -56,8 +65,7 @@ exec "$runfiles/{tool}" {arguments} "$@"
         tool = runfiles_path(ctx, executable),
         arguments = " ".join(words),
     ))
-    runfiles = ctx.runfiles(files + [a for a in arguments if type(a) == "File"])
     return DefaultInfo(
         executable = script,
-        runfiles = runfiles.merge(tool[DefaultInfo].default_runfiles),
+        runfiles = ctx.runfiles(files).merge_all(needed),
     )

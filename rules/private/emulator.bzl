@@ -5,6 +5,8 @@ load("//rules:providers.bzl", "FirmwareInfo")
 
 visibility(["//rules/..."])
 
+# As an argument of create_launcher the target brings what Debian's QEMU reads; beside its script alone that is found only where
+# runfiles are links to the repository, so not on a remote worker.
 QEMU_ATTRS = {
     "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),
 }
@@ -78,4 +80,4 @@ def environment_arguments(ctx):
 def emulator_arguments(ctx):
     """Arguments of //tools/verify/emulate for `ctx.attr.firmware`, as create_launcher takes them."""
     _check_emulated(ctx, ctx.attr.firmware)
-    return environment_arguments(ctx) + ["--qemu", ctx.file._qemu]
+    return environment_arguments(ctx) + ["--qemu", ctx.attr._qemu]
