@@ -4,7 +4,7 @@ their own for one core more."""
 load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
-def benchmark_images(name, models, layers = {}, engine = "linked"):
+def benchmark_images(name, models, layers = {}, engine = "linked", boards = None, tags = []):
     """Declares the images and the target that measures them.
 
     Args:
@@ -12,11 +12,13 @@ def benchmark_images(name, models, layers = {}, engine = "linked"):
       models: row of the table, 'model variant' -> torch_program.
       engine: as of torch_firmware; models of another than `linked` are on the first emulated board alone.
       layers: as models, but on the first emulated board alone.
+      boards: list of labels of boards for all models; None: the emulated boards.
+      tags: of all targets.
     """
     rows = {}
     for row, model in (models | layers).items():
-        boards = INT8_BOARDS if row.endswith(" int8") else EMULATED_BOARDS
-        for board in boards[:1] if row in layers or engine != "linked" else boards:
+        row_boards = boards or (INT8_BOARDS if row.endswith(" int8") else EMULATED_BOARDS)
+        for board in row_boards[:1] if row in layers or engine != "linked" else row_boards:
             image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
             if engine != "linked":
                 image += "_" + engine
@@ -29,12 +31,14 @@ def benchmark_images(name, models, layers = {}, engine = "linked"):
                 example = False,
                 model = model,
                 summary = False,
+                tags = tags,
             )
             rows[":" + image] = row
-    firmware_benchmark(name = name, firmware = rows)
+    firmware_benchmark(name = name, firmware = rows, tags = tags)
     native.filegroup(
-        name = "index" if engine == "linked" else "index_" + engine,
+        name = "index" if name == "benchmarks" else "index_" + name,
         srcs = [name],
         output_group = "index",
+        tags = tags,
     )
-    size_report(name = name + "_sizes", firmware = rows.keys())
+    size_report(name = name + "_sizes", firmware = rows.keys(), tags = tags)

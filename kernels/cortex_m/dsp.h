@@ -13,7 +13,7 @@ namespace native {
 namespace cortex_m {
 
 /// Operations on pairs of 16-bit numbers in a word (Arm C Language Extensions, "32-bit SIMD"), and
-/// in C++ what they compute, for cores without the DSP extension and for this machine's tests.
+/// some that cores without the DSP extension, and this machine's tests, have in C++.
 
 /// Four bytes from anywhere.
 inline uint32_t load_word(const void* from) {
@@ -82,47 +82,25 @@ inline int32_t saturated_half(int32_t value) {
 
 #else
 
-using int16x2_t = int32_t;
-
-inline int16x2_t pair(int32_t low, int32_t high) {
-  return static_cast<int32_t>(
-      (static_cast<uint32_t>(high) << 16) | (static_cast<uint32_t>(low) & 0xffffu));
-}
-
-inline int32_t low_of(int16x2_t value) {
-  return static_cast<int16_t>(value & 0xffff);
-}
-
-inline int32_t high_of(int16x2_t value) {
-  return value >> 16;
-}
-
-inline int16x2_t even_bytes(uint32_t word) {
-  return pair(static_cast<int8_t>(word & 0xff), static_cast<int8_t>((word >> 16) & 0xff));
-}
-
-inline int16x2_t odd_bytes(uint32_t word) {
-  return even_bytes(word >> 8);
-}
-
 inline int32_t add_wrapping(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
 
-inline int32_t multiply_low(int16x2_t a, int16x2_t b, int32_t sum) {
-  return add_wrapping(sum, low_of(a) * low_of(b));
-}
-
-inline int32_t multiply_high(int16x2_t a, int16x2_t b, int32_t sum) {
-  return add_wrapping(sum, high_of(a) * high_of(b));
-}
-
-inline int32_t dot2(int16x2_t a, int16x2_t b, int32_t sum) {
-  return multiply_high(a, b, multiply_low(a, b, sum));
-}
-
 inline int32_t multiply_rounded(int32_t a, int32_t b) {
+#if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+  // No product has more than 32 bits here: it takes four of halves.
+  const auto a_low = static_cast<int32_t>(a & 0xffff);
+  const auto b_low = static_cast<int32_t>(b & 0xffff);
+  const int32_t a_high = a >> 16;
+  const int32_t b_high = b >> 16;
+  const uint32_t low = static_cast<uint32_t>(a_low) * static_cast<uint32_t>(b_low);
+  const int32_t first = a_high * b_low + static_cast<int32_t>(low >> 16);
+  const int32_t second = a_low * b_high;
+  const int32_t carry = ((first & 0xffff) + (second & 0xffff) + 0x8000) >> 16;
+  return a_high * b_high + (first >> 16) + (second >> 16) + carry;
+#else
   return static_cast<int32_t>((static_cast<int64_t>(a) * b + 0x80000000) >> 32);
+#endif
 }
 
 inline int32_t multiply_add_rounded(int32_t a, int32_t b, int32_t addend) {

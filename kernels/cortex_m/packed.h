@@ -35,7 +35,7 @@ struct PackedLayer {
   uint8_t version;
   Arrangement arrangement;
   LayerKind kind;
-  /// 1 if an output needs 64-bit arithmetic; of a depthwise layer for MVE and a convolution for DSP
+  /// 1 if an output needs 64-bit arithmetic; of a depthwise layer for MVE and any other for DSP
   /// also if two products that are added need more than 16 bits.
   uint8_t is_wide;
   int32_t in_channels;

@@ -71,12 +71,14 @@ ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
       : "memory", "lr", "q0");
   return end;
 #else
+#if !defined(__thumb__) || defined(__ARM_FEATURE_UNALIGNED)
   for (; count >= 4; count -= 4) {
     const uint32_t word = load_word(from);
     std::memcpy(to, &word, sizeof(word));
     from += 4;
     to += 4;
   }
+#endif
   for (; count > 0; --count) {
     *to++ = *from++;
   }
@@ -166,23 +168,47 @@ void gather(
 
 #if !defined(__ARM_FEATURE_MVE)
 
-ET_INLINE void expand_word(uint32_t word, uint32_t* to) {
+#ifdef __ARM_FEATURE_DSP
+
+/// Two numbers in a word, as dot_lanes() multiplies them.
+inline uint32_t two_halves(int32_t low, int32_t high) {
+  return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;
+}
+
+/// Writes four bytes as pairs of 16-bit numbers into a lane: bytes 0 and 2, then 1 and 3.
+ET_INLINE void expand_word(const int8_t* from, uint32_t* to) {
+  const uint32_t word = load_word(from);
   to[0] = static_cast<uint32_t>(even_bytes(word));
   to[kLanes] = static_cast<uint32_t>(odd_bytes(word));
 }
 
-/// Writes bytes as pairs of 16-bit numbers into a lane: bytes 0 and 2, then 1 and 3.
+#else
+
+/// Two numbers in a word, as dot_lanes() multiplies them: `low + high * 2^16`.
+constexpr uint32_t two_halves(int32_t low, int32_t high) {
+  return static_cast<uint32_t>(low) + (static_cast<uint32_t>(high) << 16);
+}
+
+/// Writes four bytes in twos into a lane: bytes 0 and 2, then 1 and 3.
+ET_INLINE void expand_word(const int8_t* from, uint32_t* to) {
+  to[0] = two_halves(from[0], from[2]);
+  to[kLanes] = two_halves(from[1], from[3]);
+}
+
+#endif
+
+/// As expand_word(), for as many words as there are.
 uint32_t* expand_words(const int8_t* from, uint32_t* to, int32_t words) {
   for (; words >= 4; words -= 4) {
-    expand_word(load_word(from), to);
-    expand_word(load_word(from + 4), to + 2 * kLanes);
-    expand_word(load_word(from + 8), to + 4 * kLanes);
-    expand_word(load_word(from + 12), to + 6 * kLanes);
+    expand_word(from, to);
+    expand_word(from + 4, to + 2 * kLanes);
+    expand_word(from + 8, to + 4 * kLanes);
+    expand_word(from + 12, to + 6 * kLanes);
     from += 16;
     to += 8 * kLanes;
   }
   for (; words > 0; --words) {
-    expand_word(load_word(from), to);
+    expand_word(from, to);
     from += 4;
     to += 2 * kLanes;
   }
@@ -192,16 +218,15 @@ uint32_t* expand_words(const int8_t* from, uint32_t* to, int32_t words) {
 void expand(const int8_t* from, uint32_t* to, int32_t count) {
   to = expand_words(from, to, count / 4);
   if (count % 4 != 0) {
-    uint32_t word = 0;
-    copy_bytes(from + (count & ~3), count % 4, reinterpret_cast<int8_t*>(&word));
-    expand_word(word, to);
+    int8_t rest[4] = {};
+    copy_bytes(from + (count & ~3), count % 4, rest);
+    expand_word(rest, to);
   }
 }
 
 uint32_t* fill_words(int32_t value, uint32_t* to, int32_t words) {
-  const uint32_t half = static_cast<uint32_t>(value) & 0xffffu;
   for (; words > 0; --words) {
-    to[0] = to[kLanes] = half | (half << 16);
+    to[0] = to[kLanes] = two_halves(value, value);
     to += 2 * kLanes;
   }
   return to;
@@ -319,16 +344,122 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
 
 #else
 
+/*
+ * One multiplication makes two products and adds them: of x = x0 + x1 * 2^16 and w = w1 + w0 * 2^16
+ * bits 31 to 16 are x0 * w0 + x1 * w1, but for what x0 * w1 carries, and rounding takes that away,
+ * for it is at most 2^14. What does not fit in 16 bits is two times -128 * -128, which layers that
+ * are wide may have.
+ */
+
+/// Adds the products of four lanes with the weights of the first channel of a pair, or the second.
+template <bool kSecond>
+void dot_channel(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t* sums) {
+  int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
+  const uint32_t* const end = lanes + count / 2 * kLanes;
+#if !defined(__thumb__)
+  const auto high = [](uint32_t product) { return static_cast<int32_t>(product + 0x8000) >> 16; };
+  for (; lanes != end; lanes += kLanes) {
+    const uint32_t w = two_halves(weights[2 + kSecond], weights[kSecond]);
+    weights += 4;
+    s0 = wrapping_add(s0, high(lanes[0] * w));
+    s1 = wrapping_add(s1, high(lanes[1] * w));
+    s2 = wrapping_add(s2, high(lanes[2] * w));
+    s3 = wrapping_add(s3, high(lanes[3] * w));
+  }
+#elif defined(__ARM_FEATURE_UNALIGNED)
+  // 1.75 instructions per product, where the compiler takes 3.
+  const int8_t* from = weights + kSecond;
+  uint32_t a, b, v, w;
+#define TWO_LANES(p, q)             \
+  "ldrd %[a], %[b], [%[x]], #8\n"   \
+  "mla %[a], %[a], %[w], %[half]\n" \
+  "mla %[b], %[b], %[w], %[half]\n" \
+  "add " p ", " p                   \
+  ", %[a], asr #16\n"               \
+  "add " q ", " q ", %[b], asr #16\n"
+#define EIGHT_PRODUCTS              \
+  "ldrsb %[w], [%[weights]], #4\n"  \
+  "ldrsb %[v], [%[weights], #-2]\n" \
+  "add %[w], %[v], %[w], lsl #16\n" TWO_LANES("%[s0]", "%[s1]") TWO_LANES("%[s2]", "%[s3]")
+  __asm__ volatile("1:\n" EIGHT_PRODUCTS EIGHT_PRODUCTS
+                   "cmp %[x], %[end]\n"
+                   "bne 1b\n"
+                   : FOUR_SUMS,
+                     [x] "+r"(lanes),
+                     [weights] "+r"(from),
+                     [a] "=&r"(a),
+                     [b] "=&r"(b),
+                     [v] "=&r"(v),
+                     [w] "=&r"(w)
+                   : [end] "r"(end), [half] "r"(0x8000)
+                   : "memory", "cc");
+#undef EIGHT_PRODUCTS
+#undef TWO_LANES
+#else
+  // Eight registers can be multiplied, and what a shift moves out is the carry, which rounds. 3.0
+  // instructions per product.
+  const int8_t* from = weights;
+  uint32_t v, w;
+#define ONE_LANE(sum)       \
+  "ldmia %[x]!, {%[v]}\n"   \
+  "muls %[v], %[w], %[v]\n" \
+  "asrs %[v], %[v], #16\n"  \
+  "adcs %[" sum "], %[v]\n"
+#define LANES_ASM(halves) \
+  __asm__ volatile(                                     \
+      ".syntax unified\n"                               \
+      "1:\n"                                            \
+      "ldmia %[weights]!, {%[w]}\n" halves              \
+      "lsls %[v], %[v], #16\n"                          \
+      "adds %[w], %[w], %[v]\n" ONE_LANE("s0")          \
+          ONE_LANE("s1") ONE_LANE("s2") ONE_LANE("s3")  \
+      "cmp %[x], %[end]\n"                              \
+      "bne 1b\n"                                        \
+      : [s0] "+l"(s0),                                  \
+        [s1] "+l"(s1),                                  \
+        [s2] "+l"(s2),                                  \
+        [s3] "+l"(s3),                                  \
+        [x] "+l"(lanes),                                \
+        [weights] "+l"(from),                           \
+        [v] "=&l"(v),                                   \
+        [w] "=&l"(w)                                    \
+      : [end] "h"(end)                                  \
+      : "memory", "cc")
+  if constexpr (kSecond) {
+    LANES_ASM(
+        "lsrs %[v], %[w], #8\n"
+        "sxtb %[v], %[v]\n"
+        "asrs %[w], %[w], #24\n");
+  } else {
+    LANES_ASM(
+        "sxtb %[v], %[w]\n"
+        "lsrs %[w], %[w], #16\n"
+        "sxtb %[w], %[w]\n");
+  }
+#undef LANES_ASM
+#undef ONE_LANE
+#endif
+  sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
+}
+
 inline const int8_t*
 dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
+  dot_channel<false>(lanes, weights, count, sums);
+  dot_channel<true>(lanes, weights, count, sums + kLanes);
+  return weights + 2 * count;
+}
+
+/// As dot_lanes(), for any weights.
+inline const int8_t*
+dot_lanes_wide(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   for (int32_t i = 0; i < count / 2; ++i) {
-    const uint32_t word = load_word(weights);
-    weights += 4;
     for (int32_t lane = 0; lane < kLanes; ++lane) {
-      const auto x = static_cast<int16x2_t>(lanes[lane]);
-      sums[lane] = dot2(x, even_bytes(word), sums[lane]);
-      sums[kLanes + lane] = dot2(x, odd_bytes(word), sums[kLanes + lane]);
+      const auto low = static_cast<int16_t>(lanes[lane] & 0xffff);
+      const auto high = static_cast<int32_t>(lanes[lane] - static_cast<uint32_t>(low)) >> 16;
+      sums[lane] = wrapping_add(sums[lane], low * weights[0] + high * weights[2]);
+      sums[kLanes + lane] = wrapping_add(sums[kLanes + lane], low * weights[1] + high * weights[3]);
     }
+    weights += 4;
     lanes += kLanes;
   }
   return weights;
@@ -432,7 +563,12 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
     const int32_t first = bias[c];
     const int32_t second = bias[c + 1];
     int32_t sums[2 * kLanes] = {first, first, first, first, second, second, second, second};
+#ifdef __ARM_FEATURE_DSP
     weights = dot_lanes(expanded, weights, inner, sums);
+#else
+    weights = parts.layer->is_wide != 0 ? dot_lanes_wide(expanded, weights, inner, sums)
+                                        : dot_lanes(expanded, weights, inner, sums);
+#endif
     if ET_UNLIKELY (c >= plain) {
       const int32_t copies[2 * kLanes] = {
           sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]};
@@ -471,7 +607,9 @@ ET_INLINE void store_group(
 }
 
 /// Adds the products of four inputs with the weights of a pair of channels.
-ET_INLINE void dot_pair(uint32_t word, const uint32_t* weights, int32_t& s0, int32_t& s1) {
+ET_INLINE void dot_pair(const void* inputs, const uint32_t* weights, int32_t& s0, int32_t& s1) {
+#ifdef __ARM_FEATURE_DSP
+  const uint32_t word = load_word(inputs);
   const int16x2_t even = even_bytes(word);
   const int16x2_t odd = odd_bytes(word);
   const uint32_t first = weights[0];
@@ -480,6 +618,12 @@ ET_INLINE void dot_pair(uint32_t word, const uint32_t* weights, int32_t& s0, int
   s1 = dot2(even, odd_bytes(first), s1);
   s0 = dot2(odd, even_bytes(second), s0);
   s1 = dot2(odd, odd_bytes(second), s1);
+#else
+  const auto* const x = static_cast<const int8_t*>(inputs);
+  const auto* const w = reinterpret_cast<const int8_t*>(weights);
+  s0 = wrapping_add(s0, x[0] * w[0] + x[2] * w[2] + x[1] * w[4] + x[3] * w[6]);
+  s1 = wrapping_add(s1, x[0] * w[1] + x[2] * w[3] + x[1] * w[5] + x[3] * w[7]);
+#endif
 }
 
 /// As dot_pair(), with two pairs of channels and `count` inputs, a multiple of eight; the weights
@@ -536,8 +680,8 @@ ET_INLINE void dot_vector(
 #undef PAIR
 #else
   for (; x != end; x += 4) {
-    dot_pair(load_word(x), first, s0, s1);
-    dot_pair(load_word(x), second, s2, s3);
+    dot_pair(x, first, s0, s1);
+    dot_pair(x, second, s2, s3);
     first += 2;
     second += 2;
   }
@@ -559,9 +703,9 @@ ET_INLINE const uint32_t* dot_quad(
     int32_t& s3) {
   dot_vector(x, eights, first, second, s0, s1, s2, s3);
   for (; rest_words > 0; --rest_words) {
-    const uint32_t word = *rest++;
-    dot_pair(word, first, s0, s1);
-    dot_pair(word, second, s2, s3);
+    dot_pair(rest, first, s0, s1);
+    dot_pair(rest, second, s2, s3);
+    ++rest;
     first += 2;
     second += 2;
   }
@@ -609,11 +753,11 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
   for (; c < channels; c += 2) {
     int32_t s0 = bias[0], s1 = bias[1];
     for (const int8_t* x = in; x != in + eights; x += 4) {
-      dot_pair(load_word(x), first, s0, s1);
+      dot_pair(x, first, s0, s1);
       first += 2;
     }
     for (int32_t i = 0; i < rest_words; ++i) {
-      dot_pair(rest[i], first, s0, s1);
+      dot_pair(rest + i, first, s0, s1);
       first += 2;
     }
     out[0] = scaled(parts, s0, c);
@@ -706,8 +850,16 @@ void convolution_dsp(
 }
 
 /// Adds four channels' products with one element of a depthwise kernel.
-ET_INLINE void
-multiply_group(uint32_t word, uint32_t weight, int32_t& s0, int32_t& s1, int32_t& s2, int32_t& s3) {
+ET_INLINE void multiply_group(
+    const int8_t* x,
+    const int8_t* weights,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
+#ifdef __ARM_FEATURE_DSP
+  const uint32_t word = load_word(x);
+  const uint32_t weight = load_word(weights);
   const int16x2_t x_even = even_bytes(word);
   const int16x2_t w_even = even_bytes(weight);
   s0 = multiply_low(x_even, w_even, s0);
@@ -716,6 +868,12 @@ multiply_group(uint32_t word, uint32_t weight, int32_t& s0, int32_t& s1, int32_t
   const int16x2_t w_odd = odd_bytes(weight);
   s1 = multiply_low(x_odd, w_odd, s1);
   s3 = multiply_high(x_odd, w_odd, s3);
+#else
+  s0 = wrapping_add(s0, x[0] * weights[0]);
+  s1 = wrapping_add(s1, x[1] * weights[1]);
+  s2 = wrapping_add(s2, x[2] * weights[2]);
+  s3 = wrapping_add(s3, x[3] * weights[3]);
+#endif
 }
 
 /// As multiply_group(), with three elements whose inputs lie `step` apart.
@@ -749,10 +907,10 @@ ET_INLINE void multiply_three(
       : "memory");
 #undef FOUR_PRODUCTS
 #else
-  for (int32_t i = 0; i < 3; ++i) {
-    multiply_group(load_word(x + i * step), load_word(weights), s0, s1, s2, s3);
-    weights += 4;
-  }
+  multiply_group(x, weights, s0, s1, s2, s3);
+  multiply_group(x + step, weights + 4, s0, s1, s2, s3);
+  multiply_group(x + 2 * step, weights + 8, s0, s1, s2, s3);
+  weights += 12;
 #endif
 }
 
@@ -841,7 +999,7 @@ void depthwise_pixel(
     for (int32_t i = 0; i < layer.kernel[0]; ++i) {
       const int8_t* x = rows[i] + offset + c;
       for (int32_t j = 0; j < layer.kernel[1]; ++j) {
-        multiply_group(load_word(x), load_word(weights), sums[0], sums[1], sums[2], sums[3]);
+        multiply_group(x, weights, sums[0], sums[1], sums[2], sums[3]);
         x += channels;
         weights += 4;
       }

@@ -76,7 +76,7 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         # The kernel adds the products of two neighbours in 16 bits, which two of -128 * -128 exceed.
         lowest = (weight == -128).flatten(1)
         is_wide = is_wide or bool((lowest[:, 0:-1:2] & lowest[:, 1::2]).any())
-    if layer.kind == CONVOLUTION and arrangement == DSP:
+    if layer.kind != DEPTHWISE and arrangement == DSP:
         # Kernels for cores without the DSP extension add two products in 16 bits: 0 and 2, 1 and 3 of each four.
         rows = _padded(weight.reshape(channels, -1).T, _up(weight[0].numel(), 4)).T
         is_wide = is_wide or bool((rows.reshape(channels, -1, 2, 2) == -128).all(2).any())
