@@ -312,12 +312,6 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "endless": lambda: _serialize(_program(_plan([*_x_and_y(), Bool(False)], [JumpFalseCall(2, 0)]))),
         "move": lambda: _serialize(_program(_plan([*_x_and_y(), Null()], [MoveCall(0, 2)], outputs=[2]))),
         "chains": lambda: _serialize(_program(_plan(_x_and_y(), increment, chains=3))),
-        # Numbers of what is not there.
-        "jump_outside": lambda: _serialize(_program(_plan([*_x_and_y(), Bool(False)], [JumpFalseCall(2, 9)]))),
-        "operator_outside": lambda: _serialize(_program(_plan(_x_and_y(), [KernelCall(99, [0, 1, 1])]))),
-        "value_outside": lambda: _serialize(_program(_plan(_x_and_y(), [KernelCall(INCREMENT, [0, 1, 9])]))),
-        "input_outside": lambda: _serialize(_program(_plan(_x_and_y(), increment, [7]))),
-        "output_outside": lambda: _serialize(_program(_plan(_x_and_y(), increment, outputs=[7]))),
         # What an instruction may not change: an input, a constant, what another value shares.
         "move_to_input": lambda: with_constant([*increment, MoveCall(2, 0)]),
         "move_to_constant": lambda: with_constant([*increment, MoveCall(1, 2)]),

@@ -124,11 +124,6 @@ void test_refused() {
   check_refused("free", Error::InvalidState, "without memory");
   check_refused("free_number", Error::InvalidProgram, "no tensor");
   check_refused("endless", Error::InvalidProgram, "does not end");
-  check_refused("jump_outside", Error::InvalidProgram, "0 jumps to instruction 9 of 1");
-  check_refused("operator_outside", Error::InvalidProgram, "0 calls operator 99 of ");
-  check_refused("value_outside", Error::InvalidProgram, "0 refers to value 9 of 2");
-  check_refused("input_outside", Error::InvalidProgram, "method forward is corrupted");
-  check_refused("output_outside", Error::InvalidProgram, "method forward is corrupted");
   check_refused("moved_constant_output", Error::InvalidProgram, "is a constant");
   for (const char* name : {"move_number", "move_dtype"}) {
     check_refused(name, Error::InvalidProgram, "moves what is no such tensor to a tensor");
