@@ -6,6 +6,7 @@ import numpy
 import pytest
 import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import IntList, Tensor
 
 from tools.pipeline.export.export import Options
@@ -368,6 +369,20 @@ def test_layers_between_int8_ones_stay_in_floating_point(case: str, tmp_path: Pa
         if plan.operators[call.op_index].name == "torch_fusion::convolution":
             image = plan.values[call.args[0]].val
             assert isinstance(image, Tensor) and list(image.dim_order) == [0, 2, 3, 1]
+
+
+def test_int8_layers_read_no_tensor_of_numbers_that_integers_were_written_into(tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(2, 4, 1); self.b = nn.Conv2d(4, 4, 3)"
+    forward = "y = torch.zeros(1, 4, 8, 8)\ny[:, :, 1:-1, 1:-1] = self.a(x)\nreturn self.b(y)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 2, 6, 6),)", init)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "cortex_m::quantized_conv2d":
+            image = plan.values[call.args[0]].val
+            assert isinstance(image, Tensor) and image.scalar_type == ScalarType.CHAR
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() <= 0.03 * numpy.ptp(eager)
 
 
 _STATE = """

@@ -5,8 +5,8 @@ the same in another form would stay in floating point, or be refused on the devi
 
 - one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
   operators between them, so that a chain of layers changes its layout at its ends only;
-- padding by name (`same`, `valid`) becomes numbers, zeros around an image are the next convolution's padding, `relu6`
-  becomes `hardtanh`, and poolings round sizes down;
+- padding by name (`same`, `valid`) becomes numbers, a circular one a concatenation, zeros around an image are the next
+  convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
   channels a pooling;
 - what a convolution or pooling reads in another layout is copied to channels-last before it.
@@ -63,6 +63,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
         elif node.target == _aten.pad.default and _arguments(node)[2] == "constant":
             _replace(graph, node, _aten.constant_pad_nd.default, *node.args[:2], _arguments(node)[3] or 0.0)
+        elif node.target == _aten.pad.default and _arguments(node)[2] == "circular":
+            _join_ends(graph, node)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
             _make_linear(graph, node)
         elif node.target == _aten.addmm.default:
@@ -199,6 +201,27 @@ def _batch(graph: Graph, product: Node) -> None:
         with graph.inserting_after(result):
             shaped = emit(graph, result, _aten.reshape.default, result, [*shapes[0][:-1], shapes[1][-1]])
         result.replace_all_uses_with(shaped, delete_user_cb=lambda user: user is not shaped)
+
+
+def _join_ends(graph: Graph, pad: Node) -> None:
+    """Circular padding: each end of a dimension once more at the other one."""
+    result, ends = pad.args[0], list(pad.args[1])
+    if min(ends) < 0:
+        return
+    rank = result.meta["val"].dim()
+    with graph.inserting_before(pad):
+        for place in range(0, len(ends), 2):
+            dim, (before, after) = rank - 1 - place // 2, ends[place : place + 2]
+            size = result.meta["val"].shape[dim]
+            parts = [result]
+            if before:
+                parts.insert(0, emit(graph, pad, _aten.slice.Tensor, result, dim, size - before, size))
+            if after:
+                parts.append(emit(graph, pad, _aten.slice.Tensor, result, dim, 0, after))
+            if len(parts) > 1:
+                result = emit(graph, pad, _aten.cat.default, parts, dim)
+    pad.replace_all_uses_with(result)
+    graph.erase_node(pad)
 
 
 def _number_padding(graph: Graph, convolution: Node) -> None:

@@ -31,6 +31,11 @@ _LAYERS = {
         "return self.f(self.a(x)[..., :-4].relu().mean(-1))",
         "(torch.randn(1, 4, 20),)",
     ),
+    "circular": (
+        "self.a = nn.Conv2d(2, 4, 1); self.b = nn.Conv2d(4, 4, 3, padding=(1, 2), padding_mode='circular')",
+        "return self.b(self.a(x).relu())",
+        "(torch.randn(1, 2, 6, 5),)",
+    ),
     "steps first": (
         "self.a = nn.Conv1d(4, 8, 3); self.f = nn.Linear(8, 3)",
         "return self.f(self.a(x.transpose(1, 2)).relu().transpose(1, 2))",

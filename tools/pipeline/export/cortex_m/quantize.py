@@ -404,6 +404,11 @@ def check_integers(program: ExportedProgram, path: Path) -> None:
         values = [operand.meta.get("val") for operand in node.all_input_nodes]
         if namespace == "aten" and name in _ARITHMETIC and any(_is_int8(value) for value in values):
             places[origin(node, path)] = f"is quantized, but aten::{name} has no int8 form there"
+        elif namespace == "cortex_m" and name != "quantize_per_tensor" and any(map(_is_float, values)):
+            # What wrote the integers into a tensor of numbers stays in floating point with it.
+            for place in (node, *node.all_input_nodes):
+                if place.op == "call_function":
+                    places[origin(place, path)] = f"is int8, but cortex_m::{name} reads numbers there"
         elif name in ("quantize_per_tensor", "dequantize_per_tensor"):
             zero_point, low, high = node.args[2:5]
             if not low <= zero_point <= high:
