@@ -312,6 +312,7 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "endless": lambda: _serialize(_program(_plan([*_x_and_y(), Bool(False)], [JumpFalseCall(2, 0)]))),
         "move": lambda: _serialize(_program(_plan([*_x_and_y(), Null()], [MoveCall(0, 2)], outputs=[2]))),
         "chains": lambda: _serialize(_program(_plan(_x_and_y(), increment, chains=3))),
+        "jump_outside": lambda: _serialize(_program(_plan([*_x_and_y(), Bool(False)], [JumpFalseCall(2, 9)]))),
         # What an instruction may not change: an input, a constant, what another value shares.
         "move_to_input": lambda: with_constant([*increment, MoveCall(2, 0)]),
         "move_to_constant": lambda: with_constant([*increment, MoveCall(1, 2)]),

@@ -124,6 +124,7 @@ void test_refused() {
   check_refused("free", Error::InvalidState, "without memory");
   check_refused("free_number", Error::InvalidProgram, "no tensor");
   check_refused("endless", Error::InvalidProgram, "does not end");
+  check_refused("jump_outside", Error::InvalidProgram, "0 jumps to instruction 9 of 1");
   check_refused("moved_constant_output", Error::InvalidProgram, "is a constant");
   for (const char* name : {"move_number", "move_dtype"}) {
     check_refused(name, Error::InvalidProgram, "moves what is no such tensor to a tensor");

@@ -41,6 +41,7 @@ REFUSED = {
     "view_of_moved": "changes the memory of value 5",
     "view_of_null": "changes the memory of value 6",
     "endless": "the loop that instruction 0 ends does not end",
+    "jump_outside": "instruction 0 jumps to instruction 9 of 1",
     "delegate_constant": "gives the constant value 2 to a delegate",
     "delegate_data": "has no delegate data 1",
     "delegate_index": "calls delegate 1 of 1",

@@ -180,6 +180,7 @@ def _instructions(plan: Any) -> list[Instruction]:
     result: list[Instruction] = []
     for chain in plan.chains or []:
         first = len(result)
+        count = len(chain.instructions or [])
         for instruction in chain.instructions or []:
             args = instruction.instr_args
             kind = type(args).__name__
@@ -190,6 +191,11 @@ def _instructions(plan: Any) -> list[Instruction]:
             elif kind == "MoveCall":
                 result.append(Instruction(kind, (args.move_to, args.move_from)))
             elif kind == "JumpFalseCall":
+                if not 0 <= args.destination_instruction <= count:
+                    raise PrelinkError(
+                        f"method {plan.name}: instruction {len(result)} jumps to instruction "
+                        f"{args.destination_instruction} of {count}: the program is corrupted"
+                    )
                 destination = first + args.destination_instruction
                 result.append(Instruction(kind, (args.cond_value_index,), destination=destination))
             elif kind == "FreeCall":
