@@ -101,7 +101,7 @@ __attribute__((noinline)) void depthwise_outputs(
   const int32_t* const shifts = parameters.shifts;
   int32_t c = 0;
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
-  const auto offsets = static_cast<int16x2_t>((taken.offset & 0xffff) * 0x10001);
+  const auto offsets = static_cast<int16x2_t>((taken.offset & 0xffff) * 0x10001u);
   for (; c + 4 <= channels; c += 4) {
     int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     if (bias != nullptr) {
@@ -200,7 +200,7 @@ ET_INLINE void dot_two(
     int32_t& s0,
     int32_t& s1) {
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
-  const auto offsets = static_cast<int16x2_t>((offset & 0xffff) * 0x10001);
+  const auto offsets = static_cast<int16x2_t>((offset & 0xffff) * 0x10001u);
   for (; count >= 4; count -= 4) {
     const uint32_t word = load_word(x);
     const int16x2_t even = add_even_bytes(offsets, word);

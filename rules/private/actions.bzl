@@ -1,5 +1,6 @@
 """Actions that more than one rule runs."""
 
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
 load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo")
 
