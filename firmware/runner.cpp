@@ -155,6 +155,8 @@ Error Case::place_buffers(const MethodMeta& meta) {
     }
     uint8_t* start = nullptr;
     ET_CHECK_OK_OR_RETURN_ERROR(take_planned(static_cast<uint64_t>(*size), &start));
+    // A program's state starts with zeros, whatever ran before it.
+    std::memset(start, 0, static_cast<size_t>(*size));
     buffers_[i] = {start, static_cast<size_t>(*size)};
     result_.planned_used += static_cast<uint32_t>(*size);
   }

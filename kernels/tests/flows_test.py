@@ -136,3 +136,23 @@ def test_sizes_that_an_input_says(board: str) -> None:
     # The slice is cut at the end, as in Python.
     assert beyond.error == "Ok"
     assert beyond.outputs[0].array.shape == (4, 2)
+
+
+class Sum(torch.nn.Module):
+    """Of all inputs so far."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sum", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.sum.add_(x)
+        return self.sum * 2
+
+
+def test_state_starts_with_zeros_whatever_ran_before(board: str) -> None:
+    inputs = [(torch.full((3,), value),) for value in (1.0, 2.0, 3.0)]
+    pte = program(Sum(), inputs[0])
+    for (x,), result in zip(inputs, run(pte, inputs, board), strict=True):
+        assert result.error == "Ok", result.text()
+        torch.testing.assert_close(torch.from_numpy(result.outputs[0].array.copy()), x * 2)
