@@ -545,9 +545,8 @@ ET_INLINE void store_lanes(
 #endif
 }
 
-/// All output channels of up to four neighbouring pixels; `kFactorStep` is that of the layer. A
-/// function of its own: within a larger one the compiler would keep more on the stack.
-template <int32_t kFactorStep>
+/// All output channels of up to four neighbouring pixels of a convolution. A function of its own:
+/// within a larger one the compiler would keep more on the stack.
 __attribute__((noinline)) void
 lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lanes, int8_t* out) {
   const int32_t channels = parts.layer->channels;
@@ -575,9 +574,9 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
       store_pair(parts, copies, c, lanes, out);
       continue;
     }
-    const Scale scale = {multipliers[c * kFactorStep], shifts[c * kFactorStep], addend};
+    const Scale scale = {multipliers[c], shifts[c], addend};
     store_lanes(sums[0], sums[1], sums[2], sums[3], scale, out + c, channels);
-    const Scale next = {multipliers[(c + 1) * kFactorStep], shifts[(c + 1) * kFactorStep], addend};
+    const Scale next = {multipliers[c + 1], shifts[c + 1], addend};
     store_lanes(sums[4], sums[5], sums[6], sums[7], next, out + c + 1, channels);
   }
 }
@@ -769,30 +768,11 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
   }
 }
 
-/// The longest vectors that are multiplied side by side: eight bytes of the stack for each element.
-constexpr int32_t kMaxSideBySide = 64;
-
-/// All outputs of three or four vectors.
-void vectors_to_outputs(const PackedParts& parts, const int8_t* in, int32_t lanes, int8_t* out) {
-  alignas(8) uint32_t expanded[kLanes * kMaxSideBySide / 2];
-  for (int32_t lane = 0; lane < kLanes; ++lane) {
-    expand(in + (lane < lanes ? lane : 0) * parts.inner, expanded + lane, parts.inner);
-  }
-  lanes_to_outputs<0>(parts, expanded, lanes, out);
-}
-
 void linear_dsp(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
-  while (rows > 0) {
-    int32_t lanes = 1;
-    if (rows > 2 && parts.inner <= kMaxSideBySide) {
-      lanes = rows < kLanes ? rows : kLanes;
-      vectors_to_outputs(parts, in, lanes, out);
-    } else {
-      vector_to_outputs<0>(parts, in, out);
-    }
-    in += lanes * parts.inner;
-    out += lanes * parts.layer->channels;
-    rows -= lanes;
+  for (int32_t row = 0; row < rows; ++row) {
+    vector_to_outputs<0>(parts, in, out);
+    in += parts.inner;
+    out += parts.layer->channels;
   }
 }
 
@@ -840,7 +820,7 @@ void convolution_dsp(
           ++y;
         }
       }
-      lanes_to_outputs<1>(parts, expanded, lanes, out);
+      lanes_to_outputs(parts, expanded, lanes, out);
       out += lanes * layer.channels;
     }
     if (!pointwise) {
