@@ -6,7 +6,8 @@ A new one is its folder and a line here; a role that it has no line for costs no
 # What a board is used for here:
 #   emulated: QEMU emulates it; every model is tested on it
 #   vector: an emulated board for int8 models alone, whose kernels have code of their own for its instructions
-#   core: an emulated board for the kind of core that it has: a few models are tested on it
+#   core: an emulated board for the kind of core that it has, on which a few models are tested by hand: each costs all kernels
+#   scalar: of those, the one whose core has least: on it they are tested every time
 #   simulated: //boardsim simulates it; every model that fits is tested on it, in the very image that gets flashed
 #   brief: //boardsim simulates it, too, but its chip is much like another's: one model is tested on it
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
@@ -19,7 +20,7 @@ _BOARDS = {
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],
     "mps3_an547_u55": ["npu"],
-    "qemu_microbit": ["core"],
+    "qemu_microbit": ["core", "scalar"],
     "mps2_an385": ["core"],
     "mps2_an500": ["core"],
 }
@@ -42,6 +43,8 @@ BRIEF_BOARDS = _labels("brief")
 LARGE_SIMULATED_BOARDS = _labels("large")
 
 CORE_BOARDS = _labels("core")
+
+SCALAR_BOARDS = _labels("scalar")
 
 TEST_BOARDS = EMULATED_BOARDS + SIMULATED_BOARDS
 
