@@ -98,7 +98,7 @@ INT8 = {
     "resnet8": (110_000, 52_000, 17_000_000),
     "mobilenet_v1": (258_000, 62_000, 13_000_000),
     "autoencoder": (285_000, 2_500, 420_000),
-    "sine": (10_500, 500, 2_150),
+    "sine": (10_500, 500, 2_000),
 }
 # Instructions of an inference on a Cortex-M55.
 MVE = {"ds_cnn": 1_050_000, "resnet8": 5_400_000, "mobilenet_v1": 5_000_000, "autoencoder": 88_000, "sine": 1_600}

@@ -101,7 +101,7 @@ __attribute__((noinline)) void depthwise_outputs(
   const int32_t* const shifts = parameters.shifts;
   int32_t c = 0;
 #if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
-  const auto offsets = static_cast<int16x2_t>((taken.offset & 0xffff) * 0x10001u);
+  const int16x2_t offsets = twice(taken.offset);
   for (; c + 4 <= channels; c += 4) {
     int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     if (bias != nullptr) {
@@ -190,42 +190,6 @@ void gather(const Area& area, const int8_t* in, int32_t row_taps, int8_t* to) {
   }
 }
 
-/// The sums of `count` products with two rows of weights that lie `step` apart.
-ET_INLINE void dot_two(
-    const int8_t* x,
-    int32_t offset,
-    const int8_t* weights,
-    int32_t step,
-    int32_t count,
-    int32_t& s0,
-    int32_t& s1) {
-#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
-  const auto offsets = static_cast<int16x2_t>((offset & 0xffff) * 0x10001u);
-  for (; count >= 4; count -= 4) {
-    const uint32_t word = load_word(x);
-    const int16x2_t even = add_even_bytes(offsets, word);
-    const int16x2_t odd = add_odd_bytes(offsets, word);
-    const uint32_t a = load_word(weights);
-    const uint32_t b = load_word(weights + step);
-    s0 = dot2(even, even_bytes(a), s0);
-    s0 = dot2(odd, odd_bytes(a), s0);
-    s1 = dot2(even, even_bytes(b), s1);
-    s1 = dot2(odd, odd_bytes(b), s1);
-    x += 4;
-    weights += 4;
-  }
-  for (; count > 0; --count) {
-    const int32_t value = *x++ + offset;
-    s0 = wrapping_add(s0, value * weights[0]);
-    s1 = wrapping_add(s1, value * weights[step]);
-    ++weights;
-  }
-#else
-  s0 = wrapping_add(s0, dot<false>(x, offset, weights, 0, count));
-  s1 = wrapping_add(s1, dot<false>(x, offset, weights + step, 0, count));
-#endif
-}
-
 /// The outputs of a pixel of channels [first, first + count), which all read the same area. Their
 /// weights lie `weight_step` apart. A function of its own: within a larger one the compiler would
 /// keep most of it on the stack.
@@ -260,7 +224,7 @@ __attribute__((noinline)) void outputs_of(
       const int8_t* w = row_weights;
       for (int32_t j = taken.columns; j > 0; --j) {
         if (taken.channel_step == 1) {
-          dot_two(x, taken.offset, w, step, taken.inner, s0, s1);
+          dot_two<false>(x, taken.offset, w, step, 0, taken.inner, s0, s1);
         } else {
           const int8_t* value = x;
           for (int32_t k = 0; k < taken.inner; ++k) {

@@ -34,8 +34,8 @@ int32_t dot(const int8_t* x, int32_t x_offset, const int8_t* w, int32_t w_offset
   return wrapping_add(sum, wrapping_add(x_offset * w_sum, w_offset * x_sum));
 #else
 #ifdef __ARM_FEATURE_DSP
-  const auto x_offsets = static_cast<int16x2_t>((x_offset & 0xffff) * 0x10001u);
-  [[maybe_unused]] const auto w_offsets = static_cast<int16x2_t>((w_offset & 0xffff) * 0x10001u);
+  const int16x2_t x_offsets = twice(x_offset);
+  [[maybe_unused]] const int16x2_t w_offsets = twice(w_offset);
   for (; count >= 4; count -= 4) {
     const uint32_t a = load_word(x);
     const uint32_t b = load_word(w);
@@ -55,6 +55,51 @@ int32_t dot(const int8_t* x, int32_t x_offset, const int8_t* w, int32_t w_offset
     sum = wrapping_add(sum, (*x++ + x_offset) * (*w++ + w_offset));
   }
   return sum;
+#endif
+}
+
+/// Adds to two sums what dot() returns with two rows of weights that lie `step` apart.
+template <bool kBothOffsets>
+ET_INLINE void dot_two(
+    const int8_t* x,
+    int32_t x_offset,
+    const int8_t* w,
+    int32_t step,
+    int32_t w_offset,
+    int32_t count,
+    int32_t& s0,
+    int32_t& s1) {
+#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
+  const int16x2_t x_offsets = twice(x_offset);
+  [[maybe_unused]] const int16x2_t w_offsets = twice(w_offset);
+  const auto even_weights = [=](uint32_t word) {
+    return kBothOffsets ? add_even_bytes(w_offsets, word) : even_bytes(word);
+  };
+  const auto odd_weights = [=](uint32_t word) {
+    return kBothOffsets ? add_odd_bytes(w_offsets, word) : odd_bytes(word);
+  };
+  for (; count >= 4; count -= 4) {
+    const uint32_t word = load_word(x);
+    const int16x2_t even = add_even_bytes(x_offsets, word);
+    const int16x2_t odd = add_odd_bytes(x_offsets, word);
+    const uint32_t a = load_word(w);
+    const uint32_t b = load_word(w + step);
+    s0 = dot2(even, even_weights(a), s0);
+    s0 = dot2(odd, odd_weights(a), s0);
+    s1 = dot2(even, even_weights(b), s1);
+    s1 = dot2(odd, odd_weights(b), s1);
+    x += 4;
+    w += 4;
+  }
+  for (; count > 0; --count) {
+    const int32_t value = *x++ + x_offset;
+    s0 = wrapping_add(s0, value * (w[0] + w_offset));
+    s1 = wrapping_add(s1, value * (w[step] + w_offset));
+    ++w;
+  }
+#else
+  s0 = wrapping_add(s0, dot<kBothOffsets>(x, x_offset, w, w_offset, count));
+  s1 = wrapping_add(s1, dot<kBothOffsets>(x, x_offset, w + step, w_offset, count));
 #endif
 }
 

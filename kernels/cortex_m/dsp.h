@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/cortex_m/requantize.h"
+
 #ifdef __ARM_FEATURE_DSP
 #include <arm_acle.h>
 #endif
@@ -23,6 +25,11 @@ inline uint32_t load_word(const void* from) {
 }
 
 #ifdef __ARM_FEATURE_DSP
+
+/// A number of 16 bits, twice.
+inline int16x2_t twice(int32_t value) {
+  return static_cast<int16x2_t>((value & 0xffff) * 0x10001u);
+}
 
 /// Bytes 0 and 2, as signed numbers.
 inline int16x2_t even_bytes(uint32_t word) {
@@ -82,10 +89,6 @@ inline int32_t saturated_half(int32_t value) {
 
 #else
 
-inline int32_t add_wrapping(int32_t a, int32_t b) {
-  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
-}
-
 inline int32_t multiply_rounded(int32_t a, int32_t b) {
 #if defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
   // No product has more than 32 bits here: it takes four of halves.
@@ -104,7 +107,7 @@ inline int32_t multiply_rounded(int32_t a, int32_t b) {
 }
 
 inline int32_t multiply_add_rounded(int32_t a, int32_t b, int32_t addend) {
-  return add_wrapping(multiply_rounded(a, b), addend);
+  return wrapping_add(multiply_rounded(a, b), addend);
 }
 
 inline int32_t saturated_half(int32_t value) {

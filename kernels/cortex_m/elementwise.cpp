@@ -175,11 +175,6 @@ size_t mul_side_by_side(
 
 #elif defined(__ARM_FEATURE_DSP)
 
-/// The negative of a zero point, twice.
-int16x2_t negative_pair(int32_t zero_point) {
-  return static_cast<int16x2_t>((-zero_point & 0xffff) * 0x10001u);
-}
-
 /// Multiplies four elements at a time where their products have 32 bits, and returns how many.
 size_t mul_side_by_side(
     const MulParameters& parameters,
@@ -200,8 +195,8 @@ size_t mul_side_by_side(
     return 0;
   }
   const FoldedScale scale(parameters.factor, zero_points[2]);
-  const int16x2_t a_offsets = negative_pair(zero_points[0]);
-  const int16x2_t b_offsets = negative_pair(zero_points[1]);
+  const int16x2_t a_offsets = twice(-zero_points[0]);
+  const int16x2_t b_offsets = twice(-zero_points[1]);
   // An input of one element is four times the same one.
   const auto load = [](const int8_t* from, int32_t step) {
     return step == 1 ? load_word(from) : 0x01010101u * static_cast<uint8_t>(*from);

@@ -94,10 +94,6 @@ void multiply_vectors(
 constexpr int32_t kLanes = 4;
 constexpr int32_t kMaxInner = 64;
 
-int16x2_t pair_of(int32_t value) {
-  return static_cast<int16x2_t>((value & 0xffff) * 0x10001u);
-}
-
 /// The last one to three of `count` bytes in a word, and zeros.
 uint32_t last_bytes(const int8_t* from, int32_t count) {
   return load_word(from + count - 4) >> (32 - 8 * (count % 4));
@@ -106,7 +102,7 @@ uint32_t last_bytes(const int8_t* from, int32_t count) {
 /// Writes `count` bytes (at least four) and an offset as pairs of 16-bit numbers into a lane: bytes
 /// 0 and 2, then 1 and 3, and zeros until there are four.
 void expand_row(const int8_t* from, int32_t offset, int32_t count, uint32_t* to) {
-  const int16x2_t offsets = pair_of(offset);
+  const int16x2_t offsets = twice(offset);
   for (int32_t i = count / 4; i > 0; --i) {
     const uint32_t word = load_word(from);
     from += 4;
@@ -158,7 +154,7 @@ void multiply_rows(
   for (int32_t lane = 0; lane < kLanes; ++lane) {
     expand_row(left + (lane < rows ? lane : 0) * inner, p.left_offset, inner, expanded + lane);
   }
-  const int16x2_t offsets = pair_of(p.right_offset);
+  const int16x2_t offsets = twice(p.right_offset);
   const FoldedScale scaled = scale;
   const int32_t whole = inner & ~3;
   // A row that is not there has the place of the first, which is written last.
@@ -195,39 +191,6 @@ void multiply_rows(
 
 #undef COLUMN_OPERANDS
 #undef COLUMN_PRODUCTS
-
-/// The sums of `(x[i] + x_offset) * (w[i] + w_offset)` modulo 2^32 with two columns of weights.
-ET_INLINE void dot_columns(
-    const int8_t* x,
-    int32_t x_offset,
-    const int8_t* first,
-    const int8_t* second,
-    int32_t w_offset,
-    int32_t count,
-    int32_t& s0,
-    int32_t& s1) {
-  const int16x2_t x_offsets = pair_of(x_offset);
-  const int16x2_t w_offsets = pair_of(w_offset);
-  for (; count >= 4; count -= 4) {
-    const uint32_t word = load_word(x);
-    const int16x2_t even = add_even_bytes(x_offsets, word);
-    const int16x2_t odd = add_odd_bytes(x_offsets, word);
-    const uint32_t a = load_word(first);
-    const uint32_t b = load_word(second);
-    s0 = dot2(even, add_even_bytes(w_offsets, a), s0);
-    s0 = dot2(odd, add_odd_bytes(w_offsets, a), s0);
-    s1 = dot2(even, add_even_bytes(w_offsets, b), s1);
-    s1 = dot2(odd, add_odd_bytes(w_offsets, b), s1);
-    x += 4;
-    first += 4;
-    second += 4;
-  }
-  for (; count > 0; --count) {
-    const int32_t value = *x++ + x_offset;
-    s0 = wrapping_add(s0, value * (*first++ + w_offset));
-    s1 = wrapping_add(s1, value * (*second++ + w_offset));
-  }
-}
 
 #endif
 
@@ -270,8 +233,7 @@ void matmul(
     for (; j + 2 <= columns; j += 2) {
       int32_t first = start == nullptr ? 0 : start[j];
       int32_t second = start == nullptr ? 0 : start[j + 1];
-      dot_columns(
-          left, p.left_offset, weight, weight + inner, p.right_offset, inner, first, second);
+      dot_two<true>(left, p.left_offset, weight, inner, p.right_offset, inner, first, second);
       store(first);
       store(second);
       weight += 2 * inner;

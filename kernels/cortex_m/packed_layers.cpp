@@ -768,14 +768,6 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
   }
 }
 
-void linear_dsp(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
-  for (int32_t row = 0; row < rows; ++row) {
-    vector_to_outputs<0>(parts, in, out);
-    in += parts.inner;
-    out += parts.layer->channels;
-  }
-}
-
 void convolution_dsp(
     const PackedParts& parts,
     const PackedImages& images,
@@ -1039,14 +1031,6 @@ void convolution_mve(
   }
 }
 
-void linear_mve(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
-  for (; rows > 0; --rows) {
-    rows_to_outputs(parts, in, out);
-    in += parts.inner;
-    out += parts.layer->channels;
-  }
-}
-
 #endif // !__ARM_FEATURE_DSP || __ARM_FEATURE_MVE
 
 } // namespace
@@ -1144,18 +1128,25 @@ void packed_depthwise(
 }
 
 void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
+  const int32_t inner = parts.inner;
+  const int32_t channels = parts.layer->channels;
+  int8_t* const first_out = out;
+  for (; rows > 0; --rows) {
 #if defined(__ARM_FEATURE_MVE)
-  linear_mve(parts, in, rows, out);
+    rows_to_outputs(parts, in, out);
 #elif defined(__ARM_FEATURE_DSP)
-  linear_dsp(parts, in, rows, out);
+    vector_to_outputs<0>(parts, in, out);
 #else
-  if (parts.layer->arrangement == Arrangement::Mve) {
-    linear_mve(parts, in, rows, out);
-  } else {
-    linear_dsp(parts, in, rows, out);
-  }
+    if (parts.layer->arrangement == Arrangement::Mve) {
+      rows_to_outputs(parts, in, out);
+    } else {
+      vector_to_outputs<0>(parts, in, out);
+    }
 #endif
-  clamp_outputs(*parts.layer, out, rows * parts.layer->channels);
+    in += inner;
+    out += channels;
+  }
+  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
 }
 
 } // namespace cortex_m

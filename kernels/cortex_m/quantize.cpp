@@ -62,6 +62,8 @@ uint32x4_t four_places(int32_t step) {
 
 } // namespace
 
+#endif
+
 template <class T>
 void quantize(
     const Quantization& quantization,
@@ -69,7 +71,9 @@ void quantize(
     int32_t step,
     T* out,
     size_t count) {
+  // Storing an output changes nothing of a copy.
   const Quantization q = quantization;
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
   const auto zero_point = static_cast<int32_t>(q.zero_point);
   const int32x4_t min = vdupq_n_s32(static_cast<int32_t>(q.min));
   const int32x4_t max = vdupq_n_s32(static_cast<int32_t>(q.max));
@@ -90,44 +94,7 @@ void quantize(
     in += 4 * step;
     out += 4;
   }
-}
-
-template <class T>
-void dequantize(
-    const Quantization& quantization,
-    float scale,
-    const T* in,
-    int32_t step,
-    float* out,
-    size_t count) {
-  const auto zero_point = static_cast<int32_t>(quantization.zero_point);
-  const uint32x4_t places = four_places(step);
-  for (auto left = static_cast<int32_t>(count); left > 0; left -= 4) {
-    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
-    int32x4_t value;
-    if constexpr (sizeof(T) == 1) {
-      value = vldrbq_gather_offset_z_s32(in, places, active);
-    } else {
-      value = vldrhq_gather_shifted_offset_z_s32(in, places, active);
-    }
-    const float32x4_t difference = vcvtq_f32_s32(vsubq_n_s32(value, zero_point));
-    vstrwq_p_f32(out, vmulq_n_f32(difference, scale), active);
-    in += 4 * step;
-    out += 4;
-  }
-}
-
 #else
-
-template <class T>
-void quantize(
-    const Quantization& quantization,
-    const float* in,
-    int32_t step,
-    T* out,
-    size_t count) {
-  // Storing an output changes nothing of a copy.
-  const Quantization q = quantization;
 #if defined(__ARM_FEATURE_DSP) && defined(__ARM_FP)
   constexpr int32_t kBits = 8 * sizeof(T);
   constexpr int32_t kLimit = 1 << (kBits - 1);
@@ -170,6 +137,7 @@ void quantize(
     *out++ = static_cast<T>(q.apply(*in));
     in += step;
   }
+#endif
 }
 
 template <class T>
@@ -181,13 +149,28 @@ void dequantize(
     float* out,
     size_t count) {
   const auto zero_point = static_cast<int32_t>(quantization.zero_point);
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
+  const uint32x4_t places = four_places(step);
+  for (auto left = static_cast<int32_t>(count); left > 0; left -= 4) {
+    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
+    int32x4_t value;
+    if constexpr (sizeof(T) == 1) {
+      value = vldrbq_gather_offset_z_s32(in, places, active);
+    } else {
+      value = vldrhq_gather_shifted_offset_z_s32(in, places, active);
+    }
+    const float32x4_t difference = vcvtq_f32_s32(vsubq_n_s32(value, zero_point));
+    vstrwq_p_f32(out, vmulq_n_f32(difference, scale), active);
+    in += 4 * step;
+    out += 4;
+  }
+#else
   for (float* const end = out + count; out != end; ++out) {
     *out = static_cast<float>(*in - zero_point) * scale;
     in += step;
   }
-}
-
 #endif
+}
 
 template void quantize(const Quantization&, const float*, int32_t, int8_t*, size_t);
 template void quantize(const Quantization&, const float*, int32_t, int16_t*, size_t);
