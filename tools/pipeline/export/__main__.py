@@ -83,12 +83,10 @@ def _check_options(options: argparse.Namespace) -> None:
         _check(f"--core of --backend {options.backend}", options.core, CORTEX_M)
     elif options.backend == "portable" and options.io != "float32":
         raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
-    if options.backend != "cortex_m" and options.plain:
-        raise UserError(f"--plain is for --backend cortex_m, not {options.backend}.")
-    if options.backend != "cortex_m" and options.float_where_faster:
-        raise UserError(f"--float-where-faster is for --backend cortex_m, not {options.backend}.")
-    if options.backend != "cortex_m" and options.keep_float:
-        raise UserError(f"--keep-float is for --backend cortex_m, not {options.backend}.")
+    if options.backend != "cortex_m":
+        for option in ("plain", "float_where_faster", "keep_float"):
+            if getattr(options, option):
+                raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
     if (options.backend == "ethos_u") != (options.npu is not None):
         raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
     if options.backend != "ethos_u" and options.io == "int16":

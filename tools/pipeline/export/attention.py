@@ -8,14 +8,15 @@ constant one that says so. Its scale goes to the queries alone.
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.constants import Constants
+from tools.pipeline.export.rewrite import emit, replace_node
 
 _aten = torch.ops.aten
 _ATTENTION = _aten.scaled_dot_product_attention.default
@@ -44,32 +45,22 @@ def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, nod
     if mask is not None and (constant is None or not _lets_all_see(constant)):
         return
 
-    def emit(operator: Any, *args: Any) -> Node:
-        made = graph.call_function(operator, args)
-        made.meta = {name: entry for name, entry in node.meta.items() if name not in ("val", "tensor_meta")}
-        with query.meta["val"].fake_mode:
-            made.meta["val"] = operator(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]))
-        return made
-
+    emitted = functools.partial(emit, graph, node)
     scale = given["scale"] if given["scale"] is not None else 1 / math.sqrt(shapes[0][-1])
-    with graph.inserting_before(node):
-        scaled = emit(_aten.mul.Tensor, query, scale)
-        scores = emit(_aten.matmul.default, scaled, emit(_aten.transpose.int, key, -2, -1))
+    with graph.inserting_before(node), query.meta["val"].fake_mode:
+        scaled = emitted(_aten.mul.Tensor, query, scale)
+        scores = emitted(_aten.matmul.default, scaled, emitted(_aten.transpose.int, key, -2, -1))
         if given["is_causal"]:
-            excluded = emit(_aten.full.default, [shapes[0][-2], shapes[1][-2]], -math.inf)
-            scores = emit(_aten.add.Tensor, scores, emit(_aten.triu.default, excluded, 1))
+            excluded = emitted(_aten.full.default, [shapes[0][-2], shapes[1][-2]], -math.inf)
+            scores = emitted(_aten.add.Tensor, scores, emitted(_aten.triu.default, excluded, 1))
         elif constant is not None and constant.dtype == torch.bool:
-            excluded = emit(_aten.scalar_tensor.default, -math.inf)
-            allowed = emit(_aten.scalar_tensor.default, 0.0)
-            scores = emit(_aten.add.Tensor, scores, emit(_aten.where.self, mask, allowed, excluded))
+            excluded = emitted(_aten.scalar_tensor.default, -math.inf)
+            allowed = emitted(_aten.scalar_tensor.default, 0.0)
+            scores = emitted(_aten.add.Tensor, scores, emitted(_aten.where.self, mask, allowed, excluded))
         elif constant is not None:
-            scores = emit(_aten.add.Tensor, scores, mask)
-        result = emit(_aten.matmul.default, emit(_aten.softmax.int, scores, -1), value)
-    node.replace_all_uses_with(result)
-    # The program's outputs are known by name.
-    for spec in program.graph_signature.output_specs:
-        if spec.arg.name == node.name:
-            spec.arg.name = result.name
+            scores = emitted(_aten.add.Tensor, scores, mask)
+        result = emitted(_aten.matmul.default, emitted(_aten.softmax.int, scores, -1), value)
+    replace_node(program, node, result)
     graph.erase_node(node)
 
 

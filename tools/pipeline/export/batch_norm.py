@@ -15,6 +15,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.rewrite import emit, replace_node
+
 _aten = torch.ops.aten
 
 # Operator -> dimension of its weight that is the output channel.
@@ -62,9 +64,7 @@ def fold_batch_norm(program: ExportedProgram) -> ExportedProgram:
                 factor = emit(_aten.to.dtype, emit(_aten.reshape.default, scale, dimensions), dtype)
                 term = emit(_aten.to.dtype, emit(_aten.reshape.default, shift, dimensions), dtype)
                 result = emit(_aten.add.Tensor, emit(_aten.mul.Tensor, x, factor), term)
-        node.replace_all_uses_with(result)
-        # The program's outputs are known by name.
-        _rename_output(program, node.name, result.name)
+        replace_node(program, node, result)
         graph.erase_node(node)
         if not layer.users:
             graph.erase_node(layer)
@@ -96,13 +96,7 @@ class _Emitter:
         self._origin = origin
 
     def __call__(self, operator: Callable[..., Any], *args: Any, origin: Node | None = None) -> Node:
-        node = self._graph.call_function(operator, args)
-        for key in ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node"):
-            if key in (origin or self._origin).meta:
-                node.meta[key] = (origin or self._origin).meta[key]
-        values = torch.fx.node.map_arg(args, lambda argument: argument.meta["val"])
-        node.meta["val"] = operator(*values)
-        return node
+        return emit(self._graph, origin or self._origin, operator, *args)
 
     def scale_and_shift(
         self, gamma: Node | None, beta: Node | None, mean: Node, variance: Node, eps: float
@@ -157,9 +151,3 @@ def _folded_layer(emit: _Emitter, layer: Node, scale: Node, shift: Node) -> Node
     new_bias = emit(_aten.to.dtype, new_bias, dtype)
     new_weight.meta[_FOLDED] = new_bias.meta[_FOLDED] = True
     return emit(layer.target, x, new_weight, new_bias, *others, origin=layer)
-
-
-def _rename_output(program: ExportedProgram, old: str, new: str) -> None:
-    for spec in program.graph_signature.output_specs:
-        if spec.arg.name == old:
-            spec.arg.name = new

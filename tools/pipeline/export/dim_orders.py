@@ -14,6 +14,8 @@ from executorch.exir.passes.legalize_portable_dim_order_pass import LegalizePort
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.rewrite import rename_output
+
 # Operators on images whose kernels refuse other orders; in kernels/*/operators.yaml without the variant dim_order.
 CONTIGUOUS_ONLY = frozenset(
     {
@@ -134,6 +136,4 @@ def _order_result(program: ExportedProgram, node: Node) -> None:
         copy = copy_to_order(program, node, [int(dim) for dim in value.dim_order()], node.meta)
     for user in users:
         user.replace_input_with(node, copy)
-    for spec in program.graph_signature.output_specs:
-        if spec.arg.name == node.name:
-            spec.arg.name = copy.name
+    rename_output(program, node, copy)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export.rewrite import emit, place_of, replace_node
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
@@ -61,14 +62,8 @@ def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
         with graph.inserting_before(node):
             pool = graph.call_function(exir_ops.edge.torch_fusion.max_pool2d.default, (x, kernel_size, *arguments))
         for user in list(node.users):
-            pool.meta = dict(user.meta)
-            for key in ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node"):
-                if key in node.meta:
-                    pool.meta[key] = node.meta[key]
-            user.replace_all_uses_with(pool)
-            for spec in program.graph_signature.output_specs:
-                if spec.arg.name == user.name:
-                    spec.arg.name = pool.name
+            pool.meta = {**user.meta, **place_of(node)}
+            replace_node(program, user, pool)
             graph.erase_node(user)
         graph.erase_node(node)
     program.graph_module.recompile()
@@ -282,10 +277,7 @@ class _Recurrent:
             x = outs[0] if directions == 1 else self._emit(_aten.cat.default, outs, 2)
         results = [x, *(final[0] if len(final) == 1 else self._emit(_aten.cat.default, final, 0) for final in finals)]
         for user in list(self._node.users):
-            user.replace_all_uses_with(results[user.args[1]])
-            for spec in self._program.graph_signature.output_specs:
-                if spec.arg.name == user.name:
-                    spec.arg.name = results[user.args[1]].name
+            replace_node(self._program, user, results[user.args[1]])
             self._program.graph.erase_node(user)
         self._program.graph.erase_node(self._node)
 
@@ -306,9 +298,4 @@ class _Recurrent:
 
     def _emit(self, target: Any, *args: Any) -> Node:
         with self._program.graph.inserting_before(self._node):
-            node = self._program.graph.call_function(target, args)
-        for key in ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node"):
-            if key in self._node.meta:
-                node.meta[key] = self._node.meta[key]
-        node.meta["val"] = target(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]))
-        return node
+            return emit(self._program.graph, self._node, target, *args)

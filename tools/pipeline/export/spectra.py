@@ -25,6 +25,7 @@ from torch.fx import Graph, Node
 
 from tools.pipeline.export.diagnosis import written
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.rewrite import emit, replace_node
 from tools.pipeline.export.spectrum_operators import fft_roots
 from tools.quiet.console import UserError
 
@@ -61,9 +62,6 @@ _ON_DIMS: dict[Any, tuple[int, ...]] = {
     _aten.transpose.int: (1, 2),
     _aten.unsqueeze.default: (1,),
 }
-# Says what of the user's model a node is of.
-_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
-
 SPECTRA = (_own.stft.default, _own.spectrogram.default, _own.filtered_spectrogram.default)
 
 
@@ -274,7 +272,8 @@ class _RealNumbers:
             z = _squared_magnitude(node) if node.op == "call_function" else None
             if z is not None:
                 with self._graph.inserting_before(node):
-                    self._replace(node, self._emit(_aten.square.default, self._emit(_aten.abs.default, z)))
+                    square = self._emit(_aten.square.default, self._emit(_aten.abs.default, z))
+                replace_node(self._program, node, square)
         self._graph.eliminate_dead_code()
         for node in list(self._graph.nodes):
             self._node = node
@@ -294,7 +293,7 @@ class _RealNumbers:
         if transform is not None and not any(map(_is_complex, operands)):
             self._spectra[node] = transform(self, node)
             if not _is_complex(node):
-                self._replace(node, self._pair(node))
+                replace_node(self._program, node, self._pair(node))
         elif node.target == _aten.view_as_complex.default:
             self._pairs[node] = operands[0]
         elif node.target in (_aten.complex.default, _aten.polar.default):
@@ -328,10 +327,7 @@ class _RealNumbers:
 
     def _emit(self, target: Callable[..., Any], *args: Any, **options: Any) -> Node:
         """A call that says it comes from where the node comes from."""
-        node = self._graph.call_function(target, args, options)
-        node.meta = {key: value for key, value in self._node.meta.items() if key in _META}
-        node.meta["val"] = target(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]), **options)
-        return node
+        return emit(self._graph, self._node, target, *args, **options)
 
     def _constant(self, name: str, value: Tensor) -> Node:
         if name not in self._constants:
@@ -340,13 +336,6 @@ class _RealNumbers:
                     self._program, self._graph, f"b_{name}", InputKind.BUFFER, value, persistent_buffer=True
                 )
         return self._constants[name]
-
-    def _replace(self, node: Node, result: Node) -> None:
-        """Lets a real result take the place of a node."""
-        node.replace_all_uses_with(result)
-        for spec in self._program.graph_signature.output_specs:
-            if spec.arg.name == node.name:
-                spec.arg.name = result.name
 
     def _run(self, target: Any, spectrum: _Spectrum, filters: tuple[Node, ...], *options: bool) -> Node:
         """What an operator of our own computes of a spectrum."""
@@ -391,12 +380,12 @@ class _RealNumbers:
         elif node.target == _aten.abs.default:
             self._absolute(node)
         elif node.target in (_aten.real.default, _aten.imag.default):
-            self._replace(node, self._part(self._pair(source), int(node.target == _aten.imag.default)))
+            replace_node(self._program, node, self._part(self._pair(source), int(node.target == _aten.imag.default)))
         elif node.target == _aten.angle.default:
             parts = [self._part(self._pair(source), index) for index in (1, 0)]
-            self._replace(node, self._emit(_aten.atan2.default, *parts))
+            replace_node(self._program, node, self._emit(_aten.atan2.default, *parts))
         elif node.target == _aten.view_as_real.default:
-            self._replace(node, self._pair(source))
+            replace_node(self._program, node, self._pair(source))
         elif _is_complex(node):
             self._pairs[node] = self._complex_result(node)
         else:
@@ -476,13 +465,13 @@ class _RealNumbers:
         if spectrum is None:
             pair = self._pair(source)
             power = self._emit(_aten.sum.dim_IntList, self._emit(_aten.mul.Tensor, pair, pair), [-1])
-            self._replace(node, self._emit(_aten.sqrt.default, power))
+            replace_node(self._program, node, self._emit(_aten.sqrt.default, power))
         elif squares and len(squares) == len(node.users):
             power = self._power(spectrum, True)
             for square in squares:
-                self._replace(square, power)
+                replace_node(self._program, square, power)
         else:
-            self._replace(node, self._power(spectrum, False))
+            replace_node(self._program, node, self._power(spectrum, False))
 
     def _power(self, spectrum: _Spectrum, squared: bool) -> Node:
         result = self._run(_own.spectrogram.default, spectrum, (), spectrum.onesided, squared, spectrum.frames_first)
@@ -529,7 +518,7 @@ class _RealNumbers:
         number = len(self._constants)
         filters = (self._constant(f"bands_{number}", bands), self._constant(f"weights_{number}", weights))
         filtered = self._run(_own.filtered_spectrogram.default, result, filters, squared, result.frames_first)
-        self._replace(node, self._emit(_aten.view.default, filtered, list(result.shape)))
+        replace_node(self._program, node, self._emit(_aten.view.default, filtered, list(result.shape)))
 
     def _is_read_once(self, power: Node) -> bool:
         """Whether nothing but the current node reads a spectrogram, in another order perhaps."""

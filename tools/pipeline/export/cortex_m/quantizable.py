@@ -23,6 +23,8 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_map
 
+from tools.pipeline.export.rewrite import emit
+
 _aten = torch.ops.aten
 
 # Elementwise operators of one tensor, with scalars: on an image of height 1 they are the same.
@@ -97,19 +99,6 @@ def is_constant(node: Node) -> bool:
     if node.op == "placeholder":
         return node.name.startswith(("p_", "b_", "c_"))
     return node.op == "call_function" and all(is_constant(operand) for operand in node.all_input_nodes)
-
-
-def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
-    """A call that says it comes from where `origin` came from, with its result's shape and layout.
-
-    Args:
-      args: nodes and constants.
-      options: constants that the operator takes by name.
-    """
-    node = graph.call_function(operator, args, options)
-    node.meta = {key: value for key, value in origin.meta.items() if key not in ("val", "tensor_meta")}
-    node.meta["val"] = operator(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]), **options)
-    return node
 
 
 def is_channels_last(node: Node) -> bool:

@@ -1,0 +1,47 @@
+"""What passes over an exported program have in common: new nodes, and what takes the place of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+
+# Where in the user's model a node is from.
+_PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
+
+
+def place_of(node: Node) -> dict[str, Any]:
+    """What of a node's meta says where in the user's model it is from."""
+    return {key: node.meta[key] for key in _PLACE if key in node.meta}
+
+
+def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
+    """A call that says it comes from where `origin` came from, with its result's shape and layout.
+
+    Args:
+      args: nodes and constants.
+      options: constants that the operator takes by name.
+    """
+    node = graph.call_function(operator, args, options)
+    node.meta = place_of(origin)
+    node.meta["val"] = operator(*torch.fx.node.map_arg(args, lambda argument: argument.meta["val"]), **options)
+    return node
+
+
+def replace_node(program: ExportedProgram, node: Node, result: Node) -> None:
+    """Lets all that reads a node read another one, among them the program's outputs, which are known by name.
+
+    The node itself stays in the graph, with nothing that reads it.
+    """
+    node.replace_all_uses_with(result)
+    rename_output(program, node, result)
+
+
+def rename_output(program: ExportedProgram, node: Node, result: Node) -> None:
+    """Gives outputs of a program that have a node's name that of another one."""
+    for spec in program.graph_signature.output_specs:
+        if spec.arg.name == node.name:
+            spec.arg.name = result.name
