@@ -1,10 +1,10 @@
 """The `cmake_firmware` macro: a firmware project of one's own, built by CMake."""
 
 load("//platforms:cores.bzl", "core_of")
+load("//rules/private:firmware_commands.bzl", "OWN_APPLICATION", "firmware_commands")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
+load("//rules/private:toolchain_files.bzl", "tools_of")
 load("//rules/private:transitions.bzl", "board_transition")
-load(":firmware_command.bzl", "firmware_command")
-load(":firmware_flash.bzl", "firmware_flash")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "TorchPackageInfo")
 
 def _cmake_firmware_impl(ctx):
@@ -22,7 +22,6 @@ def _cmake_firmware_impl(ctx):
             fail("%s: two packages are called %s" % (ctx.label, package.name))
         packages[package.name] = package.folder
     toolchain = ctx.attr._compiler[DefaultInfo].files
-    tools = [file.dirname for file in toolchain.to_list() if file.dirname.endswith("/tools") and file.basename == "gcc"][0]
     nano = [file.dirname for file in toolchain.to_list() if file.path.endswith("/nano/newlib.h") or file.path.endswith("/newlib-nano/newlib.h")]
     cmake = [file.dirname for file in ctx.files._cmake if file.path.endswith("/bin/cmake") and not file.path.endswith("/usr/bin/cmake")][0]
     flags = ["-mthumb", "--specs=nano.specs"] + core.flags + ["-isystem {here}/" + folder for folder in nano]
@@ -35,7 +34,7 @@ def _cmake_firmware_impl(ctx):
     arguments.add("--executable", ctx.attr.executable_target or name)
     arguments.add_all(["%s=%s" % item for item in ctx.attr.definitions.items()], before_each = "--define")
     arguments.add_all(flags, format_each = "--flag=%s")
-    arguments.add("--tools", tools)
+    arguments.add("--tools", tools_of(toolchain.to_list())["gcc"].dirname)
     arguments.add("--cmake", cmake)
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
@@ -93,13 +92,6 @@ linker script and whatever it runs on are the project's own.""",
     provides = [FirmwareInfo],
 )
 
-# Target suffix -> tool, and what it uses.
-_COMMANDS = {
-    "copy": (Label("//tools/commands/copy"), ["files"]),
-    "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
-    "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
-}
-
 def cmake_firmware(name, tags = [], visibility = None, **kwargs):
     """A firmware project of one's own, and commands on its image.
 
@@ -112,13 +104,4 @@ def cmake_firmware(name, tags = [], visibility = None, **kwargs):
       **kwargs: attributes of `cmake_firmware_rule`.
     """
     cmake_firmware_rule(name = name, tags = tags, visibility = visibility, **kwargs)
-    firmware_flash(name = name + ".flash", firmware = name, tags = ["manual"], visibility = visibility)
-    for suffix, (tool, uses) in _COMMANDS.items():
-        firmware_command(
-            name = "%s.%s" % (name, suffix),
-            firmware = name,
-            tags = ["manual"],
-            tool = tool,
-            uses = uses,
-            visibility = visibility,
-        )
+    firmware_commands(name, visibility, OWN_APPLICATION)

@@ -1,6 +1,7 @@
 """The `firmware_command` rule: a tool that talks to an image on a board, in an emulator or on the simulator."""
 
 load("//rules/private:emulator.bzl", "QEMU_ATTRS")
+load("//rules/private:toolchain_files.bzl", "tools_of")
 load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
@@ -19,8 +20,7 @@ def _firmware_command_impl(ctx):
         arguments += ["--algorithm", firmware.board.flash_algorithm]
     if "addr2line" in ctx.attr.uses:
         files = ctx.files._arm_gnu_toolchain
-        (addr2line,) = [file for file in files if file.path.endswith("/tools/addr2line")]
-        arguments += ["--addr2line", addr2line]
+        arguments += ["--addr2line", tools_of(files)["addr2line"]]
     return [create_launcher(ctx, ctx.attr.tool, arguments, files)]
 
 firmware_command = rule(

@@ -1,6 +1,7 @@
 """Compiles a package's sources by themselves, as the build system of its user does: without this build's flags."""
 
 load("//platforms:cores.bzl", "CORES")
+load(":toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
 
@@ -50,16 +51,12 @@ def compile_package(ctx, sources, models, core, abi, sizes):
         if not flag.startswith(_FLOAT_ABI) and (abi != "soft" or not flag.startswith("-mfpu="))
     ]
     toolchain = ctx.attr._compiler[DefaultInfo].files
-    tools = {}
-    includes = []
-    for file in toolchain.to_list():
-        if file.dirname.endswith("/tools"):
-            tools[file.basename] = file
+    tools = tools_of(toolchain.to_list())
 
-        # C++'s configuration is in a folder for each variant of the libraries, of which the one for images is there; it is the
-        # same in all.
-        if file.path.endswith("/%s/bits/c++config.h" % CORES[core].multilib):
-            includes.append(file.dirname.removesuffix("/bits"))
+    # C++'s configuration is in a folder for each variant of the libraries, of which the one for images is there; it is the
+    # same in all.
+    configuration = "/%s/bits/c++config.h" % CORES[core].multilib
+    includes = [file.dirname.removesuffix("/bits") for file in toolchain.to_list() if file.path.endswith(configuration)]
     arguments = ctx.actions.args()
     arguments.add("archive")
     arguments.add_all([sources], before_each = "--sources", expand_directories = False)

@@ -1,0 +1,39 @@
+"""What a user runs on an image."""
+
+load("//rules:firmware_command.bzl", "firmware_command")
+load("//rules:firmware_flash.bzl", "firmware_flash")
+
+visibility(["//rules/..."])
+
+# Target suffix -> tool, and what it uses.
+_COMMANDS = {
+    "copy": (Label("//tools/commands/copy"), ["files"]),
+    "gdb": (Label("//tools/commands/gdb"), ["algorithm"]),
+    "infer": (Label("//tools/commands/infer"), ["qemu"]),
+    "monitor": (Label("//tools/commands/monitor"), ["addr2line", "qemu"]),
+    "plot": (Label("//tools/commands/plot"), ["qemu"]),
+    "simulate": (Label("//boardsim:simulate"), []),
+}
+
+# Of an image whose application is not this project's: nobody answers the others.
+OWN_APPLICATION = ["copy", "gdb", "monitor"]
+
+def firmware_commands(firmware, visibility, commands = _COMMANDS):
+    """Declares `<firmware>.flash`, and `<firmware>.COMMAND` for each of some commands.
+
+    Args:
+      firmware: name of the image.
+      visibility: visibility of all.
+      commands: which of them there are besides.
+    """
+    firmware_flash(name = firmware + ".flash", firmware = firmware, tags = ["manual"], visibility = visibility)
+    for suffix in commands:
+        tool, uses = _COMMANDS[suffix]
+        firmware_command(
+            name = "%s.%s" % (firmware, suffix),
+            firmware = firmware,
+            tags = ["manual"],
+            tool = tool,
+            uses = uses,
+            visibility = visibility,
+        )
