@@ -7,9 +7,6 @@ _SOFT = "-mfloat-abi=soft"
 # GCC 12 makes conversions conditional (vcvtne), which its assembler takes for a vector instruction.
 _MVE = [_HARD, "-fno-if-conversion2"]
 
-# GCC 12 knows the architecture of Cortex-M52 and M85, Armv8.1-M Mainline, but not them.
-_LIKE_CORTEX_M55 = "-mtune=cortex-m55"
-
 def _core(flags, cpu, multilib, kernels, description):
     return struct(
         flags = flags,
@@ -19,6 +16,50 @@ def _core(flags, cpu, multilib, kernels, description):
         fpu = multilib.endswith("p/hard"),
         description = description,
     )
+
+def _vector_cores(name, title, mve, mve_int, nomve, nomve_nofp):
+    """The four variants of a core of Armv8.1-M Mainline, by what GCC's flags say of MVE and FPU."""
+    return {
+        name: _core(
+            flags = mve + _MVE,
+            cpu = "armv8-m",
+            multilib = "thumb/v8-m.main+dp/hard",
+            kernels = "mve",
+            description = title + " with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
+        ),
+        name + "_mve_int": _core(
+            flags = mve_int + _MVE,
+            cpu = "armv8-m",
+            multilib = "thumb/v8.1-m.main+mve/hard",
+            kernels = "mve",
+            description = title + " with the vector extension for integers, without FPU",
+        ),
+        name + "_nomve": _core(
+            flags = nomve + [_HARD],
+            cpu = "armv8-m",
+            multilib = "thumb/v8-m.main+dp/hard",
+            kernels = "dsp",
+            description = title + " with FPv5-DP and the DSP extension, without MVE",
+        ),
+        name + "_nomve_nofp": _core(
+            flags = nomve_nofp + [_SOFT],
+            cpu = "armv8-m",
+            multilib = "thumb/v8-m.main/nofp",
+            kernels = "dsp",
+            description = title + " with the DSP extension, without FPU and MVE",
+        ),
+    }
+
+# GCC 12 knows the architecture of Cortex-M52 and M85, Armv8.1-M Mainline, but not them.
+_ARMV8_1 = {
+    variant: ["-march=armv8.1-m.main+dsp" + extensions, "-mtune=cortex-m55"]
+    for variant, extensions in {
+        "mve": "+mve.fp+fp.dp",
+        "mve_int": "+mve",
+        "nomve": "+fp.dp",
+        "nomve_nofp": "",
+    }.items()
+}
 
 # By name, which is the constraint value `core_<name>` of //platforms:core and the platform //platforms:<name>, and with
 # hyphens the name that programs, plans, board.json and command lines use:
@@ -142,91 +183,14 @@ CORES = {
         kernels = "dsp",
         description = "Cortex-M35P with the DSP extension, without FPU",
     ),
-    "cortex_m52": _core(
-        flags = ["-march=armv8.1-m.main+dsp+mve.fp+fp.dp", _LIKE_CORTEX_M55] + _MVE,
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main+dp/hard",
-        kernels = "mve",
-        description = "Cortex-M52 with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
-    ),
-    "cortex_m52_mve_int": _core(
-        flags = ["-march=armv8.1-m.main+dsp+mve", _LIKE_CORTEX_M55] + _MVE,
-        cpu = "armv8-m",
-        multilib = "thumb/v8.1-m.main+mve/hard",
-        kernels = "mve",
-        description = "Cortex-M52 with the vector extension for integers, without FPU",
-    ),
-    "cortex_m52_nomve": _core(
-        flags = ["-march=armv8.1-m.main+dsp+fp.dp", _LIKE_CORTEX_M55, _HARD],
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main+dp/hard",
-        kernels = "dsp",
-        description = "Cortex-M52 with FPv5-DP and the DSP extension, without MVE",
-    ),
-    "cortex_m52_nomve_nofp": _core(
-        flags = ["-march=armv8.1-m.main+dsp", _LIKE_CORTEX_M55, _SOFT],
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main/nofp",
-        kernels = "dsp",
-        description = "Cortex-M52 with the DSP extension, without FPU and MVE",
-    ),
-    "cortex_m55": _core(
-        flags = ["-mcpu=cortex-m55"] + _MVE,
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main+dp/hard",
-        kernels = "mve",
-        description = "Cortex-M55 with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
-    ),
-    "cortex_m55_mve_int": _core(
-        flags = ["-mcpu=cortex-m55+nofp"] + _MVE,
-        cpu = "armv8-m",
-        multilib = "thumb/v8.1-m.main+mve/hard",
-        kernels = "mve",
-        description = "Cortex-M55 with the vector extension for integers, without FPU",
-    ),
-    "cortex_m55_nomve": _core(
-        flags = ["-mcpu=cortex-m55+nomve", _HARD],
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main+dp/hard",
-        kernels = "dsp",
-        description = "Cortex-M55 with FPv5-DP and the DSP extension, without MVE",
-    ),
-    "cortex_m55_nomve_nofp": _core(
-        flags = ["-mcpu=cortex-m55+nomve+nofp", _SOFT],
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main/nofp",
-        kernels = "dsp",
-        description = "Cortex-M55 with the DSP extension, without FPU and MVE",
-    ),
-    "cortex_m85": _core(
-        flags = ["-march=armv8.1-m.main+dsp+mve.fp+fp.dp", _LIKE_CORTEX_M55] + _MVE,
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main+dp/hard",
-        kernels = "mve",
-        description = "Cortex-M85 with FPv5-DP and the vector extension (MVE, \"Helium\") for integers and floats",
-    ),
-    "cortex_m85_mve_int": _core(
-        flags = ["-march=armv8.1-m.main+dsp+mve", _LIKE_CORTEX_M55] + _MVE,
-        cpu = "armv8-m",
-        multilib = "thumb/v8.1-m.main+mve/hard",
-        kernels = "mve",
-        description = "Cortex-M85 with the vector extension for integers, without FPU",
-    ),
-    "cortex_m85_nomve": _core(
-        flags = ["-march=armv8.1-m.main+dsp+fp.dp", _LIKE_CORTEX_M55, _HARD],
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main+dp/hard",
-        kernels = "dsp",
-        description = "Cortex-M85 with FPv5-DP and the DSP extension, without MVE",
-    ),
-    "cortex_m85_nomve_nofp": _core(
-        flags = ["-march=armv8.1-m.main+dsp", _LIKE_CORTEX_M55, _SOFT],
-        cpu = "armv8-m",
-        multilib = "thumb/v8-m.main/nofp",
-        kernels = "dsp",
-        description = "Cortex-M85 with the DSP extension, without FPU and MVE",
-    ),
-}
+} | _vector_cores("cortex_m52", "Cortex-M52", **_ARMV8_1) | _vector_cores(
+    "cortex_m55",
+    "Cortex-M55",
+    mve = ["-mcpu=cortex-m55"],
+    mve_int = ["-mcpu=cortex-m55+nofp"],
+    nomve = ["-mcpu=cortex-m55+nomve"],
+    nomve_nofp = ["-mcpu=cortex-m55+nomve+nofp"],
+) | _vector_cores("cortex_m85", "Cortex-M85", **_ARMV8_1)
 
 # A program for several cores that no board chooses among, as when its quantization is reported, is for this one.
 DEFAULT_CORE = "cortex_m4"
