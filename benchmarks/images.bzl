@@ -4,6 +4,17 @@ their own for one core more."""
 load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
+def benchmark_image(name, **kwargs):
+    """Declares an image that is measured: what a product has of it, without console and examples.
+
+    Args:
+      name: the image.
+      **kwargs: further attributes of torch_firmware.
+    """
+
+    # An application gets its input from somewhere else.
+    torch_firmware(name = name, console = "off", example = False, summary = False, **kwargs)
+
 def benchmark_images(name, models, layers = {}, engine = "linked", boards = None, tags = []):
     """Declares the images and the target that measures them.
 
@@ -22,15 +33,11 @@ def benchmark_images(name, models, layers = {}, engine = "linked", boards = None
             image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
             if engine != "linked":
                 image += "_" + engine
-            torch_firmware(
+            benchmark_image(
                 name = image,
                 board = board,
-                console = "off",
                 engine = engine,
-                # An application gets its input from somewhere else.
-                example = False,
                 model = model,
-                summary = False,
                 tags = tags,
             )
             rows[":" + image] = row

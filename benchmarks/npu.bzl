@@ -1,6 +1,7 @@
 """The images of the table in docs/ethos_u.md: networks on boards with an NPU, and on the same core alone."""
 
-load("//rules:defs.bzl", "firmware_benchmark", "torch_firmware")
+load("//rules:defs.bzl", "firmware_benchmark")
+load(":images.bzl", "benchmark_image")
 
 def npu_images(name, models, alone, boards):
     """Declares the images and the target that measures them.
@@ -17,14 +18,11 @@ def npu_images(name, models, alone, boards):
     for model, (delegated, program) in models.items():
         for board, each in [(alone, program)] + [(board, delegated) for board in boards]:
             image = "%s_%s_%s" % (name, model, Label(board).name)
-            torch_firmware(
+            benchmark_image(
                 name = image,
                 testonly = True,
                 board = board,
-                console = "off",
-                example = False,
                 model = each,
-                summary = False,
                 tags = ["manual"],
             )
             rows[":" + image] = model + " int8"

@@ -23,7 +23,7 @@ from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.size_report.size_report import read_size_report
 from tools.commands.benchmark.npu import NpuRow, measure_with_npu, npu_table
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import writing
+from tools.quiet.files import reading, writing
 from tools.quiet.tool import run_tool
 from tools.verify.emulate.emulate import run_golden
 from tools.verify.environment.qemu import Qemu
@@ -129,7 +129,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _run_with_npu(arguments, images)
     text = ""
     if arguments.update:
-        text = _read_document(arguments.update)
+        with reading("document", arguments.update, "name a Markdown file with rows of this table"):
+            text = arguments.update.read_text(encoding="utf-8")
         wanted = documented(text)
         images = [image for image in images if (image.model, image.variant, image.board) in wanted]
         if not images:
@@ -162,13 +163,6 @@ def _write_json(arguments: argparse.Namespace, rows: Sequence[Row] | Sequence[Np
     if arguments.json:
         with writing(arguments.json):
             arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
-
-
-def _read_document(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: {error}; name a Markdown file with rows of this table") from error
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -254,10 +254,14 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         Publication(arguments.version, arguments.author, arguments.url),
         arguments.archive,
     )
-    for path, text in files.items():
-        to = arguments.output / path
+    _write_files(arguments.output, {path: text.encode() for path, text in files.items()})
+
+
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    for path, data in files.items():
+        to = folder / path
         to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_text(text, encoding="utf-8")
+        to.write_bytes(data)
 
 
 def _write_archive(arguments: argparse.Namespace) -> None:
@@ -278,10 +282,7 @@ def _write_folder(arguments: argparse.Namespace) -> None:
         {identity: Path(file).read_bytes() for identity, file in arguments.archive},
         arguments.name,
     )
-    for path, data in files.items():
-        to = arguments.output / path
-        to.parent.mkdir(parents=True, exist_ok=True)
-        to.write_bytes(data)
+    _write_files(arguments.output, files)
     with zipfile.ZipFile(arguments.zip, "w") as zipped:
         for path, data in sorted(files.items()):
             entry = zipfile.ZipInfo(f"{arguments.name}/{path}", _TIME)
