@@ -117,7 +117,7 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
         ),
         "version": attr.string(default = "1.0.0", doc = "The package's version, of three numbers."),
         "author": attr.string(default = "Torch Fusion", doc = "Who publishes it, for Arduino and PlatformIO."),
-        "url": attr.string(default = "https://pytorch.org", doc = "Where it is described, for Arduino and PlatformIO."),
+        "url": attr.string(doc = "Where it is described, for Arduino, whose libraries must have it, and PlatformIO."),
         "core": attr.string(
             values = [""] + sorted(CORES),
             doc = "The core that programs which depend on it are lowered for, of those in docs/boards.md; empty: the programs are portable.",

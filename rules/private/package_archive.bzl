@@ -1,6 +1,6 @@
 """Compiles a package's sources by themselves, as the build system of its user does: without this build's flags."""
 
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "has_vectors")
 load(":toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
@@ -17,7 +17,8 @@ def _float_abi(core):
     return [flag for flag in CORES[core].flags if flag.startswith(_FLOAT_ABI)][0].removeprefix(_FLOAT_ABI)
 
 def float_abis(core):
-    """The float ABIs that code for a core can have.
+    """The float ABIs that code for a core can have: by `soft` GCC makes no vector instructions, which programs need that are
+    laid out for them.
 
     Args:
       core: a key of CORES.
@@ -25,7 +26,9 @@ def float_abis(core):
     Returns:
       list of str
     """
-    return ["soft", "softfp", "hard"] if _float_abi(core) == "hard" else ["soft"]
+    if _float_abi(core) == "soft":
+        return ["soft"]
+    return ["softfp", "hard"] if has_vectors(core) else ["soft", "softfp", "hard"]
 
 def compile_package(ctx, sources, models, core, abi, sizes):
     """Compiles a package's sources into an archive.

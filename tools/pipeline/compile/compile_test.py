@@ -99,6 +99,22 @@ def test_another_cores_program_is_refused(tmp_path: Path) -> None:
         compile_method(SINE[".pte"], "cortex-m4", "forward", "sine", manifest)
 
 
+def test_a_core_of_another_layout_ends_the_compilation(tmp_path: Path) -> None:
+    """As when a package's sources are compiled for another core than they are for."""
+    source = compile_method(SINE[".pte"], "cortex-m4", "forward", "sine", SINE[".json"])["sine.cpp"]
+    assert "#error" not in source
+    for core, condition in (
+        ("cortex-m4", "#if defined(__ARM_FEATURE_MVE)\n"),
+        ("cortex-m55", "#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)\n"),
+    ):
+        lowered = tmp_path / core
+        lowered.mkdir()
+        text = SINE[".json"].read_text(encoding="utf-8").replace('"portable"', f'"{core}"')
+        (lowered / "manifest.json").write_text(text, encoding="utf-8")
+        source = compile_method(SINE[".pte"], core, "forward", "sine", lowered / "manifest.json")["sine.cpp"]
+        assert f'{condition}#error "sine is lowered for cores with' in source
+
+
 def test_an_operator_without_a_kernel_is_named(tmp_path: Path) -> None:
     manifest = _manifest(tmp_path)
     with pytest.raises(UserError, match="no kernel for operator"):

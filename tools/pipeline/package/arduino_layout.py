@@ -32,15 +32,33 @@ def _arduino(package: Package) -> dict[str, str]:
     }
 
 
-# The FPU as boards' platform.txt name it, in folders of libraries that are compiled already.
-_FPUS = {"cortex_m4": "fpv4-sp-d16", "cortex_m7": "fpv5-d16", "cortex_m33": "fpv5-sp-d16"}
+# The FPU as boards' platform.txt name it by GCC's -mfpu, in folders of libraries that are compiled already. MVE passes
+# numbers in the FPU's registers also where there is none, for which -mfpu has no name of its own.
+_SINGLE, _DOUBLE = "fpv5-sp-d16", "fpv5-d16"
+FPUS = {
+    "cortex_m4": "fpv4-sp-d16",
+    "cortex_m7": _DOUBLE,
+    "cortex_m7_sp": _SINGLE,
+    "cortex_m33": _SINGLE,
+    "cortex_m33_nodsp": _SINGLE,
+    "cortex_m35p": _SINGLE,
+    **{
+        f"cortex_m{number}{variant}": fpu
+        for number in (52, 55, 85)
+        for variant, fpu in (("", _DOUBLE), ("_nomve", _DOUBLE), ("_mve_int", "auto"))
+    },
+}
 
 
 def _archive(name: str, identity: str) -> str:
-    """src/MCU/FPU-ABI/, or src/MCU/ without an FPU: "Precompiled binaries" in the library specification."""
+    """src/MCU/FPU-ABI/, or src/MCU/ without an FPU: "Precompiled binaries" in the library specification.
+
+    A board's MCU is the core without what its variant has or lacks.
+    """
     core, abi = identity.split("-")
-    folder = f"src/{core.replace('_', '-')}"
-    return f"{folder}/{_FPUS[core]}-{abi}/lib{name}.a" if core in _FPUS and abi != "soft" else f"{folder}/lib{name}.a"
+    variant = core.split("_")[1]
+    folder = f"src/cortex-{variant}"
+    return f"{folder}/lib{name}.a" if abi == "soft" else f"{folder}/{FPUS[core]}-{abi}/lib{name}.a"
 
 
 def _sketch(package: Package) -> str:
@@ -66,6 +84,10 @@ void loop() {{
 
 def _check_arduino(package: Package) -> None:
     # https://docs.arduino.cc/arduino-cli/library-specification
+    if not package.url:
+        raise UserError(
+            f'package {package.name}: Arduino\'s libraries say where they are described; set url = "https://..."'
+        )
     if not re.fullmatch(r"(?!arduino)[A-Za-z][A-Za-z0-9_]{0,62}", package.name, re.IGNORECASE):
         raise UserError(
             f"package name '{package.name}': Arduino's libraries begin with a letter, and not with 'Arduino', and have "
@@ -91,7 +113,7 @@ def _platformio(package: Package) -> dict[str, str]:
         "description": package.sentence,
         "keywords": ["pytorch", "machine-learning", "neural-network"],
         "authors": [{"name": package.author, "maintainer": True}],
-        "homepage": package.url,
+        **({"homepage": package.url} if package.url else {}),
         "license": "Apache-2.0 AND BSD-3-Clause",
         "frameworks": "*",
         "platforms": "*",

@@ -23,6 +23,9 @@ def folder_of(
         sizes: core -> what models take there, as sizes_table() reads it.
         archives: core and float ABI -> archive; none: the package has its sources.
         name: the package's name.
+
+    Raises:
+        UserError: the layout has one place for two of the archives.
     """
     kind = LAYOUTS[layout]
     files = {
@@ -33,8 +36,16 @@ def folder_of(
         public = [path for path in files if Path(path).parent.as_posix() == kind.headers and path != _SETTINGS]
         files = {path: data for path, data in files.items() if not path.startswith("src/") or path in public}
         assert kind.archive is not None
+        places: dict[str, str] = {}
         for identity, data in archives.items():
-            files[kind.archive(name, identity)] = data
+            place = kind.archive(name, identity)
+            if place in places:
+                raise UserError(
+                    f'package {name}: layout "{layout}" has one place for archives of {places[place]} and {identity}; '
+                    "leave one of these cores out"
+                )
+            places[place] = identity
+            files[place] = data
     if sizes:
         files["SIZES.md"] = sizes_table(sizes).encode()
     return files

@@ -40,7 +40,7 @@ class Package:
         sources: C and C++ sources in it.
         version: its version, of three numbers.
         author: who publishes it.
-        url: where it is described.
+        url: where it is described; empty: nowhere.
         archives: cores and float ABIs, such as `cortex_m4-softfp`, that it has archives for in place of sources.
     """
 
@@ -50,7 +50,7 @@ class Package:
     sources: tuple[str, ...]
     version: str = "1.0.0"
     author: str = "Torch Fusion"
-    url: str = "https://pytorch.org"
+    url: str = ""
     archives: tuple[str, ...] = ()
 
     @property

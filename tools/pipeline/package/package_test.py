@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tools.artifacts.core.cores import CORES
+from tools.pipeline.package.arduino_layout import FPUS
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree
 from tools.pipeline.package.layout import Package
@@ -91,7 +93,7 @@ def test_the_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     assert "demo/demo.mk" in names
 
 
-DEMO = Package("demo_net", "host", ("net", "gru"), ("src/a.cpp", "src/b.c"))
+DEMO = Package("demo_net", "host", ("net", "gru"), ("src/a.cpp", "src/b.c"), url="https://example.org")
 
 
 def test_rules_have_the_same_layouts() -> None:
@@ -125,7 +127,9 @@ def test_arduino_takes_the_properties() -> None:
     assert "examples/selftest/selftest.ino" in files
     assert LAYOUTS["arduino"].headers == "src"
     with pytest.raises(UserError, match="'arduino_net': Arduino's libraries begin with a letter, and not with 'Ard"):
-        pack("arduino_net", "host", "arduino", [], {}, {})
+        pack("arduino_net", "host", "arduino", [], {}, {}, publication=Publication(url="https://example.org"))
+    with pytest.raises(UserError, match="package demo: Arduino's libraries say where they are described; set url"):
+        pack("demo", "host", "arduino", [], {}, {})
 
 
 def test_platformio_takes_the_manifest() -> None:
@@ -204,6 +208,19 @@ def test_archives_take_the_place_of_sources(layout: str, tmp_path: Path) -> None
     assert "src/kernels/call.cpp" not in files
     assert not any(b"src/a.cpp" in data for data in files.values())
     assert b"| cortex m4 | net | 2,104 | 144 |" in files["SIZES.md"]
+
+
+def test_arduino_has_one_place_for_each_core_and_float_abi(tmp_path: Path) -> None:
+    place = LAYOUTS["arduino"].archive
+    assert place is not None
+    # Numbers are passed in the registers of an FPU, or of MVE.
+    assert {core.replace("_", "-") for core in FPUS} == {
+        core for core, (kernels, fpu) in CORES.items() if fpu or kernels == "mve"
+    }
+    assert place("net", "cortex_m55_mve_int-hard") == "src/cortex-m55/auto-hard/libnet.a"
+    assert place("net", "cortex_m33_nofp-soft") == "src/cortex-m33/libnet.a"
+    with pytest.raises(UserError, match="one place for archives of cortex_m4-soft and cortex_m4_nofp-soft"):
+        folder_of(tmp_path, "arduino", {}, {"cortex_m4-soft": b"", "cortex_m4_nofp-soft": b""}, "net")
 
 
 def test_a_layout_without_archives_names_those_that_have_them() -> None:
