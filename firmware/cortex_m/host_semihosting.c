@@ -8,14 +8,17 @@
 /// from the board's emulator.
 extern uint8_t __host_start[], __host_end[];
 
-/// The command line as text, its words' ends replaced by '\0'.
-static char* command_line;
 /// Next input byte, end of the inputs.
 static const uint8_t* input;
 static const uint8_t* input_end;
 /// The outputs so far, which grow towards __host_end.
 static uint8_t* outputs;
 static uint8_t* outputs_end;
+
+/// The command line as text, its words' ends replaced by '\0', is first there.
+static char* command_line(void) {
+  return (char*)__host_start;
+}
 
 enum { kPaint = 0xA5, kCommandLineSize = 256, kAlignment = 16 };
 
@@ -25,10 +28,16 @@ static uint8_t* align_up(const uint8_t* address) {
 
 /// The value of the command line's word `key=value`, or NULL.
 static const char* option(const char* key) {
-  const size_t key_size = strlen(key);
-  for (const char* word = command_line; *word != '\0'; word += strlen(word) + 1) {
-    if (strncmp(word, key, key_size) == 0) {
-      return word + key_size;
+  for (const char* word = command_line(); *word != '\0';) {
+    const char* left = key;
+    while (*left != '\0' && *word == *left) {
+      ++word;
+      ++left;
+    }
+    if (*left == '\0') {
+      return word;
+    }
+    while (*word++ != '\0') {
     }
   }
   return NULL;
@@ -86,15 +95,14 @@ const void* host_file(const char* key, size_t* size) {
 }
 
 bool host_open(void) {
-  command_line = (char*)__host_start;
   const struct {
     char* text;
     size_t size;
-  } line = {command_line, kCommandLineSize};
+  } line = {command_line(), kCommandLineSize};
   if (semihosting_call(kSysGetCommandLine, &line) != 0) {
-    command_line[0] = '\0';
+    *command_line() = '\0';
   }
-  char* end = command_line;
+  char* end = command_line();
   for (; *end != '\0'; ++end) {
     if (*end == ' ') {
       *end = '\0';
@@ -137,7 +145,11 @@ void host_write(const void* data, size_t size) {
 }
 
 void host_arena_paint(void* arena, size_t size) {
-  memset(arena, kPaint, size);
+  // Without memset(), which small images have no other use for.
+  for (uint8_t* to = (uint8_t*)arena; size > 0; --size) {
+    *to++ = kPaint;
+    __asm volatile("" ::: "memory");
+  }
 }
 
 size_t host_arena_used(const void* arena, size_t size) {

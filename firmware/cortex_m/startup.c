@@ -33,11 +33,15 @@ __attribute__((section(".vectors"), used)) static void (*const kVectors[])(void)
 };
 
 static void run(void) {
+  // The barriers keep the compiler from calling memcpy() and memset(), which small images have no
+  // other use for.
   for (uint32_t *to = __data_start, *from = __data_load; to < __data_end;) {
     *to++ = *from++;
+    __asm volatile("" ::: "memory");
   }
   for (uint32_t* to = __bss_start; to < __bss_end;) {
     *to++ = 0;
+    __asm volatile("" ::: "memory");
   }
   board_init();
   for (void (*const* constructor)(void) = __init_array_start; constructor < __init_array_end;
