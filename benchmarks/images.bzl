@@ -1,7 +1,7 @@
 """The images that //benchmarks measures: every model on every emulated board, without a console. Int8 kernels have code of
 their own for one core more."""
 
-load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS")
+load("//firmware/boards:boards.bzl", "EMULATED_BOARDS", "INT8_BOARDS", "VECTOR_BOARDS")
 load("//rules:defs.bzl", "firmware_benchmark", "size_report", "torch_firmware")
 
 def benchmark_image(name, **kwargs):
@@ -15,7 +15,7 @@ def benchmark_image(name, **kwargs):
     # An application gets its input from somewhere else.
     torch_firmware(name = name, console = "off", example = False, summary = False, **kwargs)
 
-def benchmark_images(name, models, layers = {}, engine = "linked", boards = None, tags = []):
+def benchmark_images(name, models, layers = {}, engine = "linked", boards = None, limited = [], tags = []):
     """Declares the images and the target that measures them.
 
     Args:
@@ -24,9 +24,12 @@ def benchmark_images(name, models, layers = {}, engine = "linked", boards = None
       engine: as of torch_firmware; models of another than `linked` are on the first emulated board alone.
       layers: as models, but on the first emulated board alone.
       boards: list of labels of boards for all models; None: the emulated boards.
+      limited: rows whose limits every run of the tests holds, in `<name>_limited`: without the emulated boards but the first, whose
+        cores have the first one's kernels and would cost the tests all of them once more.
       tags: of all targets.
     """
     rows = {}
+    limited_rows = {}
     for row, model in (models | layers).items():
         row_boards = boards or (INT8_BOARDS if row.endswith(" int8") else EMULATED_BOARDS)
         for board in row_boards[:1] if row in layers or engine != "linked" else row_boards:
@@ -41,11 +44,18 @@ def benchmark_images(name, models, layers = {}, engine = "linked", boards = None
                 tags = tags,
             )
             rows[":" + image] = row
+            if row in limited and board in EMULATED_BOARDS[:1] + VECTOR_BOARDS:
+                limited_rows[":" + image] = row
+    _benchmark(name, "index" if name == "benchmarks" else "index_" + name, rows, tags)
+    if limited:
+        _benchmark(name + "_limited", "index_limited", limited_rows, tags)
+    size_report(name = name + "_sizes", firmware = rows.keys(), tags = tags)
+
+def _benchmark(name, index, rows, tags):
     firmware_benchmark(name = name, firmware = rows, tags = tags)
     native.filegroup(
-        name = "index" if name == "benchmarks" else "index_" + name,
+        name = index,
         srcs = [name],
         output_group = "index",
         tags = tags,
     )
-    size_report(name = name + "_sizes", firmware = rows.keys(), tags = tags)

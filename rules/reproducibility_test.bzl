@@ -6,9 +6,10 @@ load(":providers.bzl", "FirmwareInfo")
 _BUILD_ID = "//rules/private:build_id"
 
 def _two_builds_impl(_settings, _attr):
-    # Two configurations that differ in nothing that an action reads: every
-    # action from training to linking runs again, into other output paths.
-    return {"first": {_BUILD_ID: "first"}, "second": {_BUILD_ID: "second"}}
+    # The configuration that the image is built in anyway, and one that differs
+    # from it in nothing that an action reads: every action from training to
+    # linking runs again, into other output paths.
+    return {"first": {_BUILD_ID: ""}, "second": {_BUILD_ID: "second"}}
 
 _two_builds = transition(
     implementation = _two_builds_impl,
