@@ -111,7 +111,7 @@ def _program_transition_impl(settings, attr):
         _PLATFORMS: platforms,
         _NPU: str(settings[_NPU]) if attr.backend == "ethos_u" else _NO_NPU,
         _CONSOLE: "on",
-        _MODEL: "//models/sine:sine",
+        _MODEL: "//firmware:default_model",
         _PROFILE: "off",
     }
 

@@ -561,6 +561,39 @@ class Builder final {
   return Error::Ok;
 }
 
+/// The arguments of a call, in the room that its chain has for them.
+Span<EValue*> gather_arguments(const Chain& chain, const Indices& indices, EValue* values) {
+  const uint32_t count = indices.size();
+  for (uint32_t i = 0; i < count; ++i) {
+    chain.arguments[i] = &values[indices[i]];
+  }
+  return {chain.arguments, count};
+}
+
+/**
+ * Jumps, if its condition is false.
+ *
+ * @param[in] first The method's first chain; counts what a jump backwards runs again.
+ * @param[in,out] next The instruction that is executed next.
+ */
+Error jump(
+    const executorch_flatbuffer::JumpFalseCall& call,
+    const EValue* values,
+    Chain& first,
+    size_t* next) {
+  const Result<bool> condition = internal::is_true(values[call.cond_value_index()]);
+  if (!condition.ok()) {
+    return condition.error();
+  }
+  if (*condition) {
+    return Error::Ok;
+  }
+  const size_t destination = static_cast<size_t>(call.destination_instruction());
+  const size_t repeated = destination < *next ? *next - destination : 0;
+  *next = destination;
+  return repeated == 0 ? Error::Ok : count_instructions(first, repeated);
+}
+
 /// Every output that is a tensor has memory. What is to be a tensor is one:
 /// Builder::check_effects() has seen to that.
 Error check_outputs(const Chain& first, const EValue* values) {
@@ -712,12 +745,8 @@ Error Method::execute_instruction() {
   switch (type) {
     case InstructionArguments::KernelCall: {
       uint32_t operator_index;
-      const Indices& args = decode_call(content, &operator_index);
-      const uint32_t count = args.size();
-      for (uint32_t i = 0; i < count; ++i) {
-        chain.arguments[i] = &values_[args[i]];
-      }
-      const Span<EValue*> arguments(chain.arguments, count);
+      const Span<EValue*> arguments =
+          gather_arguments(chain, decode_call(content, &operator_index), values_);
       OpFunction kernel = chain.kernels[operator_index];
       if (kernel == nullptr) {
         const auto* op = (*serialization_plan_->operators())[operator_index];
@@ -752,35 +781,22 @@ Error Method::execute_instruction() {
       break;
     }
     case InstructionArguments::JumpFalseCall: {
-      const auto* call = static_cast<const JumpFalseCall*>(content);
-      const Result<bool> condition = internal::is_true(values_[call->cond_value_index()]);
-      if (!condition.ok()) {
-        return condition.error();
-      }
-      if (!*condition) {
-        const size_t destination = static_cast<size_t>(call->destination_instruction());
-        if (destination < next) {
-          const Error error = count_instructions(*chains_, next - destination);
-          if (error != Error::Ok) {
-            return error;
-          }
-        }
-        next = destination;
+      const Error error =
+          jump(*static_cast<const JumpFalseCall*>(content), values_, *chains_, &next);
+      if (error != Error::Ok) {
+        return error;
       }
       break;
     }
     case InstructionArguments::DelegateCall:
       if (internal::kHasDelegates) {
         const auto* call = static_cast<const DelegateCall*>(content);
-        const Indices& args = *call->args();
-        for (uint32_t i = 0; i < args.size(); ++i) {
-          chain.arguments[i] = &values_[args[i]];
-        }
+        const Span<EValue*> arguments = gather_arguments(chain, *call->args(), values_);
         const Error error = internal::execute_delegate(
             delegates_[call->delegate_index()],
             {event_tracer_, temp_allocator_, serialization_plan_->name()->c_str()},
             temp_allocator_,
-            {chain.arguments, args.size()});
+            arguments);
         ET_CHECK_OK_OR_RETURN_ERROR(
             error,
             "instruction %zu failed: delegate %d, error 0x%" PRIx32,
