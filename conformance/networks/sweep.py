@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy
 
 from conformance.networks import networks
+from tools.artifacts.board.board import read_board
 from tools.pipeline.export.export import Options, export
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
@@ -30,8 +31,6 @@ from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
-# Emulated boards, and the cores that programs for them are exported for.
-CORES = {"mps2_an386": "cortex-m4", "mps2_an505": "cortex-m33", "mps3_an547": "cortex-m55"}
 # A kernel of floating point rounds in another order than PyTorch's.
 _FLOAT_TOLERANCE = 1e-4
 
@@ -61,8 +60,9 @@ def run(name: str, backend: str, board: str) -> Outcome:
     """Exports a network, `portable` or `cortex_m` with floating point where it is faster, and runs it."""
     console = SilentConsole()
     runner = read_runners().boards[board]
+    assert runner.board is not None, board
     try:
-        options = Options(CORES[board], backend, float_where_faster=backend == "cortex_m", entry=name)
+        options = Options(read_board(runner.board).core, backend, float_where_faster=backend == "cortex_m", entry=name)
         exported = export(Path(networks.__file__), name, options, None, console)
     except UserError as error:
         return Outcome(f"refused: {str(error).rpartition('networks.py: ')[2]}", is_refused=True)
@@ -157,7 +157,8 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
 def _sweep(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help="networks; all without")
-    parser.add_argument("--board", choices=CORES, default="mps2_an386", help="the emulated board")
+    boards = [name for name, runner in read_runners().boards.items() if runner.board is not None]
+    parser.add_argument("--board", choices=boards, default="mps2_an386", help="the emulated board")
     parser.add_argument("--results", type=user_path, help="where outcomes are kept, and taken from")
     options = parser.parse_args(arguments)
     names = options.name or list(networks.NETWORKS)
