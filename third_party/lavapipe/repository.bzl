@@ -93,6 +93,7 @@ def _lavapipe_impl(rctx):
     _fetch(rctx)
     rctx.file(_PACKAGE + "/__init__.py", "", executable = False)
     write_site_library(rctx, rctx.read("taken.txt"))
+    rctx.file("BUILD.bazel", rctx.read("BUILD.bazel") + "\nexports_files([\"taken.txt\"])\n")
 
 lavapipe = repository_rule(
     doc = "`:site`, the Python package `lavapipe` with Vulkan's loader and a driver that computes on the machine's processor.",

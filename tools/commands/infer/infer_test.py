@@ -75,12 +75,20 @@ class Noise:
         self.channel.close()
 
 
-def _frames(channel: Channel) -> list[bytes]:
-    """Those that come until it is quiet."""
+def _answers(channel: Channel, payload: bytes, sequence: int) -> list[bytes]:
+    """Those to a request: what comes before the answer to a hello behind it, however long the device takes.
+
+    Args:
+        sequence: the last number that the device has taken then, which hello leaves as it is.
+    """
+    hello = protocol._HEADER.pack(protocol._HELLO, 0, sequence & 0xFFFF)
+    channel.write(encode_frame(payload) + encode_frame(hello))
     reader, frames = FrameReader(), []
-    while data := channel.read(0.5):
+    while not any(frame[0] == protocol._HELLO | protocol._ANSWER for frame in frames):
+        data = channel.read(60)
+        assert data, "no answer to hello"
         frames += reader.feed(data)
-    return frames
+    return frames[:-1]
 
 
 def test_outputs_are_pytorchs(channel: Channel, golden: dict[str, np.ndarray]) -> None:
@@ -112,16 +120,17 @@ def test_noise_changes_nothing(
 def test_a_repeated_request_is_answered_again_and_an_old_one_is_not(channel: Channel) -> None:
     client = Client(channel)
 
-    def say(sequence: int) -> list[bytes]:
-        channel.write(encode_frame(protocol._HEADER.pack(protocol._DESCRIBE, 0, sequence & 0xFFFF) + b"\0\0"))
-        return _frames(channel)
+    def say(sequence: int, last: int) -> list[bytes]:
+        header = protocol._HEADER.pack(protocol._DESCRIBE, 0, sequence & 0xFFFF)
+        return _answers(channel, header + b"\0\0", last)
 
     sequence = client._sequence
-    assert len(say(sequence + 1)) == 1
-    assert say(sequence + 1) == say(sequence + 1)
-    assert say(sequence) == []
-    assert say(sequence + 3) == []
-    assert len(say(sequence + 2)) == 1
+    first = say(sequence + 1, sequence + 1)
+    assert len(first) == 1
+    assert say(sequence + 1, sequence + 1) == first
+    assert say(sequence, sequence + 1) == []
+    assert say(sequence + 3, sequence + 1) == []
+    assert len(say(sequence + 2, sequence + 2)) == 1
 
 
 @pytest.mark.parametrize(
@@ -138,9 +147,9 @@ def test_a_repeated_request_is_answered_again_and_an_old_one_is_not(channel: Cha
 )
 def test_a_bad_request_is_refused(channel: Channel, request_bytes: bytes, status: int) -> None:
     client = Client(channel)
-    header = protocol._HEADER.pack(request_bytes[0], 0, client._sequence + 1 & 0xFFFF)
-    channel.write(encode_frame(header + request_bytes[1:]))
-    (answer,) = _frames(channel)
+    sequence = client._sequence + 1
+    header = protocol._HEADER.pack(request_bytes[0], 0, sequence & 0xFFFF)
+    (answer,) = _answers(channel, header + request_bytes[1:], sequence)
     assert answer[1] == status
 
 
