@@ -115,6 +115,10 @@ class _Scs(Peripheral):
     RESET = {0xD14: 0x200, 0xF34: 0xC0000000, 0xF40: 0x10110021, 0xF44: 0x11000011}
     # Of an Armv8-M core with the security extension, in its secure state: ID_PFR1, DSCSR.CDS (DDI 0553B).
     _SECURE = {0xD44: 0x210, 0xE08: 1 << 16}
+    # What Armv6-M has not (DDI 0419E B3.2): registers of the faults, and of an FPU. CCR: stack alignment, and unaligned
+    # accesses fault.
+    _NOT_IN_V6 = (0xD18, 0xD28, 0xD2C, 0xD34, 0xD38, 0xD88, 0xF34, 0xF38, 0xF3C, 0xF40, 0xF44)
+    _CCR_V6 = 0x208
     # A reset of the system leaves what the debugger set: DDI 0403E C1.6.
     _DEBUG = (0xDF0, 0xDF8, 0xDFC)
 
@@ -127,6 +131,8 @@ class _Scs(Peripheral):
         super().reset()
         if CORES[self.machine.board.core].is_armv8:
             self.values |= self._SECURE
+        if CORES[self.machine.board.core].is_armv6:
+            self.values = {0xD14: self._CCR_V6}
         self.values |= kept
         self.system.reset()
 
@@ -157,6 +163,8 @@ class _Scs(Peripheral):
 
     def write(self, offset: int, value: int) -> None:
         system = self.system
+        if system.core.is_armv6 and offset in self._NOT_IN_V6:
+            return
         if offset in (0x010, 0x014, 0x018):
             super().write(offset, value)
             system.systick.write(offset, value)
@@ -210,11 +218,18 @@ class _Dwt(Peripheral):
     NAMES = {0x000: "CTRL", 0x004: "CYCCNT"}
     # Four comparators, as in the Cortex-M4 and M33; they do nothing here.
     RESET = {0x000: 0x40000000}
+    # Of Armv6-M: two, and no counter of cycles (DDI 0419E C1.8).
+    _RESET_V6 = 0x20000000
 
     def __init__(self, machine: CoreHost, system: SystemControl) -> None:
         self._start = 0
         self._system = system
         super().__init__(machine, "DWT", 0xE0001000, 0x1000)
+
+    def reset(self) -> None:
+        super().reset()
+        if self._system.core.is_armv6:
+            self.values[0] = self._RESET_V6
 
     def _runs(self) -> bool:
         return bool(self.values[0] & 1) and bool(self._system.scs.values.get(0xDFC, 0) >> 24 & 1)
@@ -225,6 +240,8 @@ class _Dwt(Peripheral):
         return super().read(offset)
 
     def write(self, offset: int, value: int) -> None:
+        if self._system.core.is_armv6:
+            return
         count = self.read(4)
         if offset == 0:
             value = value & 0x0FFFFFFF | self.RESET[0]
@@ -235,13 +252,16 @@ class _Dwt(Peripheral):
 
 
 class _Fpb(Peripheral):
-    """Flash patch and breakpoint unit, used for breakpoints: DDI 0403E C1.11, for Armv8-M DDI 0553B (FPBv2)."""
+    """Flash patch and breakpoint unit, used for breakpoints: DDI 0403E C1.11, for Armv8-M DDI 0553B (FPBv2); of Armv6-M
+    the breakpoint unit: DDI 0419E C1.9.
+    """
 
     NAMES = {0x000: "CTRL", **{8 + 4 * i: f"COMP{i}" for i in range(8)}}
-    _COMPARATORS = 6
 
     def __init__(self, machine: CoreHost) -> None:
-        self._version2 = CORES[machine.board.core].is_armv8
+        core = CORES[machine.board.core]
+        self._version2 = core.is_armv8
+        self._comparators = 4 if core.is_armv6 else 6
         self._run_control = machine.run_control
         super().__init__(machine, "FP", 0xE0002000, 0x1000)
 
@@ -252,7 +272,7 @@ class _Fpb(Peripheral):
 
     def read(self, offset: int) -> int:
         if offset == 0:
-            return self.values.get(0, 0) & 1 | self._COMPARATORS << 4 | (0x10000000 if self._version2 else 0)
+            return self.values.get(0, 0) & 1 | self._comparators << 4 | (0x10000000 if self._version2 else 0)
         return super().read(offset)
 
     def write(self, offset: int, value: int) -> None:
@@ -270,7 +290,7 @@ class _Fpb(Peripheral):
         if not self.values.get(0, 0) & 1:
             return set()
         addresses = set()
-        for index in range(self._COMPARATORS):
+        for index in range(self._comparators):
             value = self.values.get(8 + 4 * index, 0)
             if not value & 1:
                 continue
@@ -356,6 +376,7 @@ class SystemControl:
     def __init__(self, machine: CoreHost, chip: type[Chip]) -> None:
         self.machine = machine
         self.chip = chip
+        self.core = CORES[machine.board.core]
         self.enabled: set[int] = set()
         self.pending: set[int] = set()
         self.active: list[int] = []
@@ -397,6 +418,8 @@ class SystemControl:
 
     def fpu_switched(self, on: bool) -> None:
         """CPACR: the engine's FPU is always on, so its instructions are looked for while it should be off."""
+        if self.core.is_armv6:
+            return
         if on and self._fpu_guard is not None:
             self.machine.cpu.engine.hook_del(self._fpu_guard)
             self._fpu_guard = None
@@ -502,6 +525,10 @@ class SystemControl:
             values[0xD2C] = values.get(0xD2C, 0) | 1 << 31
             self._hard_fault(pc, meaning)
             return
+        if self.core.is_armv6:
+            # DDI 0419E B1.5.4: there is no other fault, and no register that tells what it was.
+            self._hard_fault(pc, meaning)
+            return
         bit = _CFSR[kind]
         values[0xD28] = values.get(0xD28, 0) | 1 << bit
         if address is not None:
@@ -514,7 +541,8 @@ class SystemControl:
             self._escalate(pc, meaning)
 
     def _escalate(self, pc: int, meaning: str) -> None:
-        self.scs.values[0xD2C] = self.scs.values.get(0xD2C, 0) | 1 << 30
+        if not self.core.is_armv6:
+            self.scs.values[0xD2C] = self.scs.values.get(0xD2C, 0) | 1 << 30
         self._hard_fault(pc, meaning)
 
     def _hard_fault(self, pc: int, meaning: str) -> None:
@@ -552,7 +580,8 @@ class SystemControl:
         place = machine.memories.at(frame, size)
         if place is None or not place[0].writable:
             # A derived BusFault; as the handlers share HardFault's priority here, entry goes on without the frame.
-            self.scs.values[0xD28] = self.scs.values.get(0xD28, 0) | 1 << _CFSR["STKERR"]
+            if not self.core.is_armv6:
+                self.scs.values[0xD28] = self.scs.values.get(0xD28, 0) | 1 << _CFSR["STKERR"]
             machine.note(f"the stack pointer {stack:#010x} leaves no room in RAM for an exception frame")
         else:
             memory, offset = place

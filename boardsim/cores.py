@@ -14,16 +14,20 @@ class CoreModel:
     Attributes:
         unicorn: Unicorn's number of it.
         cpuid: the register CPUID, from the core's Technical Reference Manual.
-        is_armv8: whether it is Armv8-M, with security states and FPBv2, and not Armv7-M.
+        is_armv8: whether it is Armv8-M, with security states and FPBv2.
+        is_armv6: whether it is Armv6-M, with HardFault alone, four breakpoints and no counter of cycles.
     """
 
     unicorn: int
     cpuid: int
-    is_armv8: bool
+    is_armv8: bool = False
+    is_armv6: bool = False
 
 
 #: By the names that board.json gives them.
 CORES = {
-    "cortex-m4": CoreModel(arm_const.UC_CPU_ARM_CORTEX_M4, 0x410FC241, is_armv8=False),
+    # Unicorn has no Cortex-M0+; its instructions are the Cortex-M0's.
+    "cortex-m0plus": CoreModel(arm_const.UC_CPU_ARM_CORTEX_M0, 0x410CC601, is_armv6=True),
+    "cortex-m4": CoreModel(arm_const.UC_CPU_ARM_CORTEX_M4, 0x410FC241),
     "cortex-m33": CoreModel(arm_const.UC_CPU_ARM_CORTEX_M33, 0x411FD210, is_armv8=True),
 }

@@ -23,7 +23,7 @@ _SECTOR, _PAGE = 4096, 256
 _ERASE_SECTOR, _ERASE_BLOCK, _PROGRAM = 45e6, 150e6, 0.4e6
 # "Bootrom Contents": the magic number, and where the 16-bit pointer to the lookup function is.
 _MAGIC, _LOOKUP_POINTER = 0x10, 0x16
-_LOOKUP, _FUNCTIONS = 0x100, 0x110
+LOOKUP, _FUNCTIONS = 0x100, 0x110
 _QMI, _DIRECT_CSR, _BUSY = 0x400D0000, 0x0, 1 << 1
 # What rom_table_lookup() is asked for: an Arm function for the secure state.
 _RT_FLAG_FUNC_ARM_SEC = 0x0004
@@ -129,7 +129,7 @@ class Qmi(Peripheral):
 class BootRom:
     """The ROM's table of functions, and those that program flash.
 
-    Each function is a hook on its first instruction, then code that waits while the QMI is busy, and returns.
+    Each function is a hook on its first instruction, then code that waits while the flash is busy, and returns.
 
     Args:
         machine: the machine that it is part of.
@@ -137,6 +137,11 @@ class BootRom:
         flash: the flash chip.
         size: bytes of flash.
     """
+
+    #: The register that tells that the flash is busy, and its bit.
+    BUSY = (_QMI + _DIRECT_CSR, 1)
+    #: Whether its functions check their stack frames with the salt of the redundancy coprocessor.
+    NEEDS_SALT = True
 
     def __init__(self, machine: Host, rom: Memory, flash: NorFlash, size: int) -> None:
         self._machine = machine
@@ -150,15 +155,20 @@ class BootRom:
             "FC": self._nothing,
             "CX": self._enter_xip,
         }
-        rom.data[_MAGIC : _MAGIC + 3] = b"Mu\x02"
-        rom.data[_LOOKUP_POINTER : _LOOKUP_POINTER + 2] = struct.pack("<H", _LOOKUP | 1)
+        for offset, data in self.header().items():
+            rom.data[offset : offset + len(data)] = data
         self._addresses: dict[int, int] = {}
-        self._place(rom, _LOOKUP, self._lookup)
+        self._place(rom, LOOKUP, self.lookup)
         for index, (code, function) in enumerate(functions.items()):
             address = _FUNCTIONS + 16 * index
             self._addresses[int.from_bytes(code.encode("ascii"), "little")] = address | 1
             self._place(rom, address, function)
         self.reset()
+
+    @staticmethod
+    def header() -> dict[int, bytes]:
+        """What the ROM's first words say: the magic number with the version, and where the lookup function is."""
+        return {_MAGIC: b"Mu\x02", _LOOKUP_POINTER: struct.pack("<H", LOOKUP | 1)}
 
     def reset(self) -> None:
         """After a reset, flash is in XIP mode, and the redundancy coprocessor has no salt."""
@@ -167,18 +177,22 @@ class BootRom:
         self._salted = False
 
     def _place(self, rom: Memory, address: int, function: Callable[[], None]) -> None:
-        # nop; ldr r3, =QMI_DIRECT_CSR; 1: ldr r2, [r3]; lsls r2, r2, #30; bmi 1b; bx lr.
-        code = struct.pack("<6HI", 0xBF00, 0x4B02, 0x681A, 0x0792, 0xD4FC, 0x4770, _QMI + _DIRECT_CSR)
+        # nop; ldr r3, =BUSY; 1: ldr r2, [r3]; lsls r2, r2, #31 - bit; bmi 1b; bx lr.
+        register, bit = self.BUSY
+        code = struct.pack("<6HI", 0xBF00, 0x4B02, 0x681A, 0x0012 | 31 - bit << 6, 0xD4FC, 0x4770, register)
         rom.data[address : address + len(code)] = code
         self._machine.cpu.engine.hook_add(unicorn.UC_HOOK_CODE, lambda *_: function(), begin=address, end=address)
 
     # The functions: arguments in r0 to r3.
 
-    def _lookup(self) -> None:
+    def lookup(self) -> None:
         """rom_table_lookup(code, mask): an address, or 0."""
         code, mask = self._machine.cpu.get("r0"), self._machine.cpu.get("r1")
-        found = self._addresses.get(code, 0) if mask & _RT_FLAG_FUNC_ARM_SEC else 0
-        self._machine.cpu.set("r0", found)
+        self._machine.cpu.set("r0", self.function(code) if mask & _RT_FLAG_FUNC_ARM_SEC else 0)
+
+    def function(self, code: int) -> int:
+        """The address of a function by its two letters; 0 if there is none."""
+        return self._addresses.get(code, 0)
 
     def _nothing(self) -> None:
         """flash_flush_cache(): the cache is not modelled."""
@@ -197,8 +211,7 @@ class BootRom:
         self._serial = False
 
     def _ready(self, name: str) -> bool:
-        if not self._salted:
-            # The ROM checks its stack frames with it.
+        if self.NEEDS_SALT and not self._salted:
             self._machine.lock_up(f"{name}() of the boot ROM was called while the redundancy coprocessor has no salt")
             return False
         if not self._connected:

@@ -1,5 +1,6 @@
 """Peripherals of the RP2350, by the chapters of its datasheet: "Resets", "Clocks", "Crystal Oscillator (XOSC)",
-"Phase-Locked Loop (PLL)", "GPIO" and "UART".
+"Phase-Locked Loop (PLL)", "GPIO" and "UART". The RP2040 has the same elsewhere (boardsim.rp2040_peripherals), which
+derives from these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from boardsim.peripheral import Host, Peripheral
 ROSC_HZ = 11_000_000
 _LPOSC_HZ = 32_768
 _PLL_LOCK = 50e3
-_FASTEST = 150_000_000
 _FIFO = 32
 
 
@@ -58,26 +58,28 @@ class RpPeripheral(Peripheral):
 class Resets(RpPeripheral):
     """Holds peripherals in reset."""
 
+    BASE = 0x40020000
+    ALL = 0x1FFFFFFF
     NAMES = {0x0: "RESET", 0x4: "WDSEL", 0x8: "RESET_DONE"}
     # "Resets", "List of Registers": all but what the boot ROM needs; it releases IO_QSPI (7) and PADS_QSPI (10) for
     # flash.
-    RESET = {0x0: 0x1FFFFFFF & ~(1 << 7 | 1 << 10)}
+    RESET = {0x0: ALL & ~(1 << 7 | 1 << 10)}
 
     def __init__(self, machine: Host) -> None:
         self.on_reset: dict[int, Callable[[], None]] = {}
-        super().__init__(machine, "RESETS", 0x40020000, None)
+        super().__init__(machine, "RESETS", self.BASE, None)
 
     def released(self, bit: int) -> bool:
         """Whether a peripheral is out of reset."""
         return not self.values.get(0, 0) >> bit & 1
 
     def read(self, offset: int) -> int:
-        return ~self.values.get(0, 0) & 0x1FFFFFFF if offset == 8 else super().read(offset)
+        return ~self.values.get(0, 0) & self.ALL if offset == 8 else super().read(offset)
 
     def store(self, offset: int, value: int) -> None:
         before = self.values.get(0, 0)
         if offset == 0:
-            value &= 0x1FFFFFFF
+            value &= self.ALL
             for bit, reset in self.on_reset.items():
                 if value >> bit & 1 and not before >> bit & 1:
                     reset()
@@ -88,12 +90,13 @@ class Resets(RpPeripheral):
 class Xosc(RpPeripheral):
     """The crystal oscillator."""
 
+    BASE = 0x40048000
     NAMES = {0x00: "CTRL", 0x04: "STATUS", 0x08: "DORMANT", 0x0C: "STARTUP", 0x10: "COUNT"}
     RESET = {0x0C: 0xC4}
 
     def __init__(self, machine: Host, hz: int) -> None:
         self.hz = hz
-        super().__init__(machine, "XOSC", 0x40048000, None)
+        super().__init__(machine, "XOSC", self.BASE, None)
 
     def reset(self) -> None:
         super().reset()
@@ -183,7 +186,7 @@ class Pll(RpPeripheral):
         elif not 750e6 <= vco <= 1600e6:
             why = f"its oscillator at {vco / 1e6:g} MHz is outside 750 to 1600 MHz"
         if why:
-            self.machine.note(f"{self.name} was turned on, but {why}: it never locks (RP2350 datasheet, PLL)")
+            self.machine.note(f"{self.name} was turned on, but {why}: it never locks (datasheet, PLL)")
             return
         self._generation += 1
         generation = self._generation
@@ -198,6 +201,14 @@ class Pll(RpPeripheral):
 class Clocks(RpPeripheral):
     """The clock generators."""
 
+    BASE = 0x40010000
+    ROSC_HZ = ROSC_HZ
+    #: The cores' highest frequency.
+    FASTEST = 150_000_000
+    #: Bits of a divider's fraction.
+    FRACTION = 16
+    #: CLK_USB_CTRL; its divider follows.
+    USB = 0x60
     NAMES = {
         0x30: "CLK_REF_CTRL",
         0x34: "CLK_REF_DIV",
@@ -223,22 +234,25 @@ class Clocks(RpPeripheral):
         self._xosc = xosc
         self._pll_sys = pll_sys
         self._pll_usb = pll_usb
-        super().__init__(machine, "CLOCKS", 0x40010000, None)
+        super().__init__(machine, "CLOCKS", self.BASE, None)
         pll_sys.changed = pll_usb.changed = self._changed
 
     def _xosc_hz(self) -> float:
         return float(self._xosc.hz) if self._xosc.stable else 0.0
 
     def _divided(self, hz: float, divider: int) -> float:
-        value = self.values[divider]
-        # 16 bits of integer (0 is 65536) and 16 of fraction.
-        return hz / ((value >> 16 or 65536) + (value & 0xFFFF) / 65536)
+        # An integer (0 is 65536) and a fraction.
+        one = 1 << self.FRACTION
+        value = self.values.get(divider, one)
+        return hz / ((value // one or 65536) + value % one / one)
 
     @property
     def ref_hz(self) -> float:
         """clk_ref."""
         control = self.values.get(0x30, 0)
-        source = (ROSC_HZ, self._pll_usb.hz if not control >> 5 & 3 else 0.0, self._xosc_hz(), _LPOSC_HZ)[control & 3]
+        source = (self.ROSC_HZ, self._pll_usb.hz if not control >> 5 & 3 else 0.0, self._xosc_hz(), _LPOSC_HZ)[
+            control & 3
+        ]
         return self._divided(source, 0x34)
 
     @property
@@ -247,7 +261,7 @@ class Clocks(RpPeripheral):
         control = self.values.get(0x3C, 0)
         if not control & 1:
             return self._divided(self.ref_hz, 0x40)
-        sources = (self._pll_sys.hz, self._pll_usb.hz, ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
+        sources = (self._pll_sys.hz, self._pll_usb.hz, self.ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
         return self._divided(sources[control >> 5 & 7], 0x40)
 
     @property
@@ -256,26 +270,26 @@ class Clocks(RpPeripheral):
         control = self.values.get(0x48, 0)
         if not control >> 11 & 1:
             return 0.0
-        sources = (self.sys_hz, self._pll_sys.hz, self._pll_usb.hz, ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0)
+        sources = (self.sys_hz, self._pll_sys.hz, self._pll_usb.hz, self.ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0)
         return self._divided(sources[control >> 5 & 7], 0x4C)
 
     @property
     def usb_hz(self) -> float:
         """clk_usb; 0 while it is off."""
-        control = self.values.get(0x60, 0)
+        control = self.values.get(self.USB, 0)
         if not control >> 11 & 1:
             return 0.0
-        sources = (self._pll_usb.hz, self._pll_sys.hz, ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
-        return self._divided(sources[control >> 5 & 7], 0x64)
+        sources = (self._pll_usb.hz, self._pll_sys.hz, self.ROSC_HZ, self._xosc_hz(), 0.0, 0.0, 0.0, 0.0)
+        return self._divided(sources[control >> 5 & 7], self.USB + 4)
 
     def read(self, offset: int) -> int:
         if offset == 0x38:
             return 1 << (self.values.get(0x30, 0) & 3)
         if offset == 0x44:
             return 1 << (self.values.get(0x3C, 0) & 1)
-        if offset in (0x50, 0x5C, 0x68):
+        if offset in (0x50, self.USB + 8):
             return 1
-        if offset in (0x48, 0x60):
+        if offset in (0x48, self.USB):
             value = super().read(offset)
             # ENABLED.
             return value | (value >> 11 & 1) << 28
@@ -287,7 +301,7 @@ class Clocks(RpPeripheral):
         if offset == 0x3C and before & value & 1 and (before ^ value) >> 5 & 7:
             self.machine.note(
                 "CLK_SYS_CTRL.AUXSRC was changed while clk_sys runs from it: glitches "
-                '(RP2350 datasheet, Clocks, "Multiplexers")'
+                '(datasheet, Clocks, "Multiplexers")'
             )
         self._changed()
 
@@ -296,8 +310,8 @@ class Clocks(RpPeripheral):
         if hz == 0:
             self.machine.lock_up("clk_sys was switched to a source that does not run")
             return
-        if hz > _FASTEST:
-            self.machine.lock_up(f"the core runs at {hz / 1e6:g} MHz; at most {_FASTEST // 1_000_000}")
+        if hz > self.FASTEST:
+            self.machine.lock_up(f"the core runs at {hz / 1e6:g} MHz; at most {self.FASTEST // 1_000_000}")
         if hz != self.machine.clock.hz:
             self.machine.clock.set_hz(hz)
 
@@ -305,12 +319,15 @@ class Clocks(RpPeripheral):
 class IoBank(RpPeripheral):
     """The function of each pin: "GPIO", "IO - User Bank"."""
 
+    BASE = 0x40028000
+    #: Its bit in RESETS.
+    BIT = 6
     NAMES = {8 * pin + 4 * word: f"GPIO{pin}_{('STATUS', 'CTRL')[word]}" for pin in range(48) for word in (0, 1)}
     RESET = {8 * pin + 4: 0x1F for pin in range(48)}
 
     def __init__(self, machine: Host, resets: Resets, pads: Pads) -> None:
         self._pads = pads
-        super().__init__(machine, "IO_BANK0", 0x40028000, resets, 6)
+        super().__init__(machine, "IO_BANK0", self.BASE, resets, self.BIT)
 
     def routed(self, pin: int, function: int, *, output: bool) -> bool:
         """Whether a pin is connected to a function, pad included."""
@@ -320,12 +337,15 @@ class IoBank(RpPeripheral):
 class Pads(RpPeripheral):
     """Pad control: isolation, direction, pulls."""
 
+    BASE = 0x40038000
+    #: Its bit in RESETS.
+    BIT = 9
     NAMES = {0: "VOLTAGE_SELECT", **{4 + 4 * pin: f"GPIO{pin}" for pin in range(48)}}
     # ISO, 4 mA, pull-down, Schmitt trigger.
     RESET = {4 + 4 * pin: 0x116 for pin in range(48)}
 
     def __init__(self, machine: Host, resets: Resets) -> None:
-        super().__init__(machine, "PADS_BANK0", 0x40038000, resets, 9)
+        super().__init__(machine, "PADS_BANK0", self.BASE, resets, self.BIT)
 
     def passes(self, pin: int, *, output: bool) -> bool:
         """Whether a pad drives (not ISO, not OD) or lets its level in (not ISO, IE)."""

@@ -1,4 +1,4 @@
-"""The RP2350's USB controller as a device, and a host that enumerates it and opens its serial port.
+"""The USB controller of the RP2350 and RP2040 as a device, and a host that enumerates it and opens its serial port.
 
 Datasheet, "USB": the controller's registers and its dual-port RAM. The host follows USB 2.0, chapter 9, and CDC PSTN
 1.2, as an operating system does; it is strict about data toggles and descriptors.
@@ -39,14 +39,16 @@ class UsbController(RpPeripheral):
         0x90: "INTE",
         0x98: "INTS",
     }
-    _INTERRUPT = 14
+    INTERRUPT = 14
+    #: Its bit in RESETS.
+    BIT = 28
     RESET = {0x40: 1 << 2}
 
     def __init__(self, machine: Host, resets: Resets, clocks: Clocks, memory: Memory) -> None:
         self._clocks = clocks
         self._memory = memory
-        super().__init__(machine, "USB", 0x50110000, resets, 28)
-        resets.on_reset[28] = self.reset
+        super().__init__(machine, "USB", 0x50110000, resets, self.BIT)
+        resets.on_reset[self.BIT] = self.reset
 
     def store(self, offset: int, value: int) -> None:
         if offset in (0x50, 0x58):
@@ -67,7 +69,7 @@ class UsbController(RpPeripheral):
         return bool(self.values.get(0x58, 0)) << 4 | bool(status & _BUS_RESET) << 12 | bool(status & _SETUP_REC) << 16
 
     def _update_interrupt(self) -> None:
-        self.machine.interrupts.set_line(self._INTERRUPT, bool(self._raw_interrupts() & self.values.get(0x90, 0)))
+        self.machine.interrupts.set_line(self.INTERRUPT, bool(self._raw_interrupts() & self.values.get(0x90, 0)))
 
     @property
     def connected(self) -> bool:

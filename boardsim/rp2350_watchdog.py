@@ -5,13 +5,22 @@ Datasheet: "Watchdog", "Tick Generators", "Power-On State Machine".
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from boardsim.peripheral import Host
 from boardsim.rp2350_peripherals import Clocks, RpPeripheral
 
 _GENERATORS = ("PROC0", "PROC1", "TIMER0", "TIMER1", "WATCHDOG", "RISCV")
 _BLOCKS = 0x01FFFFFF
-_PROC0 = 1 << 23
 _ENABLE = 1 << 30
+
+
+class TickSource(Protocol):
+    """Makes what the watchdog counts."""
+
+    @property
+    def watchdog_hz(self) -> float:
+        """Counts per second; 0 while there are none."""
 
 
 class Ticks(RpPeripheral):
@@ -42,29 +51,32 @@ class Ticks(RpPeripheral):
 class PowerOnStateMachine(RpPeripheral):
     """What is reset by the watchdog; forcing blocks on and off does nothing here."""
 
+    BASE = 0x40018000
+    PROC0 = 1 << 23
     NAMES = {0x0: "FRCE_ON", 0x4: "FRCE_OFF", 0x8: "WDSEL", 0xC: "DONE"}
     RESET = {0xC: _BLOCKS}
 
     def __init__(self, machine: Host) -> None:
-        super().__init__(machine, "PSM", 0x40018000, None)
+        super().__init__(machine, "PSM", self.BASE, None)
 
     @property
     def watchdog_resets_the_core(self) -> bool:
         """Whether the watchdog resets core 0, or all that it depends on."""
-        return bool(self.values.get(0x8, 0) & _PROC0)
+        return bool(self.values.get(0x8, 0) & self.PROC0)
 
 
 class Watchdog(RpPeripheral):
     """Counts ticks down from LOAD, if it is enabled, and resets what WDSEL of the PSM says."""
 
+    BASE = 0x400D8000
     NAMES = {0x0: "CTRL", 0x4: "LOAD", 0x8: "REASON", **{0xC + 4 * i: f"SCRATCH{i}" for i in range(8)}}
     # Paused while a debugger is on the bus or halts a core.
     RESET = {0x0: 0x07000000}
 
-    def __init__(self, machine: Host, ticks: Ticks, psm: PowerOnStateMachine) -> None:
+    def __init__(self, machine: Host, ticks: TickSource, psm: PowerOnStateMachine) -> None:
         self._ticks = ticks
         self._psm = psm
-        super().__init__(machine, "WATCHDOG", 0x400D8000, None)
+        super().__init__(machine, "WATCHDOG", self.BASE, None)
 
     def reset(self) -> None:
         super().reset()
@@ -88,7 +100,7 @@ class Watchdog(RpPeripheral):
             return
         hz = self._ticks.watchdog_hz
         if not hz:
-            self.machine.note("the watchdog was enabled without ticks (TICKS_WATCHDOG_CTRL): it never ends")
+            self.machine.note("the watchdog was enabled without ticks: it never ends")
             return
         generation = self._generation
         self.machine.clock.after((self.values.get(4, 0) & 0xFFFFFF) * 1e9 / hz, lambda: self._expired(generation))

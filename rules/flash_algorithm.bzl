@@ -1,34 +1,11 @@
 """The `flash_algorithm` rule: code that a debug probe runs on a board to program its flash."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules/private:cc.bzl", "compile_sources", "configure_cc")
+load("//rules/private:freestanding.bzl", "link_freestanding")
 
 def _flash_algorithm_impl(ctx):
-    cc = configure_cc(ctx)
-    _, outputs = compile_sources(
-        ctx,
-        cc,
-        name = ctx.label.name,
-        srcs = ctx.files.srcs,
-        hdrs = [],
-        include_directories = [],
-        deps = [dep[CcInfo] for dep in ctx.attr.deps],
-        # The linker would drop functions that nothing calls.
-        copts = ["-fno-lto", "-ffreestanding", "-Os"],
-    )
-    linked = cc_common.link(
-        name = ctx.label.name + ".elf",
-        actions = ctx.actions,
-        feature_configuration = cc.features,
-        cc_toolchain = cc.toolchain,
-        compilation_outputs = outputs,
-        user_link_flags = ["-nostdlib", "-fno-lto", "-T", ctx.file.linker_script.path],
-        additional_inputs = [ctx.file.linker_script],
-        output_type = "executable",
-    )
-    return [DefaultInfo(files = depset([linked.executable]))]
+    return [DefaultInfo(files = depset([link_freestanding(ctx)]))]
 
 flash_algorithm = rule(
     implementation = _flash_algorithm_impl,

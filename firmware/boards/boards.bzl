@@ -16,6 +16,8 @@ _BOARDS = {
     "nucleo_wb55rg": ["simulated"],
     "pico2_w": ["simulated", "large"],
     "b_l475e_iot01a": ["brief"],
+    "pico": ["brief"],
+    "pico_w": [],
     "mps2_an386": ["emulated"],
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],

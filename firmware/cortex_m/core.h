@@ -52,6 +52,11 @@ static inline uint32_t cortex_m_cycles(void) {
   return DWT_CYCCNT;
 }
 
+/// DDI 0403E B3.3, DDI 0419E B3.3: SysTick, 24 bits that count down. CSR: ENABLE 0, CLKSOURCE 2.
+#define SYST_CSR CORTEX_M_REGISTER(0xE000E010u)
+#define SYST_RVR CORTEX_M_REGISTER(0xE000E014u)
+#define SYST_CVR CORTEX_M_REGISTER(0xE000E018u)
+
 /// DDI 0403E B3.4: interrupt set-enable, clear-enable and clear-pending registers, 32 interrupts
 /// each.
 #define NVIC_ISER(index) CORTEX_M_REGISTER(0xE000E100u + 4 * (index))

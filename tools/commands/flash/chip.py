@@ -41,7 +41,7 @@ class Chip:
     """A chip.
 
     Attributes:
-        name: for messages, and what Board-ID of its UF2 drive begins with.
+        name: for messages.
         target: pyOCD's name for it.
         simulator: its name in boardsim.
         register, mask, identity: the bits of a register that have one value in this chip alone.
@@ -49,6 +49,7 @@ class Chip:
         protection: option register with the read-out protection in its lower 8 bits, of an STM32.
         openocd_config, unlock: OpenOCD's configuration and command that remove the protection.
         uf2_family: family ID of its UF2 files; None if its boot loader takes none.
+        uf2_board: what Board-ID of its UF2 drive begins with.
         own_target: makes its target, where pyOCD brings none.
     """
 
@@ -63,6 +64,7 @@ class Chip:
     openocd_config: str = ""
     unlock: str = ""
     uf2_family: int | None = None
+    uf2_board: str = ""
     own_target: Callable[[], OwnTarget] | None = None
 
 

@@ -6,7 +6,7 @@ Arm Debug Interface Architecture Specification ADIv5.2 (IHI 0031C), ADIv6 (IHI 0
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Where the ROM table of a Cortex-M is.
 ROM_TABLE = 0xE00FF000
@@ -55,6 +55,8 @@ class DebugPort:
         increment: addresses count within so many bytes.
         words: ROM table and identification of components, where the core's bus does not have them.
         ap_words: registers of other access ports; of ADIv6 also the ROM table in the space of access ports.
+        dp_identity: further registers of a debug port that shares its wire with others (IHI 0031C B2.2, TARGETID and
+            DLPIDR): bank -> word at address 4. Empty for one that has its wire alone.
     """
 
     dp: dict[int, int]
@@ -65,6 +67,7 @@ class DebugPort:
     increment: int
     words: dict[int, int]
     ap_words: dict[int, int]
+    dp_identity: dict[int, int] = field(default_factory=dict)
 
 
 def cortex_m4_port(part: int, dpidr: int = 0x2BA01477, ap_words: dict[int, int] | None = None) -> DebugPort:

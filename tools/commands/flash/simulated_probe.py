@@ -95,7 +95,8 @@ class SimulatedProbe(DebugProbe):
 
     @property
     def capabilities(self) -> set[DebugProbe.Capability]:
-        return {DebugProbe.Capability.BANKED_DP_REGISTERS}
+        shared = {DebugProbe.Capability.SWJ_SEQUENCE, DebugProbe.Capability.SWD_SEQUENCE}
+        return {DebugProbe.Capability.BANKED_DP_REGISTERS} | (shared if self._port.dp_identity else set())
 
     # Connection.
 
@@ -111,6 +112,13 @@ class SimulatedProbe(DebugProbe):
 
     def disconnect(self) -> None:
         self._protocol = None
+
+    def swj_sequence(self, length: int, bits: int) -> None:
+        """Wakes the debug ports; they are awake."""
+
+    def swd_sequence(self, sequences: Sequence[tuple[int] | tuple[int, int]]) -> tuple[int, Sequence[bytes]]:
+        """Selects the debug port of several on the wire; there is one."""
+        return 0, []
 
     def set_clock(self, frequency: float) -> None:
         pass
@@ -133,9 +141,10 @@ class SimulatedProbe(DebugProbe):
     def read_dp(self, addr: int, now: bool = True) -> int | Callable[[], int]:
         self._access()
         # CTRL/STAT acknowledges the power requests in bits 28 and 30 in those above them.
-        bank = self._select & 0xF if self._port.adi_v6 else 0
+        bank = self._select & 0xF
         status = self._control | (self._control & 0x50000000) << 1
-        value = {0x0: self._port.dp.get(bank, 0), 0x4: status}.get(addr & 0xC, 0)
+        identity = self._port.dp.get(bank if self._port.adi_v6 else 0, 0)
+        value = {0x0: identity, 0x4: self._port.dp_identity.get(bank, status)}.get(addr & 0xC, 0)
         return value if now else lambda: value
 
     def write_dp(self, addr: int, data: int) -> None:

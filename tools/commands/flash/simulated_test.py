@@ -14,7 +14,7 @@ from boardsim.memory import BusError
 from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.commands.flash import simulated_probe
 from tools.commands.flash.simulated_probe import SimulatedProbe
-from tools.commands.flash.testing import BoardUnderTest, discovery, nucleo, pico
+from tools.commands.flash.testing import BoardUnderTest, discovery, first_pico, nucleo, pico
 
 _NUCLEO = nucleo()
 _FLASH, _PAGE = _NUCLEO.flash, _NUCLEO.sector
@@ -259,6 +259,17 @@ def test_another_stm32_is_programmed_by_pyocds_algorithm(
         assert board.holds(other, image)
     # Of four sectors, the second is the same in both.
     assert f"{3 if erase == 'sector' else 0} sectors erased" in capsys.readouterr().out.splitlines()[-2]
+
+
+def test_a_pico_is_programmed_by_its_boot_rom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = first_pico()
+    machine = board.machine()
+    simulated_probe.connect(machine, "SIM1")
+    for seed in (1, 2):
+        image = board.small(tmp_path, seed)
+        assert board.run(image=image) == 0, capsys.readouterr().err
+        assert board.holds(machine, image)
+    assert "3 sectors erased" in capsys.readouterr().out.splitlines()[-2]
 
 
 @pytest.mark.parametrize(

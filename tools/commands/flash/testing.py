@@ -110,6 +110,11 @@ def pico() -> BoardUnderTest:
     return BoardUnderTest("pico2_w", 0x10000000, 4096, 256, 1023, ("--tool", "pyocd"))
 
 
+def first_pico() -> BoardUnderTest:
+    """Pico, on pyOCD's built-in target; its debug port shares the wire with others."""
+    return BoardUnderTest("pico", 0x10000000, 4096, 256, 511, ("--tool", "pyocd"))
+
+
 def discovery() -> BoardUnderTest:
     """B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048, 2048, 511)

@@ -56,12 +56,12 @@ def find_drive(image: bytes, mounts: Path | None = None) -> Path:
         )
     family = int.from_bytes(image[_FAMILY], "little")
     # What Board-ID in INFO_UF2.TXT begins with; of other families it is not known.
-    wanted = next((chip.name for chip in chips() if chip.uf2_family == family), "")
+    name, wanted = next(((chip.name, chip.uf2_board) for chip in chips() if chip.uf2_family == family), ("", ""))
     fitting = [drive for drive in drives if board_id(drive).startswith(wanted)]
     if not fitting:
         others = ", ".join(f"{drive} ({board_id(drive) or 'unknown'})" for drive in drives)
         raise UserError(
-            f"the UF2 drive is another board's: {others}, the image is for an {wanted}; plug that in with BOOTSEL held"
+            f"the UF2 drive is another board's: {others}, the image is for an {name}; plug that in with BOOTSEL held"
         )
     if len(fitting) > 1:
         raise UserError(f"several UF2 drives: {', '.join(map(str, fitting))}; unplug all boards but one")

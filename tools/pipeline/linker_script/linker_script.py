@@ -31,8 +31,14 @@ MEMORY
 
 {symbols}SECTIONS
 {{
-  /* The core looks for its vector table at the start of flash. */
-  .vectors ORIGIN(FLASH) :
+  /* What a chip's boot ROM runs before the image; most have none. */
+  .boot_stage ORIGIN(FLASH) :
+  {{
+    KEEP(*(.boot_stage))
+  }} > FLASH
+
+  /* The core, or its boot stage, looks for the vector table here. */
+  .vectors ORIGIN(FLASH) + SIZEOF(.boot_stage) :
   {{
     KEEP(*(.vectors))
     KEEP(*(.vectors.board))

@@ -29,6 +29,7 @@ def test_vector_table_comes_first_and_the_stack_at_the_bottom_of_ram(tmp_path: P
     script = _generate(tmp_path, stack_size=2048)
     order = re.findall(r"^  (\.[\w.]+) ", script, flags=re.MULTILINE)
     assert order == [
+        ".boot_stage",
         ".vectors",
         ".text",
         ".program",

@@ -42,4 +42,5 @@ CHIP = Chip(
     identity=0x0002754D,
     debug_port=_debug_port(),
     uf2_family=0xE48BFF59,
+    uf2_board="RP2350",
 )

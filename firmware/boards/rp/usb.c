@@ -1,28 +1,28 @@
-#include "firmware/boards/pico2_w/usb.h"
+#include "firmware/boards/rp/usb.h"
 
 #include <stdbool.h>
 
-#include "firmware/boards/pico2_w/rp2350.h"
+#include "firmware/boards/rp/rp.h"
 
-// Source: RP2350 datasheet, "USB"; numbers of requests and descriptors: USB 2.0 specification,
-// chapter 9, and CDC PSTN 1.2.
+// Source: RP2040 and RP2350 datasheets, "USB"; numbers of requests and descriptors: USB 2.0
+// specification, chapter 9, and CDC PSTN 1.2.
 
 // "USB", "List of Registers".
 #define USB_BASE 0x50110000u
-#define USB_ADDR RP2350_REGISTER(USB_BASE, 0x00)
-#define USB_MAIN_CTRL RP2350_REGISTER(USB_BASE, 0x40)  // CONTROLLER_EN 0, PHY_ISO 2
-#define USB_SIE_CTRL RP2350_REGISTER(USB_BASE, 0x4C)   // PULLUP_EN 16, EP0_INT_1BUF 29
-#define USB_SIE_STATUS RP2350_REGISTER(USB_BASE, 0x50) // SETUP_REC 17, BUS_RESET 19, write 1 clears
-#define USB_BUFF_STATUS RP2350_REGISTER(USB_BASE, 0x58)  // IN of n: 2n, OUT: 2n + 1, write 1 clears
-#define USB_EP_STALL_ARM RP2350_REGISTER(USB_BASE, 0x68) // EP0 IN 0, OUT 1
-#define USB_MUXING RP2350_REGISTER(USB_BASE, 0x74)       // TO_PHY 0, SOFTCON 3
-#define USB_PWR RP2350_REGISTER(USB_BASE, 0x78)          // VBUS_DETECT 2, its override 3
-#define USB_INTE RP2350_REGISTER(USB_BASE, 0x90) // BUFF_STATUS 4, BUS_RESET 12, SETUP_REQ 16
+#define USB_ADDR RP_REGISTER(USB_BASE, 0x00)
+#define USB_MAIN_CTRL RP_REGISTER(USB_BASE, 0x40)    // CONTROLLER_EN 0; RP2350: PHY_ISO 2
+#define USB_SIE_CTRL RP_REGISTER(USB_BASE, 0x4C)     // PULLUP_EN 16, EP0_INT_1BUF 29
+#define USB_SIE_STATUS RP_REGISTER(USB_BASE, 0x50)   // SETUP_REC 17, BUS_RESET 19, write 1 clears
+#define USB_BUFF_STATUS RP_REGISTER(USB_BASE, 0x58)  // IN of n: 2n, OUT: 2n + 1, write 1 clears
+#define USB_EP_STALL_ARM RP_REGISTER(USB_BASE, 0x68) // EP0 IN 0, OUT 1
+#define USB_MUXING RP_REGISTER(USB_BASE, 0x74)       // TO_PHY 0, SOFTCON 3
+#define USB_PWR RP_REGISTER(USB_BASE, 0x78)          // VBUS_DETECT 2, its override 3
+#define USB_INTE RP_REGISTER(USB_BASE, 0x90)         // BUFF_STATUS 4, BUS_RESET 12, SETUP_REQ 16
 
 // "DPSRAM", device mode: setup packet, endpoint control, buffer control, data buffers.
 #define DPRAM 0x50100000u
-#define EP_CONTROL(n, out) RP2350_REGISTER(DPRAM, 8 * (n) + 4 * (out))
-#define BUFFER_CONTROL(n, out) RP2350_REGISTER(DPRAM, 0x80 + 8 * (n) + 4 * (out))
+#define EP_CONTROL(n, out) RP_REGISTER(DPRAM, 8 * (n) + 4 * (out))
+#define BUFFER_CONTROL(n, out) RP_REGISTER(DPRAM, 0x80 + 8 * (n) + 4 * (out))
 enum {
   kFull = 1 << 15,
   kData1 = 1 << 13,
@@ -83,7 +83,8 @@ static const uint8_t kConfiguration[67] = {
     0, // bulk IN
 };
 
-static const char* const kStrings[] = {"Torch Fusion", "Pico 2 W console", "1"};
+/// The second is usb_product.
+enum { kProductString = 2, kStringCount = 3 };
 
 /// What arrives with SET_LINE_CODING and goes with GET_LINE_CODING; without effect.
 static uint8_t line_coding[7] = {0x00, 0xC2, 0x01, 0x00, 0, 0, 8}; // 115200 8N1
@@ -193,7 +194,8 @@ static void answer_string(unsigned index, size_t wanted) {
     scratch[3] = 0x04;
     size = 4;
   } else {
-    for (const char* text = kStrings[index - 1]; *text != '\0'; ++text) {
+    const char* text = index == kProductString ? usb_product : index == 1 ? "Torch Fusion" : "1";
+    for (; *text != '\0'; ++text) {
       scratch[size++] = (uint8_t)*text;
       scratch[size++] = 0;
     }
@@ -208,7 +210,7 @@ static void get_descriptor(unsigned type, unsigned index, size_t wanted) {
     answer(kDevice, sizeof(kDevice), wanted);
   } else if (type == 2 && index == 0) {
     answer(kConfiguration, sizeof(kConfiguration), wanted);
-  } else if (type == 3 && index <= sizeof(kStrings) / sizeof(kStrings[0])) {
+  } else if (type == 3 && index <= kStringCount) {
     answer_string(index, wanted);
   } else {
     stall();
@@ -321,7 +323,7 @@ static void send(void) {
 
 void usb_start(void) {
   for (uint32_t offset = 0; offset < 0x200; offset += 4) {
-    RP2350_REGISTER(DPRAM, offset) = 0;
+    RP_REGISTER(DPRAM, offset) = 0;
   }
   USB_MUXING = 1u << 0 | 1u << 3;
   // The board does not connect VBUS to the controller.

@@ -3,9 +3,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// The RP2350 as a USB serial port: class CDC, abstract control model (CDC 1.2 and PSTN 1.2
-/// specifications), which every operating system has a driver for. Polled, without interrupts, so
-/// that an inference is never interrupted: the host is answered while the console is used.
+/// An RP2040 or RP2350 as a USB serial port: class CDC, abstract control model (CDC 1.2 and
+/// PSTN 1.2 specifications), which every operating system has a driver for. Polled, without
+/// interrupts, so that an inference is never interrupted: the host is answered while the console is
+/// used.
+
+/// What the board is called on the bus: its image defines it.
+extern const char usb_product[];
 
 /// Connects to the bus. clk_usb must be 48 MHz and the controller out of reset.
 void usb_start(void);

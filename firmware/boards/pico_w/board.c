@@ -1,0 +1,5 @@
+#include "firmware/boards/rp/usb.h"
+
+// The LED is the radio chip's.
+
+const char usb_product[] = "Pico W console";
