@@ -164,12 +164,14 @@ class Engine(ABC):
     def _span(self, fm: FeatureMap, shape: tuple[int, int, int], base: int) -> tuple[int, int, int]:
         """Returns the address of a tile's lowest byte, the length of its span, its first element's place in that."""
         dimensions, strides = self._layout(fm, shape)
-        ends = [(size - 1) * stride for size, stride in zip(dimensions, strides, strict=True)]
+        size = fm.bits // 8
+        ends = [(count - 1) * stride for count, stride in zip(dimensions, strides, strict=True)]
         lowest = sum(min(end, 0) for end in ends)
-        length = sum(map(abs, ends)) + fm.bits // 8
-        if fm.bricks and shape[2] % _BRICK:
-            # The last brick ends with the last channel.
-            length -= (_BRICK - shape[2] % _BRICK) * fm.bits // 8
+        length = sum(map(abs, ends)) + size
+        missing = -shape[2] % _BRICK * size
+        if fm.bricks and missing:
+            # The last brick ends with the last channel; the one before it may end behind it.
+            length -= max(min(missing, fm.stride_c), 0) if dimensions[1] > 1 else missing
         return self._base(fm.region) + base + lowest, length, -lowest
 
     def _load(self, fm: FeatureMap, height: int, width: int, depth: int) -> Integers:

@@ -173,7 +173,8 @@ class EthosU55(Engine):
             length = get[name + "_LENGTH"]
             if length < 10 * own:
                 raise NpuFault(f"{name}_LENGTH is {length}, {own} channels have 10 bytes each")
-            record = self._read(region, get.address(name + "_BASE"), 10 * own).reshape(own, 10).astype(np.int64)
+            data = self._read(region, get.address(name + "_BASE"), length)
+            record = data[: 10 * own].reshape(own, 10).astype(np.int64)
             low = record[:, 0] | record[:, 1] << 8 | record[:, 2] << 16 | record[:, 3] << 24 | record[:, 4] << 32
             bias[core :: self._configuration.cores] = wrap(low, 40)
             word = record[:, 5] | record[:, 6] << 8 | record[:, 7] << 16 | record[:, 8] << 24

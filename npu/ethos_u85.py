@@ -266,8 +266,8 @@ class EthosU85(Engine):
         length = get["SCALE_LENGTH"] & 0xFFFFF
         if length < 10 * channels:
             raise NpuFault(f"SCALE_LENGTH is {length}, {channels} channels have 10 bytes each")
-        data = self._read(get["SCALE_REGION"] & 7, get.address("SCALE_BASE"), 10 * channels)
-        record = data.reshape(channels, 10).astype(np.int64)
+        data = self._read(get["SCALE_REGION"] & 7, get.address("SCALE_BASE"), length)
+        record = data[: 10 * channels].reshape(channels, 10).astype(np.int64)
 
         def number(start: int, count: int) -> Integers:
             return sum((record[:, start + i] << 8 * i for i in range(count)), np.zeros(channels, np.int64))
@@ -369,6 +369,9 @@ class EthosU85(Engine):
         if mode == _NOTHING:
             self._finish(self._start(output), scaled=True)
             return
+        channels = 1 if mode == _REDUCE_SUM else depth
+        if output[2] != channels:
+            raise NpuFault(f"OFM_DEPTH_M1 gives {output[2]} channels, the operation makes {channels}")
         windows = self._windows(output, depth)
         values = self._tensor("IFM", (*windows.input_size(), depth))[0]
         self._operation.macs = output[0] * output[1] * depth * windows.taps[0] * windows.taps[1]
@@ -487,6 +490,12 @@ class EthosU85(Engine):
         length = get.address("DMA0_LEN")
         rows = get["DMA0_SIZE0"] if dimensions or source >> 11 & 1 or destination >> 11 & 1 else 1
         planes = get["DMA0_SIZE1"] if dimensions == 2 else 1
+        if dimensions == 3 or rows == 0 or planes == 0:
+            raise NpuFault(
+                f"a DMA in mode {dimensions} of {rows} pieces in {planes} planes; 0 to 2 and at least 1 are defined"
+            )
+        if (source | destination) >> 11 & 1:
+            self._check_largest_index(source, destination, length)
         for plane in range(planes):
             indices = self._indices(plane, rows) if (source | destination) >> 11 & 1 else None
             for row in range(rows):
@@ -505,6 +514,14 @@ class EthosU85(Engine):
                 else:
                     self._memory.write(self._base(destination & 7) + writes, data)
                     self._traffic(destination & 7).written += length
+
+    def _check_largest_index(self, source: int, destination: int, length: int) -> None:
+        """Raises NpuFault if an index could reach beyond the memory, whatever those that are there now are."""
+        get = self._registers
+        for side, region in (("SRC", source), ("DST", destination)):
+            if region >> 11 & 1 and not region >> 8 & 1:
+                offset = get.address(f"DMA0_{side}") + get["DMA0_IDX_MAX"] * get.stride(f"DMA0_{side}_STRIDE0")
+                self._memory.read(self._base(region & 7) + offset, length)
 
     def _stride(self, side: str, axis: int, used: bool) -> int:
         return self._registers.stride(f"DMA0_{side}_STRIDE{axis}") if used else 0

@@ -213,6 +213,9 @@ def test_indexed_dma() -> None:
     assert device.get((3, 4)).tolist() == rows[indices].tolist()
     with pytest.raises(NpuFault, match="an index of a DMA is not among 0 to 4"):
         device.run(steps | {"DMA0_IDX_MAX": 4}, ("DMA_START", 0))
+    # Indices come with the data: what the largest one would reach has to be there.
+    with pytest.raises(NpuFault, match="bus error"):
+        device.run(steps | {"DMA0_IDX_MAX": 9}, ("DMA_START", 0))
 
 
 _CHAINED = {"IFM_REGION": 3, "IFM_PRECISION": 1 | 2 << 14, "IFM_ZERO_POINT": 0}

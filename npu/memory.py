@@ -31,6 +31,8 @@ class Segments:
         self._segments.append((address, data, writable))
 
     def _find(self, address: int, length: int, write: bool) -> Bytes:
+        if length == 0:
+            return np.zeros(0, np.uint8)
         for start, data, writable in self._segments:
             if start <= address and address + length <= start + len(data):
                 if write and not writable:

@@ -118,7 +118,8 @@ def _firmware_image_impl(ctx):
     program = _chosen_method(ctx, targets[0])
 
     has_npu = any([entry.accelerator for entry in programs])
-    backend_targets = ctx.attr.backends + (ctx.attr._ethos_u if has_npu else [])
+    ethos_u = ctx.attr._ethos_u if ctx.attr.prelink else ctx.attr._checking_ethos_u
+    backend_targets = ctx.attr.backends + (ethos_u if has_npu else [])
     is_compiled = ctx.attr.engine == "compiled"
     if is_compiled and backend_targets:
         fail("%s: engine = \"compiled\" has no backends; %s need engine = \"linked\"" % (ctx.label, [target.label for target in backend_targets]))
@@ -241,6 +242,11 @@ image holds the .pte and the runtime that loads it, and could load any other one
         "library_core": attr.string(
             values = [""] + sorted(CORES),
             doc = "As `core`, for what an NPU of the board doesn't change. Set by the macro.",
+        ),
+        "_checking_ethos_u": attr.label_list(
+            default = ["//firmware/ethos_u:checking_backend"],
+            providers = [CcInfo, TorchBackendInfo],
+            cfg = library_transition,
         ),
         "_ethos_u": attr.label_list(
             default = ["//firmware/ethos_u:backend"],

@@ -23,6 +23,9 @@ IMAGE = next(path for path in FILES if path.suffix == ".elf")
 BOARD = read_board(Path(os.environ["BOARD"]))
 WITH_NPU = QemuWithNpu(BOARD, QEMU)
 SILENT = [Path(name) for name in os.environ["SILENT"].split()]
+LOADED = next(Path(name) for name in os.environ["LOADED"].split() if name.endswith(".elf"))
+# The command that sets OFM_BASE0.
+OUTPUT_BASE = 0x4010
 
 
 def _commands(image: bytes) -> int:
@@ -32,20 +35,24 @@ def _commands(image: bytes) -> int:
     return found.start()
 
 
-def _damaged(folder: Path, index: int, word: int) -> Path:
+def _damaged(folder: Path, index: int, word: int, image: Path = IMAGE) -> Path:
     """The image with another word in the program's data for the driver, counted from `COP1` on."""
-    data = bytearray(IMAGE.read_bytes())
+    data = bytearray(image.read_bytes())
     struct.pack_into("<I", data, _commands(data) + 4 * index, word)
-    path = folder / IMAGE.name
+    path = folder / image.name
     path.write_bytes(data)
     return path
 
 
+def _words(image: Path) -> list[int]:
+    """The beginning of the program's data for the driver."""
+    data = image.read_bytes()
+    return [word for (word,) in struct.iter_unpack("<I", data[_commands(data) :][:4000])]
+
+
 def _stream(image: Path) -> int:
     """Where the commands begin, counted as in _damaged()."""
-    data = image.read_bytes()
-    words = struct.iter_unpack("<I", data[_commands(data) :][:4000])
-    return next(i for i, (word,) in enumerate(words) if i > 3 and word & 0xFF == 2) + 1
+    return next(i for i, word in enumerate(_words(image)) if i > 3 and word & 0xFF == 2) + 1
 
 
 def _ending(environment: Qemu, image: Path) -> EmulationError:
@@ -111,3 +118,12 @@ def test_a_damaged_head_is_refused_when_the_program_is_loaded(tmp_path: Path) ->
     error = _ending(WITH_NPU, _damaged(tmp_path, 0, 0))
     assert error.name == "DelegateInvalidCompatibility"
     assert "the NPU's commands are of another format" in error.console
+
+
+def test_a_loaded_program_that_reaches_beyond_its_memory_is_refused(tmp_path: Path) -> None:
+    words = _words(LOADED)
+    at = words.index(OUTPUT_BASE, _stream(LOADED)) + 1
+    error = _ending(WITH_NPU, _damaged(tmp_path, at, 0x00F0_0000, LOADED))
+    assert error.name == "DelegateInvalidCompatibility"
+    assert "reaches beyond the program's weights and memory" in error.console
+    assert "bus error" not in error.reason

@@ -11,6 +11,8 @@ namespace ethos_u {
  * What init() makes of a delegate takes sizeof(Payload) bytes of the method allocator. execute()
  * takes the memory that the NPU works in from the temporary allocator, so that all delegates share
  * it: as much as the delegate says, 16-byte aligned.
+ *
+ * What the commands address is not looked at: the build has done it for the programs of an image.
  */
 class Backend final : public executorch::runtime::BackendInterface {
  public:
@@ -41,8 +43,26 @@ class Backend final : public executorch::runtime::BackendInterface {
       executorch::runtime::Span<executorch::runtime::EValue*> args) const override;
 };
 
-/// The image's backend, of the registry.
+/// The same for programs that are loaded on the device: init() holds their commands to their
+/// memory, too, see commands.h.
+class CheckingBackend final : public executorch::runtime::BackendInterface {
+ public:
+  bool is_available() const override {
+    return true;
+  }
+  ET_NODISCARD executorch::runtime::Result<executorch::runtime::DelegateHandle*> init(
+      executorch::runtime::BackendInitContext& context,
+      executorch::runtime::FreeableBuffer* processed,
+      executorch::runtime::ArrayRef<executorch::runtime::CompileSpec> compile_specs) const override;
+  ET_NODISCARD executorch::runtime::Error execute(
+      executorch::runtime::BackendExecutionContext& context,
+      executorch::runtime::DelegateHandle* handle,
+      executorch::runtime::Span<executorch::runtime::EValue*> args) const override;
+};
+
+/// The image's backend, of the registry: one of them.
 extern Backend backend;
+extern CheckingBackend checking_backend;
 
 } // namespace ethos_u
 } // namespace torch_fusion

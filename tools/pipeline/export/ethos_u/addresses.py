@@ -14,8 +14,9 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import PayloadError, TensorPlace, parse, parse_commands
 from tools.quiet.console import UserError
 
-# Where the regions lie for the check, far apart: weights and scales, memory to work in, the NPU's own memory.
-_WEIGHTS, _SCRATCH, _CACHE = 1 << 36, 2 << 36, 3 << 36
+# Where the regions lie for the check: weights and scales, memory to work in, the NPU's own memory. Addresses have
+# 40 bits, so that none reaches from one into another.
+_WEIGHTS, _SCRATCH, _CACHE = 1 << 44, 2 << 44, 3 << 44
 _ALIGNMENT = 16
 
 

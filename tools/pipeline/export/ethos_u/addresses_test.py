@@ -48,6 +48,8 @@ def test_all_memory_may_be_used() -> None:
         ({"DMA0_DST": _SCRATCH - 8}, "writes to 16 bytes"),
         ({"DMA0_DST": (1 << 40) - 16}, "writes to 16 bytes"),
         ({"DMA0_LEN": 64}, "reads 64 bytes"),
+        # Not into another region, however far it is away.
+        ({"DMA0_SRC": 1 << 36}, "reads 16 bytes"),
         # Weights are in flash.
         ({"DMA0_DST_REGION": 0, "DMA0_DST": 0}, "writes to 16 bytes"),
         ({"DMA0_DST_REGION": 5}, "region 5 has no base address"),

@@ -1,0 +1,67 @@
+// Says of payloads whether a device takes them: for tests, which compare it with the model of the
+// NPU.
+//
+//   check_payloads FILE
+//
+// The file has payloads, each behind its length (uint32_t). A line for each: "sound", "refused" or,
+// of one that parse() refuses, "no payload".
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "firmware/ethos_u/commands.h"
+#include "firmware/ethos_u/payload.h"
+
+namespace torch_fusion {
+namespace ethos_u {
+namespace {
+
+using executorch::runtime::Error;
+
+const char* judge(const char* bytes, size_t size) {
+  struct Free {
+    void operator()(void* block) const {
+      std::free(block);
+    }
+  };
+  // It ends where its memory does, so that the sanitizers see what is read.
+  const size_t padded = (size + kAlignment - 1) / kAlignment * kAlignment;
+  const std::unique_ptr<void, Free> block(std::aligned_alloc(kAlignment, padded));
+  auto* const data = static_cast<uint8_t*>(block.get());
+  std::copy(bytes, bytes + size, data);
+  Payload payload;
+  if (parse({data, size}, payload) != Error::Ok) {
+    return "no payload";
+  }
+  return check_commands(payload) == Error::Ok ? "sound" : "refused";
+}
+
+} // namespace
+} // namespace ethos_u
+} // namespace torch_fusion
+
+int main(int argc, char** argv) {
+  std::ifstream file(argc == 2 ? argv[1] : "", std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "usage: check_payloads FILE\n");
+    return 2;
+  }
+  const std::vector<char> content{std::istreambuf_iterator<char>(file), {}};
+  for (size_t at = 0; at + sizeof(uint32_t) <= content.size();) {
+    uint32_t size = 0;
+    std::copy_n(content.data() + at, sizeof(size), reinterpret_cast<char*>(&size));
+    at += sizeof(size);
+    if (size > content.size() - at) {
+      std::fprintf(stderr, "the last payload is cut off\n");
+      return 2;
+    }
+    std::puts(torch_fusion::ethos_u::judge(content.data() + at, size));
+    at += size;
+  }
+  return 0;
+}
