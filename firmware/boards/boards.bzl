@@ -18,6 +18,8 @@ _BOARDS = {
     "b_l475e_iot01a": ["brief"],
     "pico": ["brief"],
     "pico_w": [],
+    "nrf52840_dk": ["brief"],
+    "nano33_ble": [],
     "mps2_an386": ["emulated"],
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 #: Where the ROM table of a Cortex-M is.
 ROM_TABLE = 0xE00FF000
 #: Designers of components: JEP106 codes with their continuation counts in bits 11:8.
-ARM, ST, RASPBERRY_PI = 0x43B, 0x020, 0x913
+ARM, ST, RASPBERRY_PI, NORDIC = 0x43B, 0x020, 0x913, 0x244
 #: Classes of components.
 ROM_CLASS, CORESIGHT_CLASS, GENERIC_CLASS = 1, 9, 0xE
 
@@ -70,16 +70,19 @@ class DebugPort:
     dp_identity: dict[int, int] = field(default_factory=dict)
 
 
-def cortex_m4_port(part: int, dpidr: int = 0x2BA01477, ap_words: dict[int, int] | None = None) -> DebugPort:
+def cortex_m4_port(
+    part: int, dpidr: int = 0x2BA01477, ap_words: dict[int, int] | None = None, designer: int = ST
+) -> DebugPort:
     """SW-DP and AHB-AP of a Cortex-M4 (DDI 0439, table of debug components), with SCS, DWT and FPB (DDI 0403E C1.2.3).
 
     Args:
         part: an STM32's device id, which is in its ROM table, too.
         dpidr: identification of the SW-DP, of version 1 if not given.
         ap_words: registers of access ports that the core's is not.
+        designer: whose chip it is.
     """
     parts = {0xE000E000: 0x00C, 0xE0001000: 0x002, 0xE0002000: 0x003}
-    words = component(ROM_TABLE, part, ST, ROM_CLASS) | entries(ROM_TABLE, parts)
+    words = component(ROM_TABLE, part, designer, ROM_CLASS) | entries(ROM_TABLE, parts)
     for base, number in parts.items():
         words |= component(base, number, ARM, GENERIC_CLASS)
     return DebugPort({0: dpidr}, False, 0, 0x24770011, 0x40, 0x1000, words, ap_words or {})

@@ -14,7 +14,7 @@ from boardsim.memory import BusError
 from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.commands.flash import simulated_probe
 from tools.commands.flash.simulated_probe import SimulatedProbe
-from tools.commands.flash.testing import BoardUnderTest, discovery, first_pico, nucleo, pico
+from tools.commands.flash.testing import BoardUnderTest, discovery, first_pico, nordic, nucleo, pico
 
 _NUCLEO = nucleo()
 _FLASH, _PAGE = _NUCLEO.flash, _NUCLEO.sector
@@ -261,8 +261,13 @@ def test_another_stm32_is_programmed_by_pyocds_algorithm(
     assert f"{3 if erase == 'sector' else 0} sectors erased" in capsys.readouterr().out.splitlines()[-2]
 
 
-def test_a_pico_is_programmed_by_its_boot_rom(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    board = first_pico()
+# A Pico, whose boot ROM does it, and an nRF52840, whose flash takes words.
+
+
+@pytest.mark.parametrize("board", [first_pico(), nordic()], ids=lambda board: board.name)
+def test_another_maker_s_chip_is_programmed_by_pyocds_algorithm(
+    board: BoardUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine = board.machine()
     simulated_probe.connect(machine, "SIM1")
     for seed in (1, 2):

@@ -115,6 +115,11 @@ def first_pico() -> BoardUnderTest:
     return BoardUnderTest("pico", 0x10000000, 4096, 256, 511, ("--tool", "pyocd"))
 
 
+def nordic() -> BoardUnderTest:
+    """nRF52840 DK, on pyOCD's built-in target and algorithm."""
+    return BoardUnderTest("nrf52840_dk", 0x00000000, 4096, 4096, 255, ("--tool", "pyocd"))
+
+
 def discovery() -> BoardUnderTest:
     """B-L475E-IOT01A, on pyOCD's built-in target and algorithm."""
     return BoardUnderTest("b_l475e_iot01a", 0x08000000, 2048, 2048, 511)

@@ -1,0 +1,97 @@
+"""nRF52840, by its Product Specification: what is where ("Memory map"), and how it starts."""
+
+from __future__ import annotations
+
+from boardsim.memory import Memory
+from boardsim.nrf52840_peripherals import Clock, Gpio, Nvmc, Uart, Watchdog
+from boardsim.peripheral import Host, Peripheral
+
+
+class Nrf52840:
+    """The chip.
+
+    Args:
+        machine: the machine to build it into.
+        options: `image`: where a boot loader that lies before it expects the image; 0 if not given, without one.
+    """
+
+    #: "HFCLK": the internal oscillator, at once.
+    RESET_CLOCK_HZ = 64_000_000
+    SYSRESETREQ_IS_CORE_ONLY = False
+    VECTOR_TABLE = 0
+    #: 48 interrupts and 16 exceptions, rounded up to a power of two words (DDI 0403E B3.2.5).
+    VECTOR_TABLE_ALIGNMENT = 256
+
+    def __init__(self, machine: Host, options: dict[str, str]) -> None:
+        self._machine = machine
+        self._image = int(options.get("image", "0"), 0)
+        self.flash_memory = machine.add_memory("flash", 0, 0x100000, writable=False)
+        ficr = machine.add_memory("FICR", 0x10000000, 0x1000, writable=False)
+        uicr = machine.add_memory("UICR", 0x10001000, 0x1000, writable=False)
+        machine.add_memory("RAM", 0x20000000, 0x40000)
+        for memory in (self.flash_memory, ficr, uicr):
+            memory.data[:] = b"\xff" * memory.size
+        # "FICR": INFO.PART, VARIANT ("AAD0"), PACKAGE.
+        ficr.data[0x100:0x10C] = b"".join(word.to_bytes(4, "little") for word in (0x52840, 0x41414430, 0x2004))
+        self.nvmc = Nvmc(machine, self.flash_memory, uicr)
+        self.clock = Clock(machine)
+        self.ports = (Gpio(machine, 0), Gpio(machine, 1))
+        self.uart = Uart(machine, self.clock, self.ports)
+        for peripheral in (self.clock, self.uart, self.nvmc, Watchdog(machine), Ports(machine, self.ports)):
+            machine.add_peripheral(peripheral)
+
+    def flash_written(self, memory: Memory, offset: int, size: int, value: int) -> None:
+        """A store to flash goes through the controller."""
+        self.nvmc.written(memory, offset, size, value)
+
+    def power_lost(self) -> None:
+        """Power is gone."""
+        self.nvmc.power_lost()
+
+    def coprocessor(self, first: int, second: int) -> bool:
+        """The chip has no coprocessor but the FPU."""
+        return False
+
+    def boot(self) -> tuple[int, int] | None:
+        """Initial stack pointer and entry, from the vector table; a boot loader reads them as the core does."""
+        data = self.flash_memory.data[self._image : self._image + 8]
+        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
+        if stack == entry == 0xFFFFFFFF:
+            self._machine.note(f"flash is empty at {self._image:#010x}: there is nothing to start")
+            return None
+        return stack, entry
+
+
+class Ports(Peripheral):
+    """The two ports, which share a block of addresses."""
+
+    def __init__(self, machine: Host, ports: tuple[Gpio, Gpio]) -> None:
+        self._ports = ports
+        super().__init__(machine, "GPIO", 0x50000000, 0x1000)
+
+    def reset(self) -> None:
+        for port in self._ports:
+            port.reset()
+
+    def _port(self, offset: int) -> tuple[Gpio, int]:
+        # P1's registers begin at 0x804, P0's end at 0x780.
+        return (self._ports[1], offset - 0x300) if offset >= 0x800 else (self._ports[0], offset)
+
+    def register_name(self, offset: int) -> str:
+        port, register = self._port(offset)
+        return port.register_name(register)
+
+    def peek(self, offset: int) -> int:
+        port, register = self._port(offset)
+        return port.peek(register)
+
+    def read(self, offset: int) -> int:
+        port, register = self._port(offset)
+        return port.read(register)
+
+    def write(self, offset: int, value: int) -> None:
+        port, register = self._port(offset)
+        port.write(register, value)
+
+
+CHIP = Nrf52840
