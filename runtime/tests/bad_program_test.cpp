@@ -16,7 +16,11 @@ namespace testing {
 namespace {
 
 using executorch::runtime::Error;
+using executorch::runtime::HierarchicalAllocator;
+using executorch::runtime::MemoryAllocator;
+using executorch::runtime::MemoryManager;
 using executorch::runtime::Program;
+using executorch::runtime::Span;
 
 std::string folder;
 
@@ -134,6 +138,47 @@ void test_table_at_end() {
   check_log("instruction 0 is corrupted");
 }
 
+/// Loads a method as an application does that knows its memory, and doesn't ask for the method's
+/// MethodMeta, which has checks of its own.
+Error load_method(const std::vector<uint8_t>& bytes) {
+  Block block(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), block.data());
+  executorch::extension::BufferDataLoader loader(block.data(), block.size());
+  const auto program = Program::load(&loader);
+  if (!program.ok()) {
+    return program.error();
+  }
+  Block arena(ProgramRunner::kLargeArena);
+  Block planned(64);
+  MemoryAllocator allocator(static_cast<uint32_t>(arena.size()), arena.data());
+  Span<uint8_t> span(planned.data(), planned.size());
+  HierarchicalAllocator hierarchical({&span, 1});
+  MemoryManager manager(&allocator, &hierarchical);
+  return program->load_method("forward", &manager).error();
+}
+
+/// Numbers of an operator, an input and an output that are not there.
+void test_numbers_outside() {
+  const auto plan_of = [](const std::vector<uint8_t>& bytes) {
+    return first_of(bytes, target_of(bytes, 0), 1);
+  };
+  const auto check_refused = [](std::vector<uint8_t> bytes, size_t place, const char* message) {
+    CHECK_ERROR(load_method(bytes), Error::Ok);
+    bytes[place] = 99;
+    CHECK_ERROR(load_method(bytes), Error::InvalidProgram);
+    check_log(message);
+  };
+  const std::vector<uint8_t> move = read_program("move");
+  const size_t inputs = target_of(move, field_of(move, plan_of(move), 3));
+  check_refused(move, inputs + 4, "input 0 is value 99 of 3");
+  const size_t outputs = target_of(move, field_of(move, plan_of(move), 4));
+  check_refused(move, outputs + 4, "the method is corrupted");
+  const std::vector<uint8_t> lists = read_program("lists");
+  const size_t instruction = first_of(lists, first_of(lists, plan_of(lists), 5), 2);
+  const size_t call = target_of(lists, field_of(lists, instruction, 1));
+  check_refused(lists, field_of(lists, call, 0), "instruction 0 calls operator 99 of 6");
+}
+
 void test_check_header() {
   const std::vector<uint8_t> good = read_program("constant");
   CHECK(Program::check_header(good.data(), 63) == Program::ShortData);
@@ -177,6 +222,7 @@ int main(int argc, char** argv) {
   folder = argv[1];
   test_named_errors();
   test_table_at_end();
+  test_numbers_outside();
   test_check_header();
   set_quiet(true);
   torch_fusion::set_instruction_limit(10000);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "runtime/tests/check.h"
@@ -64,6 +65,34 @@ void test_outputs(const std::string& name) {
   }
 }
 
+/// A packed layer whose shifts are none is refused when it is loaded: no kernel looks at them
+/// before it computes with them.
+void test_packed_layer(const std::string& path) {
+  std::vector<uint8_t> bytes = read_file(path);
+  // The heads of its layers, of which the first one has a column: version, arrangement for DSP, a
+  // linear layer, not wide; then the channels of its inputs and of its outputs.
+  const uint8_t head[] = {3, 1, 3, 0, 1, 0, 0, 0};
+  const auto layer = std::search(bytes.begin(), bytes.end(), std::begin(head), std::end(head));
+  CHECK(layer != bytes.end());
+  const size_t channels = layer[8];
+  // Biases and four multipliers are before them.
+  uint8_t& shift = layer[36 + 4 * static_cast<ptrdiff_t>((channels + 1) / 2 * 2 + 4)];
+  const uint8_t good = shift;
+  for (const uint8_t value : {good, uint8_t{32}, uint8_t{127}, uint8_t{255}, uint8_t{128}}) {
+    shift = value;
+    Block block(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), block.data());
+    ProgramRunner runner(block.data(), block.size());
+    take_log();
+    CHECK_ERROR(runner.load(), value == good ? Error::Ok : Error::InvalidProgram);
+    const std::string log = take_log();
+    CHECK(
+        value == good || log.find("of operator torch_fusion::") != std::string::npos,
+        "%s",
+        log.c_str());
+  }
+}
+
 /// Every flip of one bit in each byte, another one in each.
 void test_flips(const std::string& name) {
   std::vector<uint8_t> bytes = read_file(folder + "/" + name + ".pte");
@@ -84,9 +113,12 @@ void test_flips(const std::string& name) {
 } // namespace testing
 } // namespace torch_fusion
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   using namespace torch_fusion::testing;
   folder = argv[1];
+  for (int i = 2; i < argc; ++i) {
+    test_packed_layer(argv[i]);
+  }
   for (const char* name : {"softmax", "softmax_dynamic", "add", "add_unplanned", "mlp", "cnn"}) {
     set_quiet(false);
     test_outputs(name);
