@@ -506,7 +506,8 @@ Range range_at(const Window& axis, int32_t begin) {
   return range;
 }
 
-/// All pixels of four output channels, or of one.
+/// All pixels of four output channels, or of one. `in_vertical`: what lies between neighbouring
+/// rows of the output in the input.
 void plane(
     const Blocks& blocks,
     const Window& height,
@@ -515,8 +516,8 @@ void plane(
     bool four_channels,
     const float* in,
     const float* weight,
-    const Sums& sums) {
-  const int32_t in_vertical = height.inner_stride() * all.in_line;
+    const Sums& sums,
+    int32_t in_vertical) {
   const bool depthwise_kernel = blocks.along && all.channels == 1 && !four_channels && !sums.add &&
       is_depthwise(height, width);
   for (int32_t top = 0; top < height.out;) {
@@ -581,7 +582,8 @@ using PlaneFunction = void (*)(
     bool four_channels,
     const float* in,
     const float* weight,
-    const Sums& sums);
+    const Sums& sums,
+    int32_t in_vertical);
 
 void plane_along(
     const Window& height,
@@ -590,8 +592,9 @@ void plane_along(
     bool four_channels,
     const float* in,
     const float* weight,
-    const Sums& sums) {
-  plane(kBlocksAlong, height, width, taps, four_channels, in, weight, sums);
+    const Sums& sums,
+    int32_t in_vertical) {
+  plane(kBlocksAlong, height, width, taps, four_channels, in, weight, sums, in_vertical);
 }
 
 int32_t greatest_common_divisor(int32_t a, int32_t b) {
@@ -645,7 +648,8 @@ void plane_across(
     bool four_channels,
     const float* in,
     const float* weight,
-    const Sums& sums) {
+    const Sums& sums,
+    int32_t /*in_vertical*/) {
   // Phases without outputs are none.
   for (int32_t top = 0; top < min(height.stride, height.out); ++top) {
     const Phase y = phase_of(height, top);
@@ -666,7 +670,8 @@ void plane_across(
           four_channels,
           in,
           weight + y.last_tap * taps.weight_row + x.last_tap * taps.weight_column,
-          {sums.bias, sums.add, sums.out + top * taps.out_row + left * taps.out_column});
+          {sums.bias, sums.add, sums.out + top * taps.out_row + left * taps.out_column},
+          taps.in_line);
     }
   }
 }
@@ -706,6 +711,7 @@ void convolve(
   taps.out_channel = depth.out * out_plane;
   taps.out_row = width.out;
   taps.out_column = 1;
+  const int32_t in_vertical = height.inner_stride() * width.in;
   const bool four_channels = shape.out_channels >= 4;
   const int32_t group_weights = shape.in_channels * shape.out_channels * kernel;
   for (int32_t image = 0; image < shape.batch; ++image) {
@@ -726,14 +732,21 @@ void convolve(
             }
             const float* const from = in + slice * in_plane;
             plane_of(
-                height, width, taps, four_channels, from, from_weight + tap * kernel_plane, sums);
+                height,
+                width,
+                taps,
+                four_channels,
+                from,
+                from_weight + tap * kernel_plane,
+                sums,
+                in_vertical);
             sums.add = true;
           }
           if (!sums.add) {
             // Nothing of the input: a convolution without input channels.
             Taps none = taps;
             none.channels = 0;
-            plane_of(height, width, none, four_channels, in, from_weight, sums);
+            plane_of(height, width, none, four_channels, in, from_weight, sums, in_vertical);
           }
         }
         done = first + (four_channels ? 4 : 1);

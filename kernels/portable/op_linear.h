@@ -45,8 +45,12 @@ Tensor& linear_out(
   const size_t in_features = static_cast<size_t>(weight_sizes[1]);
   const size_t out_features = static_cast<size_t>(weight_sizes[0]);
   size_t rows = 1;
-  for (size_t i = 0; i + 1 < in_sizes.size(); ++i) {
-    rows *= static_cast<size_t>(in_sizes[i]);
+  if (in_features != 0) {
+    rows = static_cast<size_t>(input.numel()) / in_features;
+  } else {
+    for (size_t i = 0; i + 1 < in_sizes.size(); ++i) {
+      rows *= static_cast<size_t>(in_sizes[i]);
+    }
   }
   if constexpr (S::has(Variant::DynamicShape)) {
     Shape shape(in_sizes);
@@ -55,10 +59,12 @@ Tensor& linear_out(
       return out;
     }
   } else {
+    // The product may have more than 32 bits: in_features may be 0, and memory shared.
+    size_t count;
     KERNEL_CHECK(
         ctx,
-        // The product may have more than 32 bits: in_features may be 0, and memory shared.
-        static_cast<uint64_t>(out.numel()) == uint64_t{rows} * out_features,
+        !__builtin_mul_overflow(rows, out_features, &count) &&
+            static_cast<size_t>(out.numel()) == count,
         InvalidArgument,
         out,
         "out does not have the shape of the result");

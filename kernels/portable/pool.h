@@ -51,6 +51,10 @@ struct ContiguousPlanes {
   static constexpr int32_t step() {
     return 1;
   }
+  /// Distance of neighbouring elements of a window in its row.
+  static int32_t tap_step(const Window& width) {
+    return width.dilation;
+  }
 };
 
 /// The planes of images in another order, such as channels-last. Rows follow one another.
@@ -67,6 +71,9 @@ struct StridedPlanes {
   }
   int32_t step() const {
     return pixel_step;
+  }
+  int32_t tap_step(const Window& width) const {
+    return width.inner_dilation() * pixel_step;
   }
 };
 
@@ -103,7 +110,6 @@ void max_pool(
     }
   }
   const int32_t step = from.step();
-  const int32_t next = width.inner_dilation() * step;
   const T* source = in;
   T* target = out;
   int64_t* place = indices;
@@ -124,7 +130,7 @@ void max_pool(
         for (int32_t row = rows.begin; row < rows.end; row += height.dilation) {
           const T* element = source + (row * width.in + columns.begin) * step;
           const T* const last = source + (row * width.in + columns.end) * step;
-          for (; element < last; element += next) {
+          for (; element < last; element += from.tap_step(width)) {
             const Compute value = static_cast<Compute>(*element);
             bool greater = value > max;
             if constexpr (std::is_floating_point_v<Compute>) {
