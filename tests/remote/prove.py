@@ -113,14 +113,12 @@ class Proof:
         return [path / name for path in found for name in ("python", "site-packages") if (path / name).is_dir()]
 
     def _copy(self, name: str) -> Checkout:
-        """A copy of the workspace's files that git knows or would, at a path of its own."""
+        """A copy of the workspace's files, at a path of its own."""
         source = self._workspace.root
         target = self._directory / name
-        listed = ["git", "-C", str(source), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        for file in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0"):
-            if file and (source / file).is_file():
-                (target / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source / file, target / file)
+        for file in _files(source):
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / file, target / file)
         return Checkout(target, self._directory / f"{name}.out", shared_repositories(self._workspace))
 
 
@@ -191,6 +189,15 @@ def _say_staged(journals: list[Path]) -> None:
     for kind, entries in sorted(kinds.items()):
         means = {key: sum(entry[key] for entry in entries) / len(entries) for key in ("files", "bytes", "seconds")}
         _say(f"{kind:24} {len(entries):7} {means['files']:13,.0f} {means['bytes']:13,.0f} {means['seconds']:8.1f}")
+
+
+def _files(root: Path) -> list[Path]:
+    """The files of a checkout that git knows or would, or of a folder without git all: Bazel's are behind links."""
+    if not (root / ".git").exists():
+        return [Path(name, file).relative_to(root) for name, _, files in os.walk(root) for file in files]
+    listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [Path(name) for name in names if name and (root / name).is_file()]
 
 
 def _remove(folder: Path) -> None:

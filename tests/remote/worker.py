@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -191,6 +193,12 @@ _POLL_SECONDS = 20.0
 _REPORT_SECONDS = 0.1
 
 
+def _can_mount() -> bool:
+    """Whether buildbox-casd can mount inputs as a file system of its own, which it tries whether it can or not."""
+    allowed = os.geteuid() == 0 or shutil.which("fusermount3") is not None
+    return allowed and os.access("/dev/fuse", os.R_OK | os.W_OK)
+
+
 def main() -> int:
     """Parses the command line and serves."""
     parser = argparse.ArgumentParser(prog="worker", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -205,6 +213,8 @@ def main() -> int:
     # Where /bin is a link into /usr, that is what gets mounted there.
     mounts = [f"--ro-bind-mount={Path(path).resolve()}:{path}" for path in _BASE_LINUX if Path(path).is_dir()]
     run = [str(options.run), f"--remote={options.casd}", "--log-level=warning", *mounts]
+    if not _can_mount():
+        run.append("--staging-mode=copy-or-link")
     bots = BotsStub(grpc.insecure_channel(options.server))
     inputs = Inputs(ContentAddressableStorageStub(grpc.insecure_channel(options.casd)))
     Worker(bots, options.name, options.capacity, run, options.directory, inputs, options.journal).serve()
