@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
-from tools.pipeline.export.cortex_m import pack
+from tools.pipeline.export.cortex_m import norms, pack, recurrent
 from tools.pipeline.export.cortex_m.dialect import passes_utils
 
 _operators = torch.ops.cortex_m
@@ -278,6 +278,61 @@ def softmax_cases(count: int) -> Iterator[Case]:
             count -= 1
 
 
+def _like_fused(name: str, *arguments: Any) -> Case:
+    """A call of an operator of our own with its result from Python."""
+    owner = norms if name.endswith("norm") else recurrent
+    results = getattr(owner, name)(*arguments)
+    results = [results] if isinstance(results, Tensor) else list(results)
+    outs = [Out(result.dtype, tuple(result.shape), dim_order(result)) for result in results]
+    if len(results) > 1:
+        # What a recurrent layer leaves in its memory is its own.
+        results[-1] = None
+    return Case(f"torch_fusion::{name}.out", [*arguments, *outs], results)
+
+
+def norm_cases(count: int) -> Iterator[Case]:
+    """Layer, RMS and group normalization, now and then of groups whose values are all the same."""
+    for _ in range(count):
+        channels = random.choice([1, 2, 3, 4, 7, 8, 16, 33, 64])
+        weight = torch.randint(-32767, 32768, (channels,), dtype=torch.int16)
+        bias = torch.randint(-(2**30), 2**30, (channels,), dtype=torch.int32)
+        epsilon, shift = random.choice([0.0, 1e-5, 0.3, 1000.0, 1e30]), random.choice([0, 12, 18, 22, 30])
+        x = integers((*random.choice([(), (1,), (3,), (2, 3)]), channels))
+        if random.random() < 0.2:
+            x = torch.full_like(x, random.randint(-128, 127))
+        center = random.choice([None, None, zero_point()])
+        yield _like_fused("quantized_layer_norm", x, weight, bias, center, epsilon, shift)
+        shape = (random.choice([1, 2]), channels, *random.choice([(), (5,), (3, 4), (1, 1), (2, 3, 2)]))
+        x = integers(shape)
+        if x.dim() == 4 and random.random() < 0.6:
+            x = x.contiguous(memory_format=torch.channels_last)
+        groups = random.choice([each for each in range(1, channels + 1) if channels % each == 0])
+        yield _like_fused("quantized_group_norm", x, weight, bias, groups, epsilon, shift)
+
+
+def recurrent_cases(count: int) -> Iterator[Case]:
+    """Layers of LSTM and GRU, with and without initial states, some of which are beyond what they can be."""
+    for index in range(count):
+        steps, batch = random.choice([0, 1, 2, 5]), random.choice([1, 1, 2])
+        features, size = random.choice([1, 3, 4, 8, 11]), random.choice([1, 3, 4, 8, 13])
+        reverse, batch_first = random.random() < 0.5, random.random() < 0.5
+        gates = 3 + index % 2
+        x = integers((batch, steps, features) if batch_first else (steps, batch, features))
+        states: list[Tensor | None] = [None] * (gates - 2)
+        if random.random() < 0.7:
+            states = [torch.randn(batch, size) * random.choice([0.3, 1.0, 30.0]) for _ in states]
+        bits = random.choice([15, 15, 14, 11])
+        weights = [torch.randn(gates * size, width) * random.choice([0.3, 1.0]) for width in (features, size)]
+        bias = torch.randn(4 * size) if random.random() < 0.7 else None
+        made = recurrent.constants(gates, *weights, bias, 0.02, bits)
+        assert made is not None
+        factor = recurrent.output_factor(random.choice([1 / 128, 1 / 255, 0.0011]), bits)
+        assert factor is not None
+        numbers = (zero_point(), bits, *factor, zero_point(), reverse, batch_first)
+        name = "quantized_gru" if gates == 3 else "quantized_lstm"
+        yield _like_fused(name, x, *states, made.weights, made.factors, *numbers)
+
+
 def layout_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
         x = integers(_shape(random.randint(1, 5)))
@@ -313,6 +368,8 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.
         pool_cases(2 * count),
         softmax_cases(count),
         layout_cases(count),
+        norm_cases(count),
+        recurrent_cases(count),
         *(packed_cases(count, arrangement) for arrangement in arrangements),
     ]
     return list(itertools.chain.from_iterable(groups))
@@ -388,10 +445,57 @@ def cortex_m_refused_cases() -> Iterator[Case]:
     wrong = [({1: 0.0}, "InvalidArgument"), ({1: float("nan")}, "InvalidArgument"), ({3: -129}, "InvalidArgument")]
     for changes, error in [*wrong, ({5: 2}, "InvalidType"), ({0: torch.zeros(3).int()}, "InvalidType")]:
         yield Case("cortex_m::quantize_per_tensor.out", changed(quantize, changes), error=error)
+    scales, offsets = torch.ones(8, dtype=torch.int16), torch.zeros(8, dtype=torch.int32)
+    norm = [row, scales, offsets, None, 0.1, 12, Out(torch.int8, (2, 8))]
+    wrong = [
+        ({0: row.int()}, "InvalidType"),
+        ({1: offsets}, "InvalidType"),
+        ({1: scales[:7]}, "InvalidArgument"),
+        ({2: offsets[:7]}, "InvalidArgument"),
+        ({1: scales[:3], 2: offsets[:3]}, "InvalidArgument"),
+        ({3: 128}, "InvalidArgument"),
+        ({4: -0.1}, "InvalidArgument"),
+        ({4: float("nan")}, "InvalidArgument"),
+        ({5: 31}, "InvalidArgument"),
+        ({5: -1}, "InvalidArgument"),
+        ({6: Out(torch.int8, (2, 7))}, "InvalidArgument"),
+    ]
+    for changes, error in wrong:
+        yield Case("torch_fusion::quantized_layer_norm.out", changed(norm, changes), error=error)
+    group_norm = [x, scales[:4], offsets[:4], 2, 0.1, 12, out]
+    for changes in ({3: 0}, {3: 3}, {3: -2}, {3: 8}, {1: scales[:5], 2: offsets[:5]}, {6: small}):
+        yield Case("torch_fusion::quantized_group_norm.out", changed(group_norm, changes), error="InvalidArgument")
+    yield from _refused_recurrent_cases()
     yield Case("cortex_m::transpose.out", [row, (0, 0), Out(torch.int8, (2, 2))], error="InvalidArgument")
     yield Case(
         "cortex_m::pad.out", [row, (0, 0, -1, 0), (0, 0, 0, 0), 0, Out(torch.int8, (1, 8))], error="InvalidArgument"
     )
+
+
+def _refused_recurrent_cases() -> Iterator[Case]:
+    """An LSTM of 4 features and 8 units over 5 steps of a batch of 2, with one argument wrong."""
+    right = [integers((5, 2, 4)), None, None, integers((8, 48)), torch.ones(8, 12, dtype=torch.int32)]
+    right += [0, 15, 8192, 20, 0, False, False]
+    right += [Out(dtype, shape) for dtype, shape in ((torch.int8, (5, 2, 8)), *[(torch.float32, (2, 8))] * 2)]
+    right.append(Out(torch.int16, (40,)))
+    changes: dict[int, list[Any]] = {
+        0: [integers((5, 2, 4)).int(), integers((5, 4)), integers((5, 2, 5))],
+        1: [torch.zeros(3, 8), torch.zeros(2, 8).double()],
+        3: [integers((8, 36)), integers((48, 8))],
+        4: [torch.ones(8, 10, dtype=torch.int32), torch.ones(8, 12)],
+        5: [128, -129],
+        6: [10, 16],
+        7: [-1, 32768],
+        8: [0, 23],
+        9: [128],
+        12: [Out(torch.int8, (5, 2, 7))],
+        13: [Out(torch.float32, (3, 8))],
+        15: [Out(torch.int16, (38,)), Out(torch.int32, (40,))],
+    }
+    for place, values in changes.items():
+        for value in values:
+            arguments = [value if index == place else each for index, each in enumerate(right)]
+            yield Case("torch_fusion::quantized_lstm.out", arguments, error="InvalidArgument")
 
 
 def cortex_m_huge_cases() -> Iterator[Case]:

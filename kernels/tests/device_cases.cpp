@@ -82,7 +82,8 @@ size_t tensor_count;
 size_t list_count;
 size_t value_count;
 size_t memory_used;
-TensorStorage* out;
+TensorStorage* outs[kMaxArguments];
+size_t out_count;
 int failures = 0;
 
 void fail(const char* text) {
@@ -136,7 +137,7 @@ EValue* read_tensor(Reader& reader, bool is_out) {
       tensor.dim_order,
       tensor.strides);
   if (is_out) {
-    out = &tensor;
+    outs[out_count++] = &tensor;
   }
   return add(Tensor(tensor.tensor));
 }
@@ -168,8 +169,7 @@ EValue* read_value(Reader& reader) {
 }
 
 void run_case(Reader& reader) {
-  tensor_count = list_count = value_count = memory_used = 0;
-  out = nullptr;
+  tensor_count = list_count = value_count = out_count = memory_used = 0;
   char name[kMaxName + 1] = {};
   const uint32_t length = reader.read<uint32_t>();
   std::memcpy(name, reader.bytes(length), length);
@@ -193,13 +193,14 @@ void run_case(Reader& reader) {
   write(static_cast<uint32_t>(context.failure_state()));
   write('i');
   write(int64_t{0});
-  write(static_cast<uint32_t>(out != nullptr));
-  if (out != nullptr) {
-    const auto sizes = out->tensor->sizes();
+  write(static_cast<uint32_t>(out_count));
+  for (size_t i = 0; i < out_count; ++i) {
+    const TensorStorage& out = *outs[i];
+    const auto sizes = out.tensor->sizes();
     write(static_cast<uint8_t>(sizes.size()));
     host_write(sizes.data(), 4 * sizes.size());
-    write(static_cast<uint32_t>(out->size));
-    host_write(out->data, out->size);
+    write(static_cast<uint32_t>(out.size));
+    host_write(out.data, out.size);
   }
 }
 

@@ -126,6 +126,10 @@ _library.define(
 )
 
 
+RECURRENT = (torch.ops.torch_fusion.lstm.default, torch.ops.torch_fusion.gru.default)
+"""Recurrent layers of one direction, as keep_recurrent_layers() makes them."""
+
+
 def _in_time_order(x: Tensor, reverse: bool, batch_first: bool) -> Tensor:
     return x.flip(1 if batch_first else 0) if reverse else x
 

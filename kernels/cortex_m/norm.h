@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// Most values that are normalized together: their squares have a sum of 32 bits then.
+constexpr int32_t kMaxNormalized = 0xffff;
+
+/**
+ * How groups of int8 values are normalized: each value less the center of its group, by the square
+ * root of the mean square of these differences, times the weight of its channel, plus the bias.
+ */
+struct Normalization {
+  /// Per channel, scaled so that a value and its weight give `shift` bits behind the point; biases
+  /// have the output's zero point and what rounds in them.
+  const int16_t* weight;
+  const int32_t* bias;
+  /// Of one group, and how many values of each there are.
+  int32_t channels;
+  int32_t pixels;
+  /// From a value to the next one's, in elements.
+  int32_t channel_step;
+  int32_t pixel_step;
+  /// Whether the center is the mean; else it is `center`.
+  bool is_centered;
+  int32_t center;
+  /// Added to the mean square, in squared steps of the input.
+  float epsilon;
+  int32_t shift;
+};
+
+/// Normalizes one group. In integers, but for the factor of the group, which takes some operations
+/// in single precision that IEEE 754 rounds the same everywhere.
+void normalize(const Normalization& norm, const int8_t* in, int8_t* out);
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch
