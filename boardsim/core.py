@@ -96,6 +96,8 @@ class _Scs(Peripheral):
         0xD30: "DFSR",
         0xD34: "MMFAR",
         0xD38: "BFAR",
+        0xD80: "CCSIDR",
+        0xD84: "CSSELR",
         0xD88: "CPACR",
         0xD8C: "NSACR",
         0xD44: "ID_PFR1",
@@ -108,6 +110,8 @@ class _Scs(Peripheral):
         0xF34: "FPCCR",
         0xF38: "FPCAR",
         0xF3C: "FPDSCR",
+        0xF50: "ICIALLU",
+        0xF60: "DCISW",
         0xF40: "MVFR0",
         0xF44: "MVFR1",
     }
@@ -150,6 +154,9 @@ class _Scs(Peripheral):
             return system.bits(system.pending, index)
         if group == 0x300:
             return system.bits(set(system.active), index)
+        if offset == 0xD80:
+            # 16 KB of data in four ways and lines of 32 bytes (DDI 0489).
+            return 127 << 13 | 3 << 3 | 1 if system.core.is_cached else 0
         if offset == 0xD00:
             return CORES[self.machine.board.core].cpuid
         if offset == 0xD04:
@@ -208,14 +215,14 @@ class _Scs(Peripheral):
             system.write_dhcsr(value)
         elif offset == 0xDF4:
             system.transfer_register(value)
-        elif offset not in (0x004, 0x01C, 0xD00, 0xD44, 0xD90, 0xE08, 0xF40, 0xF44):
+        elif offset not in (0x004, 0x01C, 0xD00, 0xD44, 0xD80, 0xD90, 0xE08, 0xF40, 0xF44):
             super().write(offset, value)
 
 
 class _Dwt(Peripheral):
     """Data watchpoint and trace unit: the cycle counter (DDI 0403E C1.8)."""
 
-    NAMES = {0x000: "CTRL", 0x004: "CYCCNT"}
+    NAMES = {0x000: "CTRL", 0x004: "CYCCNT", 0xFB0: "LAR"}
     # Four comparators, as in the Cortex-M4 and M33; they do nothing here.
     RESET = {0x000: 0x40000000}
     # Of Armv6-M: two, and no counter of cycles (DDI 0419E C1.8).
@@ -240,7 +247,9 @@ class _Dwt(Peripheral):
         return super().read(offset)
 
     def write(self, offset: int, value: int) -> None:
-        if self._system.core.is_armv6:
+        core = self._system.core
+        # DDI 0489: what software writes is ignored until it has written the key.
+        if core.is_armv6 or core.is_cached and offset != 0xFB0 and self.values.get(0xFB0, 0) != 0xC5ACCE55:
             return
         count = self.read(4)
         if offset == 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
@@ -653,6 +654,16 @@ class Flash(Peripheral):
             self._begin([(content[0][0], row)], _PROGRAM_FAST * row / 8, program)
 
 
+class ClockTree(Protocol):
+    """What ports and serial ports see of the RCC."""
+
+    def enabled(self, register: int, bit: int) -> bool:
+        """Whether a peripheral's bit in one of the ENR registers is set."""
+
+    def serial_hz(self, name: str, bus: int) -> float:
+        """The kernel clock of a serial port."""
+
+
 class Gpio(Peripheral):
     """A port of 16 pins. `inputs` are levels that the outside drives, by pin."""
 
@@ -670,7 +681,7 @@ class Gpio(Peripheral):
         0x28: "BRR",
     }
 
-    def __init__(self, machine: Host, port: str, base: int, rcc: Rcc, clock: tuple[int, int], moder: int) -> None:
+    def __init__(self, machine: Host, port: str, base: int, rcc: ClockTree, clock: tuple[int, int], moder: int) -> None:
         self._rcc = rcc
         self._clock = clock
         self._moder = moder
@@ -750,7 +761,7 @@ class Usart(Peripheral):
         name: str,
         base: int,
         *,
-        rcc: Rcc,
+        rcc: ClockTree,
         clock: tuple[int, int],
         bus: int,
         interrupt: int,

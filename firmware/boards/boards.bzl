@@ -20,6 +20,7 @@ _BOARDS = {
     "pico_w": [],
     "nrf52840_dk": ["brief"],
     "nano33_ble": [],
+    "nucleo_h743zi": ["brief"],
     "mps2_an386": ["emulated"],
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],

@@ -87,3 +87,13 @@ int stm32_usart_read(uint32_t usart, unsigned interrupt) {
   }
   return (int)(STM32_USART_RDR(usart) & 0xFF);
 }
+
+void stm32_watchdog(uint32_t iwdg, uint32_t milliseconds) {
+  const uint32_t ticks = milliseconds / 8;
+  STM32_IWDG_KR(iwdg) = 0xCCCC;
+  STM32_IWDG_KR(iwdg) = 0x5555;
+  STM32_IWDG_PR(iwdg) = 6;
+  STM32_IWDG_RLR(iwdg) = ticks < 0xFFF ? ticks : 0xFFF;
+  stm32_wait_for(&STM32_IWDG_SR(iwdg), 7, 0);
+  stm32_watchdog_feed(iwdg);
+}

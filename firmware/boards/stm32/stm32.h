@@ -5,9 +5,10 @@
 
 #include "firmware/cortex_m/core.h"
 
-/// Registers that STM32L4 and STM32WB have in common, at bases that differ. Source: reference
-/// manuals RM0351 (STM32L47x) and RM0434 (STM32WB55), named by chapter and section title, because
-/// numbers change between revisions.
+/// Registers that STM32L4 and STM32WB have in common, at bases that differ; of the STM32H7 the
+/// ports and serial ports are the same, too. Source: reference manuals RM0351 (STM32L47x), RM0434
+/// (STM32WB55) and RM0433 (STM32H743), named by chapter and section title, because numbers change
+/// between revisions.
 
 #define STM32_REGISTER(base, offset) CORTEX_M_REGISTER((base) + (offset))
 
@@ -34,7 +35,10 @@ enum { kStm32Msi = 0, kStm32Hse = 2, kStm32Pll = 3 };
 
 /// "General-purpose I/Os (GPIO)": two bits per pin in MODER (0: input, 1: output, 2: alternate
 /// function, 3: analog), OSPEEDR and PUPDR (1: pull-up); four in AFR.
-#define STM32_GPIO(port) (0x48000000u + 0x400u * ((port) - 'A'))
+#ifndef STM32_GPIO_BASE
+#define STM32_GPIO_BASE 0x48000000u
+#endif
+#define STM32_GPIO(port) (STM32_GPIO_BASE + 0x400u * ((port) - 'A'))
 
 /// "Universal synchronous/asynchronous receiver transmitter (USART/UART)".
 /// CR1: UE 0, RE 2, TE 3, RXNEIE 5; ISR: ORE 3, RXNE 5, TXE 7.
@@ -44,6 +48,13 @@ enum { kStm32Msi = 0, kStm32Hse = 2, kStm32Pll = 3 };
 #define STM32_USART_ICR(base) STM32_REGISTER(base, 0x20)
 #define STM32_USART_RDR(base) STM32_REGISTER(base, 0x24)
 #define STM32_USART_TDR(base) STM32_REGISTER(base, 0x28)
+
+/// "Independent watchdog (IWDG)": KR starts (0xCCCC), feeds (0xAAAA) and unlocks (0x5555); PR 6:
+/// LSI / 256, RLR: ticks. LSI is 32 kHz: 8 ms a tick.
+#define STM32_IWDG_KR(base) STM32_REGISTER(base, 0x00)
+#define STM32_IWDG_PR(base) STM32_REGISTER(base, 0x04)
+#define STM32_IWDG_RLR(base) STM32_REGISTER(base, 0x08)
+#define STM32_IWDG_SR(base) STM32_REGISTER(base, 0x0C)
 
 /// Waits until the bits of `mask` have `value`.
 void stm32_wait_for(volatile uint32_t* reg, uint32_t mask, uint32_t value);
@@ -83,3 +94,11 @@ void stm32_usart_write(uint32_t usart, const char* data, size_t size);
 /// Waits for a byte; with --//firmware:sleep=on the core sleeps meanwhile, woken by the USART's
 /// interrupt number `interrupt`, which is never taken.
 int stm32_usart_read(uint32_t usart, unsigned interrupt);
+
+/// Starts the watchdog, or feeds it: board_watchdog().
+void stm32_watchdog(uint32_t iwdg, uint32_t milliseconds);
+
+/// Feeds the watchdog.
+static inline void stm32_watchdog_feed(uint32_t iwdg) {
+  STM32_IWDG_KR(iwdg) = 0xAAAA;
+}

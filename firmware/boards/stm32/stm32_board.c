@@ -66,23 +66,10 @@ bool board_button(void) {
   return stm32_pin_read(stm32_board.button_port, stm32_board.button_pin) == 0;
 }
 
-// "Independent watchdog (IWDG)": KR starts (0xCCCC), feeds (0xAAAA) and unlocks (0x5555); PR 6:
-// LSI / 256, RLR: ticks. LSI is 32 kHz: 8 ms a tick.
-#define IWDG_KR STM32_REGISTER(IWDG, 0x00)
-#define IWDG_PR STM32_REGISTER(IWDG, 0x04)
-#define IWDG_RLR STM32_REGISTER(IWDG, 0x08)
-#define IWDG_SR STM32_REGISTER(IWDG, 0x0C)
-
 void board_watchdog(uint32_t milliseconds) {
-  const uint32_t ticks = milliseconds / 8;
-  IWDG_KR = 0xCCCC;
-  IWDG_KR = 0x5555;
-  IWDG_PR = 6;
-  IWDG_RLR = ticks < 0xFFF ? ticks : 0xFFF;
-  stm32_wait_for(&IWDG_SR, 7, 0);
-  board_watchdog_feed();
+  stm32_watchdog(IWDG, milliseconds);
 }
 
 void board_watchdog_feed(void) {
-  IWDG_KR = 0xAAAA;
+  stm32_watchdog_feed(IWDG);
 }

@@ -46,7 +46,8 @@ class Chip:
         simulator: its name in boardsim.
         register, mask, identity: the bits of a register that have one value in this chip alone.
         debug_port: what a simulated probe meets.
-        protection: option register with the read-out protection in its lower 8 bits, of an STM32.
+        protection: option register with the read-out protection, of an STM32.
+        protection_shift: lowest of its 8 bits there.
         openocd_config, unlock: OpenOCD's configuration and command that remove the protection.
         uf2_family: family ID of its UF2 files; None if its boot loader takes none.
         uf2_board: what Board-ID of its UF2 drive begins with.
@@ -61,6 +62,7 @@ class Chip:
     identity: int
     debug_port: DebugPort
     protection: int | None = None
+    protection_shift: int = 0
     openocd_config: str = ""
     unlock: str = ""
     uf2_family: int | None = None
@@ -85,7 +87,7 @@ def check_chip(chip: Chip, target: CoreSightTarget) -> None:
         )
     if chip.protection is None:
         return
-    level = {0xAA: 0, 0xCC: 2}.get(target.read32(chip.protection) & 0xFF, 1)
+    level = {0xAA: 0, 0xCC: 2}.get(target.read32(chip.protection) >> chip.protection_shift & 0xFF, 1)
     if level:
         unlock = (
             f"unlocking erases its flash: openocd -f {chip.openocd_config} -c 'init; reset halt; {chip.unlock}; "

@@ -14,7 +14,7 @@ from boardsim.memory import BusError
 from tools.artifacts.intel_hex.reader import read_intel_hex
 from tools.commands.flash import simulated_probe
 from tools.commands.flash.simulated_probe import SimulatedProbe
-from tools.commands.flash.testing import BoardUnderTest, discovery, first_pico, nordic, nucleo, pico
+from tools.commands.flash.testing import BoardUnderTest, discovery, first_pico, nordic, nucleo, nucleo_144, pico
 
 _NUCLEO = nucleo()
 _FLASH, _PAGE = _NUCLEO.flash, _NUCLEO.sector
@@ -261,20 +261,25 @@ def test_another_stm32_is_programmed_by_pyocds_algorithm(
     assert f"{3 if erase == 'sector' else 0} sectors erased" in capsys.readouterr().out.splitlines()[-2]
 
 
-# A Pico, whose boot ROM does it, and an nRF52840, whose flash takes words.
+# A Pico, whose boot ROM does it, an nRF52840, whose flash takes words, and an STM32H743, whose sectors are large.
 
 
-@pytest.mark.parametrize("board", [first_pico(), nordic()], ids=lambda board: board.name)
-def test_another_maker_s_chip_is_programmed_by_pyocds_algorithm(
-    board: BoardUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("board", "sectors", "erased"),
+    # Of three sectors and a bit, the second stays; of the large ones, a bit is enough.
+    [(first_pico(), 3, 3), (nordic(), 3, 3), (nucleo_144(), 0, 1)],
+    ids=lambda value: value.name if isinstance(value, BoardUnderTest) else None,
+)
+def test_other_chips_are_programmed_by_pyocds_algorithms(
+    board: BoardUnderTest, sectors: int, erased: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine = board.machine()
     simulated_probe.connect(machine, "SIM1")
     for seed in (1, 2):
-        image = board.small(tmp_path, seed)
+        image = board.small(tmp_path, seed, sectors)
         assert board.run(image=image) == 0, capsys.readouterr().err
         assert board.holds(machine, image)
-    assert "3 sectors erased" in capsys.readouterr().out.splitlines()[-2]
+    assert f"{erased} sectors erased" in capsys.readouterr().out.splitlines()[-2]
 
 
 @pytest.mark.parametrize(
