@@ -248,8 +248,11 @@ class _Dwt(Peripheral):
 
     def write(self, offset: int, value: int) -> None:
         core = self._system.core
-        # DDI 0489: what software writes is ignored until it has written the key.
-        if core.is_armv6 or core.is_cached and offset != 0xFB0 and self.values.get(0xFB0, 0) != 0xC5ACCE55:
+        if core.is_armv6:
+            return
+        # DDI 0489: what software writes, but not what a debugger does, is ignored until the key was written.
+        locked = core.is_cached and self.values.get(0xFB0, 0) != 0xC5ACCE55
+        if locked and offset != 0xFB0 and not self._system.debugging:
             return
         count = self.read(4)
         if offset == 0:
@@ -656,6 +659,11 @@ class SystemControl:
             yield
         finally:
             self._debugger = False
+
+    @property
+    def debugging(self) -> bool:
+        """Whether the register that is being written is written by the debugger."""
+        return self._debugger
 
     @property
     def debug_enabled(self) -> bool:

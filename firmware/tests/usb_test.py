@@ -1,4 +1,4 @@
-"""The USB serial port of the Pico 2 W: a simulated host enumerates it, opens it and uses the console over it."""
+"""The USB serial port of the Pico 2 W and the Pico: a simulated host enumerates it, opens it and uses the console."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ def machine() -> Machine:
     machine.load_elf(ElfImage(IMAGE))
     machine.reset()
     return machine
+
+
+def test_a_pico_has_it_too() -> None:
+    machine = simulated(read_board(Path(os.environ["PICO_BOARD"])))
+    (image,) = [Path(name) for name in os.environ["PICO_IMAGE"].split() if name.endswith(".elf")]
+    machine.load_elf(ElfImage(image))
+    machine.reset()
+    host = _open(machine)
+    assert host.strings == ["Torch Fusion", "Pico console", "1"] and machine.notes == []
+    host.send(b"0.5\n")
+    assert machine.run(_LIMIT, until=lambda: host.output.count(b"> ") == 2) is Stop.UNTIL
+    assert "output 0: Float [1, 1]: 0.4" in host.output.decode()
 
 
 def _open(machine: Machine) -> UsbHost:
