@@ -9,7 +9,7 @@ A new one is its folder and a line here; a role that it has no line for costs no
 #   core: an emulated board for the kind of core that it has, on which a few models are tested by hand: each costs all kernels
 #   scalar: of those, the one whose core has least: on it they are tested every time
 #   simulated: //boardsim simulates it; every model that fits is tested on it, in the very image that gets flashed
-#   brief: //boardsim simulates it, too, but its chip is much like another's: one model is tested on it
+#   brief: //boardsim simulates it, too: one model, a fault and the watchdog are tested on it
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
 #   large: a simulated board with memory for what does not fit into others
 _BOARDS = {
