@@ -195,6 +195,45 @@ def _softmax(make: _Maker) -> None:
         make.add(nn.Softmax(-1), index)
 
 
+def _norm(make: _Maker) -> None:
+    index = make.pick(lambda x: x.dim() > 1)
+    if index is None:
+        return
+    rng, value = make.rng, make.values[index]
+    size = value.shape[-1]
+    layers: list[nn.Module] = [nn.LayerNorm(size), nn.RMSNorm(size, 1e-5)]
+    if value.dim() > 2:
+        channels = value.shape[1]
+        layers = [nn.GroupNorm(rng.choice([1, channels]), channels), *layers]
+    layer = rng.choice(layers)
+    for parameter in layer.parameters():
+        nn.init.uniform_(parameter, 0.5, 1.5)
+    make.add(layer, index)
+
+
+class _Sequence(nn.Module):
+    """A recurrent layer's results without its states."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        results = self.layer(x)
+        assert isinstance(results[0], Tensor)
+        return results[0]
+
+
+def _recurrent(make: _Maker) -> None:
+    index = make.pick(lambda x: x.dim() == 3)
+    if index is None:
+        return
+    rng, features = make.rng, make.values[index].shape[-1]
+    layers = (nn.LSTM, nn.GRU)
+    options = {"batch_first": rng.random() < 0.5, "bidirectional": rng.random() < 0.3, "bias": rng.random() < 0.7}
+    make.add(_Sequence(rng.choice(layers)(features, rng.choice((1, 4, 7)), **options)), index)
+
+
 def _matmul(make: _Maker) -> None:
     index = make.pick(lambda x: x.dim() == 3)
     if index is not None:
@@ -222,7 +261,7 @@ def _shape(make: _Maker) -> None:
 
 _MAKERS: tuple[Callable[[_Maker], None], ...] = (
     _convolution, _convolution, _convolution, _convolution, _transposed, _linear, _linear, _pool, _pool, _elementwise,
-    _elementwise, _elementwise, _pointwise, _softmax, _matmul, _shape,
+    _elementwise, _elementwise, _pointwise, _softmax, _matmul, _shape, _norm, _recurrent,
 )  # fmt: skip
 
 

@@ -461,7 +461,14 @@ def _to_int8(
         prepared = _prepare(
             source,
             lambda captured, samples: quantize.quantize(
-                quantize.fold(captured), samples, path, source.state, in_float, cheaper, options.keep_float
+                quantize.fold(captured),
+                samples,
+                path,
+                source.state,
+                in_float,
+                cheaper,
+                options.keep_float,
+                options.packed,
             ),
         )
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.

@@ -25,6 +25,9 @@ from torch.fx import Graph, GraphModule, Node
 from torchao.quantization.pt2e.quantizer import Quantizer
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
+from tools.pipeline.export.cortex_m.norms import norm_of
+from tools.pipeline.export.cortex_m.own_layers import mark
+from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.spectra import SPECTRA
 
 _aten = torch.ops.aten
@@ -244,7 +247,7 @@ def _find_state(graph: Graph, count: int) -> list[Node]:
     pending = [node for node in graph.output_node().args[0][:count] if isinstance(node, Node)]
     while pending:
         node = pending.pop()
-        if node.op == "call_function" and node.target not in _PRODUCTS and node not in found:
+        if node.op == "call_function" and node.target not in (*_PRODUCTS, *RECURRENT) and node not in found:
             found[node] = None
             pending += node.all_input_nodes
     return list(found)
@@ -305,6 +308,39 @@ class _Whole(Quantizer):
     def get_quantizer_info(self) -> QuantizerInfo:
         """What ExecuTorch's report of quantizers asks of each."""
         return QuantizerInfo("Groups", "functions and masked scores", "as a whole", __name__)
+
+
+class _OwnLayers(Quantizer):
+    """Annotates layers that have operators of our own: normalization, and recurrent ones."""
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        for node in model.graph.nodes:
+            if node.op != "call_function" or Q_ANNOTATION_KEY in node.meta or not _is_layer_of_our_own(node):
+                continue
+            is_recurrent = node.target in RECURRENT
+            result = None if is_recurrent else INT8_ACTIVATION_PER_TENSOR_QSPEC
+            _mark_node_as_quantized(node, {node.args[0]: INT8_ACTIVATION_PER_TENSOR_QSPEC}, result, False)
+            mark(node)
+            for user in node.users if is_recurrent else ():
+                if user.args[1] == 0:
+                    _mark_node_as_quantized(user, {}, INT8_ACTIVATION_PER_TENSOR_QSPEC, False)
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing to check, as in _Whole."""
+
+    def get_quantizer_info(self) -> QuantizerInfo:
+        """What ExecuTorch's report of quantizers asks of each."""
+        return QuantizerInfo("Own layers", "normalization, LSTM and GRU", "int8", __name__)
+
+
+def _is_layer_of_our_own(node: Node) -> bool:
+    if norm_of(node) is None and node.target not in RECURRENT:
+        return False
+    # Beside what is normalized, and an initial state.
+    first = 1 if node.target not in RECURRENT else len(RECURRENT) + 1 - RECURRENT.index(node.target)
+    given = [operand for operand in node.args[first:] if isinstance(operand, Node)]
+    return _is_float(node.args[0]) and all(map(_is_parameter, given))
 
 
 class _Functions(Quantizer):
@@ -404,6 +440,7 @@ class Quantizers(CortexMQuantizer):
       states: how many of the first inputs and outputs are state, which stays in floating point.
       stays: what else stays in floating point.
       cheaper: finds what stays there because it takes fewer instructions; None: nothing.
+      has_own_layers: whether layers may become int8 that only operators of our own compute.
     """
 
     def __init__(
@@ -411,12 +448,14 @@ class Quantizers(CortexMQuantizer):
         states: int,
         stays: Callable[[Node], bool],
         cheaper: Callable[[GraphModule], set[Node]] | None = None,
+        has_own_layers: bool = True,
     ) -> None:
         super().__init__()
+        own = [_OwnLayers()] if has_own_layers else []
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
         self._groups = _Whole(states, stays, cheaper)
         self.quantizers: list[Quantizer] = [
-            self._groups, per_channel, per_tensor, _Functions(self._groups), shared,
+            self._groups, per_channel, per_tensor, *own, _Functions(self._groups), shared,
         ]  # fmt: skip
 
     @property

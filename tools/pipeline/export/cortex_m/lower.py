@@ -18,7 +18,9 @@ from torch.fx import Node
 from tools.artifacts.core.core import has_vectors
 from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.dialect import PASSES
+from tools.pipeline.export.cortex_m.norms import lower_norms
 from tools.pipeline.export.cortex_m.pack import prepare
+from tools.pipeline.export.cortex_m.recurrent import lower_recurrent
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import copy_to_order, order_for_kernels
@@ -75,6 +77,8 @@ def target_of(core: str) -> CortexMTargetConfig:
 
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
+    lower_norms(program)
+    lower_recurrent(program)
     _quantize_biases(program)
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
@@ -308,8 +312,13 @@ def _count_work(program: ExportedProgram) -> None:
 
 
 def _let_quantization_overlap(program: ExportedProgram) -> None:
-    """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse."""
+    """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse.
+
+    And layer normalization, which has read all of a row before.
+    """
     for node in program.graph.nodes:
+        if node.target == exir_ops.edge.torch_fusion.quantized_layer_norm.default:
+            node.meta[LEAD] = 0
         if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
             continue
         source, result = node.args[0].meta["val"], node.meta["val"]

@@ -26,11 +26,14 @@ from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
+from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round_weights
 from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.cortex_m.written_norms import find_norms
 from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -116,6 +119,7 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
         if _does_nothing(node):
             node.replace_all_uses_with(_operand(node))
             program.graph.erase_node(node)
+    program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
     program = propagate_constants(flatten_in_memory_order(make_quantizable(program)))
     # What is calibrated runs on PyTorch's kernels, whose results may lie in another way than they are noted to.
     reshape_views(program)
@@ -199,6 +203,7 @@ def quantize(
     in_float: frozenset[str] = frozenset(),
     cheaper: Callable[[GraphModule, list[list[Node]]], set[Node]] | None = None,
     kept_layers: Collection[str] = (),
+    has_own_layers: bool = True,
 ) -> Quantized:
     """Calibrates and quantizes what fold() returned.
 
@@ -210,6 +215,7 @@ def quantize(
       cheaper: finds the operators of an annotated graph that take fewer instructions in floating point, where they
         stay then; it is given the groups of operators that are one table each in int8, too. None: nothing stays.
       kept_layers: names of modules that stay in floating point, with all that is inside them.
+      has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
 
     Raises UserError for values that calibrating cannot work with, by layer.
     """
@@ -223,17 +229,19 @@ def quantize(
         assert cheaper is not None
         # As if everything were int8 that can be.
         trial = copy.deepcopy(module)
-        annotator = functions.Quantizers(len(state.buffers), stays)
+        annotator = functions.Quantizers(len(state.buffers), stays, None, has_own_layers)
         annotator.annotate(trial)
         found = cheaper(trial, [function.nodes for function in annotator.functions])
         pairs = zip(module.graph.nodes, trial.graph.nodes, strict=True)
         return {node for node, tried in pairs if tried in found}
 
-    quantizer = functions.Quantizers(len(state.buffers), stays, None if cheaper is None else find_cheaper)
+    finder = None if cheaper is None else find_cheaper
+    quantizer = functions.Quantizers(len(state.buffers), stays, finder, has_own_layers)
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     observed, kept = calibrate(prepared, samples, path, state)
     converted = convert_pt2e(prepared)
+    round_weights(converted)
     _drop_second_quantization(converted)
     return Quantized(converted, observed, kept, _rejections(quantizer), places)
 
@@ -376,7 +384,7 @@ def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:
         if node.op != "call_function" or not hasattr(node.target, "_schema"):
             continue
         name = node.target._schema.name
-        if name.split("::")[0] in ("cortex_m", _NAMESPACE):
+        if name.split("::")[0] in ("cortex_m", _NAMESPACE) or name.startswith("torch_fusion::quantized_"):
             continue
         values = itertools.chain([node], node.all_input_nodes)
         if any(_is_float(value.meta.get("val")) for value in values):

@@ -1,0 +1,144 @@
+"""Normalization and recurrent layers in int8, in the forms that models have them in."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch import nn
+
+from tools.pipeline.export.cortex_m import recurrent
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, export_source, model_source
+
+_BORDER = {"cortex_m::quantize_per_tensor": 1, "cortex_m::dequantize_per_tensor": 1}
+
+
+def _exported(folder: Path, forward: str, inputs: str, init: str, **options: Any) -> Result:
+    source = model_source(forward, inputs, init)
+    return export_source(folder, source, options=Options("cortex-m4", "cortex_m", **options))
+
+
+def _snr(result: Result) -> float:
+    """Decibels by which the outputs are above their difference from the model's."""
+    expected = result.golden["eager_0"].astype(numpy.float64)
+    difference = result.golden["output_0"] - expected
+    return float(10 * numpy.log10((expected**2).mean() / (difference**2).mean()))
+
+
+_WRITTEN = {
+    "RMSNorm of Llama": ("x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)", "self.a * y"),
+    "RMSNorm with a root": ("x / torch.sqrt((x * x).mean(-1, True) + 1e-6)", "y * (1 + self.a)"),
+    "variance": ("(x - x.mean(-1, True)) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt()", "y * self.a"),
+    "deviation": ("self.a * (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + 1e-6)", "y + self.b"),
+    "mean square of differences": (
+        "(x - x.mean(-1, True)) * ((x - x.mean(-1, True)) ** 2).mean(-1, True).add(1e-5).rsqrt()", "self.b + y * self.a"
+    ),
+    "channels of an image": (
+        "((z := x.view(2, 16, 3, 1)) - z.mean(1, True)) / ((z - z.mean(1, True)).pow(2).mean(1, True) + 1e-6).sqrt()",
+        "self.a[:, None, None] * y + self.b[:, None, None]",
+    ),
+    "functional": ("torch.nn.functional.layer_norm(x, (3, 16))", "y"),
+    "module": ("nn.LayerNorm(16)(x)", "y"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", _WRITTEN)
+def test_normalization_is_one_operator(form: str, tmp_path: Path) -> None:
+    normalized, rest = _WRITTEN[form]
+    init = "self.a = nn.Parameter(torch.rand(16) + 0.5); self.b = nn.Parameter(torch.randn(16))"
+    result = _exported(tmp_path, f"y = {normalized}; return {rest}", "(torch.randn(2, 3, 16) * 2 + 1,)", init)
+    kept = {name: count for name, count in result.operators.items() if "transpose" not in name and "copy" not in name}
+    assert kept == {**_BORDER, "torch_fusion::quantized_layer_norm": 1}
+    assert _snr(result) > 35
+
+
+def test_what_only_looks_like_normalization_is_none(tmp_path: Path) -> None:
+    forward = "return (x - x.mean(1, True)) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + 1e-5)"
+    result = _exported(tmp_path, forward, "(torch.randn(2, 3, 16),)", "pass")
+    assert not any("norm" in name for name in result.operators)
+
+
+@pytest.mark.parametrize("norm", ["nn.GroupNorm(4, 16)", "nn.InstanceNorm2d(16, affine=True)"])
+def test_groups_of_channels_are_normalized_where_they_lie(norm: str, tmp_path: Path) -> None:
+    init = f"self.conv = nn.Conv2d(3, 16, 3); self.norm = {norm}; self.last = nn.Conv2d(16, 4, 1)"
+    forward = "return self.last(self.norm(self.conv(x)))"
+    result = _exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    assert result.operators == {**_BORDER, "torch_fusion::convolution": 2, "torch_fusion::quantized_group_norm": 1}
+    assert _snr(result) > 30
+
+
+def test_a_transformer_has_no_floating_point(tmp_path: Path) -> None:
+    init = "self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)"
+    result = _exported(tmp_path, "return self.layer(x)", "(torch.randn(2, 5, 16),)", init, io="int8")
+    assert all(tensor["dtype"] == "Char" for tensor in result.manifest["outputs"])
+    floats = ("native_layer_norm", "_softmax", "bmm", "add", "quantize_per_tensor", "dequantize_per_tensor")
+    assert not [name for name in result.operators if name.split("::")[1] in floats]
+    assert result.operators["torch_fusion::quantized_layer_norm"] == 2
+
+
+@pytest.mark.parametrize(
+    ("layer", "operator", "calls"),
+    [
+        ("nn.LSTM(8, 24)", "lstm", 1),
+        ("nn.GRU(8, 24, bias=False)", "gru", 1),
+        ("nn.LSTM(8, 12, 2, bidirectional=True, batch_first=True)", "lstm", 4),
+        ("nn.GRU(8, 24, 2, batch_first=True)", "gru", 2),
+    ],
+)
+def test_recurrent_layers_are_one_operator_each(layer: str, operator: str, calls: int, tmp_path: Path) -> None:
+    result = _exported(tmp_path, "return self.layer(x)[0]", "(torch.randn(9, 3, 8) * 2,)", f"self.layer = {layer}")
+    assert {name: count for name, count in result.operators.items() if name != "aten::cat"} == {
+        **_BORDER, f"torch_fusion::quantized_{operator}": calls,
+    }  # fmt: skip
+    assert _snr(result) > 30
+
+
+@pytest.mark.parametrize(("cell", "state"), [("GRUCell", "h"), ("LSTMCell", "h[0]")])
+def test_cells_are_layers_of_one_step(cell: str, state: str, tmp_path: Path) -> None:
+    init = f"self.cell = nn.{cell}(8, 12); self.linear = nn.Linear(12, 3)"
+    forward = f"h = self.cell(x[0]); h = self.cell(x[1], h); return self.linear({state})"
+    result = _exported(tmp_path, forward, "(torch.randn(2, 3, 8),)", init)
+    assert result.operators[f"torch_fusion::quantized_{cell.removesuffix('Cell').lower()}"] == 2
+    assert "torch_fusion::linear" in result.operators
+    assert _snr(result) > 30
+
+
+def test_layers_named_to_stay_in_floating_point_do(tmp_path: Path) -> None:
+    init = "self.linear = nn.Linear(8, 8); self.norm = nn.LayerNorm(8); self.layer = nn.GRU(8, 8)"
+    forward = "return self.layer(self.norm(self.linear(x)))[0]"
+    result = _exported(tmp_path, forward, "(torch.randn(2, 3, 8),)", init, keep_float=("norm",))
+    assert "aten::native_layer_norm" in result.operators
+    assert "torch_fusion::quantized_gru" in result.operators
+
+
+def test_programs_that_run_elsewhere_keep_them_in_floating_point(tmp_path: Path) -> None:
+    init = "self.norm = nn.LayerNorm(8); self.layer = nn.GRU(8, 8)"
+    result = _exported(tmp_path, "return self.layer(self.norm(x))[0]", "(torch.randn(2, 3, 8),)", init, packed=False)
+    assert not [name for name in result.operators if "quantized" in name]
+
+
+@pytest.mark.parametrize("gates", [3, 4])
+def test_a_sequence_may_be_fed_in_pieces(gates: int) -> None:
+    torch.manual_seed(0)
+    layer = (nn.GRU if gates == 3 else nn.LSTM)(6, 10)
+    weights = (layer.weight_ih_l0.detach(), layer.weight_hh_l0.detach())
+    made = recurrent.constants(gates, *weights, torch.randn(40), 0.02, 14)
+    assert made is not None
+    run: Any = recurrent.quantized_gru if gates == 3 else recurrent.quantized_lstm
+    tables = (made.weights, made.factors)
+    x = torch.randint(-128, 128, (12, 2, 6), dtype=torch.int8)
+    start = [torch.zeros(2, 10) for _ in range(gates - 2)]
+
+    def step(part: torch.Tensor, states: list[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        out, *results = run(part, *states, *tables, 3, 14, 8192, 20, 0, False, False)
+        return out, results[:-1]
+
+    whole, last = step(x, start)
+    parts, states = [], start
+    for part in x.split(5):
+        out, states = step(part, states)
+        parts.append(out)
+    assert torch.equal(torch.cat(parts), whole)
+    assert all(map(torch.equal, states, last))
