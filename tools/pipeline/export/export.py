@@ -469,6 +469,7 @@ def _to_int8(
                 cheaper,
                 options.keep_float,
                 options.packed,
+                options.io == "float32",
             ),
         )
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.

@@ -10,6 +10,7 @@ No int8 tensor holds such numbers beside the scores, so these operators stay in 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -311,7 +312,14 @@ class _Whole(Quantizer):
 
 
 class _OwnLayers(Quantizer):
-    """Annotates layers that have operators of our own: normalization, and recurrent ones."""
+    """Annotates layers that have operators of our own: normalization, and recurrent ones.
+
+    Args:
+      has_float_border: whether states that the model takes and returns stay in floating point, bit for bit.
+    """
+
+    def __init__(self, has_float_border: bool) -> None:
+        self._has_float_border = has_float_border
 
     def annotate(self, model: GraphModule) -> GraphModule:
         for node in model.graph.nodes:
@@ -324,6 +332,8 @@ class _OwnLayers(Quantizer):
             for user in node.users if is_recurrent else ():
                 if user.args[1] == 0:
                     _mark_node_as_quantized(user, {}, INT8_ACTIVATION_PER_TENSOR_QSPEC, False)
+            if is_recurrent and self._has_float_border:
+                _leave_states(node)
         return model
 
     def validate(self, model: GraphModule) -> None:
@@ -332,6 +342,28 @@ class _OwnLayers(Quantizer):
     def get_quantizer_info(self) -> QuantizerInfo:
         """What ExecuTorch's report of quantizers asks of each."""
         return QuantizerInfo("Own layers", "normalization, LSTM and GRU", "int8", __name__)
+
+
+def _leave_states(layer: Node) -> None:
+    """Leaves a recurrent layer's states in floating point, back to the model's inputs and on to its outputs."""
+    pending = [(state, True) for state in layer.all_input_nodes[1:]]
+    pending += [(user, False) for user in layer.users if user.args[1] != 0]
+    seen = {layer}
+    while pending:
+        node, is_before = pending.pop()
+        if node in seen or not (_is_view(node) or node.target == operator.getitem or node.op == "placeholder"):
+            continue
+        seen.add(node)
+        if node.op == "placeholder":
+            if Q_ANNOTATION_KEY in node.meta:
+                node.meta[Q_ANNOTATION_KEY].output_qspec = None
+            continue
+        if Q_ANNOTATION_KEY not in node.meta:
+            _mark_node_as_quantized(node, {}, None, False)
+        for user in node.users:
+            if user.op == "output" and Q_ANNOTATION_KEY in user.meta:
+                user.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(node, None)
+        pending += [(other, is_before) for other in (node.all_input_nodes if is_before else node.users)]
 
 
 def _is_layer_of_our_own(node: Node) -> bool:
@@ -441,6 +473,7 @@ class Quantizers(CortexMQuantizer):
       stays: what else stays in floating point.
       cheaper: finds what stays there because it takes fewer instructions; None: nothing.
       has_own_layers: whether layers may become int8 that only operators of our own compute.
+      has_float_border: whether the model takes and returns floating point.
     """
 
     def __init__(
@@ -449,9 +482,10 @@ class Quantizers(CortexMQuantizer):
         stays: Callable[[Node], bool],
         cheaper: Callable[[GraphModule], set[Node]] | None = None,
         has_own_layers: bool = True,
+        has_float_border: bool = True,
     ) -> None:
         super().__init__()
-        own = [_OwnLayers()] if has_own_layers else []
+        own = [_OwnLayers(has_float_border)] if has_own_layers else []
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
         self._groups = _Whole(states, stays, cheaper)
         self.quantizers: list[Quantizer] = [

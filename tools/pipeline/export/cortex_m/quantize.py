@@ -204,6 +204,7 @@ def quantize(
     cheaper: Callable[[GraphModule, list[list[Node]]], set[Node]] | None = None,
     kept_layers: Collection[str] = (),
     has_own_layers: bool = True,
+    has_float_border: bool = True,
 ) -> Quantized:
     """Calibrates and quantizes what fold() returned.
 
@@ -216,6 +217,7 @@ def quantize(
         stay then; it is given the groups of operators that are one table each in int8, too. None: nothing stays.
       kept_layers: names of modules that stay in floating point, with all that is inside them.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
+      has_float_border: whether the program takes and returns floating point.
 
     Raises UserError for values that calibrating cannot work with, by layer.
     """
@@ -229,14 +231,14 @@ def quantize(
         assert cheaper is not None
         # As if everything were int8 that can be.
         trial = copy.deepcopy(module)
-        annotator = functions.Quantizers(len(state.buffers), stays, None, has_own_layers)
+        annotator = functions.Quantizers(len(state.buffers), stays, None, has_own_layers, has_float_border)
         annotator.annotate(trial)
         found = cheaper(trial, [function.nodes for function in annotator.functions])
         pairs = zip(module.graph.nodes, trial.graph.nodes, strict=True)
         return {node for node, tried in pairs if tried in found}
 
     finder = None if cheaper is None else find_cheaper
-    quantizer = functions.Quantizers(len(state.buffers), stays, finder, has_own_layers)
+    quantizer = functions.Quantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     observed, kept = calibrate(prepared, samples, path, state)
