@@ -204,7 +204,9 @@ def _norm(make: _Maker) -> None:
     layers: list[nn.Module] = [nn.LayerNorm(size), nn.RMSNorm(size, 1e-5)]
     if value.dim() > 2:
         channels = value.shape[1]
-        layers = [nn.GroupNorm(rng.choice([1, channels]), channels), *layers]
+        # PyTorch normalizes no single values.
+        groups = [1] if value[0, 0].numel() == 1 else [1, channels]
+        layers = [nn.GroupNorm(rng.choice(groups), channels), *layers]
     layer = rng.choice(layers)
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, 0.5, 1.5)

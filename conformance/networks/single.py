@@ -91,6 +91,11 @@ for _b, _n, _k, _m in [(2, 12, 8, 12), (2, 12, 12, 8), (4, 16, 4, 16), (1, 24, 1
     _add("bmm", lambda: _Call(torch.bmm), (_b, _n, _k), (_b, _k, _m))
 for _shape in [(1, 10), (24, 12), (16, 32), (4, 100)]:
     _add("softmax", lambda: nn.Softmax(-1), _shape)
+for _shape in [(1, 16), (16, 32), (24, 64), (4, 256), (64, 8)]:
+    _add("layer_norm", lambda size=_shape[-1]: nn.LayerNorm(size), _shape)
+    _add("rms_norm", lambda size=_shape[-1]: nn.RMSNorm(size), _shape)
+for _groups, _image in [(2, (1, 8, 6, 6)), (4, (1, 16, 12, 12)), (32, (1, 32, 8, 8)), (1, (1, 32, 4, 4))]:
+    _add("group_norm", lambda groups=_groups, image=_image: nn.GroupNorm(groups, image[1]), _image)
 
 _IMAGES = [(1, 8, 6, 6), (1, 8, 16, 16)]
 for _image in _IMAGES:

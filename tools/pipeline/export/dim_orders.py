@@ -36,6 +36,9 @@ CONTIGUOUS_ONLY = frozenset(
         "quantized_decomposed::dequantize_per_token",
         "quantized_decomposed::mixed_linear",
         "quantized_decomposed::quantize_per_token",
+        "torch_fusion::quantized_gru",
+        "torch_fusion::quantized_layer_norm",
+        "torch_fusion::quantized_lstm",
     }
 )
 

@@ -26,6 +26,7 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.artifacts.core.core import has_dsp_and_fpu
+from tools.pipeline.export.cortex_m.norms import norm_of
 
 _aten = torch.ops.aten
 
@@ -89,6 +90,9 @@ def work_of(node: Node) -> Work | None:
         return Work("bmm", (1, outputs, outputs * node.args[0].meta["val"].shape[2]))
     if target in (_aten.softmax.int, _aten._softmax.default):
         return Work("softmax", (1, outputs))
+    norm = norm_of(node)
+    if norm is not None:
+        return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))
     if target in _POOLS:
         kernel: Any = node.args[1]
         return Work(_POOLS[target], (1, outputs, outputs * (math.prod(kernel) if len(kernel) > 1 else kernel[0] ** 2)))

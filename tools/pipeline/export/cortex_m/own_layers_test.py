@@ -69,6 +69,16 @@ def test_groups_of_channels_are_normalized_where_they_lie(norm: str, tmp_path: P
     assert _snr(result) > 30
 
 
+def test_images_come_in_the_order_in_which_weights_lie(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 4, 3); self.norm = nn.LayerNorm([4, 6, 6])"
+    init += "; nn.init.normal_(self.norm.weight)"
+    result = _exported(tmp_path, "return self.norm(self.conv(x))", "(torch.randn(1, 3, 8, 8),)", init)
+    assert result.operators["torch_fusion::quantized_layer_norm"] == 1
+    # There and back, as a convolution gives and takes them.
+    assert result.operators["dim_order_ops::_to_dim_order_copy"] == 2
+    assert _snr(result) > 30
+
+
 def test_a_transformer_has_no_floating_point(tmp_path: Path) -> None:
     init = "self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)"
     result = _exported(tmp_path, "return self.layer(x)", "(torch.randn(2, 5, 16),)", init, io="int8")
@@ -117,6 +127,13 @@ def test_programs_that_run_elsewhere_keep_them_in_floating_point(tmp_path: Path)
     init = "self.norm = nn.LayerNorm(8); self.layer = nn.GRU(8, 8)"
     result = _exported(tmp_path, "return self.layer(self.norm(x))[0]", "(torch.randn(2, 3, 8),)", init, packed=False)
     assert not [name for name in result.operators if "quantized" in name]
+
+
+def test_states_that_a_model_takes_and_returns_stay_in_floating_point(tmp_path: Path) -> None:
+    forward = "y, h = self.layer(x[0], x[1]); return y, h"
+    inputs = "((torch.randn(4, 1, 8), torch.rand(1, 1, 6) * 2 - 1),)"
+    result = _exported(tmp_path, forward, inputs, "self.layer = nn.GRU(8, 6)")
+    assert result.operators == {**_BORDER, "torch_fusion::quantized_gru": 1}
 
 
 @pytest.mark.parametrize("gates", [3, 4])

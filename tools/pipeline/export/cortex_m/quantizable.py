@@ -416,6 +416,8 @@ class _Sequences:
             _aten.cat.default: self._cat,
             _aten.slice.Tensor: self._slice,
             _aten.constant_pad_nd.default: self._elementwise,
+            # Over groups of channels, whatever lies behind them.
+            _aten.group_norm.default: self._elementwise,
         }
 
     def rewrite(self) -> None:
