@@ -17,6 +17,10 @@ _ROLES = {
     "torch_fusion::convolution": {1: "packed"},
     "torch_fusion::depthwise_convolution": {1: "packed"},
     "torch_fusion::linear": {1: "packed"},
+    "torch_fusion::quantized_group_norm": {1: "weight", 2: "bias"},
+    "torch_fusion::quantized_gru": {2: "weights", 3: "factors"},
+    "torch_fusion::quantized_layer_norm": {1: "weight", 2: "bias"},
+    "torch_fusion::quantized_lstm": {3: "weights", 4: "factors"},
 }
 
 
