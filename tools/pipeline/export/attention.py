@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.constants import Constants
-from tools.pipeline.export.rewrite import emit, replace_node
+from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
 
 _aten = torch.ops.aten
 _ATTENTION = _aten.scaled_dot_product_attention.default
@@ -33,9 +33,7 @@ def decompose_attention(program: ExportedProgram) -> ExportedProgram:
 
 
 def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, node: Node) -> None:
-    given = {argument.name: argument.default_value for argument in _ATTENTION._schema.arguments}
-    given.update(zip(given, node.args, strict=False))
-    given.update(node.kwargs)
+    given = named_arguments(node)
     query, key, value, mask = (given[name] for name in ("query", "key", "value", "attn_mask"))
     shapes = [operand.meta["val"].shape for operand in (query, key, value)]
     is_static = all(isinstance(size, int) for shape in shapes for size in shape)

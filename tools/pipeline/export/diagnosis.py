@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, f
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.rewrite import named_arguments
 from tools.pipeline.export.scalar_types import is_supported, supported_names
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.describe import describe
@@ -56,9 +57,7 @@ def _draws(node: Node) -> bool:
     """Whether a node draws random numbers; what does in training alone is no such node in a model that infers."""
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
         return False
-    given = {argument.name: argument.default_value for argument in node.target._schema.arguments}
-    given.update(zip(given, node.args, strict=False))
-    given.update(node.kwargs)
+    given = named_arguments(node)
     infers = any(given.get(name) is False for name in ("train", "training"))
     return not infers and not any(given.get(name) == 0 for name in ("p", "dropout", "dropout_p"))
 

@@ -468,8 +468,8 @@ def _to_int8(
                 in_float,
                 cheaper,
                 options.keep_float,
-                options.packed,
-                options.io == "float32",
+                has_own_layers=options.packed,
+                has_float_border=options.io == "float32",
             ),
         )
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.

@@ -1,4 +1,4 @@
-"""What passes over an exported program have in common: new nodes, and what takes the place of others."""
+"""What passes over an exported program have in common: calls' arguments, new nodes, what takes the place of others."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from
 def place_of(node: Node) -> dict[str, Any]:
     """What of a node's meta says where in the user's model it is from."""
     return {key: node.meta[key] for key in _PLACE if key in node.meta}
+
+
+def named_arguments(node: Node) -> dict[str, Any]:
+    """The arguments of a call of an operator, by the names in its schema, with the defaults of those not given."""
+    given = {argument.name: argument.default_value for argument in node.target._schema.arguments}
+    given.update(zip(given, node.args, strict=False))
+    given.update(node.kwargs)
+    return given
 
 
 def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:

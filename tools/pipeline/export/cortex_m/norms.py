@@ -18,7 +18,7 @@ from torch.library import Library, impl, register_fake
 
 from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.cortex_m.own_layers import is_marked
-from tools.pipeline.export.rewrite import place_of, rename_output
+from tools.pipeline.export.rewrite import named_arguments, place_of, replace_node
 
 _aten = torch.ops.aten
 _QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
@@ -159,16 +159,15 @@ def norm_of(node: Node) -> Norm | None:
     if node.target not in (_aten.layer_norm.default, _aten.rms_norm.default, _aten.group_norm.default):
         return None
     shape = node.args[0].meta["val"].shape
-    names = [argument.name for argument in node.target._schema.arguments]
-    given = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
-    weight, bias, epsilon, groups = given.get("weight"), given.get("bias"), given.get("eps", 1e-5), None
+    given = named_arguments(node)
+    weight, bias, epsilon, groups = given["weight"], given.get("bias"), given["eps"], None
     if node.target == _aten.group_norm.default:
         groups, channels = given["num_groups"], shape[1]
         count = channels // groups * math.prod(shape[2:])
     else:
         channels = count = math.prod(given["normalized_shape"])
     if node.target == _aten.rms_norm.default:
-        epsilon = _LEAST_EPSILON if given.get("eps") is None else given["eps"]
+        epsilon = _LEAST_EPSILON if epsilon is None else epsilon
     if not 0 < count <= _MAX_NORMALIZED or math.prod(shape) == 0:
         return None
     return Norm(weight, bias, epsilon, count, channels, groups, node.target != _aten.rms_norm.default)
@@ -208,8 +207,7 @@ def lower_norms(program: ExportedProgram) -> None:
         with graph.inserting_before(node):
             result = graph.call_function(target, arguments)
         result.meta = {**place_of(layer), "val": node.meta["val"]}
-        node.replace_all_uses_with(result)
-        rename_output(program, node, result)
+        replace_node(program, node, result)
         graph.erase_node(node)
     graph.eliminate_dead_code()
     program.graph_module.recompile()

@@ -24,7 +24,7 @@ from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.cortex_m.own_layers import is_marked
 from tools.pipeline.export.manifest import MACS
 from tools.pipeline.export.own_operators import RECURRENT
-from tools.pipeline.export.rewrite import emit, place_of, rename_output
+from tools.pipeline.export.rewrite import emit, place_of, replace_node
 
 _aten = torch.ops.aten
 _own = torch.ops.torch_fusion
@@ -333,8 +333,7 @@ def _replace_cell(program: ExportedProgram, node: Node, x: Node, state: Any, par
     # The state itself, which is more exact than what the layer gives as int8.
     replaced = {user: results[user.args[1]] for user in node.users} if is_lstm else {node: results[0]}
     for user, result in replaced.items():
-        user.replace_all_uses_with(result)
-        rename_output(program, user, result)
+        replace_node(program, user, result)
         program.graph.erase_node(user)
     if is_lstm:
         program.graph.erase_node(node)
@@ -387,6 +386,5 @@ def _lower(program: ExportedProgram, node: Node) -> None:
             item = graph.call_function(operator.getitem, (layer, user.args[1]))
             item.meta = {**place_of(node), "val": layer.meta["val"][user.args[1]]}
             for old in list(user.users) if user.args[1] == 0 else [user]:
-                old.replace_all_uses_with(item)
-                rename_output(program, old, item)
+                replace_node(program, old, item)
                 graph.erase_node(old)

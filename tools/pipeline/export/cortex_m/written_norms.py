@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.cortex_m.quantizable import is_constant
-from tools.pipeline.export.rewrite import emit
+from tools.pipeline.export.rewrite import emit, named_arguments
 
 _aten = torch.ops.aten
 
@@ -222,15 +222,11 @@ def _mean_square(node: Any) -> _Root | None:
 
 def _variance(node: Node) -> _Root | None:
     """The variance, or the standard deviation, over one dimension that is kept."""
-    names = [argument.name for argument in node.target._schema.arguments]
-    given = {
-        argument.name: argument.default_value for argument in node.target._schema.arguments if argument.name != "self"
-    }
-    given |= dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
-    x, dims = node.args[0], given["dim"]
+    given = named_arguments(node)
+    x, dims = given["self"], given["dim"]
     if not given["keepdim"] or dims is None or len(dims) != 1:
         return None
-    correction = given.get("correction", 1) if "correction" in names else int(given["unbiased"])
+    correction = given["correction"] if "correction" in given else int(given["unbiased"])
     rank = x.meta["val"].dim()
     size = x.meta["val"].shape[dims[0]]
     correction = 1 if correction is None else correction
