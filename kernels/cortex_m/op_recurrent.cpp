@@ -7,20 +7,6 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
-namespace {
-
-/// Whether a tensor has a dtype and sizes; what is null has any.
-bool is_like(const Tensor* tensor, ScalarType dtype, ArrayRef<SizesType> sizes) {
-  return tensor == nullptr ||
-      (tensor->scalar_type() == dtype && same_sizes(tensor->sizes(), sizes));
-}
-
-const float* data_or_null(const Tensor* tensor) {
-  return tensor == nullptr ? nullptr : tensor->const_data_ptr<float>();
-}
-
-} // namespace
-
 bool describe_layer(
     KernelRuntimeContext& ctx,
     const RecurrentArguments& arguments,

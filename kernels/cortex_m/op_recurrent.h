@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "kernels/cortex_m/recurrent.h"
-#include "kernels/util/checks.h"
+#include "kernels/util/optional_tensor.h"
 
 namespace torch {
 namespace executor {
@@ -50,16 +50,11 @@ bool check_layer(
     const RecurrentArguments& arguments,
     int32_t gates,
     QuantizedRecurrentLayer& layer) {
-  const auto is_fit = [&](const Tensor* tensor) {
-    return tensor == nullptr || check_contiguous<S>(ctx, *tensor);
-  };
   return check_contiguous<S>(ctx, arguments.input, arguments.out, arguments.hidden) &&
-      is_fit(arguments.hidden0) && is_fit(arguments.cell0) && is_fit(arguments.cell) &&
+      check_contiguous_or_null<S>(ctx, arguments.hidden0) &&
+      check_contiguous_or_null<S>(ctx, arguments.cell0) &&
+      check_contiguous_or_null<S>(ctx, arguments.cell) &&
       describe_layer(ctx, arguments, gates, layer);
-}
-
-inline const Tensor* tensor_or_null(const std::optional<Tensor>& tensor) {
-  return tensor.has_value() ? &*tensor : nullptr;
 }
 
 /// torch_fusion::quantized_lstm.out: see quantized_lstm().

@@ -6,14 +6,8 @@ namespace native {
 
 namespace {
 
-/// Whether a tensor is float32 of these sizes; what is null has any.
 bool has_sizes(const Tensor* tensor, ArrayRef<SizesType> sizes) {
-  return tensor == nullptr ||
-      (tensor->scalar_type() == ScalarType::Float && same_sizes(tensor->sizes(), sizes));
-}
-
-const float* data_or_null(const Tensor* tensor) {
-  return tensor == nullptr ? nullptr : tensor->const_data_ptr<float>();
+  return is_like(tensor, ScalarType::Float, sizes);
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 
 #include "kernels/portable/recurrent.h"
 #include "kernels/util/dtypes.h"
+#include "kernels/util/optional_tensor.h"
 #include "kernels/util/shape.h"
 
 namespace torch {
@@ -27,11 +28,6 @@ struct RecurrentArguments {
   const Tensor& gates;
 };
 
-/// The tensor of an optional argument, which outlives the pointer.
-inline const Tensor* tensor_or_null(const std::optional<Tensor>& tensor) {
-  return tensor.has_value() ? &*tensor : nullptr;
-}
-
 /**
  * Describes a layer of `gates` gates, whose tensors have the shapes that RecurrentLayer names, all
  * float32.
@@ -51,9 +47,6 @@ bool check_layer(
     const RecurrentArguments& arguments,
     int32_t gates,
     RecurrentLayer& layer) {
-  const auto is_fit = [&](const Tensor* tensor) {
-    return tensor == nullptr || check_contiguous<S>(ctx, *tensor);
-  };
   return check_contiguous<S>(
              ctx,
              arguments.input,
@@ -62,7 +55,9 @@ bool check_layer(
              arguments.out,
              arguments.hidden,
              arguments.gates) &&
-      is_fit(arguments.hidden0) && is_fit(arguments.cell0) && is_fit(arguments.cell) &&
+      check_contiguous_or_null<S>(ctx, arguments.hidden0) &&
+      check_contiguous_or_null<S>(ctx, arguments.cell0) &&
+      check_contiguous_or_null<S>(ctx, arguments.cell) &&
       describe_layer(ctx, arguments, gates, layer);
 }
 

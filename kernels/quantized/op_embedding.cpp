@@ -1,5 +1,7 @@
 #include "kernels/quantized/op_embedding.h"
 
+#include "kernels/util/optional_tensor.h"
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -16,7 +18,7 @@ bool QuantizedTable::init(
     Shape& out_sizes) {
   weight = &weights;
   scales = &weight_scales;
-  zero_points = weight_zero_points.has_value() ? &*weight_zero_points : nullptr;
+  zero_points = tensor_or_null(weight_zero_points);
   bits = bits_per_weight;
   const ScalarType dtype = weights.scalar_type();
   KERNEL_CHECK(

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/quantized/affine.h"
+#include "kernels/util/optional_tensor.h"
 
 /**
  * Quantization and dequantization with parameters for a whole tensor, for each
@@ -237,7 +238,7 @@ Tensor& dequantize_per_channel_out(
     std::optional<ScalarType> out_dtype,
     Tensor& out) {
   Split split;
-  const AffineParameters parameters(scales, zero_points.has_value() ? &*zero_points : nullptr);
+  const AffineParameters parameters(scales, tensor_or_null(zero_points));
   return split_channels(ctx, input, axis, split)
       ? dequantize<S>(ctx, input, parameters, split, quant_min, quant_max, dtype, out_dtype, out)
       : out;

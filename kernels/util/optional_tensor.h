@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+
+#include "kernels/util/checks.h"
+
+/// Tensors that an operator may do without: null, if there is none.
+namespace torch {
+namespace executor {
+namespace native {
+
+/// The tensor of an optional argument, which outlives the pointer.
+inline const Tensor* tensor_or_null(const std::optional<Tensor>& tensor) {
+  return tensor.has_value() ? &*tensor : nullptr;
+}
+
+/// The elements of a tensor of float32.
+inline const float* data_or_null(const Tensor* tensor) {
+  return tensor == nullptr ? nullptr : tensor->const_data_ptr<float>();
+}
+
+/// Whether a tensor has a dtype and sizes; what is null has any.
+inline bool is_like(const Tensor* tensor, ScalarType dtype, ArrayRef<SizesType> sizes) {
+  return tensor == nullptr ||
+      (tensor->scalar_type() == dtype && same_sizes(tensor->sizes(), sizes));
+}
+
+/// Whether a tensor is contiguous; what is null is. Fails the context (NotSupported) otherwise.
+template <class S>
+bool check_contiguous_or_null(KernelRuntimeContext& ctx, const Tensor* tensor) {
+  return tensor == nullptr || check_contiguous<S>(ctx, *tensor);
+}
+
+} // namespace native
+} // namespace executor
+} // namespace torch
