@@ -14,7 +14,7 @@ namespace ethos_u {
  *
  * What the commands address is not looked at: the build has done it for the programs of an image.
  */
-class Backend final : public executorch::runtime::BackendInterface {
+class Backend : public executorch::runtime::BackendInterface {
  public:
   bool is_available() const override {
     return true;
@@ -45,19 +45,12 @@ class Backend final : public executorch::runtime::BackendInterface {
 
 /// The same for programs that are loaded on the device: init() holds their commands to their
 /// memory, too, see commands.h.
-class CheckingBackend final : public executorch::runtime::BackendInterface {
+class CheckingBackend final : public Backend {
  public:
-  bool is_available() const override {
-    return true;
-  }
   ET_NODISCARD executorch::runtime::Result<executorch::runtime::DelegateHandle*> init(
       executorch::runtime::BackendInitContext& context,
       executorch::runtime::FreeableBuffer* processed,
       executorch::runtime::ArrayRef<executorch::runtime::CompileSpec> compile_specs) const override;
-  ET_NODISCARD executorch::runtime::Error execute(
-      executorch::runtime::BackendExecutionContext& context,
-      executorch::runtime::DelegateHandle* handle,
-      executorch::runtime::Span<executorch::runtime::EValue*> args) const override;
 };
 
 /// The image's backend, of the registry: one of them.

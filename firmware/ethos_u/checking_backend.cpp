@@ -5,15 +5,12 @@ namespace torch_fusion {
 namespace ethos_u {
 
 using executorch::runtime::ArrayRef;
-using executorch::runtime::BackendExecutionContext;
 using executorch::runtime::BackendInitContext;
 using executorch::runtime::CompileSpec;
 using executorch::runtime::DelegateHandle;
 using executorch::runtime::Error;
-using executorch::runtime::EValue;
 using executorch::runtime::FreeableBuffer;
 using executorch::runtime::Result;
-using executorch::runtime::Span;
 
 CheckingBackend checking_backend;
 
@@ -21,7 +18,7 @@ Result<DelegateHandle*> CheckingBackend::init(
     BackendInitContext& context,
     FreeableBuffer* processed,
     ArrayRef<CompileSpec> compile_specs) const {
-  const Result<DelegateHandle*> handle = backend.init(context, processed, compile_specs);
+  const Result<DelegateHandle*> handle = Backend::init(context, processed, compile_specs);
   if (!handle.ok()) {
     return handle.error();
   }
@@ -30,13 +27,6 @@ Result<DelegateHandle*> CheckingBackend::init(
     return error;
   }
   return *handle;
-}
-
-Error CheckingBackend::execute(
-    BackendExecutionContext& context,
-    DelegateHandle* handle,
-    Span<EValue*> args) const {
-  return backend.execute(context, handle, args);
 }
 
 } // namespace ethos_u
