@@ -1,0 +1,149 @@
+"""Finds what documents name and the tree does not have: files, folders, labels, and headings that links point to.
+
+A name counts if its first folder is one of the repository's: `kernels/util` and `//models/sine` do; `model.pte`, and
+`//:blink` of a reader's workspace don't. `*` and `<name>` stand for anything. A name with a part that begins with `my_`
+is the reader's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from tools.quiet.console import UserError
+from tools.quiet.tool import run_tool
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What there is.
+
+    Attributes:
+        files: paths from the root.
+        folders: those that hold them, the root as "".
+        targets: labels, without the repository.
+    """
+
+    files: frozenset[str]
+    folders: frozenset[str]
+    targets: frozenset[str]
+
+    @classmethod
+    def of(cls, files: Sequence[str], targets: Sequence[str]) -> Tree:
+        folders = {str(folder) for file in files for folder in PurePosixPath(file).parents}
+        return cls(frozenset(files), frozenset(folders - {"."} | {""}), frozenset(targets))
+
+    @property
+    def tops(self) -> list[str]:
+        """The folders of the root."""
+        return sorted(folder for folder in self.folders if folder and "/" not in folder)
+
+    def has_path(self, path: str) -> bool:
+        return _matches(path, self.files | self.folders)
+
+    def has_label(self, package: str, target: str | None) -> bool:
+        """Whether there is a target; without one, the package or the target that is named like it."""
+        if package == "..." or package.endswith("/..."):
+            return package.removesuffix("...").rstrip("/") in self.folders
+        if target in ("all", "*", "..."):
+            return package in self.folders
+        name = target or package.rsplit("/", 1)[-1]
+        # A file that is loaded or built from is a target, whether or not a package says so.
+        path = package if target is None else f"{package}/{target}"
+        return _matches(f"//{package}:{name}", self.targets) or self.has_path(path)
+
+
+def _matches(name: str, names: frozenset[str]) -> bool:
+    pattern = re.sub(r"<[^>]*>", "*", name)
+    if "*" in pattern:
+        return any(fnmatchcase(known, pattern) for known in names)
+    return name in names
+
+
+def anchors(text: str) -> set[str]:
+    """What links to the headings of a document end in, by the rule of the sites that show it."""
+    headings = _HEADING.findall(_FENCED.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
+    """What a document names and the tree does not have.
+
+    Args:
+        document: its path from the root.
+        texts: of all documents, by path.
+    """
+    text = texts[document]
+    for target in _LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = _normal(PurePosixPath(document).parent / path) if path else document
+        if not tree.has_path(file) or anchor and file in texts and anchor not in anchors(texts[file]):
+            yield target
+
+    text = _LINK.sub("]", text)
+    tops = "|".join(map(re.escape, tree.tops))
+    for path in re.findall(rf"(?<![\w@/.:*<>$-])(?:\./)?((?:{tops})/[\w./*<>+-]*[\w*>])", text):
+        if not _is_the_readers(path) and not tree.has_path(path):
+            yield path
+    for label in re.finditer(rf"(?<![\w:/])(?:@torch_fusion)?//((?:{tops})\b[\w./*<>+-]*)(?::([\w./*<>+-]+))?", text):
+        package, target = label[1].rstrip("/"), label[2]
+        if not package.endswith("..."):
+            package = package.rstrip(".")
+        target = target.rstrip(".") if target else None
+        if not _is_the_readers(label[0]) and not tree.has_label(package, target or None):
+            yield label[0]
+
+
+def _is_the_readers(name: str) -> bool:
+    return any(part.startswith("my_") for part in re.split("[/:]", name))
+
+
+def _normal(path: PurePosixPath) -> str:
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts:
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} can't be read: {error}") from error
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    tree = Tree.of(arguments.files, _read(arguments.targets).split())
+    texts = {file: _read(arguments.root / file) for file in arguments.files if file.endswith(".md")}
+    found = [f"{document}: {name}" for document in texts for name in missing(document, texts, tree)]
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="documents", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--root", type=Path, default=Path(), help="the repository (default: the working directory)")
+    parser.add_argument("--targets", type=Path, required=True, help="labels of all targets: bazel query '//...:*'")
+    parser.add_argument("files", nargs="+", help="all files, by their paths from the repository: git ls-files")
+    return run_tool("documents", _run, parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
