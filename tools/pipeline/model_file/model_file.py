@@ -176,6 +176,7 @@ class ModelFile:
             raise UserError(
                 f"{place}: {function}() returned a module in training mode; call .eval() on it before returning it."
             )
+        _forget_gradients(module)
         return module
 
     def _call(self, function: str) -> tuple[Any, str]:
@@ -304,3 +305,14 @@ def _check_tensors(value: object, what: str) -> None:
     for index, item in enumerate(value):
         if not isinstance(item, torch.Tensor):
             raise UserError(f"{what} must be a tuple of tensors; element {index} is {describe(item)}.")
+
+
+def _forget_gradients(module: torch.nn.Module) -> None:
+    """Makes tensors that modules computed for themselves plain ones: PyTorch copies none that knows where it is from.
+
+    torch.nn.utils.weight_norm and spectral_norm keep such weights, which every call computes anew.
+    """
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if isinstance(value, torch.Tensor) and not value.is_leaf:
+                vars(part)[name] = value.detach()

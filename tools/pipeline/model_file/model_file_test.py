@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
+import torch
 
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.quiet.console import UserError
@@ -54,6 +56,14 @@ def test_an_entry_is_a_model_of_its_own(tmp_path: Path) -> None:
 def test_an_entry_that_is_not_there(tmp_path: Path, text: str, entry: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         model_file(tmp_path, text, entry)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm", "parametrizations.weight_norm"])
+def test_a_model_whose_weights_are_computed_can_be_copied(norm: str, tmp_path: Path) -> None:
+    text = f"import torch\ndef model(): return torch.nn.utils.{norm}(torch.nn.Linear(3, 3)).eval()"
+    module = model_file(tmp_path, text).model()
+    torch.testing.assert_close(copy.deepcopy(module)(torch.ones(1, 3)), module(torch.ones(1, 3)))
 
 
 def test_a_model_that_is_not_there(tmp_path: Path) -> None:
