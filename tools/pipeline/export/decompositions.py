@@ -219,6 +219,14 @@ def _nanmedian_of_all(x: Tensor) -> Tensor:
     return found if found is NotImplemented else found[0]
 
 
+def _bilinear(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    # weight is [out, in of one, in of other].
+    out, _, inputs = weight.shape
+    rows = _functional.linear(one, weight.transpose(1, 2).flatten(0, 1)).unflatten(-1, (out, inputs))
+    result = (rows * other.unsqueeze(-2)).sum(-1)
+    return result if bias is None else result + bias
+
+
 def _baddbmm(term: Tensor, one: Tensor, other: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     product = torch.bmm(one, other)
     # A mask of minus infinity times one is that, an int8 product apart from it has a range.
@@ -289,6 +297,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.argsort.stable: _stable_argsort,
     _aten.avg_pool3d.default: _avg_pool3d,
     _aten.baddbmm.default: _baddbmm,
+    _aten.bilinear.default: _bilinear,
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
     _aten.kthvalue.default: _kthvalue,

@@ -26,6 +26,7 @@ _WEIGHTS = torch.tensor([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 1.0, 2.0]])
 _OFFSETS = torch.tensor([0, 3, 3])
 
 _TOKENS = _volume(2, 5, 4)
+_PAIRS = _volume(6, 4, 3)
 _SEEN = torch.ones(5, 5, dtype=torch.bool).tril()
 # The last query sees nothing.
 _BLIND = _SEEN & (torch.arange(5)[:, None] < 4)
@@ -38,6 +39,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "causal": (lambda x: _attention(x, x[:, :3], x[:, :3], is_causal=True, scale=0.3), _TOKENS),
         "seen": (lambda x: _attention(x, x, x, _SEEN), _TOKENS),
         "mask": (lambda x: _attention(x, x, x, torch.full((5, 5), -torch.inf).triu(1)), _TOKENS),
+        "bilinear": (lambda x: _F.bilinear(x, x[..., 1:], _PAIRS, _PAIRS[:, 0, 0]), _TOKENS),
         "baddbmm": (lambda x: torch.baddbmm(_SEEN[:4, :4].float(), x.mT, x, beta=0.5, alpha=2), _TOKENS),
     },
     "attention of queries that may see nothing": {

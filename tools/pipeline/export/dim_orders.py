@@ -32,6 +32,7 @@ CONTIGUOUS_ONLY = frozenset(
         "aten::triu",
         "aten::upsample_bilinear2d",
         "aten::upsample_nearest2d",
+        "cortex_m::quantized_linear",
         "quantized_decomposed::choose_qparams_per_token_asymmetric",
         "quantized_decomposed::dequantize_per_token",
         "quantized_decomposed::mixed_linear",
