@@ -44,6 +44,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--keep-float", action="append", default=[], help="the name of a layer that stays in floating point; repeatable"
     )
+    parser.add_argument(
+        "--widen-ranges",
+        action="store_true",
+        help="make the ranges of int8 tensors wider than what calibration sees, as for few samples of it",
+    )
+    parser.add_argument(
+        "--min-snr",
+        type=int,
+        default=0,
+        help="the signal-to-noise ratio in dB that the outputs of an int8 program must have; the layers that cost most "
+        "stay in floating point for it",
+    )
     parser.add_argument("--npu", type=Path, help="the board's NPU (.json), for --backend ethos_u")
     parser.add_argument("--weights", type=Path, help="what tools/pipeline/train wrote for the same model file")
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
@@ -84,11 +96,13 @@ def _check_options(options: argparse.Namespace) -> None:
     elif options.backend == "portable" and options.io != "float32":
         raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
     if options.backend != "cortex_m":
-        for option in ("plain", "float_where_faster", "keep_float"):
+        for option in ("plain", "float_where_faster", "keep_float", "widen_ranges", "min_snr"):
             if getattr(options, option):
                 raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
     if (options.backend == "ethos_u") != (options.npu is not None):
         raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
+    if options.min_snr and options.io != "float32":
+        raise UserError("--min-snr is for --io float32: integers at the border leave nothing to floating point there.")
     if options.backend != "ethos_u" and options.io == "int16":
         raise UserError(f"--io int16 is for --backend ethos_u, not {options.backend}.")
 
@@ -105,6 +119,8 @@ def _target(options: argparse.Namespace) -> Options:
         packed=not options.plain,
         float_where_faster=options.float_where_faster,
         keep_float=tuple(options.keep_float),
+        widen_ranges=options.widen_ranges,
+        min_snr=options.min_snr,
         operators=tuple(options.operator),
         folders=tuple(options.path),
         methods=tuple(name for name, _, _ in options.method),

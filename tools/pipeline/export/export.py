@@ -95,6 +95,8 @@ class Options:
       float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
         where they take fewer instructions and are no larger.
       keep_float: names of modules of a model that is quantized which stay in floating point.
+      widen_ranges: whether the ranges of int8 tensors are wider than what calibration sees.
+      min_snr: what the outputs of an int8 program must have of signal-to-noise ratio, in dB; 0: nothing is demanded.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
       methods: methods of the module besides forward(), which the program has too.
@@ -108,6 +110,8 @@ class Options:
     packed: bool = True
     float_where_faster: bool = False
     keep_float: tuple[str, ...] = ()
+    widen_ranges: bool = False
+    min_snr: int = 0
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     methods: tuple[str, ...] = ()
@@ -440,6 +444,30 @@ def _prepare(
     return _Prepared(quantized, capture(quantized.module, inputs))
 
 
+def _quantizer(
+    source: _Source, path: Path, options: Options
+) -> Callable[[ExportedProgram, list[golden.Sample], frozenset[str]], Quantized]:
+    """What quantizes a captured program, calibrated on samples, but for places that are left in floating point."""
+    from tools.pipeline.export.cortex_m import costs, quantize
+
+    cheaper = None
+    # Whoever has integers at the border wants no code for floating point between them.
+    if options.packed and options.float_where_faster and options.io == "float32" and costs.has_costs(options.core):
+        cheaper = functools.partial(costs.floating, costs=costs.Costs())
+    return lambda captured, samples, in_float: quantize.quantize(
+        quantize.fold(captured),
+        samples,
+        path,
+        source.state,
+        in_float,
+        cheaper,
+        options.keep_float,
+        has_own_layers=options.packed,
+        has_float_border=options.io == "float32",
+        has_wider_ranges=options.widen_ranges,
+    )
+
+
 def _to_int8(
     source: _Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path, options: Options
 ) -> tuple[Quantized, ExportedProgram]:
@@ -450,28 +478,12 @@ def _to_int8(
 
     Raises NoInt8Form for places that cannot be lowered or would be refused on a device.
     """
-    from tools.pipeline.export.cortex_m import costs, lower, quantize
+    from tools.pipeline.export.cortex_m import lower, quantize
     from tools.pipeline.export.cortex_m.state import inputs_to_state
 
-    cheaper = None
-    # Whoever has integers at the border wants no code for floating point between them.
-    if options.packed and options.float_where_faster and options.io == "float32" and costs.has_costs(options.core):
-        cheaper = functools.partial(costs.floating, costs=costs.Costs())
+    quantize_captured = _quantizer(source, path, options)
     try:
-        prepared = _prepare(
-            source,
-            lambda captured, samples: quantize.quantize(
-                quantize.fold(captured),
-                samples,
-                path,
-                source.state,
-                in_float,
-                cheaper,
-                options.keep_float,
-                has_own_layers=options.packed,
-                has_float_border=options.io == "float32",
-            ),
-        )
+        prepared = _prepare(source, lambda captured, samples: quantize_captured(captured, samples, in_float))
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
         quantize.reshape_views(prepared.captured)
         edge = lower.to_cortex_m(prepared.captured, target)
@@ -484,6 +496,39 @@ def _to_int8(
         # What ExecuTorch's passes make of operators that they do not know.
         raise quantize.NoInt8Form({quantize.ALL_BUT_LAYERS}, _first_line(error.__cause__ or error)) from error
     return prepared.quantized, edge
+
+
+def _to_int8_where_possible(
+    source: _Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path, options: Options
+) -> tuple[Quantized, ExportedProgram, frozenset[str]]:
+    """What _to_int8() returns, with all places in floating point that have no int8 form, and these."""
+    from tools.pipeline.export.cortex_m import quantize
+
+    while True:
+        try:
+            return *_to_int8(source, in_float, target, path, options), in_float
+        except quantize.NoInt8Form as error:
+            if source.calibration is None or error.places <= in_float:
+                raise UserError(f"{path}: {error}; use the portable backend.") from error
+            in_float |= error.places
+
+
+def _worst_in_float(
+    source: _Source, in_float: frozenset[str], path: Path, options: Options
+) -> tuple[frozenset[str], str]:
+    """What leave_worst_in_float() returns for a model that is to be quantized."""
+    from tools.pipeline.export.cortex_m.accuracy import leave_worst_in_float
+
+    samples = source.calibration
+    if samples is None:
+        raise UserError(f"{path}: min_snr = {options.min_snr}, but model() is quantized already.")
+    quantize_captured = _quantizer(source, path, options)
+    return leave_worst_in_float(
+        lambda places: quantize_captured(copy.deepcopy(source.captured), samples, places),
+        in_float,
+        options.min_snr,
+        path,
+    )
 
 
 def _first_line(error: BaseException) -> str:
@@ -510,14 +555,11 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     target = lower.target_of(options.core)
     in_float = front_end(source.captured, path)
-    while True:
-        try:
-            quantized, edge = _to_int8(source, in_float, target, path, options)
-            break
-        except quantize.NoInt8Form as error:
-            if source.calibration is None or error.places <= in_float:
-                raise UserError(f"{path}: {error}; use the portable backend.") from error
-            in_float |= error.places
+    quantized, edge, in_float = _to_int8_where_possible(source, in_float, target, path, options)
+    if options.min_snr:
+        in_float, text = _worst_in_float(source, in_float, path, options)
+        console.say(f"export: note: {path}: min_snr = {options.min_snr}: {text}")
+        quantized, edge, in_float = _to_int8_where_possible(source, in_float, target, path, options)
     unquantized = quantize.unquantized(edge, path)
     # The report has them all.
     places = [place for _, place in unquantized]

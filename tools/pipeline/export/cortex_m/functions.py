@@ -4,12 +4,13 @@ A *function* is a group of elementwise operators that compute their result from 
 written out, `x * relu6(x + 3) / 6`, a product with a constant. Quantized operator by operator it would lose precision
 at each step, and take instructions for each; as a whole it becomes one table of 256 results (tables.py).
 
-*Masked scores* are what a mask of minus infinity, or of numbers as good as that, is added to on the way to a softmax.
-No int8 tensor holds such numbers beside the scores, so these operators stay in floating point, up to the softmax.
+*Masked scores* are what a mask of minus infinity, or of numbers as good as that, is added to on the way to a softmax or
+a maximum. No int8 tensor holds such numbers beside the scores, so these operators stay in floating point, up to there.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,8 @@ _PRODUCTS = frozenset((
     _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.bmm.default,
 ))  # fmt: skip
 _SOFTMAX = (_aten.softmax.int, _aten._softmax.default)
+# What takes of masked numbers only those that are not.
+_UNMASKING = (*_SOFTMAX, _aten.max.dim, _aten.amax.default, _aten.max.default, _aten.argmax.default)
 # What is added to scores to exclude them is below this; scores are not.
 _EXCLUDED = -1e3
 
@@ -91,6 +94,27 @@ def is_layer(node: Node) -> bool:
 def is_product(node: Node) -> bool:
     """Whether a node multiplies matrices or convolves."""
     return node.target in _PRODUCTS
+
+
+def bounds(node: Node) -> tuple[float, float]:
+    """What the results of an operator are never beyond, as far as that is known of it."""
+    if node.target in (_aten.sigmoid.default, _aten.hardsigmoid.default, *_SOFTMAX):
+        return 0.0, 1.0
+    if node.target == _aten.tanh.default:
+        return -1.0, 1.0
+    if node.target in (_aten.hardtanh.default, _aten.clamp.default):
+        default = (-1.0, 1.0) if node.target == _aten.hardtanh.default else (None, None)
+        low, high = _with_defaults(node, 1, default)
+        return (-math.inf if low is None else float(low)), (math.inf if high is None else float(high))
+    return (0.0 if node.target == _aten.relu.default else -math.inf), math.inf
+
+
+def keeps_bounds(node: Node) -> bool:
+    """Whether an operator's results are elements of its operands, whose range they share."""
+    # Activations are among the operators that may share a range.
+    if node.op != "call_function" or bounds(node) != (-math.inf, math.inf):
+        return False
+    return _is_view(node) or node.target == _aten.max_pool2d.default
 
 
 def _is_parameter(node: Any) -> bool:
@@ -176,25 +200,29 @@ def _is_float(node: Node) -> bool:
 
 
 def find_masked_scores(module: GraphModule) -> list[Node]:
-    """What lies between a mask and the softmax after it, both included."""
+    """What lies between a mask and the softmax or maximum after it, both included."""
     found: dict[Node, None] = {}
     for node in module.graph.nodes:
         if node.op == "call_function" and is_elementwise(node.target) and _is_masked(module, node):
-            path = _path_to_softmax(node)
+            path = _path_from_mask(node)
             found |= dict.fromkeys(path)
     return list(found)
 
 
-def _path_to_softmax(node: Node) -> list[Node]:
-    path = [node]
-    while path[-1].target not in _SOFTMAX:
-        users = list(path[-1].users)
-        if len(users) != 1 or not (
-            users[0].target in _SOFTMAX or is_elementwise(users[0].target) or _is_view(users[0])
-        ):
-            return []
-        path.append(users[0])
-    return path
+def _path_from_mask(node: Node) -> list[Node]:
+    """A node and all behind it up to what unmasks; nothing if something else reads masked numbers."""
+    found: dict[Node, None] = {}
+    pending = [node]
+    while pending:
+        reader = pending.pop()
+        if reader in found:
+            continue
+        if reader.target not in _UNMASKING:
+            if reader.op == "output" or not (is_elementwise(reader.target) or _is_view(reader)):
+                return []
+            pending += reader.users
+        found[reader] = None
+    return list(found)
 
 
 def _is_view(node: Node) -> bool:
@@ -396,7 +424,10 @@ class _Functions(Quantizer):
         """Lets what is computed in floating point read the model's inputs as they come."""
         for node in graph.nodes:
             annotation = node.meta.get(Q_ANNOTATION_KEY) if node.op == "placeholder" else None
-            if annotation is None or annotation.output_qspec is None or any(map(_is_view, node.users)):
+            if annotation is None or annotation.output_qspec is None:
+                continue
+            # Views that are not left in floating point will be int8 as what they look at.
+            if any(_is_view(user) and Q_ANNOTATION_KEY not in user.meta for user in node.users):
                 continue
             int8 = [user for user in node.users if _is_quantized(user)]
             # Several would quantize it several times.

@@ -187,6 +187,19 @@ def test_a_mask_is_no_data(tmp_path: Path) -> None:
         assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * (eager.max() - eager.min())
 
 
+def test_a_maximum_of_what_is_not_masked_has_the_range_of_that(tmp_path: Path) -> None:
+    forward = """
+seen = self.body(x).masked_fill(torch.arange(12).unsqueeze(1) % 3 < 2, -1e9)
+return self.head(seen.max(dim=1).values), self.head(seen.amax(1))
+"""
+    init = "self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 3)"
+    result = exported(tmp_path, forward, "(torch.randn(2, 12, 8),)", init)
+    assert result.operators["cortex_m::quantized_linear"] == 3
+    for index in range(2):
+        eager = result.golden[f"eager_{index}"]
+        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
+
+
 _BAD = {
     "nan": ("[(torch.full((1, 4), float('nan')),)]", "sample 0: tensor 0 holds NaN or infinity"),
     "shape": ("[(torch.rand(1, 4),), (torch.rand(2, 4),)]", "sample 1 is a tuple (float32[2, 4])"),
@@ -439,6 +452,74 @@ def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: 
     assert result.operators["torch_fusion::linear"] == 1 and result.operators["aten::linear"] == 2
     with pytest.raises(UserError, match="keep_float names 'tail', which is no layer of the model; it has head"):
         exported(tmp_path, forward, inputs, init, packed=True, keep_float=("tail",))
+
+
+def test_layers_that_cost_most_stay_in_floating_point_until_the_demanded_ratio_is_reached(tmp_path: Path) -> None:
+    # One weight that is far larger than the others leaves few steps to these.
+    init = """
+self.body, self.middle, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+with torch.no_grad():
+    self.middle.weight[0, 0] = 40
+    self.head.weight[:, 0] = 0
+"""
+    forward, inputs = "return self.head(self.middle(torch.relu(self.body(x))))", "(torch.randn(16, 8),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, min_snr=30)
+    (note,) = (text for text in result.said if "min_snr = 30" in text)
+    assert result.operators["aten::linear"] + result.operators["torch_fusion::linear"] == 3
+    assert "torch_fusion::linear" in result.operators
+    expected, actual = result.golden["eager_0"], result.golden["output_0"]
+    assert 10 * numpy.log10((expected**2).sum() / ((expected - actual) ** 2).sum()) > 29, note
+    with pytest.raises(UserError, match=r"min_snr = 200, but the outputs reach [\d.]+ dB \([\d.]+ dB all in int8\)"):
+        exported(tmp_path, forward, inputs, init, packed=True, min_snr=200)
+
+
+def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:
+    more = """
+
+def calibration_inputs():
+    return [(sample,) for sample in torch.randn(8, 1, 8, generator=torch.Generator().manual_seed(2))]
+
+
+def evaluation_set():
+    samples = torch.randn(64, 1, 8, generator=torch.Generator().manual_seed(3))
+    return [(sample,) for sample in samples], torch.zeros(64, dtype=torch.long)
+"""
+    init = "self.body, self.head = nn.Linear(8, 16), nn.Linear(16, 3)"
+    forward = "return self.head(nn.functional.relu6(8 * self.body(x)))"
+    noise = []
+    for widens in (False, True):
+        result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, more=more, widen_ranges=widens)
+        noise.append(((result.golden["eager_0"] - result.golden["output_0"]) ** 2).sum())
+        layer = next(each for each in result.report["layers"] if each["operator"] == "aten::hardtanh")
+        assert layer["output"]["scale"] == pytest.approx(6 / 255, rel=1e-3)
+        assert "aten::clamp" not in result.operators and "aten::hardtanh" not in result.operators
+    assert noise[1] < noise[0] / 4
+
+
+def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path) -> None:
+    # As the joint network of a transducer: sums of all pairs of rows.
+    init = "self.rows, self.columns, self.joint = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)"
+    forward = "return self.joint(torch.tanh(self.rows(x).unsqueeze(2) + self.columns(x).unsqueeze(1)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 5, 6),)", init, packed=True)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
+    read = [plan.values[call.args[0]].val for call in calls if plan.operators[call.op_index].name.endswith("::linear")]
+    assert [list(tensor.dim_order) for tensor in read] == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]
+
+
+def test_a_state_that_begins_with_zeros_needs_no_range(tmp_path: Path) -> None:
+    init = "self.new, self.old = nn.Linear(4, 16), nn.Linear(8, 16)"
+    forward = """
+h = torch.zeros(x.size(0), 8)
+for step in range(2):
+    gate, value = (self.new(x[:, step]) + self.old(h)).chunk(2, 1)
+    h = torch.sigmoid(gate) * h + torch.tanh(value)
+return h
+"""
+    result = exported(tmp_path, forward, "(torch.randn(2, 2, 4),)", init)
+    assert result.operators["cortex_m::quantized_mul"] == 1
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.05 * numpy.ptp(eager)
 
 
 def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:

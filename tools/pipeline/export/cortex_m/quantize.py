@@ -25,7 +25,9 @@ from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
+from tools.pipeline.export.cortex_m.no_ops import drop_no_ops
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
+from tools.pipeline.export.cortex_m.ranges import WideningQuantizers, note_bounds
 from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round_weights
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.cortex_m.written_norms import find_norms
@@ -42,6 +44,11 @@ from tools.quiet.console import Console, UserError
 Sample = tuple[torch.Tensor, ...]
 
 _NAMESPACE = "quantized_decomposed"
+QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
+DEQUANTIZE = (
+    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
+    torch.ops.quantized_decomposed.dequantize_per_channel.default,
+)
 
 _VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
 
@@ -115,52 +122,12 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
     program = remove_dead_channels(fold_batch_norm(decompose_attention(captured)))
     program = program.run_decompositions(DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
-    for node in list(program.graph.nodes):
-        if _does_nothing(node):
-            node.replace_all_uses_with(_operand(node))
-            program.graph.erase_node(node)
+    drop_no_ops(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
     program = propagate_constants(flatten_in_memory_order(make_quantizable(program)))
     # What is calibrated runs on PyTorch's kernels, whose results may lie in another way than they are noted to.
     reshape_views(program)
     return program
-
-
-_COPIES = (
-    torch.ops.aten.clone.default,
-    torch.ops.aten.slice.Tensor,
-    torch.ops.aten.expand.default,
-    torch.ops.aten.reshape.default,
-    torch.ops.aten.view.default,
-)
-# The number that changes nothing as the second operand.
-_NEUTRAL = {
-    torch.ops.aten.add.Tensor: 0,
-    torch.ops.aten.sub.Tensor: 0,
-    torch.ops.aten.mul.Tensor: 1,
-    torch.ops.aten.div.Tensor: 1,
-}
-
-
-def _operand(node: Node) -> Node:
-    """The only tensor that an operator takes."""
-    (operand,) = node.all_input_nodes
-    return operand
-
-
-def _does_nothing(node: Node) -> bool:
-    """Whether an operator returns its operand as it is: a copy, a slice that takes everything, `0 + x`."""
-    # What the program returns is known by name, and a copy of an input is not that input.
-    if len(node.all_input_nodes) != 1 or any(user.op == "output" for user in node.users):
-        return False
-    value, operand = node.meta.get("val"), _operand(node).meta.get("val")
-    if not isinstance(value, torch.Tensor) or not isinstance(operand, torch.Tensor):
-        return False
-    if (value.dtype, value.shape, value.stride()) != (operand.dtype, operand.shape, operand.stride()):
-        return False
-    if node.target in _COPIES:
-        return True
-    return node.target in _NEUTRAL and not node.kwargs and node.args[1] == _NEUTRAL[node.target]
 
 
 @dataclass(frozen=True)
@@ -174,6 +141,7 @@ class Quantized:
       samples: these samples.
       rejections: why the quantizer left nodes alone, by their names.
       cheaper: places that take fewer instructions in floating point, and stay there for that, as origin() has them.
+      floating: the module in floating point; None if the model was quantized before, or for an NPU or VGF.
     """
 
     module: GraphModule
@@ -181,6 +149,7 @@ class Quantized:
     samples: list[Sample]
     rejections: dict[str, str]
     cheaper: frozenset[str] = frozenset()
+    floating: GraphModule | None = None
 
 
 class NoInt8Form(Exception):
@@ -205,6 +174,7 @@ def quantize(
     kept_layers: Collection[str] = (),
     has_own_layers: bool = True,
     has_float_border: bool = True,
+    has_wider_ranges: bool = False,
 ) -> Quantized:
     """Calibrates and quantizes what fold() returned.
 
@@ -218,6 +188,7 @@ def quantize(
       kept_layers: names of modules that stay in floating point, with all that is inside them.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
+      has_wider_ranges: whether ranges are wider than what calibration sees, as ranges.py says.
 
     Raises UserError for values that calibrating cannot work with, by layer.
     """
@@ -238,14 +209,17 @@ def quantize(
         return {node for node, tried in pairs if tried in found}
 
     finder = None if cheaper is None else find_cheaper
-    quantizer = functions.Quantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
+    quantizers = WideningQuantizers if has_wider_ranges else functions.Quantizers
+    quantizer = quantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
+    note_bounds(prepared)
     observed, kept = calibrate(prepared, samples, path, state)
+    floating = _without_observers(prepared)
     converted = convert_pt2e(prepared)
     round_weights(converted)
     _drop_second_quantization(converted)
-    return Quantized(converted, observed, kept, _rejections(quantizer), places)
+    return Quantized(converted, observed, kept, _rejections(quantizer), places, floating)
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:
@@ -291,20 +265,27 @@ def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
     }
 
 
+def _without_observers(prepared: GraphModule) -> GraphModule:
+    """The module that a module with observers was made of, with the same names of nodes and the same weights."""
+    graph = copy.deepcopy(prepared.graph)
+    for node in list(graph.nodes):
+        if node.op == "call_module":
+            (observed,) = node.all_input_nodes
+            node.replace_all_uses_with(observed)
+            graph.erase_node(node)
+    return GraphModule(prepared, graph)
+
+
 def _drop_second_quantization(module: GraphModule) -> None:
     """Lets tensors that have parameters already keep them: a softmax's, for one, are fixed by its operator.
 
     Left are those of operators whose operands share their parameters.
     """
-    quantize, dequantize = (
-        torch.ops.quantized_decomposed.quantize_per_tensor.default,
-        torch.ops.quantized_decomposed.dequantize_per_tensor.default,
-    )
     for node in list(module.graph.nodes):
-        if node.target != dequantize or not isinstance(node.args[0], Node) or node.args[0].target != quantize:
+        if node.target != DEQUANTIZE[0] or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
             continue
         first = node.args[0].args[0]
-        if not isinstance(first, Node) or first.target != dequantize or first.args[0].target != quantize:
+        if not isinstance(first, Node) or first.target != DEQUANTIZE[0] or first.args[0].target != QUANTIZE:
             continue
         for user in list(node.users):
             if user.target not in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT:

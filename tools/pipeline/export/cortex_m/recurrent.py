@@ -124,8 +124,10 @@ def round_weights(module: GraphModule) -> None:
         for parameter in node.args[first : first + 2]:
             weight = getattr(module, parameter.target)
             steps = _row_steps(weight.detach())
-            # Parameters of a module may be other layers', too; rounding them twice changes nothing.
-            weight.data.copy_((weight.detach() / steps).round() * steps)
+            rounded = ((weight.detach() / steps).round() * steps).to(weight.dtype)
+            # A parameter of its own: the module in floating point has this one, too. It may be another layer's, but
+            # rounding it twice changes nothing.
+            setattr(module, parameter.target, torch.nn.Parameter(rounded, requires_grad=False))
 
 
 def output_factor(scale: float, state_bits: int) -> tuple[int, int] | None:

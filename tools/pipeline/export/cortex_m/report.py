@@ -17,13 +17,9 @@ from tools.artifacts.quantization_report.quantization_report import (
     QuantizationReport,
     Weight,
 )
-from tools.pipeline.export.cortex_m.quantize import Quantized
+from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.model_file.deterministic import computing
-
-_DECOMPOSED = torch.ops.quantized_decomposed
-_QUANTIZE = _DECOMPOSED.quantize_per_tensor.default
-_DEQUANTIZE = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
 
 
 def make_report(
@@ -50,7 +46,7 @@ def make_report(
             run.run(*sample)
     layers = []
     for node in quantized.module.graph.nodes:
-        if node.op != "call_function" or node.target == _QUANTIZE or node.target in _DEQUANTIZE:
+        if node.op != "call_function" or node.target == QUANTIZE or node.target in DEQUANTIZE:
             continue
         if not isinstance(node.meta.get("val"), torch.Tensor):
             continue
@@ -117,8 +113,8 @@ class _Values(Interpreter):
 def _dequantized(node: Node) -> Node | None:
     """What the next layers see of a node: its value after quantization and dequantization."""
     for user in node.users:
-        if user.target == _QUANTIZE:
-            return next((after for after in user.users if after.target in _DEQUANTIZE), None)
+        if user.target == QUANTIZE:
+            return next((after for after in user.users if after.target in DEQUANTIZE), None)
     return None
 
 
@@ -139,9 +135,9 @@ _VIEWS = (
 def _weight(module: GraphModule, node: Node) -> Weight | None:
     """Scales of a layer's weight, which is its second operand."""
     operand = node.args[1] if len(node.args) > 1 else None
-    if not isinstance(operand, Node) or operand.target not in _DEQUANTIZE or operand.args[0].op != "get_attr":
+    if not isinstance(operand, Node) or operand.target not in DEQUANTIZE or operand.args[0].op != "get_attr":
         return None
-    per_channel = operand.target == _DEQUANTIZE[1]
+    per_channel = operand.target == DEQUANTIZE[1]
     scales = getattr(module, operand.args[1].target).tolist() if per_channel else [float(operand.args[1])]
     return Weight("per channel" if per_channel else "per tensor", len(scales), min(scales), max(scales))
 

@@ -1,0 +1,200 @@
+"""What quantization costs at the outputs of a model, and which of its places cost most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Interpreter, Node
+
+from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.export.manifest import origin
+from tools.pipeline.model_file.deterministic import computing
+from tools.quiet.console import UserError
+
+
+def output_snr(quantized: Quantized) -> float:
+    """The signal-to-noise ratio in dB of the worst output in floating point, over the reported samples.
+
+    That is 10 log10(sum f^2 / sum (f - q)^2) of f, computed in floating point, and q, quantized; infinite if they are
+    equal, or if no output is in floating point.
+    """
+    assert quantized.floating is not None
+    with computing():
+        signal, noise = _powers(
+            [_outputs(quantized.floating, sample) for sample in quantized.samples],
+            [_outputs(quantized.module, sample) for sample in quantized.samples],
+        )
+    ratios = [_decibels(s, n) for s, n in zip(signal, noise, strict=True)]
+    return min(ratios, default=math.inf)
+
+
+def costs(quantized: Quantized, path: Path) -> list[tuple[frozenset[str], float]]:
+    """Places of a model that are quantized together, and the share of noise in its outputs that comes of each.
+
+    It is as if all but these places computed in floating point: the error that a layer makes, given what it reads in
+    floating point, is added to its result there. A layer and the activation that is computed with it are one.
+
+    Args:
+      path: the model file.
+
+    Returns:
+      the places, as origin() has them, and the largest ratio of noise to signal of an output, the worst first.
+    """
+    assert quantized.floating is not None
+    found: list[tuple[frozenset[str], float]] = []
+    with computing():
+        values = [_run(quantized.floating, sample) for sample in quantized.samples]
+        expected = [_outputs(quantized.floating, sample) for sample in quantized.samples]
+        for group in _groups(quantized.module):
+            errors = [_errors(quantized.module, group, computed) for computed in values]
+            if not any(bool(error.count_nonzero()) for each in errors for error in each.values()):
+                continue
+            disturbed = [
+                _outputs(quantized.floating, sample, each)
+                for sample, each in zip(quantized.samples, errors, strict=True)
+            ]
+            signal, noise = _powers(expected, disturbed)
+            share = max((n / s if s else math.inf for s, n in zip(signal, noise, strict=True) if n), default=0.0)
+            found.append((frozenset(origin(node, path) for node in group), share))
+    return sorted(found, key=lambda cost: -cost[1])
+
+
+class _Run(Interpreter):
+    """Runs a module, and keeps what its nodes return, by their names.
+
+    Args:
+      errors: what is added to what nodes return.
+    """
+
+    def __init__(self, module: GraphModule, errors: dict[str, torch.Tensor]) -> None:
+        super().__init__(module)
+        self.values: dict[str, Any] = {}
+        self._errors = errors
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if n.name in self._errors:
+            result = result + self._errors[n.name]
+        self.values[n.name] = result
+        return result
+
+
+def _run(module: GraphModule, sample: Sample) -> dict[str, Any]:
+    run = _Run(module, {})
+    run.run(*sample)
+    return run.values
+
+
+def _outputs(module: GraphModule, sample: Sample, errors: dict[str, torch.Tensor] | None = None) -> list[torch.Tensor]:
+    """The outputs of a module that are numbers in floating point."""
+    results = torch.utils._pytree.tree_leaves(_Run(module, errors or {}).run(*sample))
+    return [result for result in results if isinstance(result, torch.Tensor) and result.is_floating_point()]
+
+
+def _powers(
+    expected: Sequence[Sequence[torch.Tensor]], actual: Sequence[Sequence[torch.Tensor]]
+) -> tuple[list[float], list[float]]:
+    """Per output, sums over all samples: of the squares of what is expected, and of those of the differences."""
+    signal = [sum(float(value.double().square().sum()) for value in values) for values in zip(*expected, strict=True)]
+    noise = [
+        sum(float((e.double() - a.double()).square().sum()) for e, a in zip(es, actuals, strict=True))
+        for es, actuals in zip(zip(*expected, strict=True), zip(*actual, strict=True), strict=True)
+    ]
+    return signal, noise
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def _groups(module: GraphModule) -> list[list[Node]]:
+    """What computes each quantized tensor: an operator, and those before it whose results nothing else reads."""
+    groups: dict[Node, list[Node]] = {}
+    for node in reversed(list(module.graph.nodes)):
+        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZE:
+            continue
+        user = next(iter(node.users), None)
+        groups[node] = groups[user] if len(node.users) == 1 and user in groups else []
+        groups[node].append(node)
+    return list({id(group): group[::-1] for group in groups.values()}.values())[::-1]
+
+
+def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """What a group of operators adds to its last result by being quantized, by the name of that node.
+
+    Args:
+      computed: what nodes return in floating point.
+    """
+    results: dict[Node, Any] = {}
+
+    def value(node: Node) -> Any:
+        if node not in results:
+            results[node] = evaluate(node)
+        return results[node]
+
+    def evaluate(node: Node) -> Any:
+        if node.op == "get_attr":
+            return Interpreter(module).fetch_attr(str(node.target))
+        if node.target in DEQUANTIZE:
+            source = node.args[0]
+            if isinstance(source, Node) and source.target is QUANTIZE:
+                (quantized,) = source.all_input_nodes
+                return value(quantized)
+        elif node not in group:
+            return computed[node.name]
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)
+        return node.target(*args, **kwargs)
+
+    last = group[-1]
+    result, expected = value(last), computed.get(last.name)
+    if not isinstance(expected, torch.Tensor) or not expected.is_floating_point():
+        return {}
+    for user in last.users:
+        if user.target is QUANTIZE:
+            after = next(each for each in user.users if each.target in DEQUANTIZE)
+            result = after.target(user.target(result, *user.args[1:]), *after.args[1:])
+            break
+    return {last.name: result - expected}
+
+
+def leave_worst_in_float(
+    quantize: Callable[[frozenset[str]], Quantized], in_float: frozenset[str], demanded: int, path: Path
+) -> tuple[frozenset[str], str]:
+    """Finds the places that must stay in floating point for a signal-to-noise ratio of the outputs.
+
+    Args:
+      quantize: quantizes the model but for some places.
+      in_float: places that stay in floating point anyway.
+      demanded: the ratio in dB.
+      path: the model file.
+
+    Returns:
+      in_float and what stays besides, and what there is to say about it.
+
+    Raises UserError if only a model that is all in floating point has that ratio.
+    """
+    quantized = quantize(in_float)
+    before = reached = output_snr(quantized)
+    ranked = costs(quantized, path) if before < demanded else []
+    allowed = 10 ** (-demanded / 10)
+    kept = in_float
+    while reached < demanded:
+        # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
+        left = [(places, share) for places, share in ranked if not places <= kept]
+        count = max(1, len(ranked) // 16)
+        while count < len(left) and sum(share for _, share in left[count:]) > allowed:
+            count += 1
+        if count >= len(left):
+            raise UserError(
+                f"{path}: min_snr = {demanded}, but the outputs reach {reached:.1f} dB ({before:.1f} dB all in int8); "
+                "only floating point alone has more: demand less, or use the portable backend."
+            )
+        kept = kept.union(*(places for places, _ in left[:count]))
+        reached = output_snr(quantize(kept))
+    return kept, f"the outputs have {reached:.1f} dB, with everything in int8 that can be {before:.1f} dB"
