@@ -150,6 +150,10 @@ def rules_test_suite(name):
     _manual_board("short_region_board", core = "cortex_m4", memory = memory | {"flash": ["0x08000000"]})
     _manual_program("bad-name")
     _manual_program("int8_of_a_portable", io = "int8")
+    _manual_program("min_snr_of_a_portable", min_snr = 30)
+    _manual_program("min_snr_of_integers", backend = "cortex_m", io = "int8", min_snr = 30)
+    _manual_program("min_snr_below_zero", backend = "cortex_m", min_snr = -30)
+    _manual_program("widen_ranges_of_a_portable", widen_ranges = True)
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
     _manual_program("weights_of_an_untrained", weights = ":untrained")
@@ -307,6 +311,7 @@ def rules_test_suite(name):
         "compiled_several": ["engine = \"compiled\" is for one model"],
         "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "library_without_name": ["library_name '7 nets' is not a C identifier"],
+        "min_snr_of_a_portable": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
         "method_forward": ["methods: 'forward' is not the name of a method besides forward"],
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
         "operator_on_complex": ["dtypes [\"complex64\"]: give some of"],
@@ -314,10 +319,13 @@ def rules_test_suite(name):
         "report_of_a_portable": ["untrained is not quantized; a report needs backend = \"cortex_m\""],
         "tested_good_board": ["board good_board can't be tested here"],
         "trained_twice": ["train = True and weights = ", "exclude each other"],
+        "widen_ranges_of_a_portable": ["rules/tests:widen_ranges_of_a_portable: widen_ranges is for backend = \"cortex_m\""],
         "weights_of_an_untrained": ["untrained is a program that is not trained; set train = True there"],
     }
     refusals_on_cortex_m4 = {
         "bad_number_board": ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
+        "min_snr_below_zero": ["rules/tests:min_snr_below_zero: min_snr = -30; it is a ratio in dB, such as 30, or 0 for none"],
+        "min_snr_of_integers": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
         "no_ram_board": ["rules/tests:no_ram_board", "memory has no region 'ram'"],
         "short_region_board": ["memory region 'flash' has 1 values; give [origin, length]"],
     }
