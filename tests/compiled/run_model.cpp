@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include MODEL_HEADER
@@ -21,7 +22,7 @@ using Model = MODEL(_model_t);
 Model model;
 Model other;
 
-/// Calls of the hook since the last inference began, and how often one has ended.
+/// Calls of the hook since the last inference began, and how often it has ended.
 unsigned long layers = 0;
 unsigned long ended = 0;
 
@@ -74,29 +75,50 @@ extern "C" void on_layer(const void* instance, int layer, const char* name) {
   }
 }
 
+/// Runs on the next sample of a file, and returns the outputs' bytes.
+std::vector<uint8_t> run(std::FILE* inputs) {
+  for (size_t i = 0; MODEL(_input)(&model, i) != nullptr; ++i) {
+    std::vector<uint8_t> data(MODEL(_input_size)(&model, i));
+    if (std::fread(data.data(), 1, data.size(), inputs) != data.size()) {
+      std::printf("the inputs are too short\n");
+      std::exit(1);
+    }
+    expect(TORCH_FUSION_OK, MODEL(_set_input)(&model, i, data.data(), data.size()), "an input");
+  }
+  layers = ended = 0;
+  expect(TORCH_FUSION_OK, MODEL(_run)(&model), "run");
+  if (layers == 0 || ended != 1) {
+    std::printf("the hook saw %lu layers, and %lu ends\n", layers, ended);
+    std::exit(1);
+  }
+  std::vector<uint8_t> result;
+  for (size_t i = 0; MODEL(_output)(&model, i) != nullptr; ++i) {
+    const auto* const output = static_cast<const uint8_t*>(MODEL(_output)(&model, i));
+    result.insert(result.end(), output, output + MODEL(_output_size)(&model, i));
+  }
+  return result;
+}
+
 int main(int, char** arguments) {
+  // An instance may be in any memory.
+  std::memset(static_cast<void*>(&model), 0xa7, sizeof(model));
   hold_refusals();
   std::FILE* const inputs = std::fopen(arguments[1], "rb");
   std::FILE* const outputs = std::fopen(arguments[2], "wb");
   const auto samples = std::strtoul(arguments[3], nullptr, 10);
+  std::vector<uint8_t> first;
   for (unsigned long sample = 0; sample < samples; ++sample) {
-    for (size_t i = 0; MODEL(_input)(&model, i) != nullptr; ++i) {
-      std::vector<uint8_t> data(MODEL(_input_size)(&model, i));
-      if (std::fread(data.data(), 1, data.size(), inputs) != data.size()) {
-        std::printf("the inputs are too short\n");
-        return 1;
-      }
-      expect(TORCH_FUSION_OK, MODEL(_set_input)(&model, i, data.data(), data.size()), "an input");
+    const std::vector<uint8_t> result = run(inputs);
+    std::fwrite(result.data(), 1, result.size(), outputs);
+    if (sample == 0) {
+      first = result;
     }
-    layers = 0;
-    expect(TORCH_FUSION_OK, MODEL(_run)(&model), "run");
-    if (layers == 0 || ended != sample + 1) {
-      std::printf("the hook saw %lu layers, and %lu ends\n", layers, ended);
-      return 1;
-    }
-    for (size_t i = 0; MODEL(_output)(&model, i) != nullptr; ++i) {
-      std::fwrite(MODEL(_output)(&model, i), 1, MODEL(_output_size)(&model, i), outputs);
-    }
+  }
+  expect(TORCH_FUSION_OK, MODEL(_reset)(&model), "reset");
+  std::rewind(inputs);
+  if (run(inputs) != first) {
+    std::printf("after a reset the first sample gives something else\n");
+    return 1;
   }
   std::fclose(inputs);
   return std::fclose(outputs) == 0 ? 0 : 1;

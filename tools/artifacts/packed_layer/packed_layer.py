@@ -97,6 +97,24 @@ class Head:
         return multipliers, shifts, shifts + round_up(self.factors, 4)
 
 
+def describe(head: Head) -> str:
+    """What a packed layer is, in a line for a person."""
+    channels = f"{head.in_channels} to {head.channels}"
+    if head.kind == LINEAR:
+        layer = f"linear layer, {channels} features"
+    else:
+        layer = f"{'depthwise ' if head.is_depthwise else ''}convolution, {channels} channels"
+        for name, pair, usual in (
+            ("kernel", head.kernel, None),
+            ("stride", head.stride, (1, 1)),
+            ("padding", head.padding, (0, 0)),
+            ("dilation", head.dilation, (1, 1)),
+        ):
+            if pair != usual:
+                layer += f", {name} {pair[0]}x{pair[1]}"
+    return f"int8 {layer}"
+
+
 def problem_of(data: bytes) -> str | None:
     """What is wrong in a packed constant that its kernel does not look at; None if nothing is.
 

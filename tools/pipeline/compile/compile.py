@@ -78,7 +78,7 @@ def compile_method(
         f"{name}_pte.S": image_source(name, [], example),
         f"{name}.h": c_header(name, core, made, read),
         f"{name}.hpp": cpp_header(name, made, read),
-        f"{name}.cpp": source(Model(name, core, read.core, made, kernels)),
+        f"{name}.cpp": source(Model(name, core, read.core, read.keeps_state, made, kernels)),
     }
 
 

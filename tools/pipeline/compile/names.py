@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# The constant of a packed int8 layer.
+PACKED = "packed"
+
 # What an operator's constant arguments are called in the modules that have them, by position.
 _ROLES = {
     "aten::linear": {1: "weight", 2: "bias"},
@@ -14,9 +17,9 @@ _ROLES = {
     "aten::embedding": {0: "weight"},
     "aten::native_layer_norm": {2: "weight", 3: "bias"},
     "aten::native_group_norm": {1: "weight", 2: "bias"},
-    "torch_fusion::convolution": {1: "packed"},
-    "torch_fusion::depthwise_convolution": {1: "packed"},
-    "torch_fusion::linear": {1: "packed"},
+    "torch_fusion::convolution": {1: PACKED},
+    "torch_fusion::depthwise_convolution": {1: PACKED},
+    "torch_fusion::linear": {1: PACKED},
     "torch_fusion::quantized_group_norm": {1: "weight", 2: "bias"},
     "torch_fusion::quantized_gru": {2: "weights", 3: "factors"},
     "torch_fusion::quantized_layer_norm": {1: "weight", 2: "bias"},

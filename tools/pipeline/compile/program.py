@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tools.artifacts.manifest.manifest import Manifest
+from tools.artifacts.packed_layer.packed_layer import Head, problem_of
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, operator_name
-from tools.pipeline.compile.names import Names, camel, module_of, operator_base, role_of, snake
+from tools.pipeline.compile.names import PACKED, Names, camel, module_of, operator_base, role_of, snake
 from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
 
@@ -17,6 +18,9 @@ from tools.quiet.console import UserError
 ALIGNMENT = 16
 
 VIEW = "executorch_prim::et_view.default"
+
+# Operators that work in memory which is not of bytes.
+_SCRATCH_OF_FLOATS = ("torch_fusion::gru", "torch_fusion::lstm")
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Method:
         layout: its values.
         origins: of each instruction the place in the user's model; empty for what isn't a kernel's call.
         shapes: of each tensor that the method uses.
+        packed: of packed layers the heads, by the constant tensor's index.
         offsets: where a tensor of fixed place lies in the arena, in bytes.
         constants: names of the arrays of constant tensors, by the index of their data; of initial states the same.
         names: of values: what their constants in C++ are called.
@@ -81,6 +86,7 @@ class Method:
     layout: MethodLayout
     origins: list[str]
     shapes: dict[int, Shape] = field(default_factory=dict)
+    packed: dict[int, Head] = field(default_factory=dict)
     offsets: dict[int, int] = field(default_factory=dict)
     constants: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -152,6 +158,7 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
     used = [*layout.tensors, *(index for index in layout.constants if kind_of(method.value(index)) == "Tensor")]
     for index in used:
         method.shapes[index] = _shape(file, index, method.value(index).val)
+    method.packed = dict(_packed_layers(method))
     bases = _memories(method)
     moved = _moved(layout, method)
     aliases = _views(method, moved)
@@ -205,6 +212,19 @@ def _shape(file: ProgramFile, index: int, tensor: Any) -> Shape:
     if problem:
         raise UserError(f"program {file.path}: tensor {index} {problem}")
     return Shape(dtype, sizes, order)
+
+
+def _packed_layers(method: Method) -> Iterator[tuple[int, Head]]:
+    """The constants of packed int8 layers, and their heads; what is no such constant, its kernel refuses."""
+    for instruction in method.layout.code:
+        if instruction.kind != "KernelCall":
+            continue
+        operator = method.operator(instruction).partition(".")[0]
+        for position, index in enumerate(instruction.values):
+            if role_of(operator, position, [position]) == PACKED and is_constant(method.value(index)):
+                data = method.constant_data(index)
+                if problem_of(data) is None:
+                    yield index, Head.unpack(data)
 
 
 def _memories(method: Method) -> list[int]:
@@ -284,15 +304,27 @@ def _name(method: Method) -> None:
                 if is_constant(method.value(index)):
                     wanted = method.constants[method.value(index).val.data_buffer_idx]
                 else:
-                    # Its result comes last; before that state, scratch memory, and results that nothing reads.
-                    is_state = method.value(index).val.data_buffer_idx != 0
-                    wanted = module if index == flat[-1] else f"{module}_{'state' if is_state else 'scratch'}"
+                    # Its result comes last.
+                    wanted = module if index == flat[-1] else f"{module}_{_argument_kind(method, operator, index)}"
                 method.names[index] = names.unique(f"k{camel(wanted)}")
     for index in method.shapes:
         if index not in method.names:
             method.names[index] = names.unique(f"kTensor{index}")
         if is_constant(method.value(index)) and method.value(index).val.data_buffer_idx not in method.constants:
             method.constants[method.value(index).val.data_buffer_idx] = arrays.unique(f"constant_{index}")
+
+
+def _argument_kind(method: Method, operator: str, index: int) -> str:
+    """What a tensor is that no operator has given: state, memory to work in, or what lies there as another shape."""
+    if method.value(index).val.data_buffer_idx != 0 or any(
+        instruction.kind == "KernelCall"
+        and method.operator(instruction).partition(".")[0] == "aten::copy_"
+        and instruction.values[0] == index
+        for instruction in method.layout.code
+    ):
+        return "state"
+    is_scratch = method.shapes[index].dtype == "BYTE" or operator.partition(".")[0] in _SCRATCH_OF_FLOATS
+    return "scratch" if is_scratch else "input"
 
 
 def _items(method: Method, index: int) -> list[int]:

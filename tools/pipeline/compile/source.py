@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.artifacts.core.core import PORTABLE, has_vectors
+from tools.artifacts.packed_layer.packed_layer import describe
 from tools.pipeline.compile.inner import inner_call
 from tools.pipeline.compile.names import module_of
 from tools.pipeline.compile.program import VIEW, Method, Shape
@@ -47,6 +48,7 @@ class Model:
         name: a C identifier: prefix of the functions, and the namespace.
         core: the core that it is for, `host` for another processor.
         lowered: the core that the program's layers are laid out for, or `portable`.
+        keeps_state: whether an inference depends on earlier ones.
         method: its values.
         kernels: of each operator its kernel, with what programs use of it.
     """
@@ -54,6 +56,7 @@ class Model:
     name: str
     core: str
     lowered: str
+    keeps_state: bool
     method: Method
     kernels: Mapping[str, Selected]
 
@@ -146,18 +149,21 @@ class _Source:
     # ---- constants
 
     def weights(self) -> list[str]:
-        sizes: dict[int, int] = {}
-        for index in self.method.shapes:
-            if is_constant(self.method.value(index)) and index in self.constants:
-                buffer = self.method.value(index).val.data_buffer_idx
-                if buffer not in sizes or self.method.shapes[index].nbytes > self.method.shapes[sizes[buffer]].nbytes:
-                    sizes[buffer] = index
+        """The arrays of constants, in the order in which the layers take them."""
+        largest: dict[int, int] = {}
+        for index in self.constants:
+            buffer = self.method.value(index).val.data_buffer_idx
+            shapes = self.method.shapes
+            if buffer not in largest or shapes[index].nbytes > shapes[largest[buffer]].nbytes:
+                largest[buffer] = index
         lines = []
-        for buffer, index in sizes.items():
+        if self.method.packed.keys() & largest.values():
+            lines += ["// Packed are a layer's biases, factors and weights, as in kernels/cortex_m/packed.h.", ""]
+        for buffer, index in largest.items():
             shape = self.method.shapes[index]
-            dims = "x".join(map(str, shape.sizes)) or "scalar"
             data = self.method.constant_data(index)
-            lines.append(f"// {dims}")
+            layer = self.method.packed.get(index)
+            lines.append(f"// {describe(layer) if layer else 'x'.join(map(str, shape.sizes)) or 'scalar'}")
             name = self.method.constants[buffer]
             if data:
                 lines += data_array(name, shape.dtype, data, _alignment(len(data)))
@@ -335,6 +341,8 @@ class _Source:
             "  }",
         ]
         states = [(index, state) for index in method.layout.tensors if (state := method.initial_state(index))]
+        if self.model.keeps_state or not all(any(state) for _, state in states):
+            lines += ["  // State begins with zeros.", "  std::memset(model->arena, 0, sizeof(model->arena));"]
         for index, state in states:
             if index not in method.offsets:
                 raise UserError(
@@ -346,8 +354,6 @@ class _Source:
             if any(state):
                 array_name = self.numbers("uint8_t", list(map(str, state)), f"k{method.names[index][1:]}Initial")
                 lines.append(f"  std::memcpy(model->arena + {offset}, {array_name}, sizeof({array_name}));")
-            else:
-                lines.append(f"  std::memset(model->arena + {offset}, 0, {len(state)});")
         for index, place in self.kept_place.items():
             shape = self.shape(method.shapes[index])
             data = "nullptr"
@@ -432,7 +438,7 @@ class _Source:
             operator = self.method.operator(instruction)
             layer = module_of(origin) or operator
             lines = [
-                f"  // {origin or operator}",
+                *_comment(f"{origin or operator}{self.flow(instruction)}"),
                 f"  TORCH_FUSION_LAYER(model, {number}, {string(layer)});",
             ]
             return lines + self.call(instruction, operator)
@@ -453,6 +459,14 @@ class _Source:
             "  }",
             *_CHECK,
         ]
+
+    def flow(self, instruction: Instruction) -> str:
+        """The shapes of a layer's first tensor and of its result, as the end of a comment; empty if it has none."""
+        shapes = self.method.shapes
+        arguments = instruction.values
+        if not arguments or not {arguments[0], arguments[-1]} <= shapes.keys():
+            return ""
+        return ": " + " to ".join(str(list(shapes[index].sizes)) for index in (arguments[0], arguments[-1]))
 
     def moved(self, index: int) -> str:
         if index in self.value_place:
@@ -624,6 +638,10 @@ def _fill(text: str) -> list[str]:
     return textwrap.wrap(
         text, 108, initial_indent="  ", subsequent_indent="      ", break_long_words=False, break_on_hyphens=False
     )
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, 110, initial_indent="  // ", subsequent_indent="  // ", break_long_words=False)
 
 
 def _alignment(size: int) -> int:
