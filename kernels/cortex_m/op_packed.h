@@ -116,7 +116,8 @@ Tensor& packed_linear_out(
         out,
         "out does not have the elements that the layer computes");
   }
-  packed_linear(parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>());
+  packed_linear(
+      parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>(), kNeedsAll);
   return out;
 }
 

@@ -79,7 +79,7 @@ bool open_packed(
 
   const PackedCounts counts = packed_counts(*layer, kind, taps);
   const bool is_depthwise = kind == LayerKind::Depthwise;
-  const bool is_mve = layer->arrangement == Arrangement::Mve;
+  const bool is_mve = is_for_vectors(*layer);
   const uint32_t rows = is_depthwise ? round_up(counts.table_channels, 4)
       : is_mve                       ? static_cast<uint32_t>(layer->channels)
                                      : counts.table_channels;

@@ -54,12 +54,22 @@ static_assert(sizeof(PackedLayer) == 36);
 
 constexpr uint8_t kPackedVersion = 3;
 
+/// Whether a layer is arranged for MVE, of those that this core takes.
+inline bool is_for_vectors([[maybe_unused]] const PackedLayer& layer) {
+#if defined(__ARM_FEATURE_MVE)
+  return true;
+#elif defined(__ARM_FEATURE_DSP)
+  return false;
+#else
+  return layer.arrangement == Arrangement::Mve;
+#endif
+}
+
 /// Where a depthwise layer's tables have a channel: those for MVE have sixteen channels in the
 /// order 0, 4, 8, 12, 1 and so on, as widening multiplications leave them.
 inline int32_t depthwise_place(const PackedLayer& layer, int32_t channel) {
-  return layer.arrangement == Arrangement::Mve
-      ? (channel & ~15) | (channel & 3) << 2 | (channel >> 2 & 3)
-      : channel;
+  return is_for_vectors(layer) ? (channel & ~15) | (channel & 3) << 2 | (channel >> 2 & 3)
+                               : channel;
 }
 
 /// Where the parts of a packed layer are.
@@ -94,7 +104,7 @@ constexpr uint32_t round_up(uint32_t value, uint32_t multiple) {
 /// `taps`: elements of the kernel, 1 of a linear layer.
 ET_INLINE PackedCounts packed_counts(const PackedLayer& layer, LayerKind kind, uint32_t taps) {
   const bool is_depthwise = kind == LayerKind::Depthwise;
-  const bool is_mve = layer.arrangement == Arrangement::Mve;
+  const bool is_mve = is_for_vectors(layer);
   PackedCounts counts;
   counts.table_channels =
       round_up(static_cast<uint32_t>(layer.channels), is_depthwise && is_mve ? 16 : 2);

@@ -34,7 +34,14 @@ int32_t round_up_4(int32_t value) {
 }
 
 /// Narrows outputs, which are saturated to int8, to their layer's range.
-void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
+void clamp_outputs(
+    const PackedLayer& layer,
+    int8_t* out,
+    int32_t count,
+    uint32_t needs = kNeedsAll) {
+  if ((needs & kNeedsRange) == 0) {
+    return;
+  }
   const Range range = {layer.min, layer.max};
   if (range.min <= -128 && range.max >= 127) {
     return;
@@ -467,10 +474,10 @@ dot_lanes_wide(const uint32_t* lanes, const int8_t* weights, int32_t count, int3
 
 #endif
 
-/// The output of a channel of any layer.
-int8_t scaled(const PackedParts& parts, int32_t sum, int32_t channel) {
+/// The output of a channel of any layer of a program with these needs.
+int8_t scaled(const PackedParts& parts, int32_t sum, int32_t channel, uint32_t needs = kNeedsAll) {
   const PackedLayer& layer = *parts.layer;
-  if (layer.is_wide != 0) {
+  if ((needs & kNeedsWide) != 0 && layer.is_wide != 0) {
     return scale_wide(parts, sum, channel);
   }
   const int32_t at = channel * parts.factor_step;
@@ -502,7 +509,7 @@ __attribute__((noinline)) void store_pair(
   }
 }
 
-/// Stores the outputs of a channel at four pixels, `step` apart, of a layer that is not wide.
+/// Stores four outputs of one factor, `step` apart, of a layer that is not wide.
 ET_INLINE void store_lanes(
     int32_t s0,
     int32_t s1,
@@ -581,10 +588,8 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
   }
 }
 
-/// Stores the outputs of four channels of a layer that is not wide, from which to the next one its
-/// factors are `kFactorStep` apart. All are computed first: for all that the compiler knows,
-/// storing one changes the factors.
-template <int32_t kFactorStep>
+/// Stores the outputs of four channels of a convolution that is not wide. All are computed first:
+/// for all that the compiler knows, storing one changes the factors.
 ET_INLINE void store_group(
     const int32_t* multipliers,
     const int8_t* shifts,
@@ -594,11 +599,10 @@ ET_INLINE void store_group(
     int32_t s2,
     int32_t s3,
     int8_t* out) {
-  constexpr int32_t kStep = kFactorStep;
   const int8_t first = Scale{multipliers[0], shifts[0], addend}.apply(s0);
-  const int8_t second = Scale{multipliers[kStep], shifts[kStep], addend}.apply(s1);
-  const int8_t third = Scale{multipliers[2 * kStep], shifts[2 * kStep], addend}.apply(s2);
-  const int8_t fourth = Scale{multipliers[3 * kStep], shifts[3 * kStep], addend}.apply(s3);
+  const int8_t second = Scale{multipliers[1], shifts[1], addend}.apply(s1);
+  const int8_t third = Scale{multipliers[2], shifts[2], addend}.apply(s2);
+  const int8_t fourth = Scale{multipliers[3], shifts[3], addend}.apply(s3);
   out[0] = first;
   out[1] = second;
   out[2] = third;
@@ -713,7 +717,11 @@ ET_INLINE const uint32_t* dot_quad(
 
 /// All outputs of one vector; `kFactorStep` is that of the layer.
 template <int32_t kFactorStep>
-void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
+void vector_to_outputs(
+    const PackedParts& parts,
+    const int8_t* in,
+    int8_t* out,
+    uint32_t needs = kNeedsAll) {
   const int32_t channels = parts.layer->channels;
   const int32_t addend = addend_of(*parts.layer);
   const int32_t eights = parts.inner & ~7;
@@ -731,17 +739,16 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
   const auto* first = reinterpret_cast<const uint32_t*>(parts.weights);
   const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
   // Of a linear layer.
-  const int32_t multiplier = multipliers[0];
-  const int8_t shift = shifts[0];
+  const Scale scale = {multipliers[0], shifts[0], addend};
   int32_t c = 0;
-  if (parts.layer->is_wide == 0) {
+  if ((needs & kNeedsWide) == 0 || parts.layer->is_wide == 0) {
     for (; c + 4 <= channels; c += 4) {
       int32_t s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
       first = dot_quad(in, eights, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
       if constexpr (kFactorStep == 0) {
-        store_group<0>(&multiplier, &shift, addend, s0, s1, s2, s3, out);
+        store_lanes(s0, s1, s2, s3, scale, out, 1);
       } else {
-        store_group<kFactorStep>(multipliers, shifts, addend, s0, s1, s2, s3, out);
+        store_group(multipliers, shifts, addend, s0, s1, s2, s3, out);
       }
       bias += 4;
       multipliers += 4 * kFactorStep;
@@ -759,9 +766,9 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
       dot_pair(rest + i, first, s0, s1);
       first += 2;
     }
-    out[0] = scaled(parts, s0, c);
+    out[0] = scaled(parts, s0, c, needs);
     if (c + 1 < channels) {
-      out[1] = scaled(parts, s1, c + 1);
+      out[1] = scaled(parts, s1, c + 1, needs);
     }
     bias += 2;
     out += 2;
@@ -912,7 +919,7 @@ void depthwise_pixel_3x3(
     row0 += 4;
     row1 += 4;
     row2 += 4;
-    store_group<1>(multipliers, shifts, addend, s0, s1, s2, s3, out);
+    store_group(multipliers, shifts, addend, s0, s1, s2, s3, out);
     multipliers += 4;
     shifts += 4;
     out += 4;
@@ -1127,7 +1134,12 @@ void packed_depthwise(
   clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
 }
 
-void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out) {
+void packed_linear(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* out,
+    uint32_t needs) {
   const int32_t inner = parts.inner;
   const int32_t channels = parts.layer->channels;
   int8_t* const first_out = out;
@@ -1135,18 +1147,27 @@ void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int
 #if defined(__ARM_FEATURE_MVE)
     rows_to_outputs(parts, in, out);
 #elif defined(__ARM_FEATURE_DSP)
-    vector_to_outputs<0>(parts, in, out);
+    vector_to_outputs<0>(parts, in, out, needs);
 #else
     if (parts.layer->arrangement == Arrangement::Mve) {
       rows_to_outputs(parts, in, out);
     } else {
-      vector_to_outputs<0>(parts, in, out);
+      vector_to_outputs<0>(parts, in, out, needs);
     }
 #endif
     in += inner;
     out += channels;
   }
-  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
+  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out), needs);
+}
+
+void packed_linear(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* out,
+    uint32_t needs) {
+  packed_linear(linear_parts(packed), in, rows, out, needs);
 }
 
 } // namespace cortex_m

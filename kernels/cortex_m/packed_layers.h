@@ -50,8 +50,31 @@ void packed_depthwise(
     int8_t* scratch,
     int8_t* out);
 
-/// `rows` vectors of parts.inner elements to as many of layer->channels.
-void packed_linear(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* out);
+/// What some layers of a program need and others don't. Where it is a constant the compiler leaves
+/// out what none of them needs.
+enum PackedNeeds : uint32_t {
+  /// PackedLayer::is_wide.
+  kNeedsWide = 1,
+  /// A range that is less than int8's.
+  kNeedsRange = 2,
+  kNeedsAll = 3,
+};
+
+/// `rows` vectors of parts.inner elements to as many of layer->channels; `needs` are PackedNeeds.
+void packed_linear(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* out,
+    uint32_t needs);
+
+/// As above, of a packed constant that the build has checked.
+void packed_linear(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* out,
+    uint32_t needs);
 
 } // namespace cortex_m
 } // namespace native

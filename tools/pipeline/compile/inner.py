@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tools.artifacts.packed_layer.packed_layer import LINEAR
 from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.values import floating
 from tools.pipeline.link.layout import is_constant, kind_of
@@ -118,16 +119,27 @@ def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _packed_linear(method: Method, arguments: Sequence[int]) -> Call | None:
     x, packed, _geometry, out = arguments
-    if not _are_plain(method, "CHAR", x, packed, out) or not is_constant(method.value(packed)):
+    if not _are_plain(method, "CHAR", x, packed, out) or packed not in method.packed:
         return None
     features = method.shapes[x].sizes[-1]
     given = [
-        f"cortex_m::linear_parts({_pointer(method, packed, 'int8_t')})",
+        _pointer(method, packed, "int8_t"),
         _pointer(method, x, "int8_t"),
         f"{method.shapes[x].numel // features if features else 0} /* rows */",
         _pointer(method, out, "int8_t", is_out=True),
+        _linear_needs(method),
     ]
     return Call("kernels/cortex_m/packed_layers.h", "cortex_m::packed_linear", given, (x, packed, out))
+
+
+def _linear_needs(method: Method) -> str:
+    """What one of a method's packed linear layers needs: cortex_m::PackedNeeds of kernels/cortex_m/packed_layers.h."""
+    heads = [head for head in method.packed.values() if head.kind == LINEAR]
+    needs = {
+        "cortex_m::kNeedsWide": any(head.is_wide for head in heads),
+        "cortex_m::kNeedsRange": any(head.min > -128 or head.max < 127 for head in heads),
+    }
+    return " | ".join(name for name, is_needed in needs.items() if is_needed) or "0 /* needs */"
 
 
 _INTEGERS = {"CHAR": "int8_t", "SHORT": "int16_t"}
