@@ -57,6 +57,36 @@ op_db_results = rule(
     },
 )
 
+def _op_db_sources_impl(ctx):
+    calls = ctx.attr.calls[OpDbInfo].calls
+    sources = [ctx.actions.declare_file("%s_%d.cpp" % (ctx.label.name, i)) for i in range(ctx.attr.files)]
+    index = ctx.actions.declare_file(ctx.label.name + ".pickle")
+    arguments = ctx.actions.args().add("--calls", calls).add("--every", ctx.attr.every).add("--per-row", ctx.attr.per_row)
+    ctx.actions.run(
+        executable = ctx.attr._compiled[DefaultInfo].files_to_run,
+        arguments = [arguments.add("--index", index).add_all(sources)],
+        inputs = [calls],
+        outputs = sources + [index],
+        mnemonic = "OpDbSources",
+        progress_message = "Compiling calls of operators to C++ %{label}",
+    )
+    return [
+        DefaultInfo(files = depset(sources)),
+        OutputGroupInfo(index = depset([index])),
+    ]
+
+op_db_sources = rule(
+    implementation = _op_db_sources_impl,
+    doc = "Compiles calls to C++: the sources, for run_compiled.cpp, and in the output group `index` which calls are in them.",
+    attrs = {
+        "calls": attr.label(mandatory = True, providers = [OpDbInfo], doc = "The calls."),
+        "every": attr.int(default = 1, doc = "Of every such combination of operator and dtype."),
+        "per_row": attr.int(mandatory = True, doc = "How many calls of a combination, at most."),
+        "files": attr.int(mandatory = True, doc = "How many sources share them."),
+        "_compiled": attr.label(default = "//conformance:compiled", executable = True, cfg = "exec"),
+    },
+)
+
 def _update_docs_impl(ctx):
     calls = ctx.attr.calls[OpDbInfo].calls
     return [create_launcher(

@@ -1,0 +1,18 @@
+"""Operators that are compiled to C++ compute to the bit what loaded programs do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from conformance.compiled import compare
+from tools.verify.run_pte.cases import Runner
+
+
+def test_outputs_are_the_runtimes() -> None:
+    failures, counts = compare(
+        Path(os.environ["INDEX"]), Path(os.environ["PROGRAM"]), Runner(Path(os.environ["RUNNER"]), None, Path())
+    )
+    print("\n".join([*failures, *(f"{count}: {reason}" for reason, count in counts.items())]))
+    assert counts["compared"] > 0
+    assert not failures
