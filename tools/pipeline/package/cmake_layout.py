@@ -59,6 +59,10 @@ cmake_minimum_required(VERSION 3.16)
 project({package.name} VERSION {package.version} LANGUAGES C CXX)
 
 {library(package)}
+if(NOT WIN32)
+  # fmaf() of cores without the instruction, and the like.
+  target_link_libraries({package.name} {"INTERFACE" if package.archives else "PUBLIC"} m)
+endif()
 if(NOT TARGET {package.name}::{package.name})
   add_library({package.name}::{package.name} ALIAS {package.name})
 endif()

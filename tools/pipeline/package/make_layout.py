@@ -19,7 +19,7 @@ include {package.name}.mk
 build/example: example/main.c $({variable}_LIBRARY)
 \t@mkdir -p build
 \t$(CC) $(CFLAGS) $({variable}_CPPFLAGS) -c example/main.c -o build/main.o
-\t$(CXX) $(LDFLAGS) -Wl,--gc-sections build/main.o $({variable}_LIBRARY) -o $@
+\t$(CXX) $(LDFLAGS) -Wl,--gc-sections build/main.o $({variable}_LIBRARY) $({variable}_LDLIBS) -o $@
 
 check: build/example
 \tbuild/example
@@ -36,13 +36,14 @@ def _imported(package: Package, variable: str) -> str:
     default = f"{variable}_ARCHIVE ?= {package.archives[0]}\n" if len(package.archives) == 1 else ""
     return f"""\
 # include this file: $({variable}_LIBRARY) is the archive for $({variable}_ARCHIVE), a core and float ABI: those that
-# $(CFLAGS) has. Compile what uses the models with $({variable}_CPPFLAGS).
+# $(CFLAGS) has. Compile what uses the models with $({variable}_CPPFLAGS), and link $({variable}_LDLIBS) after it.
 {variable}_DIR := $(dir $(lastword $(MAKEFILE_LIST)))
 {variable}_ARCHIVES := {" ".join(package.archives)}
 {default}ifeq ($(filter $({variable}_ARCHIVE),$({variable}_ARCHIVES)),)
 $(error {variable}_ARCHIVE is '$({variable}_ARCHIVE)'; there is $({variable}_ARCHIVES))
 endif
 {variable}_CPPFLAGS := -I$({variable}_DIR)include
+{variable}_LDLIBS := -lm
 {variable}_LIBRARY := $({variable}_DIR){archive_path(package.name, f"$({variable}_ARCHIVE)")}
 """
 
@@ -51,10 +52,11 @@ def _library(package: Package, variable: str) -> str:
     sources = _lines([f"$({variable}_DIR){source}" for source in package.sources])
     return f"""\
 # include this file: it makes $({variable}_LIBRARY), an archive, with $(CC), $(CXX), $(AR), $(CFLAGS) and $(CXXFLAGS).
-# Compile what uses the models with $({variable}_CPPFLAGS), and link the archive with $(CXX).
+# Compile what uses the models with $({variable}_CPPFLAGS), and link the archive and $({variable}_LDLIBS) with $(CXX).
 {variable}_DIR := $(dir $(lastword $(MAKEFILE_LIST)))
 {variable}_BUILD ?= build/{package.name}
 {variable}_CPPFLAGS := -I$({variable}_DIR)include
+{variable}_LDLIBS := -lm
 {variable}_LIBRARY := $({variable}_BUILD)/lib{package.name}.a
 {variable}_SOURCES := \\
 {sources}
@@ -79,7 +81,8 @@ def _use(package: Package) -> str:
     return f"""\
     include {package.name}/{package.name}.mk
 
-and link `$({package.name.upper()}_LIBRARY)`. By itself `make check` runs the example."""
+and link `$({package.name.upper()}_LIBRARY)`, and after it `$({package.name.upper()}_LDLIBS)`. By itself `make check`
+runs the example."""
 
 
 def _lines(items: Sequence[str]) -> str:
