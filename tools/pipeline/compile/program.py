@@ -175,7 +175,8 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
     )
     place = 0
     for index in method.kept:
-        if method.is_dynamic(index):
+        # One without dims has nothing to keep.
+        if method.is_dynamic(index) and method.shapes[index].sizes:
             method.shape_places[index] = place
             place += 2 * len(method.shapes[index].sizes)
     targets = {i.values[0] for i in layout.code if i.kind == "MoveCall"}
