@@ -33,6 +33,11 @@ class Memory:
                 return address - base
         return None
 
+    def vectors(self, offset: int = 0) -> tuple[int, int] | None:
+        """Initial stack pointer and entry, as a core takes them from a vector table; None if it is erased flash."""
+        stack, entry = (int.from_bytes(bytes(self.data[at : at + 4]), "little") for at in (offset, offset + 4))
+        return None if stack == entry == 0xFFFFFFFF else (stack, entry)
+
 
 class Memories(list[Memory]):
     """All memories of a board."""

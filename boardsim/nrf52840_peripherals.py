@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
+from boardsim.serial import BITS, Receiver
 
 _PAGE = 4096
 # "HFCLK", the crystal's start-up time with its debounce; "NVMC", electrical specification: page, mass erase, word.
@@ -189,12 +190,14 @@ class Uart(Nrf):
         self._clock = clock
         self._ports = ports
         self._resets = 0
+        self._receiver = Receiver(machine.console, machine.clock, lambda: self.baud, self._arrived)
         super().__init__(machine, "UART0", 0x40002000)
 
     def reset(self) -> None:
         super().reset()
         self._resets += 1
-        self._sending = self._transmitter = self._listening = self._arriving = False
+        self._sending = self._transmitter = False
+        self._receiver.reset()
         self._in: deque[int] = deque()
 
     @property
@@ -218,11 +221,8 @@ class Uart(Nrf):
     def task(self, offset: int) -> None:
         if not self._enabled:
             self.machine.note(f"{self.register_name(offset)} was written while UART0 is off (ENABLE): nothing happened")
-        elif offset == 0x000:
-            self._listening = True
-            self.machine.console.connect(self._arrive)
-        elif offset == 0x004:
-            self._listening = False
+        elif offset in (0x000, 0x004):
+            self._receiver.listen(offset == 0x000)
         else:
             self._transmitter = offset == 0x008
 
@@ -251,7 +251,7 @@ class Uart(Nrf):
         else:
             self._sending = True
             baud = self.baud
-            self._after(10e9 / baud, lambda: self._sent(byte, baud))
+            self._after(BITS * 1e9 / baud, lambda: self._sent(byte, baud))
 
     def _sent(self, byte: int, baud: float) -> None:
         self._sending = False
@@ -262,25 +262,15 @@ class Uart(Nrf):
             self.machine.console.receive(byte, baud)
         self.happened(0x11C)
 
-    def _arrive(self) -> None:
-        if self._arriving or not self._listening:
-            return
-        byte = self.machine.console.next_byte()
-        if byte is not None:
-            self._arriving = True
-            self._after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
-
     def _arrived(self, byte: int) -> None:
-        self._arriving = False
         pin = self._pin(0x514)
         if pin is None or not pin[0].is_input(pin[1]):
             self.machine.note("no pin is the RXD of UART0, or that pin is no input: what is typed does not arrive")
         elif len(self._in) >= self._FIFO:
             self.machine.note("UART0 received more than its FIFO holds: a byte is lost")
         else:
-            self._in.append(byte ^ 0x80 if self.machine.console.off(self.baud) else byte)
+            self._in.append(byte)
             self.happened(0x108)
-        self._arrive()
 
 
 class Watchdog(Nrf):

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 
 from boardsim.peripheral import Host, Peripheral
+from boardsim.serial import BITS, Receiver, garbled
 
 # "Ring Oscillator (ROSC)": about 11 MHz after a reset.
 ROSC_HZ = 11_000_000
@@ -388,6 +389,7 @@ class Uart(RpPeripheral):
         self._interrupt = interrupt
         self._clocks = clocks
         self._io = io
+        self._receiver = Receiver(machine.console, machine.clock, lambda: self.baud, self._arrived)
         super().__init__(machine, name, base, resets, bit)
         resets.on_reset[bit] = self.reset
 
@@ -400,8 +402,7 @@ class Uart(RpPeripheral):
         self._out: deque[int] = deque()
         self._in: deque[int] = deque()
         self._sending = False
-        self._arriving = False
-        self._listening = False
+        self._receiver.reset()
         # The receive timeout: there was no byte for as long as 32 bits take, and not all have been read.
         self._quiet = False
         self._received = 0
@@ -456,11 +457,7 @@ class Uart(RpPeripheral):
             self._divisor = (self.values.get(0x24, 0) & 0xFFFF) * 64 + (self.values.get(0x28, 0) & 0x3F)
         control = self.values[0x30]
         # UARTEN, RXE.
-        on = control & 1 == 1 and bool(control >> 9 & 1) and self._is_console
-        if on and not self._listening:
-            self._listening = True
-            self.machine.console.connect(self._arrive)
-        self._listening = on
+        self._receiver.listen(control & 1 == 1 and bool(control >> 9 & 1) and self._is_console)
 
     def _raw_interrupts(self) -> int:
         """RIS: of the receiver, RX (4) by the level of the FIFO and the timeout RT (6)."""
@@ -498,14 +495,14 @@ class Uart(RpPeripheral):
             return
         self._sending = True
         byte = self._out.popleft()
-        self._after(10e9 / baud, lambda: self._sent(byte, baud))
+        self._after(BITS * 1e9 / baud, lambda: self._sent(byte, baud))
 
     def _sent(self, byte: int, baud: float) -> None:
         self._sending = False
         if self._is_console:
             if self.values[0x2C] >> 5 & 3 != 3:
                 self.machine.note(f"{self.name}_LCR_H does not have 8 bits (WLEN): garbage arrives")
-                byte ^= 0x80
+                byte = garbled(byte)
             if any(self._io.routed(pin, 2, output=True) for pin in (0, 12, 16, 28)):
                 self.machine.console.receive(byte, baud)
             else:
@@ -513,25 +510,16 @@ class Uart(RpPeripheral):
         if self._out:
             self._shift()
 
-    def _arrive(self) -> None:
-        if self._arriving or not self._listening:
-            return
-        byte = self.machine.console.next_byte()
-        if byte is not None:
-            self._arriving = True
-            self._after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
-
     def _arrived(self, byte: int) -> None:
-        self._arriving = False
-        if self._listening:
-            if not any(self._io.routed(pin, 2, output=False) for pin in (1, 13, 17, 29)):
-                self.machine.note(f"no pin is switched to the RX of {self.name}: what is typed does not arrive")
-            elif len(self._in) >= self._depth():
-                self.machine.note(f"{self.name} received more than its FIFO holds: a byte is lost")
-            else:
-                self._in.append(byte ^ 0x80 if self.machine.console.off(self.baud) else byte)
-                self._received += 1
-                received = self._received
-                self._after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
-                self._update_interrupt()
-        self._arrive()
+        if not self._receiver.listening:
+            return
+        if not any(self._io.routed(pin, 2, output=False) for pin in (1, 13, 17, 29)):
+            self.machine.note(f"no pin is switched to the RX of {self.name}: what is typed does not arrive")
+        elif len(self._in) >= self._depth():
+            self.machine.note(f"{self.name} received more than its FIFO holds: a byte is lost")
+        else:
+            self._in.append(byte)
+            self._received += 1
+            received = self._received
+            self._after(32e9 / self.machine.console.baud, lambda: self._got_quiet(received))
+            self._update_interrupt()

@@ -1,13 +1,17 @@
-"""The far end of a serial line: a terminal with its own idea of the baud rate."""
+"""A serial line: at its far end a terminal with its own idea of the baud rate, at the board's a receiver."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 
+from boardsim.clock import Clock
+
 # Both ends may be off by a total of about 4 % until a receiver samples the wrong bit (half a bit in ten); what one end
 # may be off so that any other can still be read is half of that.
 TOLERANCE = 0.02
+# Of a byte on the line: start bit, eight data bits, stop bit.
+BITS = 10
 
 
 def garbled(byte: int) -> int:
@@ -79,3 +83,55 @@ class Terminal:
         self.output.append(byte)
         if self.on_output is not None:
             self.on_output(bytes([byte]))
+
+
+class Receiver:
+    """A serial port's end of what is typed at a terminal: takes it byte after byte while it listens.
+
+    Args:
+        terminal: the terminal.
+        clock: simulated time; a byte takes as long as the terminal needs for it.
+        baud: the port's baud rate; bytes come garbled if it is not the terminal's.
+        arrived: called with each byte, also with the one that was on its way when the port stopped listening.
+
+    Attributes:
+        listening: whether the port takes bytes.
+    """
+
+    def __init__(
+        self, terminal: Terminal, clock: Clock, baud: Callable[[], float], arrived: Callable[[int], None]
+    ) -> None:
+        self.listening = False
+        self._terminal = terminal
+        self._clock = clock
+        self._baud = baud
+        self._arrived = arrived
+        self._resets = 0
+        self._receiving = False
+
+    def reset(self) -> None:
+        """The port was reset: it does not listen, and what was on its way is lost."""
+        self.listening = self._receiving = False
+        self._resets += 1
+
+    def listen(self, on: bool) -> None:
+        """Turns the receiver on or off."""
+        before, self.listening = self.listening, on
+        if on and not before:
+            self._terminal.connect(self._start)
+
+    def _start(self) -> None:
+        if self._receiving or not self.listening:
+            return
+        byte = self._terminal.next_byte()
+        if byte is not None:
+            self._receiving = True
+            resets = self._resets
+            self._clock.after(BITS * 1e9 / self._terminal.baud, lambda: self._received(byte, resets))
+
+    def _received(self, byte: int, resets: int) -> None:
+        if resets != self._resets:
+            return
+        self._receiving = False
+        self._arrived(garbled(byte) if self._terminal.off(self._baud()) else byte)
+        self._start()

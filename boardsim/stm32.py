@@ -13,6 +13,7 @@ from typing import Protocol
 
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
+from boardsim.serial import BITS, Receiver
 
 _MSI_HZ = (
     *(100_000, 200_000, 400_000, 800_000, 1_000_000, 2_000_000),
@@ -68,8 +69,101 @@ def _ahb(family: Family, code: int) -> int:
     return {8: 2, 9: 4, 10: 8, 11: 16, 12: 64, 13: 128, 14: 256, 15: 512}.get(code) or family.ahb_dividers.get(code, 1)
 
 
-class Rcc(Peripheral):
+class ClockControl(Peripheral):
+    """RCC of any STM32 so far as its register CR goes, at offset 0: oscillators and a PLL, each with a bit that turns
+    it on and one that says that it is ready.
+
+    Class attributes:
+        SOURCES: names of what gives a clock; the PLL is the last one.
+        ON, READY: bits of CR, by index of SOURCES.
+        STATUS: all bits of CR that are read only.
+    """
+
+    SOURCES: tuple[str, ...] = ()
+    ON: Mapping[int, int] = {}
+    READY: Mapping[int, int] = {}
+    STATUS = 0
+
+    #: Changes with each start and stop of the PLL.
+    _generation = 0
+    _pll_hz = 0.0
+
+    def reset(self) -> None:
+        super().reset()
+        self._generation += 1
+        self._pll_hz = 0.0
+
+    def enabled(self, register: int, bit: int) -> bool:
+        """Whether a peripheral's bit in one of the ENR registers is set."""
+        return bool(self.values.get(register, 0) >> bit & 1)
+
+    def is_ready(self, source: int) -> bool:
+        """Whether an oscillator's ready bit is set."""
+        return bool(self.values.get(0, 0) >> self.READY[source] & 1)
+
+    def system_source(self) -> int:
+        """The oscillator that the system clock is made of."""
+        raise NotImplementedError
+
+    def pll_source(self) -> int:
+        """The oscillator that the PLL is set to; any other number for none."""
+        raise NotImplementedError
+
+    def start(self, source: int) -> None:
+        """An oscillator was turned on: calls got_ready() when it has started."""
+        raise NotImplementedError
+
+    def switch(self) -> None:
+        """An oscillator got ready, or the system clock is to be made of another one."""
+        raise NotImplementedError
+
+    def changed(self) -> None:
+        """Clocks or dividers changed."""
+        raise NotImplementedError
+
+    def write_cr(self, value: int) -> None:
+        """Writes CR."""
+        before, pll = self.values[0], len(self.SOURCES) - 1
+        value = value & ~self.STATUS | before & self.STATUS
+        used = {self.system_source()}
+        if pll in used:
+            used.add(self.pll_source())
+        for source, bit in self.ON.items():
+            if before >> bit & 1 and not value >> bit & 1 and source in used:
+                self.machine.note(f"{self.SOURCES[source]} was turned off while the system clock needs it: it stays on")
+                value |= 1 << bit
+        self.values[0] = value
+        for source, bit in self.ON.items():
+            if value >> bit & 1 and not before >> bit & 1:
+                self.start(source)
+            elif not value >> bit & 1:
+                self.values[0] &= ~(1 << self.READY[source])
+                if source == pll:
+                    self._generation += 1
+                    self._pll_hz = 0.0
+        self.changed()
+
+    def start_pll(self, hz: float, nanoseconds: float) -> None:
+        """The PLL locks after some time; then its output has a frequency, 0 if it is off."""
+        self._generation += 1
+        generation, pll = self._generation, len(self.SOURCES) - 1
+        self._pll_hz = hz
+        self.machine.clock.after(nanoseconds, lambda: self.got_ready(pll) if generation == self._generation else None)
+
+    def got_ready(self, source: int) -> None:
+        """An oscillator has started, if it was not turned off meanwhile."""
+        if self.values[0] >> self.ON[source] & 1:
+            self.values[0] |= 1 << self.READY[source]
+            self.switch()
+
+
+class Rcc(ClockControl):
     """Reset and clock control. `hse_hz` is 0 on a board without a crystal."""
+
+    SOURCES = _SOURCES
+    ON = _ON
+    READY = _READY
+    STATUS = sum(1 << bit for bit in _READY.values())
 
     NAMES = {
         0x00: "CR",
@@ -110,14 +204,12 @@ class Rcc(Peripheral):
     def __init__(self, machine: Host, base: int, family: Family, hse_hz: int) -> None:
         self._family = family
         self._hse_hz = hse_hz
-        self._generation = 0
         self.flash: Flash | None = None
         self.power: Power | None = None
         super().__init__(machine, "RCC", base)
 
     def reset(self) -> None:
         super().reset()
-        self._generation += 1
         # PINRSTF and BORRSTF.
         self.values |= {
             0x00: self._family.cr | 1 << _READY[MSI],
@@ -126,12 +218,14 @@ class Rcc(Peripheral):
             0x94: 0x0C000000,
             0x108: 0x00030000 if self._family.extended else 0,
         }
-        self._pll_hz = 0.0
 
     # Frequencies.
 
-    def _is_ready(self, source: int) -> bool:
-        return bool(self.values.get(0, 0) >> _READY[source] & 1)
+    def system_source(self) -> int:
+        return self.values[8] >> 2 & 3
+
+    def pll_source(self) -> int:
+        return (self.values.get(0x0C, 0) & 3) - 1
 
     def _hz(self, source: int) -> float:
         if source == MSI:
@@ -143,7 +237,7 @@ class Rcc(Peripheral):
     @property
     def system_hz(self) -> float:
         """SYSCLK."""
-        return self._hz(self.values[8] >> 2 & 3)
+        return self._hz(self.system_source())
 
     @property
     def core_hz(self) -> float:
@@ -166,19 +260,15 @@ class Rcc(Peripheral):
         select = self.values.get(0x88, 0) >> self._family.serial_select[name] & 3
         return (self._bus_hz(bus), self.system_hz, float(_HSI_HZ), float(_LSE_HZ))[select]
 
-    def enabled(self, register: int, bit: int) -> bool:
-        """Whether a peripheral's bit in one of the ENR registers is set."""
-        return bool(self.values.get(register, 0) >> bit & 1)
-
     # Registers.
 
     def write(self, offset: int, value: int) -> None:
         if offset == 0x00:
-            self._write_cr(value)
+            self.write_cr(value)
         elif offset == 0x08:
             status = self.values[8] & 0xC | self._family.cfgr & 0x70000
             self.values[8] = value & ~0x7000C | status
-            self._switch()
+            self.switch()
         elif offset == 0x0C:
             if self.values[0] >> _ON[PLL] & 1 and (value ^ self.values.get(0x0C, 0)) & 0x7F73:
                 self.machine.note(
@@ -193,47 +283,26 @@ class Rcc(Peripheral):
         elif offset == 0x108 and self._family.extended:
             # SHDHPREF and C2HPREF: the new divider is applied.
             self.values[0x108] = value & 0xFF | 0x30000
-            self._changed()
+            self.changed()
         else:
             super().write(offset, value)
 
-    def _write_cr(self, value: int) -> None:
-        before = self.values[0]
-        ready = sum(1 << bit for bit in _READY.values())
-        value = value & ~ready | before & ready
-        used = self.values[8] >> 2 & 3
-        source = (self.values.get(0x0C, 0) & 3) - 1
-        for clock, bit in _ON.items():
-            turned_off = before >> bit & 1 and not value >> bit & 1
-            if turned_off and (clock == used or used == PLL and clock == source):
-                self.machine.note(f"{_SOURCES[clock]} was turned off while the system clock needs it: it stays on")
-                value |= 1 << bit
-        self.values[0] = value
-        for clock, bit in _ON.items():
-            if value >> bit & 1 and not before >> bit & 1:
-                self._start(clock)
-            elif not value >> bit & 1:
-                self.values[0] &= ~(1 << _READY[clock])
-                if clock == PLL:
-                    self._generation += 1
-        self._changed()
-
-    def _start(self, clock: int) -> None:
-        if clock == PLL:
-            self._start_pll()
-        elif clock == HSE and not self._hse_hz:
+    def start(self, source: int) -> None:
+        if source == PLL:
+            self._lock_pll()
+        elif source == HSE and not self._hse_hz:
             self.machine.note("HSE was turned on, but the board has no crystal: it never gets ready")
         else:
-            time = {MSI: _MSI_START, HSI: _HSI_START, HSE: _HSE_START}[clock]
-            self.machine.clock.after(time, lambda: self._got_ready(clock, None))
+            time = {MSI: _MSI_START, HSI: _HSI_START, HSE: _HSE_START}[source]
+            self.machine.clock.after(time, lambda: self.got_ready(source))
 
-    def _start_pll(self) -> None:
+    def _lock_pll(self) -> None:
         config = self.values.get(0x0C, 0)
-        source = (config & 3) - 1
+        source = self.pll_source()
         why = None
         if source < 0:
             why = "it has no source (PLLSRC)"
-        elif not self._is_ready(source):
+        elif not self.is_ready(source):
             why = f"its source {_SOURCES[source]} was not ready"
         else:
             pre = self._hz(source) / ((config >> 4 & 7) + 1)
@@ -249,25 +318,16 @@ class Rcc(Peripheral):
         if why:
             self.machine.note(f'the PLL was turned on, but {why}: it never locks ({self._family.manual}, RCC, "PLLs")')
             return
-        self._generation += 1
-        generation = self._generation
-        self._pll_hz = vco / self._family.pll_r_divider(config)
-        if not config >> self._family.pll_r_enable & 1:
-            self._pll_hz = 0.0
-        self.machine.clock.after(_PLL_LOCK, lambda: self._got_ready(PLL, generation))
+        enabled = config >> self._family.pll_r_enable & 1
+        self.start_pll(vco / self._family.pll_r_divider(config) if enabled else 0.0, _PLL_LOCK)
 
-    def _got_ready(self, clock: int, generation: int | None) -> None:
-        if self.values[0] >> _ON[clock] & 1 and generation in (None, self._generation):
-            self.values[0] |= 1 << _READY[clock]
-            self._switch()
-
-    def _switch(self) -> None:
-        """The system clock follows SW once the wanted clock is ready."""
+    def switch(self) -> None:
+        # The system clock follows SW once the wanted clock is ready.
         wanted = self.values[8] & 3
-        if wanted == self.values[8] >> 2 & 3:
-            self._changed()
+        if wanted == self.system_source():
+            self.changed()
             return
-        if not self._is_ready(wanted):
+        if not self.is_ready(wanted):
             self.machine.note(
                 f"SYSCLK was switched to {_SOURCES[wanted]} before that was ready: the switch waits for it"
             )
@@ -276,10 +336,9 @@ class Rcc(Peripheral):
             self.machine.lock_up("SYSCLK was switched to the PLL's output R, which is off (PLLREN)")
             return
         self.values[8] = self.values[8] & ~0xC | wanted << 2
-        self._changed()
+        self.changed()
 
-    def _changed(self) -> None:
-        """Clocks or dividers changed."""
+    def changed(self) -> None:
         self.machine.clock.set_hz(int(self.core_hz))
         self.check()
 
@@ -778,6 +837,7 @@ class Usart(Peripheral):
         self._tx = tx
         self._rx = rx
         self._divider = divider
+        self._receiver = Receiver(machine.console, machine.clock, lambda: self.baud, self._arrived)
         super().__init__(machine, name, base)
 
     def reset(self) -> None:
@@ -786,8 +846,7 @@ class Usart(Peripheral):
         self._received = 0
         self._next: int | None = None
         self._sending = False
-        self._listening = False
-        self._arriving = False
+        self._receiver.reset()
 
     def clocked(self) -> bool:
         return self._rcc.enabled(*self._clock)
@@ -847,7 +906,8 @@ class Usart(Peripheral):
         elif offset not in (0x1C, 0x24):
             super().write(offset, value)
         if offset == 0x00:
-            self._listen()
+            # UE, RE.
+            self._receiver.listen(value & 5 == 5 and self._is_console)
         self._update_interrupt()
 
     # Sending.
@@ -874,8 +934,7 @@ class Usart(Peripheral):
             self.machine.note(f"{self.name}_BRR is {self.values.get(0x0C, 0):#x}, at least {least}: nothing is sent")
             return
         self._sending = True
-        # Start bit, eight data bits, stop bit.
-        self.machine.clock.after(10e9 / baud, lambda: self._sent(byte, baud))
+        self.machine.clock.after(BITS * 1e9 / baud, lambda: self._sent(byte, baud))
         self._update_interrupt()
 
     def _sent(self, byte: int, baud: float) -> None:
@@ -893,37 +952,18 @@ class Usart(Peripheral):
 
     # Receiving.
 
-    def _listen(self) -> None:
-        on = self.values.get(0, 0) & 5 == 5 and self._is_console
-        if on and not self._listening:
-            self._listening = True
-            self.machine.console.connect(self._arrive)
-        self._listening = on
-
-    def _arrive(self) -> None:
-        """Starts the next byte that the terminal sends."""
-        if not self._arriving and self._listening:
-            byte = self.machine.console.next_byte()
-            if byte is not None:
-                self._arriving = True
-                self.machine.clock.after(10e9 / self.machine.console.baud, lambda: self._arrived(byte))
-
     def _arrived(self, byte: int) -> None:
-        self._arriving = False
-        if self._listening:
-            if not self._routed(self._rx):
-                self.machine.note(
-                    f"none of the RX pins of {self.name} is switched to it: what is typed does not arrive"
-                )
-            elif self._flags & self._RXNE:
-                self._flags |= self._ORE
-                self.machine.note(f"{self.name} received a byte before the last one was read: it is lost (ORE)")
-            else:
-                off = self.machine.console.off(self.baud)
-                self._received = byte ^ 0x80 if off else byte
-                self._flags |= self._RXNE
-            self._update_interrupt()
-        self._arrive()
+        if not self._receiver.listening:
+            return
+        if not self._routed(self._rx):
+            self.machine.note(f"none of the RX pins of {self.name} is switched to it: what is typed does not arrive")
+        elif self._flags & self._RXNE:
+            self._flags |= self._ORE
+            self.machine.note(f"{self.name} received a byte before the last one was read: it is lost (ORE)")
+        else:
+            self._received = byte
+            self._flags |= self._RXNE
+        self._update_interrupt()
 
 
 class Watchdog(Peripheral):
@@ -1074,12 +1114,10 @@ class Stm32:
 
     def boot(self) -> tuple[int, int] | None:
         """Initial stack pointer and entry: the first two words of flash."""
-        data = self.flash_memory.data
-        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
-        if stack == entry == 0xFFFFFFFF:
+        start = self.flash_memory.vectors()
+        if start is None:
             # "Boot configuration": an empty flash starts the boot loader in system memory, which is not modelled.
             self._machine.note(
                 "flash is empty at 0x08000000: the chip starts its boot loader instead of an application"
             )
-            return None
-        return stack, entry
+        return start

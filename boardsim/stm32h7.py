@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from boardsim.memory import Memory
 from boardsim.peripheral import Host, Peripheral, torn
+from boardsim.stm32 import ClockControl
 
 _HSI_HZ, _CSI_HZ = 64_000_000, 4_000_000
 # Start-up times in nanoseconds, of the order that the data sheet gives as typical.
@@ -39,9 +40,14 @@ def _apb(code: int) -> int:
     return 1 if code < 4 else 1 << code - 3
 
 
-class Rcc(Peripheral):
+class Rcc(ClockControl):
     """Reset and clock control, with PLL1's output P; the other PLLs are not there."""
 
+    SOURCES = _SOURCES
+    ON = _ON
+    READY = _READY
+    # The domains' clocks are ready (14, 15), too.
+    STATUS = sum(1 << bit for bit in _READY.values()) | 0xC000
     NAMES = {
         0x00: "CR",
         0x10: "CFGR",
@@ -72,20 +78,15 @@ class Rcc(Peripheral):
 
     def __init__(self, machine: Host, hse_hz: int) -> None:
         self._hse_hz = hse_hz
-        self._generation = 0
-        self._pll_hz = 0.0
         #: Asked whenever clocks change: whether flash and voltage stand them.
         self.check: Callable[[], None] = lambda: None
         super().__init__(machine, "RCC", 0x58024400)
 
-    def reset(self) -> None:
-        super().reset()
-        self._generation += 1
-        self._pll_hz = 0.0
+    def system_source(self) -> int:
+        return self.values.get(0x10, 0) >> 3 & 7
 
-    def enabled(self, register: int, bit: int) -> bool:
-        """Whether a peripheral's bit in one of the ENR registers is set."""
-        return bool(self.values.get(register, 0) >> bit & 1)
+    def pll_source(self) -> int:
+        return self.values[0x28] & 3
 
     def _hz(self, source: int) -> float:
         if source == HSI:
@@ -95,7 +96,7 @@ class Rcc(Peripheral):
     @property
     def core_hz(self) -> float:
         """The core's clock."""
-        return self._hz(self.values.get(0x10, 0) >> 3 & 7) / _ahb(self.values.get(0x18, 0) >> 8 & 15)
+        return self._hz(self.system_source()) / _ahb(self.values.get(0x18, 0) >> 8 & 15)
 
     @property
     def bus_hz(self) -> float:
@@ -115,50 +116,30 @@ class Rcc(Peripheral):
 
     def write(self, offset: int, value: int) -> None:
         if offset == 0x00:
-            self._write_cr(value)
+            self.write_cr(value)
         elif offset == 0x10:
             self.values[0x10] = value & ~0x38 | self.values.get(0x10, 0) & 0x38
-            self._switch()
+            self.switch()
         elif offset in (0x28, 0x2C, 0x30) and self.values[0] >> _ON[PLL1] & 1:
             self.machine.note(f"{self.register_name(offset)} was written while PLL1 is on: nothing happened")
         else:
             super().write(offset, value)
             if offset in (0x18, 0x1C, 0x20):
-                self._changed()
+                self.changed()
 
-    def _write_cr(self, value: int) -> None:
-        before = self.values[0]
-        ready = sum(1 << bit for bit in _READY.values()) | 0xC000
-        value = value & ~ready | before & ready
-        used = self.values.get(0x10, 0) >> 3 & 7
-        for clock, bit in _ON.items():
-            if before >> bit & 1 and not value >> bit & 1 and clock == used:
-                self.machine.note(f"{_SOURCES[clock]} was turned off while the system clock needs it: it stays on")
-                value |= 1 << bit
-        self.values[0] = value
-        for clock, bit in _ON.items():
-            if value >> bit & 1 and not before >> bit & 1:
-                self._start(clock)
-            elif not value >> bit & 1:
-                self.values[0] &= ~(1 << _READY[clock])
-                if clock == PLL1:
-                    self._generation += 1
-                    self._pll_hz = 0.0
-        self._changed()
-
-    def _start(self, clock: int) -> None:
-        if clock == PLL1:
-            self._start_pll()
-        elif clock == HSE and not self._hse_hz:
+    def start(self, source: int) -> None:
+        if source == PLL1:
+            self._lock_pll()
+        elif source == HSE and not self._hse_hz:
             self.machine.note("HSE was turned on, but the board has none: it never gets ready")
-        elif clock == HSE and not self.values[0] >> 18 & 1:
+        elif source == HSE and not self.values[0] >> 18 & 1:
             self.machine.note("HSE was turned on as a crystal (HSEBYP is 0), but the board feeds a clock: never ready")
         else:
-            self.machine.clock.after(_HSE_START, lambda: self._got_ready(clock, None))
+            self.machine.clock.after(_HSE_START, lambda: self.got_ready(source))
 
-    def _start_pll(self) -> None:
+    def _lock_pll(self) -> None:
         select, config, dividers = (self.values[offset] for offset in (0x28, 0x2C, 0x30))
-        source, pre = select & 3, select >> 4 & 0x3F
+        source, pre = self.pll_source(), select >> 4 & 0x3F
         reference = self._hz(source) / pre if source < 3 and pre else 0.0
         vco = reference * ((dividers & 0x1FF) + 1)
         low = 1e6 * (1 << (config >> 2 & 3))
@@ -166,7 +147,7 @@ class Rcc(Peripheral):
         why = None
         if source == 3 or not pre:
             why = "it has no source (PLLSRC, DIVM1)"
-        elif not self.values[0] >> _READY[source] & 1:
+        elif not self.is_ready(source):
             why = f"its source {_SOURCES[source]} was not ready"
         elif not low <= reference <= 2 * low:
             why = f"its input of {reference / 1e6:g} MHz is not in the range that PLL1RGE says"
@@ -177,32 +158,24 @@ class Rcc(Peripheral):
         if why:
             self.machine.note(f'PLL1 was turned on, but {why}: it never locks (RM0433, RCC, "PLLs")')
             return
-        self._generation += 1
-        generation = self._generation
-        self._pll_hz = vco / divider if config >> 16 & 1 else 0.0
-        self.machine.clock.after(_PLL_LOCK, lambda: self._got_ready(PLL1, generation))
+        self.start_pll(vco / divider if config >> 16 & 1 else 0.0, _PLL_LOCK)
 
-    def _got_ready(self, clock: int, generation: int | None) -> None:
-        if self.values[0] >> _ON[clock] & 1 and generation in (None, self._generation):
-            self.values[0] |= 1 << _READY[clock]
-            self._switch()
-
-    def _switch(self) -> None:
-        """The system clock follows SW once the wanted clock is ready."""
+    def switch(self) -> None:
+        # The system clock follows SW once the wanted clock is ready.
         config = self.values.get(0x10, 0)
         wanted = config & 7
-        if wanted == config >> 3 & 7:
+        if wanted == self.system_source():
             return
-        if wanted > PLL1 or not self.values[0] >> _READY[wanted] & 1:
+        if wanted > PLL1 or not self.is_ready(wanted):
             self.machine.note(f"the system clock was switched to {_SOURCES[wanted & 3]} before that was ready")
             return
         if not self._hz(wanted):
             self.machine.lock_up(f"the system clock was switched to {_SOURCES[wanted]}, which gives none (DIVP1EN)")
             return
         self.values[0x10] = config & ~0x38 | wanted << 3
-        self._changed()
+        self.changed()
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
         self.machine.clock.set_hz(int(self.core_hz))
         self.check()
 

@@ -102,6 +102,17 @@ def test_a_pll_outside_its_limits_never_locks(machine: Machine) -> None:
     assert not machine.debugger.read_register(_RCC) >> 25 & 1
 
 
+@pytest.mark.parametrize(("name", "bit"), [("PLL1", 24), ("HSE", 16)])
+def test_what_the_system_clock_is_made_of_stays_on(machine: Machine, name: str, bit: int) -> None:
+    _raise_voltage(machine)
+    _write(machine, _FLASH, 0x24)
+    _start_pll(machine, factor=200)
+    _switch(machine)
+    _write(machine, _RCC, machine.debugger.read_register(_RCC) & ~(1 << bit))
+    assert machine.notes == [f"{name} was turned off while the system clock needs it: it stays on"]
+    assert machine.clock.hz == 400_000_000 and machine.debugger.read_register(_RCC) >> bit & 1
+
+
 def test_flash_takes_256_bits_at_once(machine: Machine) -> None:
     _write(machine, 0x08000000, 0)
     assert "without PG" in machine.explain()

@@ -54,12 +54,10 @@ class Nrf52840:
 
     def boot(self) -> tuple[int, int] | None:
         """Initial stack pointer and entry, from the vector table; a boot loader reads them as the core does."""
-        data = self.flash_memory.data[self._image : self._image + 8]
-        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
-        if stack == entry == 0xFFFFFFFF:
+        start = self.flash_memory.vectors(self._image)
+        if start is None:
             self._machine.note(f"flash is empty at {self._image:#010x}: there is nothing to start")
-            return None
-        return stack, entry
+        return start
 
 
 class Ports(Peripheral):

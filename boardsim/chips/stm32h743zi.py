@@ -85,12 +85,10 @@ class Stm32h743:
 
     def boot(self) -> tuple[int, int] | None:
         """Initial stack pointer and entry: the first two words of flash."""
-        data = self.flash_memory.data[:8]
-        stack, entry = (int.from_bytes(bytes(data[i : i + 4]), "little") for i in (0, 4))
-        if stack == entry == 0xFFFFFFFF:
+        start = self.flash_memory.vectors()
+        if start is None:
             self._machine.note("flash is empty at 0x08000000: there is nothing to start")
-            return None
-        return stack, entry
+        return start
 
 
 CHIP = Stm32h743
