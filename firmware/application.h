@@ -2,22 +2,50 @@
 
 #include <stdint.h>
 
+#include <type_traits>
+
 #include <executorch/runtime/core/error.h>
+#include <executorch/runtime/core/exec_aten/exec_aten.h>
 
 #include "firmware/board.h"
 #include "firmware/console.h"
 #include "firmware/error_text.h"
 #include "firmware/host.h"
+#include "firmware/inference_server.h"
 #include "firmware/stack.h"
+#include "firmware/tensor_text.h"
 #include "model_program.h"
 
-/// What application.cpp and compiled_application.cpp have in common: how a run begins, what a host
-/// and a person at the console get to know of it, and how it ends.
+/// What an image does with its model, whatever runs that: in an emulator it runs on the host's
+/// inputs, else on the embedded example and then on what comes from the console. application.cpp
+/// and compiled_application.cpp make a model ready, and give it to run_application() with an
+/// engine, a class of static functions:
+///
+///     using Model = ...;
+///     /// Sets an input to contiguous elements of the dtype and shape of kInputs[index].
+///     Error set_input(Model& model, size_t index, const void* data);
+///     Error execute(Model& model);
+///     /// Of the last execution, until the next.
+///     Output output(const Model& model, size_t index);
+///     /// Executes on the inputs; calls `write(operator, ticks)` for each operator, in order.
+///     Error profile(Model& model, void (*write)(size_t, uint32_t));
 
 namespace torch_fusion {
 
+using executorch::runtime::Error;
+
 /// Whether this image prints; what only printing needs is left out otherwise.
 inline constexpr bool kConsole = ET_LOG_ENABLED;
+
+/// An output: its elements, their bytes, and as many sizes as kOutputs[index].dim.
+struct Output {
+  const void* data;
+  size_t nbytes;
+  const int32_t* sizes;
+};
+
+/// What the image tells its host at the end.
+inline HostReport report;
 
 /// Gives what comes next, such as an execution, as long as the image's watchdog waits.
 inline void feed_watchdog() {
@@ -39,8 +67,7 @@ inline void begin_run() {
 }
 
 /// Ends with what went wrong, where a host or a person can see it.
-[[noreturn]] inline void
-fail_run(HostReport& report, const char* step, executorch::runtime::Error error) {
+[[noreturn]] inline void fail_run(const char* step, Error error) {
   if constexpr (kConsole) {
     write_error(step, error);
   }
@@ -67,12 +94,246 @@ inline void write_usage(const char* name, size_t used, size_t size) {
   console_unsigned(size);
 }
 
-/// Measures the stack, and hands what was measured to the host and to a person.
-///
-/// `write_memory()` writes what the program's memory takes, without the end of the line. Returns
-/// the image's exit status.
-template <class WriteMemory>
-int end_run(HostReport& report, bool pass, const WriteMemory& write_memory) {
+/// Inputs that the console can give: they are kept in RAM beside the arenas.
+inline constexpr size_t kMaxConsoleInput = 32768;
+
+/// The inputs from the console, in order. Not on the stack: an input without memory in the plan is
+/// used where it is.
+template <size_t kSize>
+alignas(16) inline uint8_t console_inputs[kSize];
+
+/// A run of an image with an engine.
+template <class Engine>
+class Run final {
+ public:
+  using Model = typename Engine::Model;
+
+  /// Runs on every sample that the host sends and gives it the outputs.
+  static void run_host(Model& model) {
+    while (const void* const inputs = host_read(model_program::kInputsSize)) {
+      for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+        set_input(model, i, static_cast<const uint8_t*>(inputs) + model_program::kInputs[i].offset);
+      }
+      const uint32_t ticks = execute(model);
+      if (report.samples == 0) {
+        report.execute_ticks = ticks;
+      }
+      for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+        const Output output = Engine::output(model, i);
+        host_write(output.data, output.nbytes);
+      }
+      ++report.samples;
+    }
+  }
+
+  /// Runs on the embedded example. Returns whether the outputs are PyTorch's.
+  static bool run_example(Model& model) {
+    set_example(model);
+    report.execute_ticks = execute(model);
+    report.samples = 1;
+    if constexpr (kConsole) {
+      write_outputs(model);
+      return check_example(model);
+    }
+    return true;
+  }
+
+  /// Executes the example once more, and writes what each operator took.
+  static void profile(Model& model) {
+    set_example(model);
+    check("profile", Engine::profile(model, [](size_t number, uint32_t ticks) {
+            feed_watchdog();
+            console_text("profile ");
+            console_unsigned(number);
+            write_ticks(": ", ticks);
+          }));
+  }
+
+  /// Answers every line of numbers from the console with the outputs, and frames of
+  /// tools/commands/infer.
+  template <size_t kSize>
+  [[noreturn]] static void run_console(Model& model) {
+    ConsoleApplication<kSize> application(model);
+    InferenceServer server(application);
+    for (;;) {
+      console_text("> ");
+      if (!console_begin_line()) {
+        server.run();
+      } else if (read_inputs(console_inputs<kSize>)) {
+        uint32_t ticks = 0;
+        check("execute", application.execute(&ticks));
+        write_outputs(model);
+        write_ticks("execute: ", ticks);
+      } else {
+        console_text(
+            "give all elements of the inputs on one line, separated by blanks or commas\n");
+      }
+    }
+  }
+
+ private:
+  /// What the server asks for, on the inputs from the console.
+  template <size_t kSize>
+  class ConsoleApplication final : public InferenceServer::Application {
+   public:
+    explicit ConsoleApplication(Model& model)
+        : Application(
+              model_program::kName,
+              model_program::kPteSize,
+              model_program::kPteCrc32,
+              {console_inputs<kSize>, kSize},
+              model_program::kNumInputs,
+              model_program::kNumOutputs),
+          model_(model) {}
+
+    InferenceServer::Border input(size_t index) const override {
+      return border(model_program::kInputs[index]);
+    }
+    InferenceServer::Border output(size_t index) const override {
+      return border(model_program::kOutputs[index]);
+    }
+    Error execute(uint32_t* ticks) override {
+      for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+        const uint8_t* const data = console_inputs<kSize> + model_program::kInputs[i].offset;
+        const Error error = Engine::set_input(model_, i, data);
+        if (error != Error::Ok) {
+          return error;
+        }
+      }
+      return try_execute(model_, ticks);
+    }
+    executorch::runtime::Span<const uint8_t> result(size_t index) const override {
+      const Output output = Engine::output(model_, index);
+      return {static_cast<const uint8_t*>(output.data), output.nbytes};
+    }
+
+   private:
+    static InferenceServer::Border border(const model_program::TensorSpec& spec) {
+      return {spec.dtype, spec.dim, spec.sizes, spec.nbytes, spec.offset};
+    }
+
+    Model& model_;
+  };
+
+  /// An error ends the application.
+  static void check(const char* step, Error error) {
+    if (error != Error::Ok) {
+      fail_run(step, error);
+    }
+  }
+
+  static void set_input(Model& model, size_t index, const void* data) {
+    check("input", Engine::set_input(model, index, data));
+  }
+
+  static void set_example(Model& model) {
+    for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+      set_input(model, i, model_program::kExampleInputs[i]);
+    }
+  }
+
+  /// Executes the model and sets the ticks it took.
+  static Error try_execute(Model& model, uint32_t* ticks) {
+    feed_watchdog();
+    const uint32_t start = board_ticks();
+    const Error error = Engine::execute(model);
+    *ticks = board_ticks_since(start);
+    return error;
+  }
+
+  /// Returns the ticks it took.
+  static uint32_t execute(Model& model) {
+    uint32_t ticks = 0;
+    check("execute", try_execute(model, &ticks));
+    return ticks;
+  }
+
+  static executorch::aten::TensorImpl output(const Model& model, size_t index) {
+    const auto& spec = model_program::kOutputs[index];
+    const Output output = Engine::output(model, index);
+    // TensorImpl has no type for constant data; nothing writes.
+    return executorch::aten::TensorImpl(
+        static_cast<executorch::aten::ScalarType>(spec.dtype),
+        spec.dim,
+        const_cast<int32_t*>(output.sizes),
+        const_cast<void*>(output.data),
+        const_cast<uint8_t*>(spec.dim_order));
+  }
+
+  static void write_outputs(const Model& model) {
+    for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+      console_text("output ");
+      console_unsigned(i);
+      console_text(": ");
+      executorch::aten::TensorImpl impl = output(model, i);
+      write_tensor(executorch::aten::Tensor(&impl));
+    }
+  }
+
+  /// Compares the outputs with those that PyTorch computed from the example. Returns whether they
+  /// are close enough.
+  static bool check_example(const Model& model) {
+    bool all_are_close = true;
+    for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+      executorch::aten::TensorImpl impl = output(model, i);
+      const executorch::aten::Tensor tensor(&impl);
+      const void* const expected = model_program::kExampleOutputs[i];
+      const bool is_close = all_close(tensor, expected, model_program::kAtol, model_program::kRtol);
+      all_are_close = all_are_close && is_close;
+      console_text("  largest difference from PyTorch: ");
+      console_float(max_difference(tensor, expected));
+      console_text(is_close ? "\n" : " (too large)\n");
+    }
+    return all_are_close;
+  }
+
+  /// Reads all elements of the inputs, in order, from one line of numbers. Returns false if there
+  /// are too few or too many.
+  static bool read_inputs(uint8_t* data) {
+    for (size_t i = 0; i < model_program::kNumInputs; ++i) {
+      const auto& spec = model_program::kInputs[i];
+      for (size_t element = 0; element < spec.numel; ++element) {
+        float value;
+        if (!console_read_float(&value)) {
+          return false;
+        }
+        store_element(
+            static_cast<executorch::aten::ScalarType>(spec.dtype),
+            data + spec.offset,
+            element,
+            value);
+      }
+    }
+    return console_end_line();
+  }
+};
+
+/**
+ * Runs a model that is ready, measures memory and stack, and hands what was measured to the host
+ * and to a person.
+ *
+ * @param[in] measure Sets what the report has of the model's memory.
+ * @param[in] write_memory Writes the same for a person, without the end of the line.
+ *
+ * @returns The image's exit status, if no console is there to go on with.
+ */
+template <class Engine, class Measure, class WriteMemory>
+int run_application(
+    typename Engine::Model& model,
+    bool has_host,
+    const Measure& measure,
+    const WriteMemory& write_memory) {
+  using Run = torch_fusion::Run<Engine>;
+  bool pass = true;
+  if (has_host) {
+    Run::run_host(model);
+  } else if constexpr (model_program::kHasExample) {
+    pass = Run::run_example(model);
+  }
+  if constexpr (kProfiling) {
+    Run::profile(model);
+  }
+  measure();
   report.stack_used = stack_used();
   report.stack_size = stack_size();
   if constexpr (kConsole) {
@@ -86,6 +347,11 @@ int end_run(HostReport& report, bool pass, const WriteMemory& write_memory) {
     report.pass = kHostReportPass;
   }
   host_close(&report);
+  if constexpr (kConsole && model_program::kInputsSize <= kMaxConsoleInput) {
+    if (host_interactive()) {
+      Run::template run_console<model_program::kInputsSize>(model);
+    }
+  }
   return pass ? kExitPass : kExitMismatch;
 }
 

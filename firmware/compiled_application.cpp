@@ -1,123 +1,73 @@
-/// Runs the model that the build compiled to C++ (engine = "compiled"): in an emulator on the
-/// host's inputs, else on the embedded example. It uses the model's C interface by the generated
-/// model_program.h, and firmware/board.h. Start here for an application of your own with such a
-/// model.
-
-#include <executorch/runtime/core/error.h>
-#include <executorch/runtime/core/exec_aten/exec_aten.h>
+/// Runs the model that the build compiled to C++ (engine = "compiled") by the model's C interface,
+/// with the generated model_program.h and firmware/board.h. What it runs on, firmware/application.h
+/// says.
 
 #include "firmware/application.h"
-#include "firmware/board.h"
-#include "firmware/console.h"
-#include "firmware/host.h"
-#include "firmware/tensor_text.h"
-#include "model_program.h"
 
 namespace {
 
-using executorch::aten::ScalarType;
-using executorch::aten::Tensor;
-using executorch::aten::TensorImpl;
-using torch_fusion::feed_watchdog;
+using torch_fusion::Error;
 using torch_fusion::kConsole;
+using torch_fusion::Output;
+using torch_fusion::report;
 
 /// The model with its memory, in a section of its own for the size report.
 __attribute__((section(".arena.planned"))) compiled_model::Model model;
 
-HostReport report;
+/// Of an image that measures each operator: which one runs since when, and where its ticks go.
+struct Measurement {
+  void (*write)(size_t layer, uint32_t ticks);
+  size_t layer;
+  uint32_t start;
+};
+Measurement measurement;
 
-/// Ends with what went wrong, where a host or a person can see it.
-[[noreturn]] void fail(const char* step, torch_fusion_status status) {
-  torch_fusion::fail_run(report, step, static_cast<executorch::runtime::Error>(status));
-}
+/// A compiled model's engine, see firmware/application.h. Its statuses are ExecuTorch's errors.
+class CompiledModel final {
+ public:
+  using Model = compiled_model::Model;
 
-void check(const char* step, torch_fusion_status status) {
-  if (status != TORCH_FUSION_OK) {
-    fail(step, status);
+  static Error set_input(Model& to, size_t index, const void* data) {
+    return static_cast<Error>(
+        compiled_model::set_input(&to, index, data, model_program::kInputs[index].nbytes));
   }
-}
 
-/// Runs an inference; an error ends the application. Returns the ticks it took.
-uint32_t execute() {
-  feed_watchdog();
-  const uint32_t start = board_ticks();
-  const torch_fusion_status status = compiled_model::run(&model);
-  const uint32_t ticks = board_ticks_since(start);
-  check("execute", status);
-  return ticks;
-}
-
-void set_input(size_t index, const void* data) {
-  check(
-      "input",
-      compiled_model::set_input(&model, index, data, model_program::kInputs[index].nbytes));
-}
-
-/// Runs on every sample that the host sends and gives it the outputs.
-void run_host() {
-  while (const void* const inputs = host_read(model_program::kInputsSize)) {
-    for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-      set_input(i, static_cast<const uint8_t*>(inputs) + model_program::kInputs[i].offset);
-    }
-    const uint32_t ticks = execute();
-    if (report.samples == 0) {
-      report.execute_ticks = ticks;
-    }
-    for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
-      host_write(compiled_model::output(&model, i), compiled_model::output_size(&model, i));
-    }
-    ++report.samples;
+  static Error execute(Model& given) {
+    return static_cast<Error>(compiled_model::run(&given));
   }
-}
 
-/// Writes an output and compares it with PyTorch's of the example. Returns whether it is close
-/// enough.
-bool check_output(size_t index) {
-  const auto& spec = model_program::kOutputs[index];
-  if (compiled_model::output_size(&model, index) != spec.nbytes) {
-    console_text("an output has another size than PyTorch's\n");
-    return false;
+  static Output output(const Model& of, size_t index) {
+    return {
+        compiled_model::output(&of, index),
+        compiled_model::output_size(&of, index),
+        compiled_model::output_shape(&of, index)};
   }
-  TensorImpl impl(
-      static_cast<ScalarType>(spec.dtype),
-      spec.dim,
-      const_cast<int32_t*>(spec.sizes),
-      const_cast<void*>(compiled_model::output(&model, index)),
-      const_cast<uint8_t*>(spec.dim_order));
-  const Tensor output(&impl);
-  const void* const expected = model_program::kExampleOutputs[index];
-  console_text("output ");
-  console_unsigned(index);
-  console_text(": ");
-  torch_fusion::write_tensor(output);
-  const bool close =
-      torch_fusion::all_close(output, expected, model_program::kAtol, model_program::kRtol);
-  console_text("  largest difference from PyTorch: ");
-  console_float(torch_fusion::max_difference(output, expected));
-  console_text(close ? "\n" : " (too large)\n");
-  return close;
-}
 
-/// Runs on the embedded example. Returns whether the outputs are PyTorch's.
-bool run_example() {
-  for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-    set_input(i, model_program::kExampleInputs[i]);
+  static Error profile(Model& given, void (*write)(size_t, uint32_t)) {
+    measurement.write = write;
+    const Error error = execute(given);
+    measurement.write = nullptr;
+    return error;
   }
-  report.execute_ticks = execute();
-  report.samples = 1;
-  bool pass = true;
-  if constexpr (kConsole) {
-    for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
-      pass = check_output(i) && pass;
-    }
-  }
-  return pass;
-}
+};
 
 } // namespace
 
+#ifdef TORCH_FUSION_LAYER_HOOK
+void TORCH_FUSION_LAYER_HOOK(const void*, int layer, const char*) {
+  if (measurement.write == nullptr) {
+    return;
+  }
+  if (layer > 0) {
+    measurement.write(measurement.layer, board_ticks_since(measurement.start));
+  }
+  measurement.layer = static_cast<size_t>(layer);
+  measurement.start = board_ticks();
+}
+#endif
+
 void board_waits() {
-  feed_watchdog();
+  torch_fusion::feed_watchdog();
 }
 
 int main() {
@@ -131,20 +81,20 @@ int main() {
   const uint32_t start = board_ticks();
   const torch_fusion_status status = compiled_model::init(&model, sizeof(model));
   report.load_ticks = board_ticks_since(start);
-  check("init", status);
-
-  bool pass = true;
-  if (has_host) {
-    run_host();
-  } else if constexpr (model_program::kHasExample) {
-    pass = run_example();
+  if (status != TORCH_FUSION_OK) {
+    torch_fusion::fail_run("init", static_cast<Error>(status));
   }
 
-  report.method_used = model_program::kMethodArenaSize;
-  report.planned_used = host_arena_used(model.arena, model_program::kPlannedArenaSize);
-  return torch_fusion::end_run(report, pass, [] {
-    console_text("memory: ");
-    console_unsigned(sizeof(model));
-    console_text(" bytes");
-  });
+  return torch_fusion::run_application<CompiledModel>(
+      model,
+      has_host,
+      [] {
+        report.method_used = model_program::kMethodArenaSize;
+        report.planned_used = host_arena_used(model.arena, model_program::kPlannedArenaSize);
+      },
+      [] {
+        console_text("memory: ");
+        console_unsigned(sizeof(model));
+        console_text(" bytes");
+      });
 }

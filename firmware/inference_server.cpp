@@ -9,15 +9,11 @@ namespace torch_fusion {
 
 namespace {
 
-using executorch::aten::Tensor;
-using executorch::runtime::MethodMeta;
-using executorch::runtime::Result;
-using executorch::runtime::TensorInfo;
+using executorch::runtime::Span;
 
 constexpr uint8_t kVersion = 1;
 constexpr uint8_t kAnswer = 0x80;
 constexpr size_t kHeaderSize = 4;
-constexpr size_t kInputAlignment = 16;
 
 enum Request : uint8_t { kHello = 1, kDescribe, kWrite, kExecute, kRead, kBye };
 
@@ -89,13 +85,13 @@ size_t InferenceServer::refuse(Status status) {
 size_t InferenceServer::hello() {
   uint8_t* end = frame_ + kHeaderSize;
   *end++ = kVersion;
-  *end++ = static_cast<uint8_t>(method_.inputs_size());
-  *end++ = static_cast<uint8_t>(method_.outputs_size());
+  *end++ = application_.num_inputs;
+  *end++ = application_.num_outputs;
   *end++ = 0;
   end = store32(end, kMaxData);
   end = store32(end, static_cast<uint32_t>(application_.inputs_size));
-  end = store32(end, static_cast<uint32_t>(application_.program_size));
-  end = store32(end, frame_crc32(0, application_.program, application_.program_size));
+  end = store32(end, application_.program_size);
+  end = store32(end, application_.program_crc32);
   end = store32(end, board_clock.ticks_per_second);
   const size_t length = std::strlen(application_.name);
   const size_t shown = length < kMaxData / 2 ? length : kMaxData / 2;
@@ -109,32 +105,27 @@ size_t InferenceServer::describe(const uint8_t* arguments, size_t size) {
   }
   const bool is_output = arguments[0] != 0;
   const size_t index = arguments[1];
-  const MethodMeta meta = method_.method_meta();
-  if (index >= (is_output ? meta.num_outputs() : meta.num_inputs())) {
+  if (index >= (is_output ? application_.num_outputs : application_.num_inputs)) {
     return refuse(Status::OutOfRange);
   }
-  size_t offset = 0;
-  for (size_t i = 0; i < index; ++i) {
-    const Result<TensorInfo> before =
-        is_output ? meta.output_tensor_meta(i) : meta.input_tensor_meta(i);
-    const size_t bytes = before.ok() ? before->nbytes() : 0;
-    offset += is_output ? bytes : (bytes + kInputAlignment - 1) / kInputAlignment * kInputAlignment;
-  }
-  const Result<TensorInfo> info =
-      is_output ? meta.output_tensor_meta(index) : meta.input_tensor_meta(index);
-  // The build only makes images of programs whose inputs and outputs are tensors.
-  if (!info.ok() || info->sizes().size() * sizeof(int32_t) > kMaxData) {
+  const Border border = is_output ? application_.output(index) : application_.input(index);
+  if (border.dim * sizeof(int32_t) > kMaxData) {
     return refuse(Status::OutOfRange);
+  }
+  // Outputs follow one another without a gap.
+  size_t offset = is_output ? 0 : border.offset;
+  for (size_t i = 0; is_output && i < index; ++i) {
+    offset += application_.output(i).nbytes;
   }
   uint8_t* end = frame_ + kHeaderSize;
-  *end++ = static_cast<uint8_t>(info->scalar_type());
-  *end++ = static_cast<uint8_t>(info->sizes().size());
+  *end++ = static_cast<uint8_t>(border.dtype);
+  *end++ = border.dim;
   *end++ = 0;
   *end++ = 0;
   end = store32(end, static_cast<uint32_t>(offset));
-  end = store32(end, static_cast<uint32_t>(info->nbytes()));
-  for (const int32_t length : info->sizes()) {
-    end = store32(end, static_cast<uint32_t>(length));
+  end = store32(end, border.nbytes);
+  for (size_t i = 0; i < border.dim; ++i) {
+    end = store32(end, static_cast<uint32_t>(border.sizes[i]));
   }
   return static_cast<size_t>(end - frame_);
 }
@@ -159,7 +150,7 @@ size_t InferenceServer::execute(bool again, const uint8_t* arguments, size_t siz
   }
   if (!again) {
     ticks_ = 0;
-    error_ = application_.execute(method_, &ticks_);
+    error_ = application_.execute(&ticks_);
   }
   uint8_t* end = frame_ + kHeaderSize;
   end = store32(end, static_cast<uint32_t>(error_));
@@ -183,16 +174,16 @@ size_t InferenceServer::read(const uint8_t* arguments, size_t size) {
 
 size_t InferenceServer::copy_outputs(size_t offset, uint8_t* destination, size_t size) const {
   size_t copied = 0;
-  for (size_t i = 0; i < method_.outputs_size() && copied < size; ++i) {
-    const Tensor& output = method_.get_output(i).toTensor();
-    const size_t bytes = output.nbytes();
-    if (offset < bytes) {
-      const size_t part = bytes - offset < size - copied ? bytes - offset : size - copied;
-      std::memcpy(destination + copied, output.const_data_ptr<uint8_t>() + offset, part);
+  for (size_t i = 0; i < application_.num_outputs && copied < size; ++i) {
+    const Span<const uint8_t> output = application_.result(i);
+    if (offset < output.size()) {
+      const size_t rest = output.size() - offset;
+      const size_t part = rest < size - copied ? rest : size - copied;
+      std::memcpy(destination + copied, output.data() + offset, part);
       copied += part;
       offset = 0;
     } else {
-      offset -= bytes;
+      offset -= output.size();
     }
   }
   return copied;

@@ -3,35 +3,73 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <executorch/runtime/executor/method.h>
+#include <executorch/runtime/core/error.h>
+#include <executorch/runtime/core/span.h>
 
 namespace torch_fusion {
 
-/// The device's side of tools/commands/infer: a host writes inputs, has the method executed and
+/// The device's side of tools/commands/infer: a host writes inputs, has the model executed and
 /// reads outputs, in frames (firmware/frame.h) on the console. The host asks and the device
 /// answers, one at a time, so that an answer is the acknowledgement. Whoever gets none asks again
 /// with the same sequence number; the device then answers again, but executes no second time. All
 /// numbers are little-endian. docs/console.md describes requests and answers.
 class InferenceServer {
  public:
-  using Method = executorch::runtime::Method;
   using Error = executorch::runtime::Error;
 
+  /// An input or output: executorch::aten::ScalarType, number of dimensions, their sizes at most,
+  /// the bytes of these, and of an input its place in Application::inputs.
+  struct Border {
+    int8_t dtype;
+    uint8_t dim;
+    const int32_t* sizes;
+    uint32_t nbytes;
+    uint32_t offset;
+  };
+
   /// What the application does for the server.
-  struct Application {
+  class Application {
+   public:
     /// The program's name, which is told to the host.
     const char* name;
-    const void* program;
-    size_t program_size;
+    /// Of the .pte.
+    uint32_t program_size;
+    uint32_t program_crc32;
     /// Where inputs are put, all of them, 16-byte aligned.
     uint8_t* inputs;
     size_t inputs_size;
-    /// Executes the method on the inputs; sets the ticks that it took.
-    Error (*execute)(Method& method, uint32_t* ticks);
+    uint8_t num_inputs;
+    uint8_t num_outputs;
+
+    Application(
+        const char* name_,
+        uint32_t program_size_,
+        uint32_t program_crc32_,
+        executorch::runtime::Span<uint8_t> inputs_,
+        size_t num_inputs_,
+        size_t num_outputs_)
+        : name(name_),
+          program_size(program_size_),
+          program_crc32(program_crc32_),
+          inputs(inputs_.data()),
+          inputs_size(inputs_.size()),
+          num_inputs(static_cast<uint8_t>(num_inputs_)),
+          num_outputs(static_cast<uint8_t>(num_outputs_)) {}
+
+    /// The input of that index, which is less than num_inputs.
+    virtual Border input(size_t index) const = 0;
+    /// The output of that index, which is less than num_outputs.
+    virtual Border output(size_t index) const = 0;
+    /// Executes the model on the inputs; sets the ticks that it took.
+    virtual Error execute(uint32_t* ticks) = 0;
+    /// The bytes of an output, after an execution without error.
+    virtual executorch::runtime::Span<const uint8_t> result(size_t index) const = 0;
+
+   protected:
+    ~Application() = default;
   };
 
-  InferenceServer(Method& method, const Application& application)
-      : method_(method), application_(application) {}
+  explicit InferenceServer(Application& application) : application_(application) {}
 
   /// Answers requests until the host says bye. The stream is expected to be just after a zero.
   void run();
@@ -54,8 +92,7 @@ class InferenceServer {
   size_t copy_outputs(size_t offset, uint8_t* destination, size_t size) const;
   size_t refuse(Status status);
 
-  Method& method_;
-  const Application& application_;
+  Application& application_;
   uint16_t sequence_ = 0;
   bool open_ = false;
   /// Of the last execution. Only after a good one the outputs are there to be read.

@@ -23,8 +23,6 @@ def _check_settings(ctx):
             fail("%s: engine = \"compiled\" is for one model; several torch_cpp_library go into the deps of an application of one's own" % ctx.label)
         if not ctx.attr.prelink:
             fail("%s: prelink = False loads the program on the device, which engine = \"compiled\" has none of" % ctx.label)
-        if profiling:
-            fail("%s: //firmware:profiling=on is for engine = \"linked\"; compiled models have a hook for each layer, see docs/cpp.md" % ctx.label)
     if profiling and not ctx.attr.models and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
     watchdog_ms = ctx.attr.watchdog_ms
@@ -61,6 +59,7 @@ def _compiled_application(ctx, cc, program):
     """The application with a model that was compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
     model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
+    profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
     deps = [dep[CcInfo] for dep in ctx.attr.deps] + [choose_kernels(ctx, [program])] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
     return struct(
         data = [ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)],
@@ -72,8 +71,10 @@ def _compiled_application(ctx, cc, program):
             name,
             ctx.files._compiled_application if _has_default_application(ctx) else ctx.files.srcs,
             model,
-            write_compiled_model_header(ctx, model, name, watchdog_ms = ctx.attr.watchdog_ms),
+            write_compiled_model_header(ctx, model, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms),
             deps,
+            # firmware/compiled_application.cpp has the function.
+            defines = ["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if profiling and _has_default_application(ctx) else [],
         ),
     )
 
@@ -220,8 +221,8 @@ execution takes longer, whatever the program is. 0 is none. Only on boards that 
         "engine": attr.string(
             default = "linked",
             values = ["linked", "compiled"],
-            doc = """How the model runs: `linked`, by a runtime that calls kernels by tables that the build made, with ExecuTorch's API and
-all that the console offers; or `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels.""",
+            doc = """How the model runs: `linked`, by a runtime that calls kernels by tables that the build made, with ExecuTorch's API; or
+`compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels.""",
         ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_compiled_application": attr.label(default = "//firmware:compiled_application.cpp", allow_files = True),

@@ -1,13 +1,31 @@
-"""An image that is not built for measuring has nothing of the profiler in it."""
+"""Images that are built for measuring say what each operator took, and others have nothing of that in them."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 from pathlib import Path
+
+import pytest
 
 (IMAGE,) = [Path(name) for name in os.environ["IMAGE"].split() if name.endswith(".bin")]
 APPLICATION = Path(os.environ["APPLICATION"])
+
+
+@pytest.mark.parametrize("engine", ["COMPILED", "LINKED"])
+def test_each_operator_is_measured(engine: str, tmp_path: Path) -> None:
+    rows, picture = tmp_path / "rows.json", tmp_path / "picture.png"
+    command = [os.environ[f"PROFILE_{engine}"], "--json", rows, "--picture", picture]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    operators = json.loads(rows.read_text(encoding="utf-8"))
+    # Two hidden layers of sixteen, and their activations: what is large takes most.
+    assert [row["operator"] for row in operators] == ["aten::linear", "aten::relu"] * 2 + ["aten::linear"]
+    counts = [row["count"] for row in operators]
+    assert max(counts) == counts[2]
+    assert all(10 < count < 1000 for count in counts)
+    assert picture.stat().st_size > 0
 
 
 def test_the_flash_of_an_image_without_profiling_has_no_profiler() -> None:

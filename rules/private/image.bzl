@@ -5,6 +5,18 @@ load(":cc.bzl", "compile_sources")
 
 visibility(["//rules/..."])
 
+def _settings(profiling, watchdog_ms):
+    """What the application gets to know beside the model: the end of `model_program.h`."""
+    return """
+namespace torch_fusion {{
+/// Whether the image measures each operator: --//firmware:profiling=on.
+inline constexpr bool kProfiling = {profiling};
+
+/// Milliseconds in which the application must feed the board's watchdog, 0 for none.
+inline constexpr unsigned kWatchdogMilliseconds = {watchdog_ms};
+}} // namespace torch_fusion
+""".format(profiling = "true" if profiling else "false", watchdog_ms = watchdog_ms)
+
 def write_model_header(ctx, program, directory, profiling = False, watchdog_ms = 0):
     """Writes `model_program.h`, which the application includes whatever its program is called.
 
@@ -24,24 +36,17 @@ def write_model_header(ctx, program, directory, profiling = False, watchdog_ms =
 #include "{program}_pte.h"
 
 namespace model_program = {program}_pte;
-
-namespace torch_fusion {{
-/// Whether the image measures each operator: --//firmware:profiling=on.
-inline constexpr bool kProfiling = {profiling};
-
-/// Milliseconds in which the application must feed the board's watchdog, 0 for none.
-inline constexpr unsigned kWatchdogMilliseconds = {watchdog_ms};
-}} // namespace torch_fusion
-""".format(program = program.name, profiling = "true" if profiling else "false", watchdog_ms = watchdog_ms))
+{settings}""".format(program = program.name, settings = _settings(profiling, watchdog_ms)))
     return header
 
-def write_compiled_model_header(ctx, model, directory, watchdog_ms = 0):
+def write_compiled_model_header(ctx, model, directory, profiling = False, watchdog_ms = 0):
     """Writes `model_program.h` for the application of a model that was compiled to C++.
 
     Args:
       ctx: rule context.
       model: CompiledModelInfo.
       directory: folder of the header below the package; it becomes an include path.
+      profiling: whether the image measures each operator.
       watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
 
     Returns:
@@ -63,13 +68,9 @@ inline constexpr auto& run = {name}_run;
 inline constexpr auto& set_input = {name}_set_input;
 inline constexpr auto& output = {name}_output;
 inline constexpr auto& output_size = {name}_output_size;
+inline constexpr auto& output_shape = {name}_output_shape;
 }} // namespace compiled_model
-
-namespace torch_fusion {{
-/// Milliseconds in which the application must feed the board's watchdog, 0 for none.
-inline constexpr unsigned kWatchdogMilliseconds = {watchdog_ms};
-}} // namespace torch_fusion
-""".format(name = model.name, watchdog_ms = watchdog_ms))
+{settings}""".format(name = model.name, settings = _settings(profiling, watchdog_ms)))
     return header
 
 def write_models_header(ctx, programs, directory):
@@ -203,7 +204,7 @@ def compile_application(ctx, cc, name, srcs, data, headers, deps, registry = Non
     )
     return outputs
 
-def compile_compiled_application(ctx, cc, name, srcs, model, header, deps):
+def compile_compiled_application(ctx, cc, name, srcs, model, header, deps, defines = []):
     """Compiles an application with a model that was compiled to C++.
 
     Args:
@@ -214,6 +215,7 @@ def compile_compiled_application(ctx, cc, name, srcs, model, header, deps):
       model: CompiledModelInfo.
       header: what write_compiled_model_header returned.
       deps: list of CcInfo.
+      defines: list of str, preprocessor definitions of application and model.
 
     Returns:
       CcCompilationOutputs
@@ -226,6 +228,7 @@ def compile_compiled_application(ctx, cc, name, srcs, model, header, deps):
         hdrs = [model.header, model.cpp_header, model.description, header] + model.operator_headers,
         include_directories = [header.dirname],
         deps = deps,
+        defines = defines,
         quote_includes = model.quote_includes,
     )
     return outputs

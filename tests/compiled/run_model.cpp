@@ -55,7 +55,8 @@ void hold_refusals() {
       TORCH_FUSION_INVALID_ARGUMENT,
       MODEL(_set_input)(&model, 99, data.data(), size),
       "an input that there isn't");
-  if (MODEL(_output)(&model, 99) != nullptr || MODEL(_output_size)(&model, 99) != 0) {
+  if (MODEL(_output)(&model, 99) != nullptr || MODEL(_output_size)(&model, 99) != 0 ||
+      MODEL(_output_shape)(&model, 99) != nullptr) {
     expect(TORCH_FUSION_INVALID_ARGUMENT, TORCH_FUSION_OK, "an output that there isn't");
   }
 }

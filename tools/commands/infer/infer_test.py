@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import os
 import pty
 import random
@@ -99,6 +100,24 @@ def test_outputs_are_pytorchs(channel: Channel, golden: dict[str, np.ndarray]) -
         result = client.infer([golden["input_0"][sample]])
         np.testing.assert_allclose(result.outputs[0], golden["output_0"][sample], rtol=1e-4, atol=1e-4)
         assert 0 < result.seconds < 1
+
+
+def test_a_compiled_model_answers_as_any() -> None:
+    channel = EmulatorChannel(_file("COMPILED", ".elf"), read_board(_BOARD), _QEMU)
+    try:
+        client = Client(channel)
+        assert (client.device.name, client.device.inputs, client.device.outputs) == (
+            "sine",
+            (TensorSpec(np.dtype("float32"), (1, 1), 0, 4),),
+            (TensorSpec(np.dtype("float32"), (1, 1), 0, 4),),
+        )
+        program = _file("GOLDEN_COMPILED", ".pte").read_bytes()
+        assert (client.device.program_size, client.device.program_crc) == (len(program), binascii.crc32(program))
+        golden = np.load(_file("GOLDEN_COMPILED", ".golden.npz"))
+        for given, expected in zip(golden["input_0"], golden["output_0"], strict=True):
+            np.testing.assert_allclose(client.infer([given]).outputs[0], expected, rtol=1e-4, atol=1e-4)
+    finally:
+        channel.close()
 
 
 @pytest.mark.parametrize(("probability", "samples"), [(1e-3, 40), (1e-2, 4)])

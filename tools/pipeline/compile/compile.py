@@ -71,7 +71,7 @@ def compile_method(
     made = make_method(file, layout, read)
     memory = _memory_plan(core, made)
     example = read_example(golden, interface) if golden else None
-    embedded = Embedded(name, method, name, len(file.data), memory, interface, read, example is not None)
+    embedded = Embedded(name, method, name, len(file.data), file.data, memory, interface, read, example is not None)
     return {
         f"{name}.plan.json": memory_plan_json(memory),
         f"{name}_pte.h": image_header(embedded),

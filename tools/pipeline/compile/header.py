@@ -96,6 +96,10 @@ def _functions(name: str, method: Method) -> list[str]:
         " * such output. */",
         f"const void* {name}_output(const {model}* model, size_t index);",
         "",
+        "/** An output's sizes, as many as it has dimensions: if its shape is dynamic, those of the last inference.",
+        " * Null if there is no such output, or it has no dimensions. */",
+        f"const int32_t* {name}_output_shape(const {model}* model, size_t index);",
+        "",
         "/** Bytes of an input or output; 0 if there is no such one. */",
         f"size_t {name}_input_size(const {model}* model, size_t index);",
         f"size_t {name}_output_size(const {model}* model, size_t index);",
@@ -184,6 +188,9 @@ def _cpp_class(name: str, method: Method) -> list[str]:
         ]
     return [
         *lines,
+        "  const int32_t* output_shape(size_t index) const {",
+        f"    return {name}_output_shape(this, index);",
+        "  }",
         "  size_t output_size(size_t index) const {",
         f"    return {name}_output_size(this, index);",
         "  }",

@@ -61,6 +61,21 @@ class Model:
     kernels: Mapping[str, Selected]
 
 
+@dataclass(frozen=True)
+class BorderCase:
+    """Expressions of what is known of an input or output.
+
+    Attributes:
+        data: where its elements are.
+        nbytes: their bytes; empty for those of its constant in NAME.h.
+        sizes: of an output where its sizes are.
+    """
+
+    data: str
+    nbytes: str
+    sizes: str
+
+
 def source(model: Model) -> str:
     """The text of NAME.cpp.
 
@@ -510,29 +525,42 @@ class _Source:
         name, method = self.model.name, self.method
         lines: list[str] = []
         for kind, indices, constant in (("input", method.plan.inputs, ""), ("output", method.plan.outputs, "const ")):
-            indices = list(indices or [])
-            access = [self.border_case(kind, place, index) for place, index in enumerate(indices)]
-            lines += [
-                f"{constant}void* {name}_{kind}({constant}{name}_model_t* model, size_t index) {{",
-                "  static_cast<void>(model);",
-                "  switch (index) {",
-                *(line for case in access for line in case[0]),
-                "    default:",
-                "      return nullptr;",
-                "  }",
-                "}",
-                "",
-                f"size_t {name}_{kind}_size(const {name}_model_t* model, size_t index) {{",
-                "  static_cast<void>(model);",
-                "  switch (index) {",
-                *(line for case in access for line in case[1]),
-                "    default:",
-                "      return 0;",
-                "  }",
-                "}",
-                "",
-            ]
+            cases = [self.border_case(kind, place, index) for place, index in enumerate(indices or [])]
+            macro = f"{name.upper()}_{kind.upper()}"
+            lines += self.border_function(
+                f"{constant}void* {name}_{kind}({constant}{name}_model_t* model, size_t index)",
+                [case.data for case in cases],
+                "nullptr",
+            )
+            lines += self.border_function(
+                f"size_t {name}_{kind}_size(const {name}_model_t* model, size_t index)",
+                [case.nbytes or f"{macro}_{place}_SIZE" for place, case in enumerate(cases)],
+                "0",
+            )
+            if kind == "output":
+                lines += self.border_function(
+                    f"const int32_t* {name}_output_shape(const {name}_model_t* model, size_t index)",
+                    [case.sizes for case in cases],
+                    "nullptr",
+                )
         return lines
+
+    def border_function(self, declaration: str, results: Sequence[str], otherwise: str) -> list[str]:
+        """A function that returns something of an input or output."""
+        cases: list[str] = []
+        for place, result in enumerate(results):
+            cases += [f"    case {place}:", f"      return {result};"]
+        return [
+            f"{declaration} {{",
+            "  static_cast<void>(model);",
+            "  switch (index) {",
+            *cases,
+            "    default:",
+            f"      return {otherwise};",
+            "  }",
+            "}",
+            "",
+        ]
 
     def copy_functions(self) -> list[str]:
         """What copies an input or output."""
@@ -600,27 +628,27 @@ class _Source:
             "}",
         ]
 
-    def border_case(self, kind: str, place: int, index: int) -> tuple[list[str], list[str]]:
-        """The cases of an input or output: where it is, and how many bytes it has."""
+    def border_case(self, kind: str, place: int, index: int) -> BorderCase:
+        """What is known of an input or output."""
         method = self.method
         const = "const " if kind == "output" else ""
-        size = f"return {self.model.name.upper()}_{kind.upper()}_{place}_SIZE;"
         if index in self.value_place:
             value = f"reinterpret_cast<const EValue*>(model->values[{self.value_place[index]}])->payload.as_tensor"
-            data, size = f"return {value}.const_data_ptr();", f"return {value}.nbytes();"
-        elif index in self.kept_place:
-            tensor = f"reinterpret_cast<{const}TensorData*>(model->tensors[{self.kept_place[index]}])"
-            data = f"return {tensor}->data;"
-            if method.is_dynamic(index):
-                constant = f"reinterpret_cast<const TensorData*>(model->tensors[{self.kept_place[index]}])"
-                size = f"return {constant}->tensor().nbytes();"
-        elif is_constant(method.value(index)):
+            return BorderCase(f"{value}.const_data_ptr()", f"{value}.nbytes()", f"{value}.sizes().data()")
+        sizes = "nullptr"
+        if kind == "output" and method.shapes[index].sizes:
+            sizes = self.numbers("int32_t", list(map(str, method.shapes[index].sizes)), f"kOutput{place}Sizes")
+        if index in self.kept_place:
+            data = f"reinterpret_cast<{const}TensorData*>(model->tensors[{self.kept_place[index]}])->data"
+            if not method.is_dynamic(index):
+                return BorderCase(data, "", sizes)
+            tensor = f"reinterpret_cast<const TensorData*>(model->tensors[{self.kept_place[index]}])->tensor()"
+            return BorderCase(data, f"{tensor}.nbytes()", f"{tensor}.sizes().data()")
+        if is_constant(method.value(index)):
             self.constants.setdefault(index, False)
-            data = f"return {method.constants[method.value(index).val.data_buffer_idx]};"
-        else:
-            self.placed.setdefault(index, False)
-            data = f"return model->arena + {method.names[index]}Offset;"
-        return [f"    case {place}:", f"      {data}"], [f"    case {place}:", f"      {size}"]
+            return BorderCase(method.constants[method.value(index).val.data_buffer_idx], "", sizes)
+        self.placed.setdefault(index, False)
+        return BorderCase(f"model->arena + {method.names[index]}Offset", "", sizes)
 
 
 def _wrapped(statement: str) -> list[str]:

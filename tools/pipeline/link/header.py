@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,8 @@ class Embedded:
         name: the program's name, or that of one of its further methods: NAME in `NAME_pte.h`.
         method: the method.
         data_of: the name of the program.
-        size: bytes of the program.
+        size: bytes of the program, as the image has it.
+        pte: the .pte that it was made of.
         plan: what the method takes of memory.
         interface: its inputs and outputs.
         manifest: what the program's export said of it.
@@ -36,6 +38,7 @@ class Embedded:
     method: str
     data_of: str
     size: int
+    pte: bytes
     plan: MemoryPlan
     interface: Interface
     manifest: Manifest
@@ -145,6 +148,10 @@ def _program(embedded: Embedded) -> list[str]:
         f"inline constexpr size_t kSize = {macro}_SIZE;",
         f"inline constexpr size_t kAlignment = {macro}_ALIGNMENT;",
         f"inline const unsigned char* data() {{ return {embedded.data_of}_pte_data; }}",
+        "",
+        "/// Size and CRC-32 of the .pte that it was made of.",
+        f"inline constexpr uint32_t kPteSize = {len(embedded.pte)};",
+        f"inline constexpr uint32_t kPteCrc32 = {binascii.crc32(embedded.pte):#x};",
     ]
 
 

@@ -83,7 +83,9 @@ def link(
         interface = interface_of(program, table)
         manifest = read_program_manifest(method.manifest, core, interface)
         example = read_example(method.golden, interface) if method.golden else None
-        embedded = Embedded(method.name, method.method, name, size, plan, interface, manifest, example is not None)
+        embedded = Embedded(
+            method.name, method.method, name, size, file.data, plan, interface, manifest, example is not None
+        )
         texts[f"{method.name}.plan.json"] = memory_plan_json(plan)
         texts[f"{method.name}_pte.h"] = header(embedded)
         texts[f"{method.name}_pte.S"] = source(method.name, lines if method is methods[0] else [], example)

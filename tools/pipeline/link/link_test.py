@@ -102,13 +102,14 @@ def test_the_header_has_sizes_arenas_and_specs(files: Files) -> None:
     inputs = (TensorSpec(ScalarType.FLOAT, (2, 3), (0, 1)), TensorSpec(ScalarType.LONG, (), ()))
     interface = Interface(inputs, (TensorSpec(ScalarType.FLOAT, (2,), (0,)),))
     manifest = read_manifest(files.manifest)
-    text = header(Embedded("tiny", "forward", "tiny", 100, plan, interface, manifest, has_example=False))
+    text = header(Embedded("tiny", "forward", "tiny", 100, b"123456789", plan, interface, manifest, has_example=False))
     assert "#define TINY_PTE_SIZE 100\n#define TINY_PTE_ALIGNMENT 16\n" in text
     assert "#define TINY_PTE_METHOD_ARENA_SIZE 185\n" in text
     # The second buffer begins at a multiple of 16, and the arena ends with it.
     assert "#define TINY_PTE_PLANNED_ARENA_SIZE 80\n" in text
     assert _constant(text, "kPlannedBufferOffsets") == "{0, 48}"
     assert _constant(text, "kOperatorCount") == "3"
+    assert (_constant(text, "kPteSize"), _constant(text, "kPteCrc32")) == ("9", "0xcbf43926")
     assert _constant(text, "kInputs") == (
         "{{6, 2, 6, 24, 0, kInput0Sizes, kInput0DimOrder}, {4, 0, 1, 8, 32, kInput1Sizes, kInput1DimOrder}}"
     )
