@@ -1,6 +1,6 @@
-"""The boards of this tree, in the order in which tables show them, and what each is used for.
+"""The boards of this tree, and what each is used for.
 
-A new one is its folder and a line here; a role that it has no line for costs nothing.
+A new one is its folder and a line here, which `bazel run //tools:new_board` writes; without a role it costs tests nothing.
 """
 
 # What a board is used for here:
@@ -58,3 +58,16 @@ VECTOR_BOARDS = _labels("vector")
 INT8_BOARDS = EMULATED_BOARDS + VECTOR_BOARDS
 
 NPU_BOARDS = _labels("npu")
+
+def check_boards(folders):
+    """Fails where list and folders differ.
+
+    Args:
+      folders: names of the folders of //firmware/boards.
+    """
+    for folder in folders:
+        if folder not in _BOARDS:
+            fail('firmware/boards/%s is not in firmware/boards/boards.bzl: add the line "%s": [], to _BOARDS' % (folder, folder))
+    for board in _BOARDS:
+        if board not in folders:
+            fail("firmware/boards/boards.bzl lists %s, but there is no folder firmware/boards/%s" % (board, board))

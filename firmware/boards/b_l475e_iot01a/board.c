@@ -1,7 +1,7 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/stm32/stm32.h"
-#include "firmware/boards/stm32/stm32_board.h"
+#include "firmware/chips/stm32/stm32.h"
+#include "firmware/chips/stm32/stm32_board.h"
 
 // Source: reference manual RM0351, data sheet DS10969 and the board's user manual UM2153, named by
 // section title. Base addresses: RM0351, "Memory organization", "Memory map and register boundary

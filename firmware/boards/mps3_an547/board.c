@@ -1,6 +1,6 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/mps2/mps2_board.h"
+#include "firmware/chips/mps2/mps2_board.h"
 #include "firmware/cortex_m/core.h"
 
 /// Application Note AN547 (DAI 0547), memory map: the secure alias of UART 0, on a clock of 25 MHz.

@@ -1,4 +1,4 @@
-#include "firmware/boards/nrf/nrf52840.h"
+#include "firmware/chips/nrf/nrf52840.h"
 
 /// Arduino Nano 33 BLE Sense, schematic: D1 is P1.03, D0 is P1.10; the LED is on P0.13, high turns
 /// it on.

@@ -1,4 +1,4 @@
-#include "firmware/boards/nrf/nrf52840.h"
+#include "firmware/chips/nrf/nrf52840.h"
 
 /// nRF52840 DK User Guide: the debugger's serial port on P0.06 and P0.08; LED1 and Button 1 pull
 /// their pins low.

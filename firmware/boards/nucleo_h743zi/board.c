@@ -1,6 +1,6 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/stm32/stm32.h"
+#include "firmware/chips/stm32/stm32.h"
 #include "firmware/cortex_m/caches.h"
 
 // Source: reference manual RM0433, data sheet DS12110 and the board's user manual UM2407, named by

@@ -1,7 +1,7 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/stm32/stm32.h"
-#include "firmware/boards/stm32/stm32_board.h"
+#include "firmware/chips/stm32/stm32.h"
+#include "firmware/chips/stm32/stm32_board.h"
 
 // Source: reference manual RM0434, data sheet DS11929 and the board's user manual UM2435, named by
 // section title. Base addresses: RM0434, "Memory organization", "Memory map and register boundary

@@ -1,7 +1,7 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/rp/rp.h"
-#include "firmware/boards/rp/usb.h"
+#include "firmware/chips/rp/rp.h"
+#include "firmware/chips/rp/usb.h"
 
 const char usb_product[] = "Pico console";
 

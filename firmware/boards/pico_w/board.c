@@ -1,4 +1,4 @@
-#include "firmware/boards/rp/usb.h"
+#include "firmware/chips/rp/usb.h"
 
 // The LED is the radio chip's.
 

@@ -1,4 +1,4 @@
-#include "firmware/boards/nrf/nrf.h"
+#include "firmware/chips/nrf/nrf.h"
 
 /// nRF51 Series Reference Manual (version 3.0), section 18, "Timer/counter": timer 0 counts the
 /// 16 MHz clock in 32 bits.

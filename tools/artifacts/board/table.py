@@ -1,11 +1,14 @@
-"""The table of the boards in firmware/boards/README.md, made from their definitions."""
+"""The tables of boards in README.md and firmware/boards/README.md, made from the boards' definitions.
+
+A document is given with the lines between which its table stands.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.artifacts.board.board import Board, Region, read_board
@@ -33,30 +36,52 @@ def _emulators(board: Board) -> str:
     return ", ".join(names) or "none"
 
 
-def _row(board: Board) -> list[str]:
+def _console(board: Board) -> str:
     console = board.console
     pins = f" on {console['pins']}" if "pins" in console else ""
-    programmer = board.programmer or {}
-    return [
-        f"`{board.name}`",
-        board.description,
-        _memory(board.flash),
-        _memory(board.ram),
-        "; ".join(f"{_memory(region)}: {region.use}" for region in board.reserved) or "none",
-        f"{console['uart']}{pins}, {console['baud']} 8N1: {console['description']}",
-        f"pyOCD `{programmer['pyocd_target']}`, OpenOCD `{programmer['openocd_config']}`" if programmer else "none",
-        _emulators(board),
-    ]
+    return f"{console['uart']}{pins}, {console['baud']} 8N1: {console['description']}"
 
 
-def table(boards: Sequence[Board]) -> str:
-    """A Markdown table with a row per board, by name."""
-    head = ["board", "what it is", "flash", "RAM", "kept free", "console", "programmed with", "emulated by"]
-    rows = [head, ["---"] * len(head), *(_row(board) for board in sorted(boards, key=lambda board: board.name))]
+def _programmer(board: Board) -> str:
+    programmer = board.programmer
+    return f"pyOCD `{programmer['pyocd_target']}`, OpenOCD `{programmer['openocd_config']}`" if programmer else "none"
+
+
+def _kept_free(board: Board) -> str:
+    return "; ".join(f"{_memory(region)}: {region.use}" for region in board.reserved) or "none"
+
+
+#: Columns of a table: heading, and what stands below it for a board.
+Columns = dict[str, Callable[[Board], str]]
+
+#: What README.md says of each board.
+BRIEF: Columns = {
+    "target": lambda board: f"`//firmware:{board.name}`",
+    "board": lambda board: board.description,
+    "console": lambda board: board.console["description"],
+}
+
+#: What firmware/boards/README.md does; a board's folder may have a README of its own.
+FULL: Columns = {
+    "board": lambda board: f"[{board.name}]({board.name})",
+    "what it is": lambda board: board.description,
+    "flash": lambda board: _memory(board.flash),
+    "RAM": lambda board: _memory(board.ram),
+    "kept free": _kept_free,
+    "console": _console,
+    "programmed with": _programmer,
+    "emulated by": _emulators,
+}
+
+
+def table(boards: Sequence[Board], columns: Columns) -> str:
+    """A Markdown table with a row per board: those of hardware, then those that only an emulator has, by name."""
+    ordered = sorted(boards, key=lambda board: (board.programmer is None, board.name))
+    rows = [list(columns), ["---"] * len(columns), *([cell(board) for cell in columns.values()] for board in ordered)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def update(text: str, boards: Sequence[Board]) -> str:
+def update(text: str, boards: Sequence[Board], columns: Columns) -> str:
     """A document with its table replaced by that of the boards.
 
     Raises:
@@ -66,20 +91,26 @@ def update(text: str, boards: Sequence[Board]) -> str:
     _, end, after = rest.partition(_END)
     if not begin or not end:
         raise UserError(f"the document lacks the lines between which the table stands:\n{_BEGIN}{_END}")
-    return before + _BEGIN + table(boards) + _END + after
+    return before + _BEGIN + table(boards, columns) + _END + after
 
 
 def _run(arguments: argparse.Namespace) -> None:
     # `bazel run` says where the workspace is.
-    document = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.document)
+    root = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     boards = [read_board(path) for path in arguments.boards]
-    document.write_text(update(document.read_text(encoding="utf-8"), boards), encoding="utf-8")
+    written = {}
+    for name, columns in ((arguments.brief, BRIEF), (arguments.full, FULL)):
+        if name:
+            written[root / name] = update((root / name).read_text(encoding="utf-8"), boards, columns)
+    for document, text in written.items():
+        document.write_text(text, encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="table", description=__doc__)
     parser.add_argument("boards", type=Path, nargs="+", metavar="BOARD.json", help="definitions of the boards")
-    parser.add_argument("--document", required=True, help="the document, from the root of the workspace")
+    parser.add_argument("--brief", help="document with the short table, from the root of the workspace")
+    parser.add_argument("--full", help="document with the table of all that definitions say")
     return run_tool("table", _run, parser.parse_args(argv))
 
 

@@ -12,7 +12,7 @@ from tools.artifacts.board.board import Board
 from tools.quiet.console import UserError
 
 # USB vendors of debug probes with a virtual COM port, and of boards that are a port themselves: ST-LINK, Arm's
-# CMSIS-DAP, SEGGER, Raspberry Pi (its debug probe), pid.codes (firmware/boards/rp/usb.c).
+# CMSIS-DAP, SEGGER, Raspberry Pi (its debug probe), pid.codes (firmware/chips/rp/usb.c).
 _VENDORS = {0x0483, 0x0D28, 0x1366, 0x2E8A, 0x1209}
 
 

@@ -1,4 +1,7 @@
-"""Writes the folder of a new board: its definition, and a board.c with what is left to do."""
+"""Writes the folder of a new board: its definition, and a board.c with what is left to do.
+
+A board of Torch Fusion itself also comes into the list of them, firmware/boards/boards.bzl.
+"""
 
 from __future__ import annotations
 
@@ -172,6 +175,19 @@ def files(arguments: argparse.Namespace, prefix: str) -> dict[str, str]:
     }
 
 
+def listed(text: str, name: str) -> str:
+    """boards.bzl with a line for a board, behind those that are there; unchanged if it has one.
+
+    Raises:
+        UserError: the file has no such list.
+    """
+    before, begin, rest = text.partition("_BOARDS = {\n")
+    entries, end, after = rest.partition("}\n")
+    if not begin or not end:
+        raise UserError("firmware/boards/boards.bzl has no list _BOARDS = {...}; restore it")
+    return text if f'    "{name}":' in entries else f'{before}{begin}{entries}    "{name}": [],\n{end}{after}'
+
+
 def _quoted(text: str) -> str:
     # Starlark's strings of one line are JSON's.
     return json.dumps(text, ensure_ascii=False)
@@ -214,16 +230,26 @@ def _run(arguments: argparse.Namespace) -> None:
     taken = [name for name in contents if (folder / name).exists()]
     if taken:
         raise UserError(f"{folder / taken[0]} exists; choose another --name or --output, or delete it")
+    boards = folder.parent / "boards.bzl"
+    is_ours = workspace is not None and boards == workspace / "firmware/boards/boards.bzl" and boards.is_file()
+    before = boards.read_text(encoding="utf-8") if is_ours else ""
+    after = listed(before, arguments.name) if is_ours else ""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         for name, text in contents.items():
             (folder / name).write_text(text, encoding="utf-8")
+        if after != before:
+            # Beside it first: the list is never half written.
+            (folder / "boards.bzl").write_text(after, encoding="utf-8")
+            (folder / "boards.bzl").replace(boards)
     except OSError:
         # Half of a board would be in the way of the next attempt.
-        for name in contents:
+        for name in (*contents, "boards.bzl"):
             (folder / name).unlink(missing_ok=True)
         raise
     print(f"wrote {folder}: complete board.c (TODO), then")
+    if is_ours:
+        print("  ./bazelw run //firmware/boards:update_readme    # puts it into the tables of boards")
     if workspace is None:
         print("  move it into a Bazel workspace; there")
     package = "/".join(folder.relative_to(workspace).parts) if workspace else f"FOLDER/{folder.name}"

@@ -27,6 +27,27 @@ def test_the_folder_is_small_and_is_not_overwritten(
     assert "exists" in capsys.readouterr().err
 
 
+def test_a_board_of_torch_fusion_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", str(tmp_path))
+    (tmp_path / "MODULE.bazel").write_text('module(\n    name = "torch_fusion",\n)\n')
+    boards = tmp_path / "firmware/boards/boards.bzl"
+    boards.parent.mkdir(parents=True)
+    boards.write_text('_BOARDS = {\n    "one": ["simulated"],\n}\n\nOTHER = {\n}\n')
+    assert main(["--name", "two", *_ARGUMENTS]) == 0
+    assert boards.read_text() == '_BOARDS = {\n    "one": ["simulated"],\n    "two": [],\n}\n\nOTHER = {\n}\n'
+    assert "//firmware/boards:update_readme" in capsys.readouterr().out
+    assert sorted(path.name for path in (boards.parent / "two").iterdir()) == ["BUILD.bazel", "board.c"]
+    # Who has the line already gets no other one; a list that is none is left as it is, and no folder is written.
+    shutil.rmtree(boards.parent / "two")
+    assert main(["--name", "two", *_ARGUMENTS]) == 0
+    assert boards.read_text().count("two") == 1
+    boards.write_text("")
+    assert main(["--name", "three", *_ARGUMENTS]) == 1
+    assert "has no list _BOARDS" in capsys.readouterr().err and not (boards.parent / "three").exists()
+
+
 def test_what_it_writes_is_what_is_built(tmp_path: Path) -> None:
     folder = tmp_path / "my_board"
     assert main(["--name", "my_board", *_ARGUMENTS, "--output", str(folder)]) == 0

@@ -1,6 +1,6 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/stm32/stm32.h"
+#include "firmware/chips/stm32/stm32.h"
 
 // Source: reference manual RM0434 and data sheet DS11929, named by section title. Base addresses:
 // RM0434, "Memory organization", "Memory map and register boundary addresses".

@@ -1,7 +1,7 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/rp/rp.h"
-#include "firmware/boards/rp/usb.h"
+#include "firmware/chips/rp/rp.h"
+#include "firmware/chips/rp/usb.h"
 
 // What boards with an RP2040 or RP2350 share; the numbers that differ are in the chip's header.
 

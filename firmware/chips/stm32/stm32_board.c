@@ -1,7 +1,7 @@
-#include "firmware/boards/stm32/stm32_board.h"
+#include "firmware/chips/stm32/stm32_board.h"
 
 #include "firmware/board.h"
-#include "firmware/boards/stm32/stm32.h"
+#include "firmware/chips/stm32/stm32.h"
 
 // Where both families have them: RM0434 and RM0351, "Memory map and register boundary addresses".
 #define USART1 0x40013800u

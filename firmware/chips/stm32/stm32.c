@@ -1,4 +1,4 @@
-#include "firmware/boards/stm32/stm32.h"
+#include "firmware/chips/stm32/stm32.h"
 
 #include "firmware/board.h"
 

@@ -1,4 +1,4 @@
-#include "firmware/boards/nrf/nrf52840.h"
+#include "firmware/chips/nrf/nrf52840.h"
 
 enum { kClockHz = 64000000 };
 

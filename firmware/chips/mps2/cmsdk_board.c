@@ -1,7 +1,7 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/mps2/cmsdk.h"
-#include "firmware/boards/mps2/mps2_board.h"
+#include "firmware/chips/mps2/cmsdk.h"
+#include "firmware/chips/mps2/mps2_board.h"
 
 /// QEMU's -icount shift=6 gives every instruction 64 ns; a tick is 1 s / CLOCK_HZ.
 const BoardClock board_clock = {CLOCK_HZ, 1000000000 / CLOCK_HZ, 64, "instructions"};

@@ -37,7 +37,7 @@ def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_h
     )
     board_support(
         name = "support",
-        srcs = [Label("//firmware/boards/mps2:cmsdk_board.c")],
+        srcs = [Label("//firmware/chips/mps2:cmsdk_board.c")],
         local_defines = [
             "CLOCK_HZ=%d" % clock_hz,
             "TIMER0=%su" % timer0,
@@ -45,7 +45,7 @@ def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_h
         ],
         semihosting = True,
         deps = [
-            Label("//firmware/boards/mps2:board"),
-            Label("//firmware/boards/mps2:cmsdk"),
+            Label("//firmware/chips/mps2:board"),
+            Label("//firmware/chips/mps2:cmsdk"),
         ],
     )

@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "firmware/boards/nrf/nrf.h"
+#include "firmware/chips/nrf/nrf.h"
 
 /// Registers of the nRF52840. Source: nRF52840 Product Specification, named by chapter.
 

@@ -1,7 +1,7 @@
-#include "firmware/boards/mps2/mps2_board.h"
+#include "firmware/chips/mps2/mps2_board.h"
 
 #include "firmware/board.h"
-#include "firmware/boards/mps2/cmsdk.h"
+#include "firmware/chips/mps2/cmsdk.h"
 
 enum { kBaud = 115200 };
 

@@ -49,7 +49,7 @@ def rp_board(name, chip, clock_hz, core, description, flash, ram, uf2_family, de
     )
     board_support(
         name = "support",
-        srcs = [Label("//firmware/boards/rp:rp_board.c")],
+        srcs = [Label("//firmware/chips/rp:rp_board.c")],
         local_defines = select({
             Label("//firmware:sleep_on"): ["BOARD_SLEEP=1"],
             "//conditions:default": ["BOARD_SLEEP=0"],

@@ -1,8 +1,8 @@
-#include "firmware/boards/rp/usb.h"
+#include "firmware/chips/rp/usb.h"
 
 #include <stdbool.h>
 
-#include "firmware/boards/rp/rp.h"
+#include "firmware/chips/rp/rp.h"
 
 // Source: RP2040 and RP2350 datasheets, "USB"; numbers of requests and descriptors: USB 2.0
 // specification, chapter 9, and CDC PSTN 1.2.

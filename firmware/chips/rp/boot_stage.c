@@ -1,4 +1,4 @@
-#include "firmware/boards/rp/rp.h"
+#include "firmware/chips/rp/rp.h"
 
 // The second stage of the RP2040's boot, for a flash that knows the usual commands, such as the
 // W25Q16JV of the Pico. The boot ROM reads it by slow serial reads, checks its checksum and runs it

@@ -1,6 +1,6 @@
 #include "firmware/board.h"
 
-#include "firmware/boards/rp/rp.h"
+#include "firmware/chips/rp/rp.h"
 
 enum { kCyclesPerMicrosecond = kClockHz / 1000000, kSysTickMask = 0xFFFFFF };
 
