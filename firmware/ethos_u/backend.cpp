@@ -41,8 +41,10 @@ const Tensor* tensor_for(const EValue& value, const TensorPlace& place) {
 
 Backend backend;
 
-Result<DelegateHandle*>
-Backend::init(BackendInitContext& context, FreeableBuffer* processed, ArrayRef<CompileSpec>) const {
+Result<DelegateHandle*> Backend::init(
+    BackendInitContext& context,
+    FreeableBuffer* processed,
+    ArrayRef<CompileSpec> compile_specs) const {
   auto* const payload = static_cast<Payload*>(
       context.get_runtime_allocator()->allocate(sizeof(Payload), alignof(Payload)));
   ET_CHECK_OR_RETURN_ERROR(
@@ -55,6 +57,9 @@ Backend::init(BackendInitContext& context, FreeableBuffer* processed, ArrayRef<C
       parse({static_cast<const uint8_t*>(processed->data()), processed->size()}, *payload);
   if (error != Error::Ok) {
     return error;
+  }
+  for (const CompileSpec& spec : compile_specs) {
+    payload->is_in_place |= std::strcmp(spec.key, kInPlace) == 0;
   }
   return payload;
 }
@@ -70,13 +75,15 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
       input_count,
       payload.outputs.size(),
       args.size());
-  uint8_t* const scratch =
-      static_cast<uint8_t*>(context.allocate(payload.scratch_size, kAlignment));
-  ET_CHECK_OR_RETURN_ERROR(
-      scratch != nullptr,
-      MemoryAllocationFailed,
-      "a delegate for the NPU needs %" PRIu32 " bytes of the temporary allocator",
-      payload.scratch_size);
+  uint8_t* scratch = nullptr;
+  if (!payload.is_in_place) {
+    scratch = static_cast<uint8_t*>(context.allocate(payload.scratch_size, kAlignment));
+    ET_CHECK_OR_RETURN_ERROR(
+        scratch != nullptr,
+        MemoryAllocationFailed,
+        "a delegate for the NPU needs %" PRIu32 " bytes of the temporary allocator",
+        payload.scratch_size);
+  }
   for (size_t i = 0; i < args.size(); ++i) {
     const bool is_input = i < input_count;
     const TensorPlace& place = is_input ? payload.inputs[i] : payload.outputs[i - input_count];
@@ -90,7 +97,15 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
         "to",
         i,
         size_of(place));
-    if (is_input) {
+    if (payload.is_in_place) {
+      uint8_t* const data = static_cast<uint8_t*>(tensor->mutable_data_ptr());
+      scratch = i == 0 ? data - place.offset : scratch;
+      ET_CHECK_OR_RETURN_ERROR(
+          data == scratch + place.offset && reinterpret_cast<uintptr_t>(scratch) % kAlignment == 0,
+          InvalidArgument,
+          "argument %zu of a delegate for the NPU is not where the build has planned it",
+          i);
+    } else if (is_input) {
       std::memcpy(scratch + place.offset, tensor->const_data_ptr(), size_of(place));
     }
   }
@@ -103,7 +118,7 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
   const Error error =
       run(kDevice, {payload.config, payload.architecture, payload.commands, regions});
   ethos_u_invalidate(scratch, payload.scratch_size);
-  if (error != Error::Ok) {
+  if (error != Error::Ok || payload.is_in_place) {
     return error;
   }
   for (size_t i = 0; i < payload.outputs.size(); ++i) {

@@ -5,6 +5,11 @@
 namespace torch_fusion {
 namespace ethos_u {
 
+/// A delegate's compile spec of this key says that all of its arguments lie in the memory that the
+/// NPU works in, where its commands expect them: tools/pipeline/link/in_place.py has planned that
+/// memory. execute() copies nothing then, and takes no memory.
+inline constexpr char kInPlace[] = "torch_fusion.in_place";
+
 /**
  * ExecuTorch's `EthosUBackend`: runs delegates on the NPU of the board.
  *
@@ -44,7 +49,7 @@ class Backend : public executorch::runtime::BackendInterface {
 };
 
 /// The same for programs that are loaded on the device: init() holds their commands to their
-/// memory, too, see commands.h.
+/// memory, too, see commands.h, and believes no compile spec.
 class CheckingBackend final : public Backend {
  public:
   ET_NODISCARD executorch::runtime::Result<executorch::runtime::DelegateHandle*> init(

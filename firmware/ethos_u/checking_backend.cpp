@@ -17,8 +17,8 @@ CheckingBackend checking_backend;
 Result<DelegateHandle*> CheckingBackend::init(
     BackendInitContext& context,
     FreeableBuffer* processed,
-    ArrayRef<CompileSpec> compile_specs) const {
-  const Result<DelegateHandle*> handle = Backend::init(context, processed, compile_specs);
+    ArrayRef<CompileSpec>) const {
+  const Result<DelegateHandle*> handle = Backend::init(context, processed, {});
   if (!handle.ok()) {
     return handle.error();
   }

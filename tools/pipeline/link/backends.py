@@ -9,6 +9,7 @@ from typing import Any
 from tools.abi.layouts.layouts import delegate_size
 from tools.artifacts.ethos_u.payload import PayloadError, parse
 from tools.artifacts.program.program import ProgramFile
+from tools.pipeline.link.in_place import is_in_place
 from tools.quiet.console import UserError
 
 _ALIGNMENT = 8
@@ -76,7 +77,7 @@ def delegate_arenas(
         if backend.method:
             used = _aligned(used) + backend.method
         temp = max(temp, backend.temp)
-        if backend.id in _TEMP:
+        if backend.id in _TEMP and not is_in_place(delegate):
             try:
                 temp = max(temp, _TEMP[backend.id](file.delegate(delegate.processed)))
             except PayloadError as error:

@@ -21,6 +21,7 @@ from tools.artifacts.program.program import ProgramFile, load
 from tools.pipeline.link.assembly import program_source
 from tools.pipeline.link.backends import Backend
 from tools.pipeline.link.header import Embedded, header
+from tools.pipeline.link.in_place import use_in_place
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
 from tools.pipeline.link.layout import MethodLayout, PrelinkError, method_layout
 from tools.pipeline.link.plan import make_plan
@@ -71,6 +72,9 @@ def link(
     file = load(program)
     name = methods[0].name
     tables = [find_method(file, method.method) for method in methods]
+    if kernels:
+        for table in file.program.execution_plan or []:
+            use_in_place(file, table)
     layouts = _layouts(file) if kernels else []
     plans = [make_plan(file, table, core, _layout_of(table, layouts), backends) for table in tables]
     if kernels:

@@ -270,8 +270,10 @@ def measure(
         else:
             label = "stack" if name == ".stack" else "data"
         ram_parts[label] += allocated[name]["sh_size"]
-    ram_parts["NPU scratch"] = min(npu.scratch, ram_parts["arena temp"])
-    ram_parts["arena temp"] -= ram_parts["NPU scratch"]
+    # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/link/in_place.py.
+    arena = "arena temp" if ram_parts["arena temp"] >= npu.scratch else "arena planned"
+    ram_parts["NPU scratch"] = min(npu.scratch, ram_parts[arena])
+    ram_parts[arena] -= ram_parts["NPU scratch"]
     return (
         _memory(flash_end - flash.origin, flash.length, flash_parts),
         _memory(ram_end - ram.origin, ram.length, ram_parts),

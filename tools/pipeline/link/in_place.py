@@ -1,0 +1,79 @@
+"""Programs that an NPU computes as a whole: their inputs and outputs lie in the memory that it works in.
+
+ExecuTorch plans memory for a program's inputs and outputs, and the backend copies them to and from the memory of its
+own. Where the program is linked at build time, its one buffer of planned memory becomes what the NPU works in, with
+the tensors where its commands expect them: nothing is copied, and there is one memory instead of two. As with any
+program, what an input held is gone after an execution, and an output is there until the next inputs are written.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tools.abi.layouts.layouts import OFFSET_BITS
+from tools.artifacts.ethos_u.payload import Payload, PayloadError, TensorPlace, parse
+from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
+from tools.artifacts.program.program_schema import CompileSpec, DelegateCall, Tensor
+
+_BACKEND = "EthosUBackend"
+# firmware/ethos_u/backend.h has it, too.
+_IN_PLACE = "torch_fusion.in_place"
+# Of planned memory that isn't the constants' there is one buffer, and tensors name it so.
+_MEMORY = 1
+
+
+def is_in_place(delegate: Any) -> bool:
+    """Whether use_in_place() has changed a method with this delegate."""
+    return any(spec.key == _IN_PLACE for spec in delegate.compile_specs or [])
+
+
+def use_in_place(file: ProgramFile, method: Any) -> None:
+    """Plans a method's memory anew, and tells its delegate so by a compile spec, if that is all that the method has."""
+    delegates = method.delegates or []
+    instructions = [instruction for chain in method.chains or [] for instruction in chain.instructions or []]
+    if len(delegates) != 1 or delegates[0].id != _BACKEND or len(instructions) != 1:
+        return
+    call = instructions[0].instr_args
+    if not isinstance(call, DelegateCall) or len(method.non_const_buffer_sizes or []) != _MEMORY + 1:
+        return
+    try:
+        payload = parse(file.delegate(delegates[0].processed))
+    except PayloadError:
+        return  # Which is reported where its memory is counted.
+    arguments = list(call.args or [])
+    places = (*payload.inputs, *payload.outputs)
+    tensors = [method.values[index].val for index in arguments]
+    if not _fits(method, payload, arguments, tensors, places):
+        return
+    for tensor, place in zip(tensors, places, strict=True):
+        tensor.allocation_info.memory_offset_low = place.offset
+        tensor.allocation_info.memory_offset_high = 0
+    method.non_const_buffer_sizes[_MEMORY] = payload.scratch_size
+    delegates[0].compile_specs = [*(delegates[0].compile_specs or []), CompileSpec(_IN_PLACE, b"")]
+
+
+def _fits(
+    method: Any, payload: Payload, arguments: list[int], tensors: list[Any], places: tuple[TensorPlace, ...]
+) -> bool:
+    """Whether the planned tensors are the delegate's arguments, each once, and have their places' sizes."""
+    planned = {
+        index
+        for index, value in enumerate(method.values or [])
+        if isinstance(value.val, Tensor) and value.val.allocation_info is not None
+    }
+    return (
+        bool(arguments)
+        and planned == set(arguments)
+        and len(planned) == len(arguments) == len(places)
+        and payload.scratch_size <= 1 << OFFSET_BITS
+        and all(
+            tensor.allocation_info.memory_id == _MEMORY
+            and tensor.data_buffer_idx == 0
+            and int(tensor.shape_dynamism) == 0
+            and prod(tensor.sizes or []) * ELEMENT_SIZES[tensor.scalar_type.name] == place.size
+            and place.region == 1
+            and 0 <= place.offset <= payload.scratch_size - place.size
+            for tensor, place in zip(tensors, places, strict=True)
+        )
+    )
