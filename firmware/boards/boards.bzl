@@ -12,6 +12,7 @@ A new one is its folder and a line here, which `bazel run //tools:new_board` wri
 #   brief: //boardsim simulates it, too: one model, a fault and the watchdog are tested on it
 #   npu: a board with an NPU; the programs of //conformance/ethos_u are for it
 #   large: a simulated board with memory for what does not fit into others
+#   asked: nothing here runs its images, which are built when they are asked for
 _BOARDS = {
     "nucleo_wb55rg": ["simulated"],
     "pico2_w": ["simulated", "large"],
@@ -25,6 +26,7 @@ _BOARDS = {
     "mps2_an505": ["emulated"],
     "mps3_an547": ["vector"],
     "mps3_an547_u55": ["npu"],
+    "corstone320_u85": ["asked"],
     "qemu_microbit": ["core", "scalar"],
     "mps2_an385": ["core"],
     "mps2_an500": ["core"],
@@ -35,6 +37,9 @@ def _labels(role):
 
 # Names, which are folders of this package.
 BOARDS = list(_BOARDS)
+
+# Those whose image of //firmware is built when it is asked for.
+ASKED_BOARDS = [name for name, roles in _BOARDS.items() if "asked" in roles]
 
 # Those that the runner of any program is linked for.
 QEMU_BOARDS = [name for name, roles in _BOARDS.items() if "emulated" in roles or "vector" in roles]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,11 @@ class NpuReport:
     clock_hz: int
     delegates: tuple[Delegate, ...]
     core: tuple[OnCore, ...]
+
+
+def layer_name(layer: Mapping[str, Any]) -> str:
+    """A layer's name without what the exporter adds to all of them."""
+    return re.sub(r"^(aten|tosa)_|_default|_tensor", "", str(layer["name"]))
 
 
 def npu_report_json(report: NpuReport) -> str:

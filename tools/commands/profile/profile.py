@@ -1,6 +1,7 @@
 """Measures each operator of an image that was built with //firmware:profiling=on.
 
-In an emulator the numbers are instructions. On hardware they are cycles of the core's counter: flash an image with
+In an emulator the numbers are instructions. Of a program that an NPU computes they are its compiler's estimates, and
+what the modelled NPU counted. On hardware they are cycles of the core's counter: flash an image with
 --//firmware:profiling=on, save what its console prints, and give that to --console.
 """
 
@@ -17,9 +18,12 @@ from typing import Any
 from tools.artifacts.board.board import read_board
 from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.manifest.manifest import read_manifest
+from tools.artifacts.npu_report.npu_report import read_npu_report
+from tools.commands.profile.npu_profile import npu_json, npu_picture, npu_rows, npu_table
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, writing
 from tools.quiet.tool import run_tool
+from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
 
 _LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
@@ -160,8 +164,27 @@ def _choose(images: list[Image], board: str | None) -> Image:
     raise UserError(f"--board {board}: there is no image for it; there are {', '.join(i.board for i in images)}")
 
 
+def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> None:
+    content = read_npu_report(report)
+    environment = QemuWithNpu(read_board(image.description), arguments.qemu)
+    environment.run(image.elf, timeout=arguments.timeout)
+    rows = npu_rows(content, environment.runs[: len(content.delegates)])
+    print(f"{content.name} on {image.board}, {content.accelerator} at {content.clock_hz / 1e6:g} MHz")
+    print(npu_table(rows))
+    for entry in content.core:
+        print(f"on the core: {entry}")
+    npu_picture(content, image.board, rows, arguments.picture)
+    print(f"bar chart: {arguments.picture}")
+    if arguments.json:
+        with writing(arguments.json):
+            arguments.json.write_text(json.dumps(npu_json(rows), indent=2) + "\n", encoding="utf-8")
+
+
 def _run(arguments: argparse.Namespace) -> None:
     image = _choose(read_image_index(arguments.index), arguments.board)
+    if image.npu and not arguments.console:
+        _profile_npu(image, image.npu, arguments)
+        return
     if arguments.console:
         with reading("console output", arguments.console, "save the board's output there"):
             console = arguments.console.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from npu.device import Device
+from npu.engine import Operation
 from npu.fault import NpuFault
 from npu.memory import Bytes
 from tools.artifacts.board.board import Board
@@ -68,6 +69,7 @@ class _Attached(threading.Thread):
     Attributes:
       device: the NPU, once the emulator is connected.
       instructions: of the core's first execution, if they are to be counted and are few.
+      runs: what the NPU did each time that it was started.
       error: what ended it early; the emulator was ended then, as it would wait forever.
     """
 
@@ -76,6 +78,7 @@ class _Attached(threading.Thread):
         self._counts = counts
         self._places: dict[int, str] = {}
         self.instructions: int | None = None
+        self.runs: list[list[Operation]] = []
         self._path = path
         self._image = image
         self._board = board
@@ -110,7 +113,10 @@ class _Attached(threading.Thread):
             return False
         offset = gdb.register(1)
         if function == _WRITE:
+            done = len(device.operations)
             device.write(offset, gdb.register(2))
+            if len(device.operations) > done:
+                self.runs.append(device.operations[done:])
         else:
             gdb.set_register(0, device.read(offset))
         gdb.set_register(_PC, gdb.register(_LR) & ~1)
@@ -156,9 +162,11 @@ class QemuWithNpu(Qemu):
     Attributes:
         counts: whether to count the core's instructions of the first execution, step by step; those of more than some
             thousands are not counted.
+        runs: what the NPU did each time that it was started in the last run().
     """
 
     counts: bool = False
+    runs: list[list[Operation]] = field(default_factory=list, compare=False)
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
         """See Hosted.run(); what the NPU objected to is part of the error."""
@@ -173,7 +181,9 @@ class QemuWithNpu(Qemu):
                 return [*command_line(image, self.board, self.qemu, options), *debugger]
 
             try:
-                return replace(run_hosted(self, image, command, inputs, timeout), execute=attached.instructions)
+                result = run_hosted(self, image, command, inputs, timeout)
+                self.runs[:] = attached.runs
+                return replace(result, execute=attached.instructions)
             except EmulationError as error:
                 attached.join(_CONNECT_SECONDS)
                 if attached.error is not None and not isinstance(attached.error, GdbError):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import parse
-from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore
+from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, layer_name
 from tools.pipeline.export.ethos_u.vela import Compiled
 from tools.quiet.console import UserError
 
@@ -65,7 +64,7 @@ def format_report(report: NpuReport) -> str:
             (
                 str(position),
                 str(layer["operator"]),
-                _layer_name(str(layer["name"])),
+                layer_name(layer),
                 f"{layer['cycles']:,}",
                 f"{layer['cycles'] / cycles if cycles else 0:.1%}",
                 f"{layer['macs']:,}" if layer["macs"] else "",
@@ -96,11 +95,6 @@ def check_memory(report: NpuReport, npu: Npu) -> None:
             "board:\n"
             + format_report(report)
         )
-
-
-def _layer_name(name: str) -> str:
-    """The name without what the exporter adds to all of them."""
-    return re.sub(r"^(aten|tosa)_|_default|_tensor", "", name)
 
 
 def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:

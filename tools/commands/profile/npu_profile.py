@@ -1,0 +1,181 @@
+"""What an NPU does of a program: its compiler's estimate of each layer beside what the modelled NPU counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npu.engine import Operation
+from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, layer_name
+from tools.quiet.files import writing
+
+_DMA = "DMA_START"
+_BAR = "#0072B2"
+_HEADINGS = (
+    "#",
+    "operator",
+    "layer",
+    "cycles (Vela)",
+    "MACs (Vela)",
+    "operations",
+    "MACs",
+    "read",
+    "weights",
+    "written",
+)
+# Region of the weights and scales in a delegate's commands; the others are what the NPU works in.
+_WEIGHTS = 0
+
+
+@dataclass
+class NpuRow:
+    """A layer, with Vela's estimates, and what the NPU executed for it; one of both may be missing.
+
+    Attributes:
+      operator, layer: as Vela calls them; of an operation that belongs to no layer its own name, and nothing.
+      cycles, macs: Vela's estimates; None without a layer.
+      operations: how many the NPU executed, DMA included; None where they can't be told apart by layer.
+      counted_macs: multiply-accumulates of these.
+      read: bytes of the memory to work in.
+      weights: bytes of weights and scales.
+      written: bytes of the memory to work in, and by DMA.
+    """
+
+    operator: str
+    layer: str = ""
+    cycles: int | None = None
+    macs: int | None = None
+    operations: int | None = None
+    counted_macs: int = 0
+    read: int = 0
+    weights: int = 0
+    written: int = 0
+
+    def add(self, operations: Sequence[Operation]) -> None:
+        """Counts what the NPU executed."""
+        self.operations = (self.operations or 0) + len(operations)
+        for operation in operations:
+            self.counted_macs += operation.macs
+            for region, traffic in operation.regions.items():
+                if region == _WEIGHTS:
+                    self.weights += traffic.read
+                else:
+                    self.read += traffic.read
+                self.written += traffic.written
+
+
+def npu_rows(report: NpuReport, runs: Sequence[Sequence[Operation]]) -> list[NpuRow]:
+    """A row for each layer, with its operations; of a delegate whose operations Vela has mixed, a row for each of both.
+
+    Args:
+      runs: what the NPU executed of each delegate, in order.
+    """
+    rows = []
+    for delegate, operations in zip(report.delegates, runs, strict=True):
+        groups = operations_by_layer(delegate, operations)
+        for index, layer in enumerate(delegate.layers):
+            row = NpuRow(str(layer["operator"]), layer_name(layer), int(layer["cycles"]), int(layer["macs"]))
+            if groups is not None:
+                row.add(groups[index])
+            rows.append(row)
+        if groups is None:
+            for operation in operations:
+                row = NpuRow(operation.name)
+                row.add([operation])
+                rows.append(row)
+    return rows
+
+
+def operations_by_layer(delegate: Delegate, operations: Sequence[Operation]) -> list[list[Operation]] | None:
+    """Splits what the NPU executed by layer.
+
+    Vela cuts a layer into several operations, which have its multiply-accumulates together, and puts a layer without
+    any into the operation before it, or makes one of its name. DMA belongs to what comes next.
+
+    Returns:
+      The operations of each layer, or None if they don't add up so, as of layers that take turns.
+    """
+    groups: list[list[Operation]] = []
+    rest = list(operations)
+    for layer in delegate.layers:
+        group: list[Operation] = []
+        macs = int(layer["macs"])
+        while rest and sum(operation.macs for operation in group) < macs:
+            group.append(rest.pop(0))
+        if sum(operation.macs for operation in group) != macs:
+            return None
+        if not macs:
+            following = next((index for index, operation in enumerate(rest) if operation.name != _DMA), None)
+            if following is not None and str(layer["operator"]).upper() in rest[following].name.upper():
+                group, rest = rest[: following + 1], rest[following + 1 :]
+        groups.append(group)
+    return None if rest else groups
+
+
+def npu_table(rows: Sequence[NpuRow]) -> str:
+    """A line per row, and the total."""
+    total = NpuRow("total", "", sum(row.cycles or 0 for row in rows), sum(row.macs or 0 for row in rows))
+    for row in rows:
+        total.operations = (total.operations or 0) + (row.operations or 0)
+        total.counted_macs += row.counted_macs
+        total.read += row.read
+        total.weights += row.weights
+        total.written += row.written
+    lines: list[tuple[str, ...]] = [_HEADINGS]
+    for index, row in enumerate([*rows, total]):
+        counted = (row.operations, row.counted_macs, row.read, row.weights, row.written)
+        lines.append(
+            (
+                str(index) if row is not total else "",
+                row.operator,
+                row.layer,
+                *("" if value is None else f"{value:,}" for value in (row.cycles, row.macs)),
+                *("" if row.operations is None else f"{value:,}" for value in counted),
+            )
+        )
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column in (1, 2) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def npu_picture(report: NpuReport, board: str, rows: Sequence[NpuRow], path: Path) -> None:
+    """Draws a bar per layer, Vela's cycles, with what was counted, into a PNG; the same rows give the same bytes."""
+    # Imported here: it costs a second, and only the picture needs it.
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    layers = [row for row in rows if row.cycles is not None]
+    total = max(sum(row.cycles or 0 for row in layers), 1)
+    figure, axes = pyplot.subplots(figsize=(9, 1.4 + 0.24 * len(layers)), layout="constrained")
+    axes.barh(range(len(layers)), [row.cycles or 0 for row in layers], color=_BAR, height=0.7)
+    for index, row in enumerate(layers):
+        text = f" {row.cycles:,} ({(row.cycles or 0) / total:.1%})"
+        if row.operations:
+            text += f", {row.counted_macs:,} MACs, {row.read + row.weights:,} B read, {row.written:,} B written"
+        axes.text(row.cycles or 0, index, text, va="center", fontsize=7)
+    axes.set_yticks(range(len(layers)), [f"{row.layer}: {row.operator}" for row in layers], fontsize=7)
+    axes.invert_yaxis()
+    axes.margins(x=1.0)
+    axes.set_xlabel("cycles of the NPU, as Vela estimates")
+    axes.spines[["top", "right"]].set_visible(False)
+    title = f"{report.name} on {board} ({report.accelerator}): {total:,} cycles per inference"
+    axes.set_title(title, fontsize=9)
+    try:
+        with writing(path):
+            figure.savefig(path, format="png", dpi=120, metadata={"Software": None})
+    finally:
+        pyplot.close(figure)
+
+
+def npu_json(rows: Sequence[NpuRow]) -> list[dict[str, Any]]:
+    """The rows as a list of objects."""
+    return [vars(row) for row in rows]
