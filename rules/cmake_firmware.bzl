@@ -104,4 +104,4 @@ def cmake_firmware(name, tags = [], visibility = None, **kwargs):
       **kwargs: attributes of `cmake_firmware_rule`.
     """
     cmake_firmware_rule(name = name, tags = tags, visibility = visibility, **kwargs)
-    firmware_commands(name, visibility, OWN_APPLICATION)
+    firmware_commands(name, visibility, kwargs.get("testonly"), OWN_APPLICATION)

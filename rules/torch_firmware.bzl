@@ -18,4 +18,4 @@ def torch_firmware(name, tags = [], visibility = None, **kwargs):
       **kwargs: attributes of `firmware_image_rule`.
     """
     firmware_image(name = name, tags = tags, visibility = visibility, **kwargs)
-    firmware_commands(name, visibility)
+    firmware_commands(name, visibility, kwargs.get("testonly"))

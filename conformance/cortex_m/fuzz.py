@@ -22,6 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from conformance.check import encode_input
+from tools.artifacts.board.board import read_board
+from tools.artifacts.core.core import has_vectors
 from tools.pipeline.export.cortex_m import lower, quantize
 from tools.pipeline.export.lower import capture, emit
 from tools.pipeline.export.manifest import Parameters
@@ -30,8 +32,8 @@ from tools.pipeline.export.serialize import serialize
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 
-# Boards on which the programs for a target run. Those for Cortex-M4 are M33's, too, and this machine takes all.
-BOARDS = {"cortex-m4": ("mps2_an386", "mps2_an505", "host"), "cortex-m55": ("mps3_an547", "host")}
+# Programs without and with the layout for vectors.
+TARGETS = ("cortex-m4", "cortex-m55")
 _STEPS = 9
 _MAX_ELEMENTS = 3000
 # Inputs that a program runs with; the last ones leave the range that calibration has seen.
@@ -399,22 +401,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(failed > 0)
 
 
+def boards_of(target: str, runners: dict[str, Runner]) -> list[str]:
+    """Runners that take the programs for a target: this machine's all, a board's those in the layout of its core."""
+    layout = has_vectors(target)
+    return [
+        name
+        for name, runner in runners.items()
+        if runner.board is None or has_vectors(read_board(runner.board).core) == layout
+    ]
+
+
 def check_seeds(seeds: Sequence[int], runners: dict[str, Runner]) -> dict[int, str]:
     """How the programs of models differ on any board, by seed; without those that don't."""
     problems: dict[int, str] = {}
-    programs: dict[str, dict[int, Exported]] = {target: {} for target in BOARDS}
+    programs: dict[str, dict[int, Exported]] = {target: {} for target in TARGETS}
     for seed in seeds:
         try:
-            exported = export(*make_model(seed), list(BOARDS))
+            exported = export(*make_model(seed), list(TARGETS))
         except Exception as error:  # whatever it is, it is the finding
             problems[seed] = f"export: {type(error).__name__}: {str(error)[:300]}"
             continue
         for target, program in exported.items():
             programs[target][seed] = program
-    for target, boards in BOARDS.items():
-        for board in boards:
-            if board not in runners:
-                continue
+    for target in TARGETS:
+        for board in boards_of(target, runners):
             texts = check(list(programs[target].values()), runners[board])
             for seed, text in zip(programs[target], texts, strict=True):
                 if text:

@@ -18,19 +18,27 @@ _COMMANDS = {
 # Of an image whose application is not this project's: nobody answers the others.
 OWN_APPLICATION = ["copy", "gdb", "monitor"]
 
-def firmware_commands(firmware, visibility, commands = _COMMANDS):
+def firmware_commands(firmware, visibility, testonly = False, commands = _COMMANDS):
     """Declares `<firmware>.flash`, and `<firmware>.COMMAND` for each of some commands.
 
     Args:
       firmware: name of the image.
       visibility: visibility of all.
+      testonly: whether the image is for tests alone, so that they are, too.
       commands: which of them there are besides.
     """
-    firmware_flash(name = firmware + ".flash", firmware = firmware, tags = ["manual"], visibility = visibility)
+    firmware_flash(
+        name = firmware + ".flash",
+        testonly = testonly,
+        firmware = firmware,
+        tags = ["manual"],
+        visibility = visibility,
+    )
     for suffix in commands:
         tool, uses = _COMMANDS[suffix]
         firmware_command(
             name = "%s.%s" % (firmware, suffix),
+            testonly = testonly,
             firmware = firmware,
             tags = ["manual"],
             tool = tool,

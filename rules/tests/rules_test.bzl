@@ -24,6 +24,13 @@ _refusal_on_cortex_m4_test = analysistest.make(
     expect_failure = True,
 )
 
+def _command_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.true(env, analysistest.target_under_test(env)[DefaultInfo].files_to_run.executable != None, "nothing to run")
+    return analysistest.end(env)
+
+_command_test = analysistest.make(_command_test_impl)
+
 def _action_arguments(env, mnemonic):
     for action in analysistest.target_actions(env):
         if action.mnemonic == mnemonic:
@@ -197,6 +204,16 @@ def rules_test_suite(name):
             target_under_test = ":sine_" + board_name,
         )
     torch_firmware(
+        name = "for_tests",
+        testonly = True,
+        board = "//firmware/boards/nucleo_wb55rg",
+        model = "//models/sine",
+        summary = False,
+        tags = ["manual"],
+    )
+    for command in ["flash", "copy"]:
+        _command_test(name = "%s_for_tests_test" % command, target_under_test = ":for_tests." + command)
+    torch_firmware(
         name = "not_emulated",
         board = "//firmware/boards/nucleo_wb55rg",
         model = "//models/sine",
@@ -337,8 +354,10 @@ def rules_test_suite(name):
         name = name,
         tests = [
             ":board_test",
+            ":copy_for_tests_test",
             ":firmware_mps2_an386_test",
             ":firmware_mps2_an505_test",
+            ":flash_for_tests_test",
             ":shared_int8_program_test",
             ":shared_libraries_test",
             ":shared_program_test",

@@ -102,30 +102,17 @@ def pack(
         raise UserError(f"package name '{name}' is no C identifier; use letters, digits and underscores")
     if not re.fullmatch(r"\d+\.\d+\.\d+", publication.version):
         raise UserError(f"version '{publication.version}' of package {name} is not of the form 1.2.3")
-    headers = LAYOUTS[layout].headers
+    kind = LAYOUTS[layout]
     files: dict[str, str] = {}
     tree = Tree(roots)
     for model in models:
-        if f"{headers}/{model.name}.h" in files:
+        if f"{kind.headers}/{model.name}.h" in files:
             raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
-        texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs)
-        program = load(model.program)
-        interface = interface_of(model.program, find_method(program, model.method))
-        files |= {
-            f"{headers}/{model.name}.h": texts[f"{model.name}.h"],
-            f"{headers}/{model.name}.hpp": texts[f"{model.name}.hpp"],
-            f"{headers}/{model.name}_selftest.h": selftest_header(model.name),
-            f"src/models/{model.name}.cpp": texts[f"{model.name}.cpp"],
-            f"src/models/{model.name}_selftest.c": selftest_source(
-                model.name, interface, read_example(model.golden, interface)
-            ),
-        }
-        tree.add(re.findall(r'^#include "([^"]+)"', texts[f"{model.name}.cpp"], re.MULTILINE))
+        texts = _model_files(model, core, kind.headers, catalogs)
+        tree.add(re.findall(r'^#include "([^"]+)"', texts[f"src/models/{model.name}.cpp"], re.MULTILINE))
+        files |= texts
     tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h"])
-    for path, source in tree.found.items():
-        to = f"{headers}/torch_fusion.h" if path == "src/runtime/compiled/torch_fusion.h" else path
-        text = source.read_text(encoding="utf-8")
-        files[to] = text if is_own(path.removeprefix("src/")) else _FOREIGN + text
+    files |= _tree_files(tree, kind.headers)
     files = {
         path: f'#include "{SETTINGS_HEADER}"\n\n{text}' if path.endswith(".cpp") else text
         for path, text in files.items()
@@ -144,13 +131,36 @@ def pack(
         publication.url,
         tuple(archives),
     )
-    kind = LAYOUTS[layout]
     if kind.check is not None:
         kind.check(package)
     if archives and kind.archive is None:
         able = sorted(other for other, entry in LAYOUTS.items() if entry.archive is not None)
         raise UserError(f'package {name}: layout "{layout}" has no archives; {able} have, and all have sources')
     return {**files, **kind.files(package), "README.md": _readme(package, layout)}
+
+
+def _model_files(model: Model, core: str, headers: str, catalogs: Sequence[Path]) -> dict[str, str]:
+    """The files of a model: its compiled method, and its self-test."""
+    texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs)
+    interface = interface_of(model.program, find_method(load(model.program), model.method))
+    example = read_example(model.golden, interface)
+    return {
+        f"{headers}/{model.name}.h": texts[f"{model.name}.h"],
+        f"{headers}/{model.name}.hpp": texts[f"{model.name}.hpp"],
+        f"{headers}/{model.name}_selftest.h": selftest_header(model.name),
+        f"src/models/{model.name}.cpp": texts[f"{model.name}.cpp"],
+        f"src/models/{model.name}_selftest.c": selftest_source(model.name, interface, example),
+    }
+
+
+def _tree_files(tree: Tree, headers: str) -> dict[str, str]:
+    """The files of kernels and runtime; the interface that all models share is among the headers."""
+    files = {}
+    for path, source in tree.found.items():
+        to = f"{headers}/torch_fusion.h" if path == "src/runtime/compiled/torch_fusion.h" else path
+        text = source.read_text(encoding="utf-8")
+        files[to] = text if is_own(path.removeprefix("src/")) else _FOREIGN + text
+    return files
 
 
 def _readme(package: Package, layout: str) -> str:
