@@ -163,7 +163,8 @@ class Farm:
         (folder / "actions").mkdir()
         casd = f"unix:{folder}/casd.sock"
         remote = f"--cas-remote=http://127.0.0.1:{self.port}"
-        storage = [self._programs.buildbox / "buildbox-casd", f"--bind={casd}", remote, folder / "files"]
+        casd_program = self._programs.buildbox / "buildbox-casd"
+        storage: list[str | Path] = [casd_program, f"--bind={casd}", remote, folder / "files"]
         self._start(f"{name}.casd", storage)
         self._await(f"{name}.casd", lambda: (folder / "casd.sock").exists())
         command: list[str | Path] = [sys.executable, "-m", "tests.remote.worker", "--server", f"127.0.0.1:{self.port}"]
@@ -200,11 +201,11 @@ class Farm:
         """Makes a database in a folder, behind a socket in that folder; returns its address."""
         folder = self._folder("database")
         data = folder / "data"
-        make = [self._programs.postgres / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync"]
-        self._run("initdb", [*self._as_user(), *make])
+        make: list[str | Path] = [self._programs.postgres / "initdb", "-D", data, "-U", "postgres"]
+        self._run("initdb", [*self._as_user(), *make, "-A", "trust", "--no-sync"])
         # Nothing in it outlives the farm.
         options = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200"]
-        serve = [self._programs.postgres / "postgres", "-D", data, "-k", folder, *options]
+        serve: list[str | Path] = [self._programs.postgres / "postgres", "-D", data, "-k", folder, *options]
         self._start("postgres", [*self._as_user(), *serve])
         self._await("postgres", lambda: (folder / ".s.PGSQL.5432").exists())
         address = f"postgresql+psycopg2:///postgres?host={folder}&user=postgres"

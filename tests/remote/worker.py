@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import grpc
 from buildgrid._protos.build.bazel.remote.execution.v2.remote_execution_pb2 import (
@@ -148,7 +149,7 @@ class Worker:
                 time.sleep(_REPORT_SECONDS)
                 return self._session
 
-    def _execute(self, name: str, payload: object) -> None:
+    def _execute(self, name: str, payload: Any) -> None:
         lease = bots_pb2.Lease(id=name, state=bots_pb2.COMPLETED)
         lease.payload.CopyFrom(payload)
         action = Action()

@@ -73,7 +73,7 @@ def _printed(tool: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> 
 def capture_flash(image: Sequence[str]) -> str:
     """Flashing an empty board, and its console."""
     try:
-        return _run(flash.main, [*image, "--simulate", "--follow"])
+        return _printed(flash.main, [*image, "--simulate", "--follow"])
     finally:
         simulated_probe.disconnect_all()
 

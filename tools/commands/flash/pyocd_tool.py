@@ -287,7 +287,7 @@ def _erase_all_sectors(flash: Flash, board: Board, progress: Callable[[float], N
     flash.cleanup()
 
 
-def verify_on_device(flash: object, chunks: Chunks) -> None:
+def verify_on_device(flash: Flash, chunks: Chunks) -> None:
     """As verify(), with the comparison on the device."""
     for address, data in chunks:
         for at in range(0, len(data), _VERIFY_SIZE):

@@ -38,7 +38,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def numbered(arrays: dict[str, np.ndarray], prefix: str) -> list[np.ndarray]:
     """The arrays `<prefix>_0`, `<prefix>_1`, ..."""
-    result = []
+    result: list[np.ndarray] = []
     while f"{prefix}_{len(result)}" in arrays:
         result.append(arrays[f"{prefix}_{len(result)}"])
     return result

@@ -13,6 +13,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -41,6 +42,11 @@ _MOST_BYTES = 1 << 28
 
 # ScalarType -> numpy's dtype; bfloat16, which numpy does not have, as its bits.
 _DTYPES = {0: "u1", 1: "i1", 2: "<i2", 3: "<i4", 4: "<i8", 5: "<f2", 6: "<f4", 7: "<f8", 11: "?", 15: "<u2", 27: "<u2"}
+
+
+def _read_request(offset: int, total: int, chunk: int) -> bytes:
+    """Asks for the next part, of at most `chunk` bytes, of outputs of `total` bytes."""
+    return struct.pack("<II", offset, min(chunk, total - offset))
 
 
 def encode_frame(payload: bytes) -> bytes:
@@ -184,7 +190,7 @@ class Client:
         while len(data) < total:
             offset = len(data)
             self._sequence += 1
-            part = self._ask(_READ, lambda chunk, at=offset: struct.pack("<II", at, min(chunk, total - at)))
+            part = self._ask(_READ, partial(_read_request, offset, total))
             self._expect(bool(part), "it reads nothing of the outputs")
             data += part
         self._expect(len(data) == total, f"its outputs are {len(data)} bytes, not the {total} that it described")

@@ -80,8 +80,8 @@ def _modules_beside(path: Path) -> tuple[Path, ...]:
     """The files of the imported modules that lie in the model file's folder or below it."""
     folder = path.parent.resolve()
     # Some of PyTorch's modules give a relative path, which is no file's.
-    paths = [Path(module.__file__) for module in list(sys.modules.values()) if getattr(module, "__file__", None)]
-    files = {file.resolve() for file in paths if file.is_absolute()}
+    names = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    files = {Path(name).resolve() for name in names if name and Path(name).is_absolute()}
     return tuple(sorted(file for file in files if file.is_relative_to(folder) and file != path.resolve()))
 
 
