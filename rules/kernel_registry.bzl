@@ -4,13 +4,22 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:actions.bzl", "KERNELS", "REGISTRY_ATTRS", "choose_kernels", "generate_registry")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
+load(":host_cc_test.bzl", "SANITIZERS")
 load(":providers.bzl", "KernelRegistryInfo", "TorchProgramInfo")
+
+# A bool of a program, or one that overlaps another tensor, may be any byte, and is one value or the other then: no kernel
+# computes an address from a bool.
+_BOOLS_OF_ANY_PROGRAM = ["-fno-sanitize=bool"]
 
 def _kernel_registry_impl(ctx):
     programs = [target[TorchProgramInfo] for target in ctx.attr.programs]
     registry = generate_registry(ctx, programs, ctx.label.name)
     deps = [choose_kernels(ctx, programs)]
     cc = configure_cc(ctx)
+
+    # As the kernels' libraries are: half of the kernels' code are templates, which are compiled here.
+    is_image = ctx.target_platform_has_constraint(ctx.attr._without_system[platform_common.ConstraintValueInfo])
+    sanitizers = [] if is_image else SANITIZERS + _BOOLS_OF_ANY_PROGRAM
     context, outputs = compile_sources(
         ctx,
         cc,
@@ -19,6 +28,7 @@ def _kernel_registry_impl(ctx):
         hdrs = registry.operator_headers,
         include_directories = [],
         deps = deps,
+        copts = sanitizers,
         quote_includes = registry.quote_includes,
     )
     return [
@@ -38,6 +48,7 @@ and names the place in the model.""",
             doc = "The programs; their union is registered. Empty: every kernel with every dtype, for tools that run any program.",
         ),
         "_kernels": attr.label_list(default = KERNELS, providers = [CcInfo]),
+        "_without_system": attr.label(default = "@platforms//os:none"),
     },
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),

@@ -180,9 +180,12 @@ void dispatch(KernelRuntimeContext& ctx, ScalarType dtype, Body&& body) {
 /**
  * Converts one element as PyTorch does: to bool by comparing with zero, to
  * integers by truncation and wrapping, to floats by rounding to nearest.
+ *
+ * What an integer is of a NaN, or of a number beyond its range, is the processor's: as in PyTorch,
+ * nothing relies on it, and saying more would cost instructions.
  */
 template <class To, class From>
-inline To convert(From value) {
+__attribute__((no_sanitize("float-cast-overflow"))) inline To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
     return value;
   } else if constexpr (is_reduced<From>) {
