@@ -190,7 +190,8 @@ void test_check_header() {
   CHECK(Program::check_header(other.data(), other.size()) == Program::NotPresent);
 }
 
-/// Every truncation and every flip of a single bit.
+/// Every truncation and every flip of a single bit; the flips also without the checks of a
+/// MethodMeta.
 void test_corruptions(const char* name) {
   const std::vector<uint8_t> good = read_program(name);
   CHECK_ERROR(try_program(good), Error::Ok);
@@ -202,6 +203,7 @@ void test_corruptions(const char* name) {
   for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
     bad[bit / 8] ^= 1u << bit % 8;
     refused += try_program(bad) != Error::Ok;
+    static_cast<void>(load_method(bad));
     bad[bit / 8] = good[bit / 8];
   }
   // Most of a small program is structure, in which a flip cannot go unnoticed.

@@ -3,8 +3,10 @@
 #include <cinttypes>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include <executorch/runtime/core/exec_aten/util/tensor_shape_to_c_string.h>
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 #include <executorch/runtime/core/tag.h>
 #include <executorch/runtime/core/tensor_layout.h>
 #include <executorch/runtime/kernel/operator_registry.h>
@@ -80,6 +82,38 @@ void test_tensor_layout() {
       Error::InvalidArgument);
 }
 
+void test_resize() {
+  using executorch::aten::Tensor;
+  using executorch::aten::TensorImpl;
+  using executorch::aten::TensorShapeDynamism;
+  constexpr auto kBounded = TensorShapeDynamism::DYNAMIC_BOUND;
+  int32_t sizes[] = {2, 3};
+  uint8_t dim_order[] = {0, 1};
+  int32_t strides[] = {3, 1};
+  float data[6] = {};
+  TensorImpl impl(ScalarType::Float, 2, sizes, data, dim_order, strides, kBounded);
+  const auto resize = [](TensorImpl& to, const std::vector<int32_t>& wanted) {
+    return resize_tensor(Tensor(&to), ArrayRef<int32_t>(wanted.data(), wanted.size()));
+  };
+  CHECK_ERROR(resize(impl, {3, 2}), Error::Ok);
+  CHECK(impl.numel() == 6 && sizes[0] == 3 && sizes[1] == 2 && strides[0] == 2);
+  const std::vector<int32_t> refused[] = {
+      {6}, {3, 2, 1}, {1, 7}, {-1, 2}, {65536, 65536}, {0, INT32_MAX}};
+  for (const std::vector<int32_t>& wanted : refused) {
+    CHECK_ERROR(resize(impl, wanted), Error::NotSupported);
+    CHECK(impl.numel() == 6 && sizes[0] == 3 && sizes[1] == 2 && strides[0] == 2);
+  }
+
+  TensorImpl fixed(ScalarType::Float, 2, sizes, data, dim_order, strides);
+  CHECK_ERROR(resize(fixed, {3, 2}), Error::Ok);
+  CHECK_ERROR(resize(fixed, {3, 1}), Error::NotSupported);
+  TensorImpl without_strides(ScalarType::Float, 2, sizes, data, dim_order, nullptr, kBounded);
+  CHECK_ERROR(resize(without_strides, {3, 1}), Error::Internal);
+  TensorImpl without_order(ScalarType::Float, 2, sizes, data, nullptr, strides, kBounded);
+  CHECK_ERROR(resize(without_order, {3, 1}), Error::Internal);
+  CHECK(sizes[0] == 3 && sizes[1] == 2);
+}
+
 int calls = 0;
 
 et_timestamp_t ticks() {
@@ -135,6 +169,7 @@ int main() {
   test_format();
   test_names();
   test_tensor_layout();
+  test_resize();
   test_pal();
   test_registration();
   return 0;
