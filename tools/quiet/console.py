@@ -24,11 +24,18 @@ class UserError(Exception):
     """A mistake in what the user gave: the message names the thing, the cause and the next step."""
 
 
-def system_error(error: OSError) -> str:
-    """What the system refused, in one line: the file if there is one, the cause, the next step where it is known."""
-    file = "" if error.filename is None else f"{error.filename}: "
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return f"{file}{error.strerror or error}" + ("; free some space, then start it again" if full else "")
+def system_error(error: OSError, path: Path | str | None = None, advice: str = "") -> str:
+    """What the system refused, in one line: the file if there is one, the cause, the next step where it is known.
+
+    Args:
+      error: the system's.
+      path: the file or folder, where the error may name none, as that of a write doesn't.
+      advice: the next step, unless a disk is full.
+    """
+    file = path or error.filename
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "free some space, then start it again"
+    return (f"{file}: " if file else "") + f"{error.strerror or error}" + (f"; {advice}" if advice else "")
 
 
 def user_path(text: str) -> Path:

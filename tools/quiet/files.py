@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from .console import UserError
+from .console import UserError, system_error
 
 # What json, numpy and zipfile raise for foreign and truncated files, and what taking apart foreign content does.
 _SOMETHING_ELSE = (
@@ -25,6 +28,9 @@ _SOMETHING_ELSE = (
     zipfile.BadZipFile,
     zlib.error,
 )
+
+# Of a new file: everybody may read it.
+_PERMISSIONS = 0o644
 
 
 @contextlib.contextmanager
@@ -57,6 +63,30 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(
-            f"{path}: {error.strerror or error}; choose a folder that exists and can be written to"
-        ) from error
+        raise UserError(system_error(error, path, "choose a folder that exists and can be written to")) from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """As writing(), of a new file that the body gets the name of: it takes the named one's place when all is written.
+
+    Whatever ends the body, a full disk or Ctrl-C, the file is the old one or the new one. A link stays one, and what is
+    no file, such as a terminal, is written to where it is.
+
+    Raises:
+      UserError: the body met a file that cannot be written.
+    """
+    with writing(path):
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            yield path
+            return
+        descriptor, name = tempfile.mkstemp(prefix=".", suffix=target.suffix, dir=target.parent)
+        os.close(descriptor)
+        partial = Path(name)
+        try:
+            yield partial
+            partial.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else _PERMISSIONS)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)

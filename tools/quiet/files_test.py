@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tools.quiet.console import UserError
-from tools.quiet.files import reading, writing
+from tools.quiet.files import reading, replacing, writing
 
 
 def read(path: Path) -> int:
@@ -44,3 +44,35 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
         writing(path),
     ):
         path.write_text("rows")
+
+
+def test_a_full_disk_has_its_own_next_step(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").symlink_to("/dev/full")
+    message = r"/rows\.json: No space left on device; free some space, then start it again$"
+    with pytest.raises(UserError, match=message), replacing(tmp_path / "rows.json") as file:
+        file.write_text("rows")
+
+
+def test_a_new_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text("old")
+    (tmp_path / "rows.json").chmod(0o640)
+    (tmp_path / "link").symlink_to("rows.json")
+    for name in ("link", "new.json"):
+        with replacing(tmp_path / name) as file:
+            assert file.suffix == (".json")
+            file.write_text("new")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "new.json", "rows.json"]
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "rows.json").read_text() == "new"
+    assert (tmp_path / "rows.json").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / "new.json").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_what_ends_the_writing_leaves_the_old_file(error: type[BaseException], tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text("old")
+    for name in ("rows.json", "new.json"):
+        with pytest.raises(error), replacing(tmp_path / name) as file:
+            file.write_text("ne")
+            raise error
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.json"]
+    assert (tmp_path / "rows.json").read_text() == "old"

@@ -90,6 +90,29 @@ def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
     assert result.returncode == 1 and result.stderr.endswith("ZeroDivisionError: division by zero\n")
 
 
+@pytest.mark.parametrize("last", ["print('text')", "print('text' * 100_000)", "print('text'); sys.exit(0)"])
+@pytest.mark.parametrize(
+    ("nobody", "expected"),
+    [
+        (False, (1, "tool: error: No space left on device; free some space, then start it again\n")),
+        (True, (141, "")),
+    ],
+)
+def test_output_that_is_not_taken(tmp_path: Path, last: str, nobody: bool, expected: tuple[int, str]) -> None:
+    # As argparse prints its help, before a tool's own code runs.
+    (tmp_path / "prints.py").write_text(f"import sys\n{last}\n", encoding="utf-8")
+    command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "prints"]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"}
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe, Path("/dev/full").open("w") as full:
+        out = pipe if nobody else full
+        result = subprocess.run(
+            command, env=environment, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (result.returncode, result.stderr) == expected
+
+
 def test_no_moment_gives_a_traceback(tmp_path: Path) -> None:
     for step in range(12):
         process = start(tmp_path, 60, 0)

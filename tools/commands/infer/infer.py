@@ -18,7 +18,7 @@ from tools.artifacts.board.board import read_board
 from tools.commands.console.options import add_arguments, open_channel
 from tools.commands.infer.protocol import Client, Device, TensorSpec
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import reading, writing
+from tools.quiet.files import reading, replacing
 from tools.quiet.tool import run_tool
 
 
@@ -134,11 +134,11 @@ def run_input(client: Client, path: Path, output: Path | None) -> None:
         print(np.array2string(array, precision=7, threshold=200))
     print(f"{1000 * result.seconds:.3f} ms on the device")
     if output:
-        with writing(output):
+        with replacing(output) as partial, partial.open("wb") as file:
             if output.suffix == ".npy":
-                np.save(output, result.outputs[0])
+                np.save(file, result.outputs[0])
             else:
-                np.savez(output, **{f"output_{i}": array for i, array in enumerate(result.outputs)})
+                np.savez(file, **{f"output_{i}": array for i, array in enumerate(result.outputs)})
         print(f"written to {output}")
 
 

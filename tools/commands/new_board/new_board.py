@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tools.artifacts.core.core import CORTEX_M, platform_name
 from tools.quiet.console import UserError, user_path
+from tools.quiet.files import replacing, writing
 from tools.quiet.tool import run_tool
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
@@ -237,14 +238,14 @@ def _run(arguments: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         for name, text in contents.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            with writing(folder / name):
+                (folder / name).write_text(text, encoding="utf-8")
         if after != before:
-            # Beside it first: the list is never half written.
-            (folder / "boards.bzl").write_text(after, encoding="utf-8")
-            (folder / "boards.bzl").replace(boards)
-    except OSError:
-        # Half of a board would be in the way of the next attempt.
-        for name in (*contents, "boards.bzl"):
+            with replacing(boards) as file:
+                file.write_text(after, encoding="utf-8")
+    except BaseException:
+        # Half of a board would be in the way of the next attempt, after Ctrl-C as well.
+        for name in contents:
             (folder / name).unlink(missing_ok=True)
         raise
     print(f"wrote {folder}: complete board.c (TODO), then")

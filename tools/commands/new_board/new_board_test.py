@@ -141,6 +141,21 @@ def test_a_name_that_is_too_long_for_a_folder(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err.endswith(": File name too long\n")
 
 
+def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--name", "b", *_ARGUMENTS, "--output", str(tmp_path / "b")]
+
+    def write_half(path: Path, text: str, encoding: str) -> int:
+        with path.open("w", encoding=encoding) as file:
+            file.write(text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "write_text", write_half)
+        main(options)
+    assert list((tmp_path / "b").iterdir()) == []
+    assert main(options) == 0
+
+
 def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--name", "b", *_ARGUMENTS, "--output", str(tmp_path / "b")]
     assert main(options) == 0
@@ -153,6 +168,6 @@ def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capsys: pytest.Cap
         assert main(options) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert capsys.readouterr().err == "new_board: error: File too large\n"
+    assert capsys.readouterr().err.startswith(f"new_board: error: {tmp_path}/b/board.c: File too large; ")
     assert list((tmp_path / "b").iterdir()) == []
     assert main(options) == 0

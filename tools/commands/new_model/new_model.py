@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.quiet.console import Console, UserError, run_quietly, user_path
+from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
 
 _ROOT = Path(__file__).parents[3]
 _TEMPLATES = Path(__file__).parent / "template"
@@ -139,11 +139,13 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
             copy = output / source.relative_to(folder)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
-    except OSError as error:
+    except BaseException as error:
         if is_ours:
-            # Half of a workspace would be in the way of the next attempt.
+            # Half of a workspace would be in the way of the next attempt, after Ctrl-C as well.
             shutil.rmtree(output, ignore_errors=True)
-        raise UserError(f"{error.filename or output}: {error.strerror}") from error
+        if isinstance(error, OSError):
+            raise UserError(system_error(error, error.filename or output)) from error
+        raise
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -187,7 +189,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     descriptor, name = tempfile.mkstemp(prefix="torch_fusion_new_model_", suffix=".log")
     os.close(descriptor)
     log = Path(name)
-    status = run_quietly(step, log, "new_model")
-    if status == 0:
-        log.unlink()
+    status = 0
+    try:
+        status = run_quietly(step, log, "new_model")
+    finally:
+        # Only a message refers to it.
+        if status == 0:
+            log.unlink()
     return status

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 import resource
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -124,6 +125,26 @@ def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capfd: pytest.Capt
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "File too large" in capfd.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
+
+
+def test_an_interrupt_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    path = _write(tmp_path / "mine", _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # The workspace's own files are written by then.
+    monkeypatch.setattr(shutil, "copyfile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        main([str(path), "--output", str(tmp_path / "new")])
+    assert capfd.readouterr().err == ""
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["mine", "tmp"]
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("checkout", ['/a "folder"', "/with\\backslash", "/{braces}"])

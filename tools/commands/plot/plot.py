@@ -26,7 +26,7 @@ from tools.commands.infer.infer import fit, load_samples
 from tools.commands.infer.protocol import Client, Device
 from tools.commands.plot.window import Window
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import writing
+from tools.quiet.files import replacing
 from tools.quiet.tool import run_tool
 
 if TYPE_CHECKING:
@@ -117,9 +117,10 @@ def save_plot(curves: Curves, path: Path) -> None:
         UserError: the format is unknown, or the file cannot be written.
     """
     try:
-        with writing(path):
+        with replacing(path) as file:
             # Without the time of day and the library's version in it.
-            _figure(curves).savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+            kind = path.suffix[1:] or "png"
+            _figure(curves).savefig(file, format=kind, metadata={"Software": None} if kind == "png" else None)
     except ValueError as error:
         raise UserError(f"{path}: {error}; use a file name that ends in .png, .svg or .pdf") from error
 

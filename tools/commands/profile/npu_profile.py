@@ -9,7 +9,7 @@ from typing import Any
 
 from npu.engine import Operation
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, layer_name
-from tools.quiet.files import writing
+from tools.quiet.files import replacing
 
 _DMA = "DMA_START"
 _BAR = "#0072B2"
@@ -170,8 +170,8 @@ def npu_picture(report: NpuReport, board: str, rows: Sequence[NpuRow], path: Pat
     title = f"{report.name} on {board} ({report.accelerator}): {total:,} cycles per inference"
     axes.set_title(title, fontsize=9)
     try:
-        with writing(path):
-            figure.savefig(path, format="png", dpi=120, metadata={"Software": None})
+        with replacing(path) as file:
+            figure.savefig(file, format="png", dpi=120, metadata={"Software": None})
     finally:
         pyplot.close(figure)
 

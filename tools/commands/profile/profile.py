@@ -21,7 +21,7 @@ from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.npu_report.npu_report import read_npu_report
 from tools.commands.profile.npu_profile import npu_json, npu_picture, npu_rows, npu_table
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import reading, writing
+from tools.quiet.files import reading, replacing
 from tools.quiet.tool import run_tool
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
@@ -133,8 +133,8 @@ def picture(profile: Profile, path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit} per inference", fontsize=9)
     try:
-        with writing(path):
-            figure.savefig(path, format="png", dpi=120, metadata={"Software": None})
+        with replacing(path) as file:
+            figure.savefig(file, format="png", dpi=120, metadata={"Software": None})
     finally:
         pyplot.close(figure)
 
@@ -176,8 +176,8 @@ def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> N
     npu_picture(content, image.board, rows, arguments.picture)
     print(f"bar chart: {arguments.picture}")
     if arguments.json:
-        with writing(arguments.json):
-            arguments.json.write_text(json.dumps(npu_json(rows), indent=2) + "\n", encoding="utf-8")
+        with replacing(arguments.json) as file:
+            file.write_text(json.dumps(npu_json(rows), indent=2) + "\n", encoding="utf-8")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -200,8 +200,8 @@ def _run(arguments: argparse.Namespace) -> None:
     print(f"bar chart: {arguments.picture}")
     if arguments.json:
         rows: list[dict[str, Any]] = [asdict(row) | {"unit": profile.unit} for row in profile.rows]
-        with writing(arguments.json):
-            arguments.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        with replacing(arguments.json) as file:
+            file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

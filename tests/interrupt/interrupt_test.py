@@ -1,0 +1,64 @@
+"""Ctrl-C while a command's modules are imported, and when it begins to work: one line, status 130, no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_START = Path("tools/quiet/start.py").absolute()
+_COMMANDS = (
+    "benchmark",
+    "capture",
+    "compile_commands",
+    "copy",
+    "flash",
+    "gdb",
+    "infer",
+    "monitor",
+    "new_board",
+    "new_model",
+    "plot",
+    "profile",
+)
+_MODULES = [f"tools.commands.{command}" for command in _COMMANDS] + ["tools.verify.run_pte", "boardsim"]
+
+# Python runs a module of this name before any program. It sends the signal when a module of some name is imported.
+_INTERRUPTER = """
+import os, signal, sys
+
+def interrupt(event, arguments):
+    if event == "import" and arguments[0] == os.environ["INTERRUPT_AT"]:
+        os.environ["INTERRUPT_AT"] = ""
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.addaudithook(interrupt)
+"""
+
+# The command's own package, what tells its errors, and what argparse imports for the help when all else is there.
+_MOMENTS = ("{module}", "tools.quiet.console", "shutil")
+
+
+@pytest.mark.parametrize("moment", _MOMENTS)
+@pytest.mark.parametrize("module", _MODULES)
+def test_an_interrupt_is_one_line(module: str, moment: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_INTERRUPTER)
+    result = subprocess.run(
+        [sys.executable, str(_START), "command", module, "--help"],
+        env=os.environ
+        | {
+            "INTERRUPT_AT": moment.format(module=module),
+            "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        # As the launcher does, until there is something that handles it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "\ncommand: interrupted\n")
