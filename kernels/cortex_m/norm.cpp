@@ -109,11 +109,21 @@ Scale scale_of(const Normalization& norm, const Sums& sums) {
       shift};
 }
 
-inline int8_t
+/// Shifted to the right and saturated to int8.
+ET_INLINE int8_t saturated(int32_t value, int32_t shift) {
+#ifdef __ARM_FEATURE_SAT
+  int32_t result;
+  __asm__("ssat %0, #8, %1" : "=r"(result) : "r"(value >> shift) : "cc");
+  return static_cast<int8_t>(result);
+#else
+  return Range{-128, 127}.clamp(value >> shift);
+#endif
+}
+
+ET_INLINE int8_t
 normalized(int32_t value, const Scale& scale, int32_t weight, int32_t bias, int32_t shift) {
   const int32_t factor = wrapping_add(wrapping_mul(value, scale.factor), scale.offset);
-  const int32_t sum = wrapping_add(wrapping_mul(factor >> scale.shift, weight), bias);
-  return Range{-128, 127}.clamp(sum >> shift);
+  return saturated(wrapping_add(wrapping_mul(factor >> scale.shift, weight), bias), shift);
 }
 
 } // namespace
@@ -140,8 +150,13 @@ void normalize(const Normalization& norm, const int8_t* in, int8_t* out) {
         to[j] = normalized(from[j], scale, weight, bias, shift);
       }
     } else {
-      for (int32_t j = 0; j < inner; ++j) {
-        to[j] = normalized(from[j], scale, norm.weight[j], norm.bias[j], shift);
+      // Here, as what is written could be the pointers themselves.
+      const int16_t* weight = norm.weight;
+      const int32_t* bias = norm.bias;
+      const int8_t* next = from;
+      int8_t* place = to;
+      for (const int8_t* const end = from + inner; next != end;) {
+        *place++ = normalized(*next++, scale, *weight++, *bias++, shift);
       }
     }
   }
