@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -404,13 +404,18 @@ def _is_layer_of_our_own(node: Node) -> bool:
 
 
 class _Functions(Quantizer):
-    """Annotates functions that other int8 operators lie next to, once these are annotated."""
+    """Annotates functions that other int8 operators lie next to, once these are annotated.
 
-    def __init__(self, groups: _Whole) -> None:
+    Args:
+      has_float_border: whether the model takes and returns floating point; functions next to integers are int8, too.
+    """
+
+    def __init__(self, groups: _Whole, has_float_border: bool) -> None:
         self._groups = groups
+        self._has_float_border = has_float_border
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        for function in annotate_functions(self._groups.functions):
+        for function in annotate_functions(self._groups.functions, self._integers(model.graph)):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
         self._leave_inputs(model.graph)
@@ -419,6 +424,13 @@ class _Functions(Quantizer):
             if Q_ANNOTATION_KEY in node.meta:
                 node.meta[Q_ANNOTATION_KEY].output_qspec = None
         return model
+
+    def _integers(self, graph: Graph) -> list[Node]:
+        """The model's inputs and outputs, if they are integers; states are not."""
+        if self._has_float_border:
+            return []
+        inputs = [node for node in graph.nodes if node.op == "placeholder"]
+        return [*inputs[self._groups.states :], graph.output_node()]
 
     def _leave_inputs(self, graph: Graph) -> None:
         """Lets what is computed in floating point read the model's inputs as they come."""
@@ -453,11 +465,19 @@ class _Functions(Quantizer):
         return QuantizerInfo("Functions", "elementwise functions of one tensor", "int8", __name__)
 
 
-def annotate_functions(functions: Sequence[Function]) -> list[Function]:
-    """Annotates functions next to operators that are annotated as int8; returns the others, which are left alone."""
+def annotate_functions(functions: Sequence[Function], integers: Collection[Node] = ()) -> list[Function]:
+    """Annotates functions next to operators that are annotated as int8; returns the others, which are left alone.
+
+    Args:
+      integers: further nodes that functions are annotated next to.
+    """
+
+    def is_int8(function: Function) -> bool:
+        return any(node in integers or _is_quantized(node) for node in _neighbours(function))
+
     pending = list(functions)
     # One function may be what makes another one's neighbour int8.
-    while ready := [function for function in pending if any(map(_is_quantized, _neighbours(function)))]:
+    while ready := list(filter(is_int8, pending)):
         for function in ready:
             pending.remove(function)
             for node in function.nodes:
@@ -520,7 +540,7 @@ class Quantizers(CortexMQuantizer):
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
         self._groups = _Whole(states, stays, cheaper)
         self.quantizers: list[Quantizer] = [
-            self._groups, per_channel, per_tensor, *own, _Functions(self._groups), shared,
+            self._groups, per_channel, per_tensor, *own, _Functions(self._groups, has_float_border), shared,
         ]  # fmt: skip
 
     @property
