@@ -80,7 +80,7 @@ bool is_half(Factor factor) {
  * by `kBits`, is shifted to the right afterwards; if it is a half, too, by one bit.
  */
 template <size_t kA, int32_t kBits>
-void add_narrow(
+__attribute__((noinline)) void add_narrow(
     const AddParameters& parameters,
     const int8_t* a,
     const int8_t* b,
@@ -134,98 +134,132 @@ size_t add_side_by_side(
 
 #if defined(__ARM_FEATURE_MVE)
 
-/// Multiplies four elements at a time, and returns how many.
-size_t mul_side_by_side(
+/// Multiplies four elements at a time, and returns whether it did.
+bool mul_side_by_side(
     const MulParameters& parameters,
+    const Rows& rows,
     const int8_t* a,
-    int32_t a_step,
     const int8_t* b,
-    int32_t b_step,
-    int8_t* out,
-    size_t count) {
+    int8_t* out) {
   const Factor factor = parameters.factor;
-  if (static_cast<uint32_t>(a_step) > 1 || static_cast<uint32_t>(b_step) > 1 ||
-      !is_narrow(factor) || factor.shift == 0 || factor.multiplier < 0) {
-    return 0;
+  const auto a_step = static_cast<uint32_t>(rows.steps[0]);
+  const auto b_step = static_cast<uint32_t>(rows.steps[1]);
+  if (a_step > 1 || b_step > 1 || !is_narrow(factor) || factor.shift == 0 ||
+      factor.multiplier < 0) {
+    return false;
   }
   const int32_t* const zero_points = parameters.zero_points;
   const int32x4_t min = vdupq_n_s32(-128);
   const int32x4_t max = vdupq_n_s32(127);
   // An input of one element is four times the same one.
   const uint32x4_t places = vidupq_n_u32(0, 1);
-  const uint32x4_t a_places = vmulq_n_u32(places, static_cast<uint32_t>(a_step));
-  const uint32x4_t b_places = vmulq_n_u32(places, static_cast<uint32_t>(b_step));
-  for (auto left = static_cast<int32_t>(count); left > 0; left -= 4) {
-    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
-    const int32x4_t x =
-        vsubq_n_s32(vldrbq_gather_offset_z_s32(a, a_places, active), zero_points[0]);
-    const int32x4_t y =
-        vsubq_n_s32(vldrbq_gather_offset_z_s32(b, b_places, active), zero_points[1]);
-    int32x4_t value = vqrdmulhq_n_s32(vmulq_s32(x, y), factor.multiplier);
-    // Halves are rounded away from zero.
-    value = vrshlq_n_s32(vaddq_s32(value, vshrq_n_s32(value, 31)), factor.shift);
-    value = vminq_s32(vmaxq_s32(vaddq_n_s32(value, zero_points[2]), min), max);
-    vstrbq_p_s32(out, value, active);
-    a += 4 * a_step;
-    b += 4 * b_step;
-    out += 4;
+  const uint32x4_t a_places = vmulq_n_u32(places, a_step);
+  const uint32x4_t b_places = vmulq_n_u32(places, b_step);
+  for (size_t row = rows.rows; row > 0; --row) {
+    const int8_t* first = a;
+    const int8_t* second = b;
+    for (auto left = static_cast<int32_t>(rows.count); left > 0; left -= 4) {
+      const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
+      const int32x4_t x =
+          vsubq_n_s32(vldrbq_gather_offset_z_s32(first, a_places, active), zero_points[0]);
+      const int32x4_t y =
+          vsubq_n_s32(vldrbq_gather_offset_z_s32(second, b_places, active), zero_points[1]);
+      int32x4_t value = vqrdmulhq_n_s32(vmulq_s32(x, y), factor.multiplier);
+      // Halves are rounded away from zero.
+      value = vrshlq_n_s32(vaddq_s32(value, vshrq_n_s32(value, 31)), factor.shift);
+      value = vminq_s32(vmaxq_s32(vaddq_n_s32(value, zero_points[2]), min), max);
+      vstrbq_p_s32(out + rows.count - static_cast<size_t>(left), value, active);
+      first += 4 * a_step;
+      second += 4 * b_step;
+    }
+    a += rows.row_steps[0];
+    b += rows.row_steps[1];
+    out += rows.count;
   }
-  return count;
+  return true;
 }
 
 #elif defined(__ARM_FEATURE_DSP)
 
-/// Multiplies four elements at a time where their products have 32 bits, and returns how many.
-size_t mul_side_by_side(
+/// Multiplies four elements at a time where their products have 32 bits, and returns whether they
+/// do.
+bool mul_side_by_side(
     const MulParameters& parameters,
+    const Rows& rows,
     const int8_t* a,
-    int32_t a_step,
     const int8_t* b,
-    int32_t b_step,
-    int8_t* out,
-    size_t count) {
+    int8_t* out) {
   const int32_t* const zero_points = parameters.zero_points;
   const auto is_small = [](int32_t zero_point) {
     constexpr int32_t kLimit = 0x3000; // doubled, with eight bits more, it has 16 bits
     return zero_point > -kLimit && zero_point < kLimit;
   };
-  if (count < 4 || static_cast<uint32_t>(a_step) > 1 || static_cast<uint32_t>(b_step) > 1 ||
-      !is_small(zero_points[0]) || !is_small(zero_points[1]) ||
+  const auto a_step = static_cast<uint32_t>(rows.steps[0]);
+  const auto b_step = static_cast<uint32_t>(rows.steps[1]);
+  if (a_step > 1 || b_step > 1 || !is_small(zero_points[0]) || !is_small(zero_points[1]) ||
       !FoldedScale::takes(parameters.factor)) {
-    return 0;
+    return false;
   }
   const FoldedScale scale(parameters.factor, zero_points[2]);
-  const int16x2_t a_offsets = twice(-zero_points[0]);
-  const int16x2_t b_offsets = twice(-zero_points[1]);
-  // An input of one element is four times the same one.
-  const auto load = [](const int8_t* from, int32_t step) {
-    return step == 1 ? load_word(from) : 0x01010101u * static_cast<uint8_t>(*from);
-  };
-  uint32_t x = load(a, a_step);
-  uint32_t y = load(b, b_step);
-  const size_t whole = count & ~size_t{3};
-  for (size_t i = whole; i > 0; i -= 4) {
-    if (a_step == 1) {
-      x = load_word(a);
-      a += 4;
+  const int32_t a_zero = zero_points[0];
+  const int32_t b_zero = zero_points[1];
+  const int16x2_t a_offsets = twice(-a_zero);
+  const int16x2_t b_offsets = twice(-b_zero);
+  const size_t count = rows.count;
+  for (size_t row = count == 0 ? 0 : rows.rows; row > 0; --row) {
+    const int8_t* first = a;
+    const int8_t* second = b;
+    a += rows.row_steps[0];
+    b += rows.row_steps[1];
+    // An input of one element is four times the same one.
+    uint32_t x = a_step == 1 ? 0 : 0x01010101u * static_cast<uint8_t>(*first);
+    uint32_t y = b_step == 1 ? 0 : 0x01010101u * static_cast<uint8_t>(*second);
+    for (size_t i = count / 4; i > 0; --i) {
+      if (a_step == 1) {
+        x = load_word(first);
+        first += 4;
+      }
+      if (b_step == 1) {
+        y = load_word(second);
+        second += 4;
+      }
+      int16x2_t x_even = add_even_bytes(a_offsets, x);
+      int16x2_t x_odd = add_odd_bytes(a_offsets, x);
+      x_even = __sadd16(x_even, x_even);
+      x_odd = __sadd16(x_odd, x_odd);
+      const int16x2_t y_even = add_even_bytes(b_offsets, y);
+      const int16x2_t y_odd = add_odd_bytes(b_offsets, y);
+      out[0] = scale.apply(static_cast<int16_t>(x_even) * static_cast<int16_t>(y_even));
+      out[1] = scale.apply(static_cast<int16_t>(x_odd) * static_cast<int16_t>(y_odd));
+      out[2] = scale.apply((x_even >> 16) * (y_even >> 16));
+      out[3] = scale.apply((x_odd >> 16) * (y_odd >> 16));
+      out += 4;
     }
-    if (b_step == 1) {
-      y = load_word(b);
-      b += 4;
+    for (size_t i = count % 4; i > 0; --i) {
+      *out++ = scale.apply(2 * (*first - a_zero) * (*second - b_zero));
+      first += a_step;
+      second += b_step;
     }
-    int16x2_t x_even = add_even_bytes(a_offsets, x);
-    int16x2_t x_odd = add_odd_bytes(a_offsets, x);
-    x_even = __sadd16(x_even, x_even);
-    x_odd = __sadd16(x_odd, x_odd);
-    const int16x2_t y_even = add_even_bytes(b_offsets, y);
-    const int16x2_t y_odd = add_odd_bytes(b_offsets, y);
-    out[0] = scale.apply(static_cast<int16_t>(x_even) * static_cast<int16_t>(y_even));
-    out[1] = scale.apply(static_cast<int16_t>(x_odd) * static_cast<int16_t>(y_odd));
-    out[2] = scale.apply((x_even >> 16) * (y_even >> 16));
-    out[3] = scale.apply((x_odd >> 16) * (y_odd >> 16));
-    out += 4;
   }
-  return whole;
+  return true;
+}
+
+#endif
+
+#ifdef __ARM_FEATURE_DSP
+
+/// The greater or the smaller of each two bytes, as signed numbers.
+template <bool kMax>
+ET_INLINE uint32_t choose_bytes(uint32_t a, uint32_t b) {
+  // `sel` reads flags of `ssub8`, so nothing may come between them.
+  uint32_t result;
+  __asm__(
+      "ssub8 %0, %1, %2\n"
+      "sel %0, %3, %4"
+      : "=&r"(result)
+      : "r"(a), "r"(b), "r"(kMax ? a : b), "r"(kMax ? b : a)
+      : "cc");
+  return result;
 }
 
 #endif
@@ -234,54 +268,114 @@ size_t mul_side_by_side(
 
 void add(
     const AddParameters& parameters,
+    const Rows& rows,
     const int8_t* a,
-    int32_t a_step,
     const int8_t* b,
-    int32_t b_step,
-    int8_t* out,
-    size_t count) {
-  size_t i = 0;
-  if (a_step == 1 && b_step == 1 && is_narrow(parameters)) {
-    i = add_side_by_side(parameters, a, b, out, count);
-    a += i;
-    b += i;
-  }
-  for (; i < count; ++i) {
-    const int32_t sum = wrapping_add(
-        scale_input(*a, parameters.zero_points[0], parameters.factors[0]),
-        scale_input(*b, parameters.zero_points[1], parameters.factors[1]));
-    out[i] = parameters.range.clamp(
-        wrapping_add(requantize(sum, parameters.factors[2]), parameters.zero_points[2]));
-    a += a_step;
-    b += b_step;
+    int8_t* out) {
+  a += rows.offsets[0];
+  b += rows.offsets[1];
+  out += rows.out_offset;
+  const bool is_short = is_narrow(parameters);
+  for (size_t row = rows.rows; row > 0; --row) {
+    const int8_t* x = a;
+    const int8_t* y = b;
+    size_t i = 0;
+    if (is_short && rows.steps[0] == 1 && rows.steps[1] == 1) {
+      i = add_side_by_side(parameters, x, y, out, rows.count);
+      x += i;
+      y += i;
+    }
+    for (; i < rows.count; ++i) {
+      const int32_t sum = wrapping_add(
+          scale_input(*x, parameters.zero_points[0], parameters.factors[0]),
+          scale_input(*y, parameters.zero_points[1], parameters.factors[1]));
+      out[i] = parameters.range.clamp(
+          wrapping_add(requantize(sum, parameters.factors[2]), parameters.zero_points[2]));
+      x += rows.steps[0];
+      y += rows.steps[1];
+    }
+    a += rows.row_steps[0];
+    b += rows.row_steps[1];
+    out += rows.count;
   }
 }
 
 void mul(
     const MulParameters& parameters,
+    const Rows& rows,
     const int8_t* a,
-    int32_t a_step,
     const int8_t* b,
-    int32_t b_step,
-    int8_t* out,
-    size_t count) {
+    int8_t* out) {
+  a += rows.offsets[0];
+  b += rows.offsets[1];
+  out += rows.out_offset;
+  const int32_t a_step = rows.steps[0];
+  const int32_t b_step = rows.steps[1];
 #ifdef __ARM_FEATURE_DSP
-  if (const size_t done = mul_side_by_side(parameters, a, a_step, b, b_step, out, count)) {
-    a += static_cast<int32_t>(done) * a_step;
-    b += static_cast<int32_t>(done) * b_step;
-    out += done;
-    count -= done;
+  if (mul_side_by_side(parameters, rows, a, b, out)) {
+    return;
   }
 #endif
   // Storing an output changes nothing of a copy.
   const MulParameters p = parameters;
-  for (size_t i = 0; i < count; ++i) {
-    const int32_t product = (*a - p.zero_points[0]) * (*b - p.zero_points[1]);
-    out[i] = Range{-128, 127}.clamp(wrapping_add(requantize(product, p.factor), p.zero_points[2]));
-    a += a_step;
-    b += b_step;
+  for (size_t row = rows.rows; row > 0; --row) {
+    const int8_t* x = a;
+    const int8_t* y = b;
+    for (size_t i = rows.count; i > 0; --i) {
+      const int32_t product = (*x - p.zero_points[0]) * (*y - p.zero_points[1]);
+      *out++ =
+          Range{-128, 127}.clamp(wrapping_add(requantize(product, p.factor), p.zero_points[2]));
+      x += a_step;
+      y += b_step;
+    }
+    a += rows.row_steps[0];
+    b += rows.row_steps[1];
   }
 }
+
+template <bool kMax>
+void choose(const Rows& rows, const int8_t* a, const int8_t* b, int8_t* out) {
+  a += rows.offsets[0];
+  b += rows.offsets[1];
+  out += rows.out_offset;
+  const int32_t a_step = rows.steps[0];
+  const int32_t b_step = rows.steps[1];
+  for (size_t row = rows.count == 0 ? 0 : rows.rows; row > 0; --row) {
+    const int8_t* x = a;
+    const int8_t* y = b;
+    size_t left = rows.count;
+#ifdef __ARM_FEATURE_DSP
+    if (static_cast<uint32_t>(a_step) <= 1 && static_cast<uint32_t>(b_step) <= 1) {
+      // An input of one element is four times the same one.
+      uint32_t first = 0x01010101u * static_cast<uint8_t>(*x);
+      uint32_t second = 0x01010101u * static_cast<uint8_t>(*y);
+      for (; left >= 4; left -= 4) {
+        if (a_step == 1) {
+          first = load_word(x);
+          x += 4;
+        }
+        if (b_step == 1) {
+          second = load_word(y);
+          y += 4;
+        }
+        const uint32_t chosen = choose_bytes<kMax>(first, second);
+        std::memcpy(out, &chosen, sizeof(chosen));
+        out += 4;
+      }
+    }
+#endif
+    for (; left > 0; --left) {
+      *out++ = (*x < *y) == kMax ? *y : *x;
+      x += a_step;
+      y += b_step;
+    }
+    a += rows.row_steps[0];
+    b += rows.row_steps[1];
+  }
+}
+
+template void choose<false>(const Rows&, const int8_t*, const int8_t*, int8_t*);
+template void choose<true>(const Rows&, const int8_t*, const int8_t*, int8_t*);
 
 void look_up(const int8_t* table, const int8_t* in, int32_t step, int8_t* out, size_t count) {
   const int8_t* const middle = table + 128;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cortex_m/requantize.h"
+#include "kernels/cortex_m/runs.h"
 
 namespace torch {
 namespace executor {
@@ -24,25 +25,25 @@ struct MulParameters {
   Factor factor;
 };
 
-/// A run of sums; neighbours in the inputs lie `step` apart.
+/// Sums.
 void add(
     const AddParameters& parameters,
+    const Rows& rows,
     const int8_t* a,
-    int32_t a_step,
     const int8_t* b,
-    int32_t b_step,
-    int8_t* out,
-    size_t count);
+    int8_t* out);
 
-/// A run of products.
+/// Products.
 void mul(
     const MulParameters& parameters,
+    const Rows& rows,
     const int8_t* a,
-    int32_t a_step,
     const int8_t* b,
-    int32_t b_step,
-    int8_t* out,
-    size_t count);
+    int8_t* out);
+
+/// The greater of each two elements, or the smaller.
+template <bool kMax>
+void choose(const Rows& rows, const int8_t* a, const int8_t* b, int8_t* out);
 
 /// out[i] = table[in[i * step] + 128].
 void look_up(const int8_t* table, const int8_t* in, int32_t step, int8_t* out, size_t count);

@@ -30,7 +30,9 @@ bool check_packed_images(
   KERNEL_CHECK(
       ctx,
       kind != LayerKind::Depthwise ||
-          (layer.kernel[0] <= kMaxDepthwiseKernel && layer.channels % 4 == 0 &&
+          (layer.kernel[0] <= kMaxDepthwiseKernel &&
+           (layer.arrangement == Arrangement::Dsp ? layer.channels >= 4
+                                                  : layer.channels % 4 == 0) &&
            layer.dilation[0] == 1 && layer.dilation[1] == 1),
       InvalidProgram,
       false,
@@ -51,7 +53,7 @@ bool check_packed_images(
     sizes.append(windows[i]->out);
   }
   const int64_t needed = kind == LayerKind::Depthwise ? depthwise_scratch(parts, images.width)
-                                                      : convolution_scratch(parts);
+                                                      : convolution_scratch(parts, images.width);
   KERNEL_CHECK(
       ctx,
       static_cast<int64_t>(scratch.nbytes()) >= needed &&

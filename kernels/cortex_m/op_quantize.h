@@ -1,9 +1,9 @@
 #pragma once
 
 #include "kernels/cortex_m/quantize.h"
+#include "kernels/cortex_m/runs.h"
 #include "kernels/soft_double.h"
 #include "kernels/util/dtypes.h"
-#include "kernels/util/loop_nest.h"
 
 namespace torch {
 namespace executor {
@@ -30,16 +30,15 @@ using QuantizedTypes = DtypeList<ScalarType::Char, ScalarType::Short>;
 /// in `in`, which may lie in another dim order.
 template <class S, class From, class To, class Run>
 void map_runs(KernelRuntimeContext& ctx, const Tensor& in, Tensor& out, Run&& run) {
-  LoopNest nest;
-  const Tensor* const inputs[] = {&in};
-  if (!shape_out<S>(ctx, out, in.sizes()) || !nest.init(ctx, out, inputs, 1)) {
-    return;
-  }
-  const From* const from = in.const_data_ptr<From>();
-  To* const to = out.mutable_data_ptr<To>();
-  do {
-    run(from + nest.offset(0), nest.stride(0), to + nest.out_offset(), nest.size());
-  } while (nest.next());
+  each_rows<S>(ctx, {&in}, out, [&](const Rows& rows) {
+    const From* from = in.const_data_ptr<From>() + rows.offsets[0];
+    To* to = out.mutable_data_ptr<To>() + rows.out_offset;
+    for (size_t i = rows.rows; i > 0; --i) {
+      run(from, rows.steps[0], to, rows.count);
+      from += rows.row_steps[0];
+      to += rows.count;
+    }
+  });
 }
 
 /// cortex_m::quantize_per_tensor.out: float32 to int8 or int16, any dim order.

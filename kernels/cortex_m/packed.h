@@ -13,7 +13,8 @@ namespace cortex_m {
 enum class Arrangement : uint8_t {
   /// Pairs of output channels; per two products and pair a word: its even bytes are the first
   /// channel's weights, its odd bytes the second's. Products come in fours: 0 and 2, then 1 and 3.
-  /// Of depthwise layers groups of four channels, per kernel element a word.
+  /// Of depthwise layers, which have four channels or more, groups of four, per kernel element a
+  /// word; the last group is that of the last four channels, also where some are in the one before.
   Dsp = 1,
   /// As in the dialect, [out, height, width, in], and zeros until the last row is a multiple of
   /// sixteen. Of depthwise layers groups of sixteen channels, per kernel element sixteen bytes.

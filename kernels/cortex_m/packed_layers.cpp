@@ -130,6 +130,8 @@ ET_INLINE const int8_t* undivided_window(
   return fits && is_dense ? image + (top * images.width.in + left) * layer.in_channels : nullptr;
 }
 
+#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
+
 /// Puts what is under the window at an output position into `to`, in the order of the weights.
 void gather(
     const PackedLayer& layer,
@@ -172,6 +174,119 @@ void gather(
     to = fill_bytes(zero_point, (images.width.kernel - columns.end) * channels, to);
   }
 }
+
+#endif
+
+/// Bytes of a row of an image with the padding beside it.
+ET_INLINE int32_t padded_row_bytes(const PackedLayer& layer, const Window& width) {
+  return (width.in + 2 * width.padding) * layer.in_channels;
+}
+
+/// Rows of an image from the first one under a window to the last one.
+ET_INLINE int32_t window_rows(const PackedLayer& layer) {
+  return (layer.kernel[0] - 1) * layer.dilation[0] + 1;
+}
+
+/// The rows of an image that a row of windows needs, with their padding, in scratch memory: each in
+/// the place of the one window_rows() before.
+class PaddedRows final {
+ public:
+  /// @param[in] is_used Without, nothing else must be called.
+  PaddedRows(
+      const PackedLayer& layer,
+      const PackedImages& images,
+      const int8_t* image,
+      int8_t* scratch,
+      bool is_used)
+      : layer_(layer),
+        images_(images),
+        image_(image),
+        scratch_(scratch),
+        count_(window_rows(layer)),
+        row_bytes_(padded_row_bytes(layer, images.width)) {
+    if (is_used) {
+      // The padding beside the rows stays.
+      std::memset(scratch, layer.input_zero_point, static_cast<size_t>(count_ * row_bytes_));
+    }
+  }
+
+  /// The row of a number, counted with the padding above, which none of an earlier window is.
+  __attribute__((noinline)) const int8_t* row(int32_t number) {
+    int8_t* const place = scratch_ + number % count_ * row_bytes_;
+    if (number >= next_) {
+      next_ = number + 1;
+      const int32_t in_row = images_.width.in * layer_.in_channels;
+      const int32_t y = number - images_.height.padding;
+      int8_t* const to = place + images_.width.padding * layer_.in_channels;
+      if (y >= 0 && y < images_.height.in) {
+        // In a corrupted program scratch memory may lie over the input.
+        std::memmove(to, image_ + y * in_row, static_cast<size_t>(in_row));
+      } else {
+        std::memset(to, layer_.input_zero_point, static_cast<size_t>(in_row));
+      }
+    }
+    return place;
+  }
+
+  /// Copies what is under the window at an output position, whose rows row() has returned, in the
+  /// order of the weights, and up to seven bytes more.
+  void gather(int32_t y, int32_t x, int8_t* to) const {
+    const int32_t channels = layer_.in_channels;
+    const int32_t step = layer_.dilation[0] * row_bytes_;
+    const int32_t size = count_ * row_bytes_;
+    const int8_t* const end = scratch_ + size;
+    const int8_t* from =
+        scratch_ + y * layer_.stride[0] % count_ * row_bytes_ + x * layer_.stride[1] * channels;
+    // Columns lie together, or are copied one by one.
+    const bool is_dense = layer_.dilation[1] == 1;
+    const int32_t columns = is_dense ? 1 : layer_.kernel[1];
+    const int32_t column_bytes = is_dense ? layer_.kernel[1] * channels : channels;
+    const int32_t column_step = layer_.dilation[1] * channels;
+    for (int32_t i = layer_.kernel[0]; i > 0; --i) {
+      const int8_t* column = from;
+      for (int32_t j = columns; j > 0; --j) {
+        copy_words(column, column_bytes, to);
+        to += column_bytes;
+        column += column_step;
+      }
+      from += step;
+      from -= from >= end ? size : 0;
+    }
+  }
+
+ private:
+  /// Copies at least one byte, and up to seven more than `count`.
+  static ET_INLINE void copy_words(const int8_t* from, int32_t count, int8_t* to) {
+#ifdef __ARM_FEATURE_DSP
+    uint32_t first, second;
+    __asm__ volatile(
+        "1:\n"
+        "ldr %[first], [%[from]], #4\n"
+        "ldr %[second], [%[from]], #4\n"
+        "str %[first], [%[to]], #4\n"
+        "str %[second], [%[to]], #4\n"
+        "subs %[count], #8\n"
+        "bgt 1b\n"
+        : [from] "+r"(from),
+          [to] "+r"(to),
+          [count] "+r"(count),
+          [first] "=&r"(first),
+          [second] "=&r"(second)
+        :
+        : "memory", "cc");
+#else
+    copy_bytes(from, count, to);
+#endif
+  }
+
+  const PackedLayer& layer_;
+  const PackedImages& images_;
+  const int8_t* image_;
+  int8_t* scratch_;
+  int32_t count_;
+  int32_t row_bytes_;
+  int32_t next_ = 0;
+};
 
 #if !defined(__ARM_FEATURE_MVE)
 
@@ -288,7 +403,7 @@ void expand_window(
  * Adds the products of four lanes with the weights of a pair of channels to `sums`: the first
  * channel's four sums, then the second's. Returns where the weights end.
  *
- * @param[in] count Products per sum, a multiple of four.
+ * @param[in] count Products per sum, a multiple of four, and at least that.
  */
 #ifdef __ARM_FEATURE_DSP
 
@@ -315,39 +430,27 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
   int32_t s4 = sums[4], s5 = sums[5], s6 = sums[6], s7 = sums[7];
   const uint32_t* const end = lanes + count / 2 * kLanes;
   uint32_t a, b, v, w;
-#define LANES_ASM(text, ...)                  \
-  __asm__ volatile(text                       \
-                   : FOUR_SUMS,               \
-                     [s4] "+r"(s4),           \
-                     [s5] "+r"(s5),           \
-                     [s6] "+r"(s6),           \
-                     [s7] "+r"(s7),           \
-                     [x] "+r"(lanes),         \
-                     [weights] "+r"(weights), \
-                     [a] "=&r"(a),            \
-                     [b] "=&r"(b),            \
-                     [v] "=&r"(v),            \
-                     [w] "=&r"(w)             \
-                   : __VA_ARGS__              \
-                   : "memory", "cc")
-  if ((count & 4) != 0) {
-    LANES_ASM(TWO_PRODUCTS TWO_PRODUCTS);
-  }
-  if (lanes != end) {
-    LANES_ASM(
-        "1:\n" TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS TWO_PRODUCTS
-        "ldr %[a], %[end]\n"
-        "cmp %[a], %[x]\n"
-        "bne 1b\n",
-        [end] "m"(end));
-  }
-#undef LANES_ASM
+  __asm__ volatile("1:\n" TWO_PRODUCTS TWO_PRODUCTS
+                   "ldr %[a], %[end]\n"
+                   "cmp %[a], %[x]\n"
+                   "bne 1b\n"
+                   : FOUR_SUMS,
+                     [s4] "+r"(s4),
+                     [s5] "+r"(s5),
+                     [s6] "+r"(s6),
+                     [s7] "+r"(s7),
+                     [x] "+r"(lanes),
+                     [weights] "+r"(weights),
+                     [a] "=&r"(a),
+                     [b] "=&r"(b),
+                     [v] "=&r"(v),
+                     [w] "=&r"(w)
+                   : [end] "m"(end)
+                   : "memory", "cc");
   sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
   sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
   return weights;
 }
-
-#undef TWO_PRODUCTS
 
 #else
 
@@ -509,6 +612,26 @@ __attribute__((noinline)) void store_pair(
   }
 }
 
+#ifdef __ARM_FEATURE_DSP
+
+// Scale::apply(), of the names of registers, and what follows them in the address of the output.
+#define STORED(sum, multiplier, shift, addend, out, address) \
+  "lsl " sum ", " sum                                        \
+  ", #1\n"                                                   \
+  "smmulr " sum ", " sum ", " multiplier                     \
+  "\n"                                                       \
+  "add " sum ", " sum ", " sum                               \
+  ", asr #31\n"                                              \
+  "asr " sum ", " sum ", " shift                             \
+  "\n"                                                       \
+  "add " sum ", " sum ", " addend                            \
+  "\n"                                                       \
+  "ssat " sum ", #8, " sum                                   \
+  ", asr #1\n"                                               \
+  "strb " sum ", [" out address "]\n"
+
+#endif
+
 /// Stores four outputs of one factor, `step` apart, of a layer that is not wide.
 ET_INLINE void store_lanes(
     int32_t s0,
@@ -519,23 +642,9 @@ ET_INLINE void store_lanes(
     int8_t* out,
     int32_t step) {
 #ifdef __ARM_FEATURE_DSP
-  // Scale::apply(). The other channel's sums are in registers, too: the compiler would move them.
-#define STORED(sum, address)   \
-  "lsl " sum ", " sum          \
-  ", #1\n"                     \
-  "smmulr " sum ", " sum       \
-  ", %[multiplier]\n"          \
-  "add " sum ", " sum ", " sum \
-  ", asr #31\n"                \
-  "asr " sum ", " sum          \
-  ", %[shift]\n"               \
-  "add " sum ", " sum          \
-  ", %[addend]\n"              \
-  "ssat " sum ", #8, " sum     \
-  ", asr #1\n"                 \
-  "strb " sum ", [%[out]" address "]\n"
-  __asm__ volatile(STORED("%[s0]", "") STORED("%[s1]", ", %[step]")
-                       STORED("%[s2]", ", %[step], lsl #1") "add %[out], %[out], %[step]\n" STORED(
+#define LANE(sum, address) STORED(sum, "%[multiplier]", "%[shift]", "%[addend]", "%[out]", address)
+  __asm__ volatile(LANE("%[s0]", "") LANE("%[s1]", ", %[step]")
+                       LANE("%[s2]", ", %[step], lsl #1") "add %[out], %[out], %[step]\n" LANE(
                            "%[s3]", ", %[step], lsl #1")
                    : FOUR_SUMS, [out] "+r"(out)
                    : [multiplier] "r"(scale.multiplier),
@@ -543,7 +652,7 @@ ET_INLINE void store_lanes(
                      [addend] "r"(scale.addend),
                      [step] "r"(step)
                    : "memory", "cc");
-#undef STORED
+#undef LANE
 #else
   out[0] = scale.apply(s0);
   out[step] = scale.apply(s1);
@@ -552,22 +661,126 @@ ET_INLINE void store_lanes(
 #endif
 }
 
+#ifdef __ARM_FEATURE_DSP
+
+#define LANE(sum, address) STORED(sum, "%[w]", "%[a]", "%[x]", "%[b]", address)
+
+/**
+ * The outputs of a layer that is not wide at four pixels, of pairs of channels. Returns where their
+ * weights end.
+ *
+ * @param[in] pairs At least one.
+ */
+ET_INLINE const int8_t*
+pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pairs, int8_t* out) {
+  const int32_t inner = parts.padded_inner;
+  const uint32_t* const end = expanded + inner / 2 * kLanes;
+  const int32_t odd = inner & 4;
+  const int32_t step = parts.layer->channels;
+  const int32_t addend = addend_of(*parts.layer);
+  const int32_t* bias = parts.bias;
+  const int32_t* multipliers = parts.multipliers;
+  const int8_t* shifts = parts.shifts;
+  const int8_t* weights = parts.weights;
+  int32_t s0, s1, s2, s3, s4, s5, s6, s7;
+  uint32_t x, a, b, v, w;
+  // The compiler would move sums from one register to another, for each pair some thirty times.
+  __asm__ volatile(
+      "3:\n"
+      "ldr %[a], %[bias]\n"
+      "ldr %[x], %[expanded]\n"
+      "ldr %[b], %[odd]\n"
+      "ldrd %[s0], %[s4], [%[a]], #8\n"
+      "str %[a], %[bias]\n"
+      "mov %[s1], %[s0]\n"
+      "mov %[s2], %[s0]\n"
+      "mov %[s3], %[s0]\n"
+      "mov %[s5], %[s4]\n"
+      "mov %[s6], %[s4]\n"
+      "mov %[s7], %[s4]\n"
+      "cmp %[b], #0\n"
+      "bne 2f\n"
+      "1:\n" TWO_PRODUCTS TWO_PRODUCTS
+      "2:\n" TWO_PRODUCTS TWO_PRODUCTS
+      "ldr %[a], %[end]\n"
+      "cmp %[a], %[x]\n"
+      "bne 1b\n"
+      "ldr %[x], %[multipliers]\n"
+      "ldr %[v], %[shifts]\n"
+      "ldr %[b], %[out]\n"
+      "ldr %[w], [%[x]], #8\n"
+      "ldrsb %[a], [%[v]], #2\n"
+      "str %[x], %[multipliers]\n"
+      "str %[v], %[shifts]\n"
+      "ldr %[v], %[step]\n"
+      "ldr %[x], %[addend]\n"
+      LANE("%[s0]", "") LANE("%[s1]", ", %[v]") LANE("%[s2]", ", %[v], lsl #1")
+      "add %[b], %[b], %[v]\n" LANE("%[s3]", ", %[v], lsl #1")
+      "ldr %[s0], %[multipliers]\n"
+      "ldr %[s1], %[shifts]\n"
+      "ldr %[b], %[out]\n"
+      "ldr %[w], [%[s0], #-4]\n"
+      "ldrsb %[a], [%[s1], #-1]\n"
+      "add %[s2], %[b], #2\n"
+      "add %[b], %[b], #1\n"
+      "str %[s2], %[out]\n"
+      LANE("%[s4]", "") LANE("%[s5]", ", %[v]") LANE("%[s6]", ", %[v], lsl #1")
+      "add %[b], %[b], %[v]\n" LANE("%[s7]", ", %[v], lsl #1")
+      "ldr %[a], %[pairs]\n"
+      "subs %[a], #1\n"
+      "str %[a], %[pairs]\n"
+      "bne 3b\n"
+      : [s0] "=&r"(s0),
+        [s1] "=&r"(s1),
+        [s2] "=&r"(s2),
+        [s3] "=&r"(s3),
+        [s4] "=&r"(s4),
+        [s5] "=&r"(s5),
+        [s6] "=&r"(s6),
+        [s7] "=&r"(s7),
+        [x] "=&r"(x),
+        [a] "=&r"(a),
+        [b] "=&r"(b),
+        [v] "=&r"(v),
+        [w] "=&r"(w),
+        [weights] "+r"(weights),
+        [bias] "+m"(bias),
+        [multipliers] "+m"(multipliers),
+        [shifts] "+m"(shifts),
+        [out] "+m"(out),
+        [pairs] "+m"(pairs)
+      : [expanded] "m"(expanded),
+        [odd] "m"(odd),
+        [end] "m"(end),
+        [step] "m"(step),
+        [addend] "m"(addend)
+      : "memory", "cc");
+  return weights;
+}
+
+#undef LANE
+#undef STORED
+#undef TWO_PRODUCTS
+
+#endif
+
 /// All output channels of up to four neighbouring pixels of a convolution. A function of its own:
 /// within a larger one the compiler would keep more on the stack.
 __attribute__((noinline)) void
 lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lanes, int8_t* out) {
   const int32_t channels = parts.layer->channels;
   const int32_t inner = parts.padded_inner;
-  const int32_t addend = addend_of(*parts.layer);
-  const int32_t* const bias = parts.bias;
-  const int32_t* const multipliers = parts.multipliers;
-  const int8_t* const shifts = parts.shifts;
   const int8_t* weights = parts.weights;
-  // Channels that have all that follows.
-  const int32_t plain = lanes == kLanes && parts.layer->is_wide == 0 ? channels & ~1 : 0;
-  for (int32_t c = 0; c < channels; c += 2) {
-    const int32_t first = bias[c];
-    const int32_t second = bias[c + 1];
+  int32_t c = 0;
+#ifdef __ARM_FEATURE_DSP
+  if (lanes == kLanes && parts.layer->is_wide == 0 && channels > 1) {
+    weights = pairs_to_outputs(parts, expanded, channels / 2, out);
+    c = channels & ~1;
+  }
+#endif
+  for (; c < channels; c += 2) {
+    const int32_t first = parts.bias[c];
+    const int32_t second = parts.bias[c + 1];
     int32_t sums[2 * kLanes] = {first, first, first, first, second, second, second, second};
 #ifdef __ARM_FEATURE_DSP
     weights = dot_lanes(expanded, weights, inner, sums);
@@ -575,16 +788,7 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
     weights = parts.layer->is_wide != 0 ? dot_lanes_wide(expanded, weights, inner, sums)
                                         : dot_lanes(expanded, weights, inner, sums);
 #endif
-    if ET_UNLIKELY (c >= plain) {
-      const int32_t copies[2 * kLanes] = {
-          sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6], sums[7]};
-      store_pair(parts, copies, c, lanes, out);
-      continue;
-    }
-    const Scale scale = {multipliers[c], shifts[c], addend};
-    store_lanes(sums[0], sums[1], sums[2], sums[3], scale, out + c, channels);
-    const Scale next = {multipliers[c + 1], shifts[c + 1], addend};
-    store_lanes(sums[4], sums[5], sums[6], sums[7], next, out + c + 1, channels);
+    store_pair(parts, sums, c, lanes, out);
   }
 }
 
@@ -783,12 +987,15 @@ void convolution_dsp(
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   auto* const expanded = reinterpret_cast<uint32_t*>(scratch);
-  int8_t* const gathered = scratch + 2 * kLanes * parts.padded_inner;
+  int8_t* const rows = scratch + 2 * kLanes * parts.padded_inner;
   const bool pointwise = is_pointwise(layer);
   const bool by_bytes = is_gathered(layer);
+  const int32_t window = window_rows(layer);
+  int8_t* const gathered = rows + window * padded_row_bytes(layer, images.width);
   const int32_t image_size = images.height.in * images.width.in * layer.in_channels;
   const int32_t pixels = images.height.out * images.width.out;
   for (int32_t n = 0; n < images.batch; ++n) {
+    PaddedRows padded(layer, images, in, rows, by_bytes);
     int32_t y = 0;
     int32_t x = 0;
     for (int32_t pixel = 0; pixel < pixels; pixel += kLanes) {
@@ -808,7 +1015,10 @@ void convolution_dsp(
           continue;
         }
         if (by_bytes) {
-          gather(layer, images, in, y, x, gathered);
+          for (int32_t i = x == 0 ? window : 0; i > 0; --i) {
+            static_cast<void>(padded.row(y * layer.stride[0] + window - i));
+          }
+          padded.gather(y, x, gathered);
           // What follows the last of them is multiplied by zeros.
           expand_words(gathered, expanded + lane, parts.padded_inner / 4);
         } else {
@@ -828,34 +1038,73 @@ void convolution_dsp(
   }
 }
 
+#ifndef __ARM_FEATURE_DSP
+
 /// Adds four channels' products with one element of a depthwise kernel.
-ET_INLINE void multiply_group(
+void multiply_group(
     const int8_t* x,
     const int8_t* weights,
     int32_t& s0,
     int32_t& s1,
     int32_t& s2,
     int32_t& s3) {
-#ifdef __ARM_FEATURE_DSP
-  const uint32_t word = load_word(x);
-  const uint32_t weight = load_word(weights);
-  const int16x2_t x_even = even_bytes(word);
-  const int16x2_t w_even = even_bytes(weight);
-  s0 = multiply_low(x_even, w_even, s0);
-  s2 = multiply_high(x_even, w_even, s2);
-  const int16x2_t x_odd = odd_bytes(word);
-  const int16x2_t w_odd = odd_bytes(weight);
-  s1 = multiply_low(x_odd, w_odd, s1);
-  s3 = multiply_high(x_odd, w_odd, s3);
-#else
   s0 = wrapping_add(s0, x[0] * weights[0]);
   s1 = wrapping_add(s1, x[1] * weights[1]);
   s2 = wrapping_add(s2, x[2] * weights[2]);
   s3 = wrapping_add(s3, x[3] * weights[3]);
+}
+
+#endif
+
+/// Adds four channels' products with `count` elements of a depthwise kernel, at least one, whose
+/// inputs lie `step` apart.
+ET_INLINE void multiply_row(
+    const int8_t* x,
+    int32_t step,
+    int32_t count,
+    const int8_t*& weights,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
+#ifdef __ARM_FEATURE_DSP
+  uint32_t a, b, v, w;
+  // The compiler would keep sums on the stack.
+  __asm__ volatile(
+      "1:\n"
+      "ldr %[a], [%[x]]\n"
+      "ldr %[v], [%[weights]], #4\n"
+      "add %[x], %[step]\n"
+      "sxtb16 %[b], %[a]\n"
+      "sxtb16 %[w], %[v]\n"
+      "sxtb16 %[a], %[a], ror #8\n"
+      "sxtb16 %[v], %[v], ror #8\n"
+      "smlabb %[s0], %[b], %[w], %[s0]\n"
+      "smlatt %[s2], %[b], %[w], %[s2]\n"
+      "smlabb %[s1], %[a], %[v], %[s1]\n"
+      "smlatt %[s3], %[a], %[v], %[s3]\n"
+      "subs %[count], #1\n"
+      "bne 1b\n"
+      : FOUR_SUMS,
+        [x] "+r"(x),
+        [weights] "+r"(weights),
+        [count] "+r"(count),
+        [a] "=&r"(a),
+        [b] "=&r"(b),
+        [v] "=&r"(v),
+        [w] "=&r"(w)
+      : [step] "r"(step)
+      : "memory", "cc");
+#else
+  for (; count > 0; --count) {
+    multiply_group(x, weights, s0, s1, s2, s3);
+    x += step;
+    weights += 4;
+  }
 #endif
 }
 
-/// As multiply_group(), with three elements whose inputs lie `step` apart.
+/// As multiply_row(), with three elements whose inputs lie `step` apart.
 ET_INLINE void multiply_three(
     const int8_t* x,
     int32_t step,
@@ -893,7 +1142,7 @@ ET_INLINE void multiply_three(
 #endif
 }
 
-/// All channels of a depthwise convolution of three by three at one position.
+/// All whole groups of channels of a depthwise convolution of three by three at one position.
 void depthwise_pixel_3x3(
     const PackedParts& parts,
     const int8_t* row0,
@@ -906,7 +1155,7 @@ void depthwise_pixel_3x3(
   const int32_t* multipliers = parts.multipliers;
   const int8_t* shifts = parts.shifts;
   const int8_t* weights = parts.weights;
-  int8_t* const end = out + channels;
+  int8_t* const end = out + (channels & ~3);
   do {
     int32_t s0 = bias[0];
     int32_t s1 = bias[1];
@@ -954,7 +1203,32 @@ void depthwise_pixel_of_sixteens(
 
 #endif
 
-/// All channels of a depthwise convolution at one position.
+/// Four channels from `channel` on of a depthwise convolution at one position.
+ET_INLINE void depthwise_group(
+    const PackedParts& parts,
+    const int8_t* const* rows,
+    int32_t offset,
+    int32_t channel,
+    const int8_t* weights,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t* const bias = parts.bias + channel;
+  int32_t s0 = bias[0];
+  int32_t s1 = bias[1];
+  int32_t s2 = bias[2];
+  int32_t s3 = bias[3];
+  for (int32_t i = 0; i < layer.kernel[0]; ++i) {
+    const int8_t* const x = rows[i] + offset + channel;
+    multiply_row(x, layer.channels, layer.kernel[1], weights, s0, s1, s2, s3);
+  }
+  // A copy of them: the sums themselves are in registers.
+  const int32_t sums[4] = {s0, s1, s2, s3};
+  for (int32_t i = 0; i < 4; ++i) {
+    out[channel + i] = scaled(parts, sums[i], channel + i);
+  }
+}
+
+/// All whole groups of channels of a depthwise convolution at one position.
 void depthwise_pixel(
     const PackedParts& parts,
     const int8_t* const* rows,
@@ -971,21 +1245,26 @@ void depthwise_pixel(
     depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
     return;
   }
-  const int32_t channels = layer.channels;
   const int8_t* weights = parts.weights;
-  for (int32_t c = 0; c < channels; c += 4) {
-    int32_t sums[4] = {parts.bias[c], parts.bias[c + 1], parts.bias[c + 2], parts.bias[c + 3]};
-    for (int32_t i = 0; i < layer.kernel[0]; ++i) {
-      const int8_t* x = rows[i] + offset + c;
-      for (int32_t j = 0; j < layer.kernel[1]; ++j) {
-        multiply_group(x, weights, sums[0], sums[1], sums[2], sums[3]);
-        x += channels;
-        weights += 4;
-      }
-    }
-    for (int32_t i = 0; i < 4; ++i) {
-      out[c + i] = scaled(parts, sums[i], c + i);
-    }
+  for (int32_t c = 0; c + 4 <= layer.channels; c += 4) {
+    depthwise_group(parts, rows, offset, c, weights, out);
+    weights += 4 * parts.inner;
+  }
+}
+
+/// The last four channels, where there are more than whole groups of them, at the positions of a
+/// row, the inputs of which lie `step` apart.
+__attribute__((noinline)) void depthwise_last_group(
+    const PackedParts& parts,
+    const int8_t* const* rows,
+    int32_t step,
+    int32_t width,
+    int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int8_t* const weights = parts.weights + (channels & ~3) * parts.inner;
+  for (int32_t x = 0; x < width; ++x) {
+    depthwise_group(parts, rows, x * step, channels - 4, weights, out);
+    out += channels;
   }
 }
 
@@ -1040,20 +1319,27 @@ void convolution_mve(
 
 #endif // !__ARM_FEATURE_DSP || __ARM_FEATURE_MVE
 
+/// Bytes of PaddedRows.
+int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
+  return (int64_t{width.in} + 2 * width.padding) * layer.in_channels * window_rows(layer);
+}
+
 } // namespace
 
-int32_t convolution_scratch(const PackedParts& parts) {
+int64_t convolution_scratch(const PackedParts& parts, const Window& width) {
   const PackedLayer& layer = *parts.layer;
-  const int32_t gathered = is_gathered(layer) ? round_up_4(parts.inner) : 0;
-  return layer.arrangement == Arrangement::Dsp ? 2 * kLanes * parts.padded_inner + gathered
-                                               : gathered;
+  const int64_t gathered = is_gathered(layer) ? round_up_4(parts.inner) : 0;
+  if (layer.arrangement == Arrangement::Mve) {
+    return gathered;
+  }
+  // What is copied by words may be seven bytes more.
+  const int64_t copied = gathered == 0 ? 0 : rows_scratch(layer, width) + gathered + 8;
+  return 2 * kLanes * parts.padded_inner + copied;
 }
 
 int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
   const PackedLayer& layer = *parts.layer;
-  return layer.padding[0] == 0 && layer.padding[1] == 0
-      ? 0
-      : int64_t{width.in + 2 * width.padding} * (layer.kernel[0] * layer.in_channels);
+  return layer.padding[0] == 0 && layer.padding[1] == 0 ? 0 : rows_scratch(layer, width);
 }
 
 void packed_convolution(
@@ -1128,6 +1414,13 @@ void packed_depthwise(
         depthwise_pixel(parts, rows, offset, out);
         out += channels;
       }
+#ifndef __ARM_FEATURE_MVE
+      if (channels % 4 != 0 && !is_for_vectors(layer)) {
+        const int32_t width = images.width.out;
+        depthwise_last_group(
+            parts, rows, layer.stride[1] * channels, width, out - width * channels);
+      }
+#endif
     }
     in += images.height.in * in_row;
   }

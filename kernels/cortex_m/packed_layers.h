@@ -12,7 +12,9 @@ namespace cortex_m {
  * the memory planner place them. So the order in which a kernel reads and writes is part of its
  * interface: outputs are written one after another, and before a step's outputs are written, what
  * they need has been read or copied. Steps are
- * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile,
+ * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile;
+ * where the input's channels are no multiple of four, all rows under a pixel's window have been
+ * copied,
  * - depthwise convolution with padding: a row, whose input rows are copied,
  * - other convolutions: a pixel, whose window is read meanwhile,
  * - linear layers: a row, which is read meanwhile.
@@ -30,7 +32,7 @@ constexpr int32_t kMaxDepthwiseKernel = 15;
 
 /// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py
 /// has the same function.
-int32_t convolution_scratch(const PackedParts& parts);
+int64_t convolution_scratch(const PackedParts& parts, const Window& width);
 
 /// Bytes of scratch memory that a packed depthwise convolution on images needs.
 int64_t depthwise_scratch(const PackedParts& parts, const Window& width);

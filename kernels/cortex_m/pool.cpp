@@ -41,10 +41,11 @@ struct Values {
 };
 
 /**
- * Calls `one(values, out)` for each result, or, where channels lie side by side, `some(values,
- * out)` for `lanes` channels at a time as long as there are so many.
+ * Calls `one(values, common, out)` for each result, or, where channels lie side by side,
+ * `some(values, common, out)` for `lanes` channels at a time as long as there are so many. `common`
+ * is what `begin(values)` returns for all of a window's channels.
  */
-template <class One, class Some>
+template <class Begin, class One, class Some>
 void pool(
     const PoolWindows& windows,
     const Image& in_shape,
@@ -52,6 +53,7 @@ void pool(
     const Image& out_shape,
     int8_t* out,
     int32_t lanes,
+    Begin&& begin,
     One&& one,
     Some&& some) {
   const bool side_by_side = in_shape.channel_step == 1 && out_shape.channel_step == 1;
@@ -70,14 +72,15 @@ void pool(
             in_shape.column_step};
         int8_t* pixel =
             out + n * out_shape.batch_step + y * out_shape.row_step + x * out_shape.column_step;
+        const auto common = begin(values);
         int32_t c = 0;
         for (; c < grouped; c += lanes) {
-          some(values, pixel);
+          some(values, common, pixel);
           values.first += lanes;
           pixel += lanes;
         }
         for (; c < out_shape.channels; ++c) {
-          one(values, pixel);
+          one(values, common, pixel);
           values.first += in_shape.channel_step;
           pixel += out_shape.channel_step;
         }
@@ -213,29 +216,37 @@ int32_t float_mean(const Values& values, int32_t zero_point, float scale) {
   return static_cast<int32_t>(round_to_even(sum / static_cast<float>(values.count()) / scale));
 }
 
-/// As float_mean(), of values of which the sum is known.
-int32_t mean_of(const Values& values, int32_t sum, int32_t zero_point, float scale) {
-  // Each of the `count` sums and the few other roundings of float_mean() are wrong by at most 2^-24
-  // of 256 * count, the mean by 2^-16 * (count + 4): only where it is so near to a half that this
-  // matters is it to be computed.
-  const int32_t count = values.count();
-  constexpr int32_t kMaxCount = 0x4000;
-  if (count < kMaxCount) {
-    const int32_t twice = 2 * count;
-    const int32_t numerator = 2 * (sum - count * zero_point) + count;
-    int32_t mean = numerator / twice;
-    int32_t rest = numerator - mean * twice;
-    if (rest < 0) {
-      --mean;
-      rest += twice;
-    }
-    const int32_t near = ((twice * (count + 4)) >> 16) + 1;
-    if (rest > near && rest < twice - near) {
-      return mean;
+/// Means of as many values, less a zero point, by their sums.
+class Means final {
+ public:
+  explicit Means(int32_t count) {
+    // Each of the `count` sums and the few other roundings of float_mean() are wrong by at most
+    // 2^-24 of 256 * count, the mean by 2^-16 * (count + 4): only where it is so near to a half
+    // that this matters is it to be computed.
+    constexpr int32_t kMaxCount = 0x4000;
+    if (count < kMaxCount) {
+      twice_ = static_cast<uint32_t>(2 * count);
+      near_ = ((twice_ * static_cast<uint32_t>(count + 4)) >> 16) + 1;
     }
   }
-  return float_mean(values, zero_point, scale);
-}
+
+  /// The mean of values with a sum, and the zero point again.
+  int8_t apply(const Values& values, int32_t sum, int32_t zero_point, float scale) const {
+    // The zero point, which is added again, changes nothing; 128 more are never negative.
+    const uint32_t numerator = static_cast<uint32_t>(2 * sum) + twice_ * 128 + twice_ / 2;
+    const uint32_t mean = numerator / twice_;
+    const uint32_t rest = numerator - mean * twice_;
+    if ET_LIKELY (rest > near_ && rest + near_ < twice_) {
+      return static_cast<int8_t>(static_cast<int32_t>(mean) - 128);
+    }
+    return Range{-128, 127}.clamp(float_mean(values, zero_point, scale) + zero_point);
+  }
+
+ private:
+  uint32_t twice_ = 1;
+  /// Without a count that is small enough every rest is near to a half.
+  uint32_t near_ = 1;
+};
 
 } // namespace
 
@@ -253,12 +264,13 @@ void max_pool(
       out_shape,
       out,
       kMaxLanes,
-      [&](const Values& values, int8_t* result) {
+      [](const Values&) { return 0; },
+      [&](const Values& values, int, int8_t* result) {
         int32_t largest = -128;
         values.each([&](const int8_t* value) { largest = *value > largest ? *value : largest; });
         *result = range.clamp(largest);
       },
-      [&](const Values& values, int8_t* results) { max_lanes(values, range, results); });
+      [&](const Values& values, int, int8_t* results) { max_lanes(values, range, results); });
 }
 
 void avg_pool(
@@ -269,9 +281,6 @@ void avg_pool(
     const int8_t* in,
     const Image& out_shape,
     int8_t* out) {
-  const auto store = [&](const Values& values, int32_t sum, int8_t* result) {
-    *result = Range{-128, 127}.clamp(mean_of(values, sum, zero_point, scale) + zero_point);
-  };
   pool(
       windows,
       in_shape,
@@ -279,17 +288,18 @@ void avg_pool(
       out_shape,
       out,
       kSumLanes,
-      [&](const Values& values, int8_t* result) {
+      [](const Values& values) { return Means(values.count()); },
+      [&](const Values& values, const Means& means, int8_t* result) {
         int32_t sum = 0;
         values.each([&](const int8_t* value) { sum = wrapping_add(sum, *value); });
-        store(values, sum, result);
+        *result = means.apply(values, sum, zero_point, scale);
       },
-      [&](const Values& values, int8_t* results) {
+      [&](const Values& values, const Means& means, int8_t* results) {
         int32_t sums[kSumLanes];
         sum_lanes(values, sums);
         Values channel = values;
         for (int32_t i = 0; i < kSumLanes; ++i) {
-          store(channel, sums[i], results + i);
+          results[i] = means.apply(channel, sums[i], zero_point, scale);
           ++channel.first;
         }
       });

@@ -191,7 +191,7 @@ def depthwise_cases(count: int) -> Iterator[Case]:
             ph = pw = random.choice([0, 1])
             dh = dw = 1
             sh = sw = random.choice([1, 2])
-        channels = random.choice([1, 2, 3, 4, 5, 8, 12, 16, 19, 32])
+        channels = random.choice([1, 2, 3, 4, 5, 6, 8, 12, 15, 16, 19, 32])
         multiplier = random.choice([1, 1, 1, 2, 3])
         weight = integers((1, kh, kw, channels * multiplier), -127)
         bias, multipliers, shifts = _per_channel(channels * multiplier, kh * kw)
@@ -530,7 +530,7 @@ def _convolution_layer(arguments: list[Any]) -> pack.Layer | None:
 
 def _depthwise_layer(arguments: list[Any]) -> pack.Layer | None:
     x, weight, bias, stride, padding, dilation, multiplier, *rest = arguments[:13]
-    if multiplier != 1 or dilation != (1, 1) or x.shape[1] % 4 != 0:
+    if multiplier != 1 or dilation != (1, 1) or x.shape[1] < 4:
         return None
     return pack.Layer(pack.DEPTHWISE, weight.permute(3, 1, 2, 0), bias, stride, padding, dilation, *rest)
 
@@ -558,6 +558,8 @@ def packed_cases(count: int, arrangement: int) -> Iterator[Case]:
         operator = found.operator.removeprefix("cortex_m::").removesuffix(".out")
         layer = _LAYERS[operator](found.arguments) if operator in _LAYERS else None
         if layer is None:
+            continue
+        if layer.kind == pack.DEPTHWISE and arrangement == pack.MVE and len(layer.weight) % 4 != 0:
             continue
         constant = pack.pack(layer, arrangement)
         head = pack.Head.unpack(constant.numpy().tobytes())

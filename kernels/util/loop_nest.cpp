@@ -115,7 +115,16 @@ void LoopNest::init(
 
 bool LoopNest::next() {
   out_offset_ += size();
-  for (size_t dim = 1; dim < dims_; ++dim) {
+  return advance(1);
+}
+
+bool LoopNest::next_rows() {
+  out_offset_ += size() * rows();
+  return advance(2);
+}
+
+bool LoopNest::advance(size_t first_dim) {
+  for (size_t dim = first_dim; dim < dims_; ++dim) {
     ++positions_[dim];
     if (positions_[dim] < sizes_[dim]) {
       for (size_t i = 0; i < inputs_; ++i) {

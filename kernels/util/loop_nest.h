@@ -66,8 +66,21 @@ class LoopNest {
   /// Goes on to the next run; false after the last.
   bool next();
 
+  /// Inner runs that the second dim has, which lie evenly in all arrays.
+  size_t rows() const {
+    return dims_ > 1 ? static_cast<size_t>(sizes_[1]) : 1;
+  }
+  /// Distance between these runs in an input.
+  int32_t row_stride(size_t input) const {
+    return dims_ > 1 ? strides_[input][1] : 0;
+  }
+  /// Goes on to the next run after these rows; false after the last. Not to be mixed with next().
+  bool next_rows();
+
  private:
   void clear(size_t inputs);
+  // Goes on to the next element of the dims from one on; false after the last.
+  bool advance(size_t first_dim);
   // Adds the next outer dim.
   void append(SizesType size, const int32_t* strides);
 

@@ -445,6 +445,27 @@ def test_what_takes_fewer_instructions_in_floating_point_stays_there(tmp_path: P
     assert "cortex_m::softmax" in everywhere.operators
 
 
+def test_functions_between_integers_are_tables(tmp_path: Path) -> None:
+    result = exported(tmp_path, "return torch.nn.functional.gelu(x)", "(torch.randn(1, 16),)", packed=True, io="int8")
+    assert list(result.operators) == ["cortex_m::quantized_activation"]
+
+
+def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tmp_path: Path) -> None:
+    init = "self.few = nn.Conv2d(8, 6, 3, groups=2); self.many = nn.Conv2d(6, 6, 3, groups=6)"
+    result = exported(tmp_path, "return self.many(self.few(x))", "(torch.randn(1, 8, 7, 7),)", init, packed=True)
+    assert result.operators["torch_fusion::convolution"] == 1
+    assert result.operators["torch_fusion::depthwise_convolution"] == 1
+    assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
+
+
+def test_some_channels_of_an_image_are_not_copied_twice(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 8, 3); self.fc = nn.Linear(7, 2)"
+    forward = "return self.fc(self.conv(x)[:, :7].mean((2, 3)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 7, 7),)", init, packed=True)
+    assert result.operators["aten::slice_copy"] == 1
+    assert "dim_order_ops::_clone_dim_order" not in result.operators
+
+
 def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: Path) -> None:
     init = "self.body = nn.Linear(8, 8); self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))"
     forward, inputs = "return self.head(self.body(x))", "(torch.randn(2, 8),)"

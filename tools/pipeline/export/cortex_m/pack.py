@@ -31,6 +31,9 @@ from tools.pipeline.export.plan_passes import LEAD
 # Output pixels that the kernels for DSP compute at a time.
 _LANES = 4
 _MAX_DEPTHWISE_KERNEL = 15
+# Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
+# its products take a quarter of the instructions of those that are not packed.
+_MAX_DENSE_GROUPS = 4
 
 _cortex_m = torch.ops.cortex_m
 _edge = exir_ops.edge.cortex_m
@@ -134,7 +137,11 @@ def _padded(values: Tensor, length: int) -> Tensor:
 def _arranged(weight: Tensor, head: Head) -> Tensor:
     if head.is_depthwise:
         # [group of channels, kernel element, channel]
-        rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, head.group))
+        rows = weight.reshape(head.channels, -1)
+        if head.arrangement == MVE:
+            rows = _padded(rows, _up(head.channels, head.group))
+        else:
+            rows = rows[_depthwise_channels(head)]
         return rows.reshape(-1, head.group, head.inner).mT
     if head.arrangement == MVE:
         # The kernels load sixteen weights at once.
@@ -145,6 +152,12 @@ def _arranged(weight: Tensor, head: Head) -> Tensor:
     return rows.reshape(rows.shape[0] // 2, 2, -1, 2, 2).permute(0, 2, 4, 3, 1)
 
 
+def _depthwise_channels(head: Head) -> Tensor:
+    """The channels of a depthwise layer for DSP as its groups have them: the last one has the last channels."""
+    starts = torch.arange(0, head.channels, head.group).clamp(max=head.channels - head.group)
+    return (starts[:, None] + torch.arange(head.group)).flatten()
+
+
 def _restored(data: bytes, head: Head) -> Tensor:
     """The weights of a packed constant as Layer has them."""
     padded = _up(head.channels, 2)
@@ -152,6 +165,8 @@ def _restored(data: bytes, head: Head) -> Tensor:
     height, width = head.kernel
     if head.is_depthwise:
         rows = flat.reshape(-1, head.inner, head.group).mT.reshape(-1, head.inner)
+        if head.arrangement == DSP:
+            rows = torch.empty_like(rows).index_copy(0, _depthwise_channels(head), rows)
     elif head.arrangement == MVE:
         rows = flat[: head.channels * head.inner].reshape(head.channels, head.inner)
     else:
@@ -199,14 +214,20 @@ def unpack(packed: Tensor) -> Layer:
 
 def scratch_size(head: Head, input_width: int) -> int:
     """Bytes of scratch memory of a packed layer on images of a width, exactly."""
-    if head.is_depthwise:
-        return head.kernel[0] * (input_width + 2 * head.padding[1]) * head.channels if any(head.padding) else 0
     if head.kind == LINEAR:
         return 0
+    # The rows under a window, with their padding.
+    extent = (head.kernel[0] - 1) * head.dilation[0] + 1
+    rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
+    if head.is_depthwise:
+        return rows if any(head.padding) else 0
     is_pointwise = head.kernel == head.stride == (1, 1) and head.padding == (0, 0)
     is_gathered = not is_pointwise and (head.arrangement == MVE or head.in_channels % 4 != 0)
     gathered = _up(head.inner, 4) if is_gathered else 0
-    return gathered + (2 * _LANES * _up(head.inner, 4) if head.arrangement == DSP else 0)
+    if head.arrangement == MVE:
+        return gathered
+    # What is copied by words may be seven bytes more.
+    return 2 * _LANES * _up(head.inner, 4) + (rows + gathered + 8 if is_gathered else 0)
 
 
 def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
@@ -338,7 +359,7 @@ def _pair(values: Any) -> tuple[int, int]:
     return int(first), int(second)
 
 
-def _layer(program: ExportedProgram, node: Node) -> Layer | None:
+def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | None:
     """The layer that a node computes, if it can be packed."""
     if node.target not in (
         _edge.quantized_conv2d.default,
@@ -385,15 +406,27 @@ def _layer(program: ExportedProgram, node: Node) -> Layer | None:
         weight = weight.permute(3, 1, 2, 0)
         if channels != 1:
             kind = DEPTHWISE
-            fits = weight.shape[1] <= _MAX_DEPTHWISE_KERNEL and _pair(dilation) == (1, 1) and channels % 4 == 0
-            if multiplier != 1 or not fits:
+            fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
+            if multiplier != 1 or not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or _pair(dilation) != (1, 1):
                 return None
     elif weight.shape[3] != channels:
-        return None
+        if channels // weight.shape[3] > _MAX_DENSE_GROUPS:
+            return None
+        weight = _dense(weight, channels)
     input_offset, output_offset, multipliers, shifts, low, high, _ = rest
     windows = (_pair(stride), _pair(padding), _pair(dilation))
     factors = (constant(multipliers), constant(shifts))
     return Layer(kind, weight, constant(bias), *windows, input_offset, output_offset, *factors, low, high)
+
+
+def _dense(weight: Tensor, channels: int) -> Tensor:
+    """The weight of a convolution with groups [out, height, width, in / groups] as one without: the others are zero."""
+    inner = weight.shape[3]
+    groups = channels // inner
+    dense = weight.new_zeros(*weight.shape[:3], channels)
+    for group, rows in enumerate(dense.chunk(groups)):
+        rows[..., group * inner : (group + 1) * inner] = weight.chunk(groups)[group]
+    return dense
 
 
 _OPERATORS = {
@@ -427,8 +460,8 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
 def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
-    Left as they are: convolutions with groups, transposed ones, and depthwise ones that are dilated, have several
-    outputs per input channel or a number of channels that is no multiple of four.
+    Left as they are: convolutions with more groups than four, transposed ones, and depthwise ones that are dilated,
+    have several outputs per input channel, less than four channels, or for MVE a number that is no multiple of four.
 
     Args:
       program: what CortexMPassManager made of an edge program.
@@ -436,7 +469,7 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
     """
     arrangement = MVE if target.cpu == CortexM.M55 else DSP
     for node in list(program.graph.nodes):
-        layer = _layer(program, node)
+        layer = _layer(program, node, arrangement)
         if layer is not None:
             _replace(program, node, layer, arrangement)
     for node in list(program.graph.nodes):

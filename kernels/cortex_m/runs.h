@@ -1,0 +1,75 @@
+#pragma once
+
+#include "kernels/util/elementwise.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// Elements of an output in memory order, and what belongs to them in up to two inputs: rows of
+/// `count` elements each.
+struct Rows {
+  /// Where the inputs begin, and how far apart neighbours lie there, and rows.
+  int32_t offsets[2];
+  int32_t steps[2];
+  int32_t row_steps[2];
+  size_t out_offset;
+  size_t count;
+  size_t rows;
+};
+
+/// Gives `out` the shape that the inputs broadcast to, and calls `go(rows)` for all elements of
+/// `out`: once if the tensors have one shape and dim order.
+template <class S, size_t kInputs, class Go>
+void each_rows(
+    KernelRuntimeContext& ctx,
+    const Tensor* const (&inputs)[kInputs],
+    Tensor& out,
+    Go&& go) {
+  static_assert(kInputs <= 2);
+  constexpr bool kHasNest = S::has(Variant::Broadcast) || S::has(Variant::DimOrder);
+  bool is_flat = internal::flat<S>(out, inputs, kInputs);
+  if constexpr (kHasNest || S::has(Variant::DynamicShape)) {
+    if (!is_flat) {
+      Shape sizes(inputs[0]->sizes());
+      if constexpr (kInputs == 2) {
+        if (!broadcast_sizes(ctx, inputs[0]->sizes(), inputs[1]->sizes(), sizes)) {
+          return;
+        }
+      }
+      if (!shape_out<S>(ctx, out, sizes)) {
+        return;
+      }
+      is_flat = internal::flat<S>(out, inputs, kInputs);
+    }
+  }
+  if constexpr (kHasNest) {
+    if (!is_flat) {
+      LoopNest nest;
+      if (!nest.init(ctx, out, inputs, kInputs)) {
+        return;
+      }
+      do {
+        Rows rows = {};
+        for (size_t i = 0; i < kInputs; ++i) {
+          rows.offsets[i] = nest.offset(i);
+          rows.steps[i] = nest.stride(i);
+          rows.row_steps[i] = nest.row_stride(i);
+        }
+        rows.out_offset = nest.out_offset();
+        rows.count = nest.size();
+        rows.rows = nest.rows();
+        go(rows);
+      } while (nest.next_rows());
+      return;
+    }
+  }
+  KERNEL_CHECK(ctx, is_flat, InvalidArgument, , "The tensors' shapes differ");
+  go(Rows{{0, 0}, {1, 1}, {0, 0}, 0, static_cast<size_t>(out.numel()), 1});
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch
