@@ -66,6 +66,9 @@ class Checkout:
     def actions(self, target: str) -> set[tuple[str, tuple[str, ...]]]:
         """Kind and outputs of the actions below a target, without those that Bazel does itself."""
         options = ["--noshow_progress", "--output=jsonproto", "--include_commandline=false", *self._flags]
+        # A server that has analysed the target in other configurations, too, such as a profile's, would count those. A
+        # value that no build has makes it forget them.
+        options.append(f"--define=actions_of={target}")
         return actions_of(json.loads(self._bazel(["aquery", *options, f"deps({target})"], f"aquery of {target}")))
 
     @contextmanager
