@@ -4,3 +4,10 @@
 # floating point into the images of single-precision cores. GCC's remarks on an
 # ABI that changed with version 7.1 concern nothing built here.
 COPTS = ["-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-psabi", "-Werror"]
+
+# An error that a sanitizer finds ends what runs on this machine: nothing may go on after undefined behaviour.
+SANITIZERS = [
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+]

@@ -2,14 +2,7 @@
 
 load("@host_compiler//:constraints.bzl", "HOST_CC_COMPILER", "HOST_SYMBOLIZER")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
-load(":copts.bzl", "COPTS")
-
-# An error that a sanitizer finds ends the test: nothing may go on after undefined behaviour.
-SANITIZERS = [
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-fno-omit-frame-pointer",
-]
+load(":copts.bzl", "COPTS", "SANITIZERS")
 
 # For the copts and linkopts of the libraries that such tests test: sanitized too where they are built for this machine.
 SANITIZED_ON_HOST = select({

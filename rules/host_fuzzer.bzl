@@ -2,8 +2,7 @@
 
 load("@host_compiler//:constraints.bzl", "HOST_LIBFUZZER", "HOST_SYMBOLIZER")
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
-load(":copts.bzl", "COPTS")
-load(":host_cc_test.bzl", "SANITIZERS")
+load(":copts.bzl", "COPTS", "SANITIZERS")
 
 _COPT = "//command_line_option:copt"
 

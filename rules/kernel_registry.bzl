@@ -4,7 +4,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules/private:actions.bzl", "KERNELS", "REGISTRY_ATTRS", "choose_kernels", "generate_registry")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
-load(":host_cc_test.bzl", "SANITIZERS")
+load(":copts.bzl", "SANITIZERS")
 load(":providers.bzl", "KernelRegistryInfo", "TorchProgramInfo")
 
 # A bool of a program, or one that overlaps another tensor, may be any byte, and is one value or the other then: no kernel
