@@ -48,8 +48,9 @@ def explain(output: str, directory: Path) -> InstallError:
     free = shutil.disk_usage(directory).free >> 20
     if "No space left on device" in output or "Errno 28" in output or free < 50:
         return InstallError(
-            f"the disk of {directory} is full: {free} MB are free. Free some space (what earlier builds left in "
-            "Bazel's output base and in ~/.cache/torch_fusion may go), and start again."
+            # pip has removed its half of the packages by now, so the number is no longer 0.
+            f"the disk of {directory} is too full for the packages: {free} MB are free without them. Free some space "
+            "(what earlier builds left in Bazel's output base and in ~/.cache/torch_fusion may go), and start again."
         )
     if "Disk quota exceeded" in output or "Errno 122" in output:
         return InstallError(f"this user's disk quota for {directory} is used up. Free some space, and start again.")
