@@ -199,15 +199,24 @@ def has_vectors(core):
     """Whether int8 programs for a core are laid out for vectors; all others have one layout."""
     return CORES[core].kernels == "mve"
 
-def representative(core, cores):
-    """The core that an int8 program for a core is made for: one for all of `cores` that take the same layout.
+def _has_dsp_and_fpu(core):
+    """Whether a core has what float_where_faster of torch_program knows the costs of."""
+    return CORES[core].kernels == "dsp" and CORES[core].fpu
+
+def representative(core, cores, by_cost):
+    """The core that an int8 program for a core is made for: one for all of `cores` that take the same program.
 
     Args:
       core: one of CORES.
       cores: list of those that the program is for, `core` among them.
+      by_cost: whether the program depends on what costs less on a core, and not on the layout only.
     """
+
+    def kind(other):
+        return (has_vectors(other), by_cost and _has_dsp_and_fpu(other))
+
     preferred = "cortex_m55" if has_vectors(core) else DEFAULT_CORE
-    alike = [other for other in cores if has_vectors(other) == has_vectors(core)]
+    alike = [other for other in cores if kind(other) == kind(core)]
     return preferred if preferred in alike else alike[0]
 
 def core_name(core):

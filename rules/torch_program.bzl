@@ -4,7 +4,7 @@ load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
-load("//rules/private:transitions.bzl", "program_transition")
+load("//rules/private:transitions.bzl", "chooses_float", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
 
@@ -64,8 +64,6 @@ def _check_attributes(ctx, name, npu):
         fail("%s: io is for backends that quantize; a portable program takes the dtypes of the model" % ctx.label)
     if backend != "cortex_m" and not ctx.attr.packed:
         fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
-    if backend != "cortex_m" and ctx.attr.float_where_faster:
-        fail("%s: float_where_faster is for backend = \"cortex_m\"" % ctx.label)
     if backend != "cortex_m" and ctx.attr.keep_float:
         fail("%s: keep_float is for backend = \"cortex_m\"" % ctx.label)
     if backend != "cortex_m" and ctx.attr.widen_ranges:
@@ -165,7 +163,7 @@ def _export(ctx, name, core, npu, model, weights, operators):
     arguments.add("--io", ctx.attr.io)
     if not ctx.attr.packed:
         arguments.add("--plain")
-    if ctx.attr.float_where_faster:
+    if chooses_float(ctx.attr):
         arguments.add("--float-where-faster")
     arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
     if ctx.attr.widen_ranges:
@@ -306,7 +304,8 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
             doc = "Whether a quantized program's constants are laid out for this project's kernels; if not, it consists of ExecuTorch's `cortex_m::` operators and runs elsewhere, too.",
         ),
         "float_where_faster": attr.bool(
-            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores with a vector unit anyway.",
+            default = True,
+            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores other than those with the DSP extension and an FPU, anyway.",
         ),
         "keep_float": attr.string_list(
             doc = "Layers of an int8 program that stay in floating point with all that is inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report has the names, and what each layer costs in accuracy.",

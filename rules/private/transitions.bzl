@@ -89,24 +89,33 @@ library_transition = transition(
     outputs = [_PLATFORMS, _NPU],
 )
 
-def _platforms_of_programs(cores):
+def _platforms_of_programs(cores, by_cost):
     """By the platform of each core, that of the core which a program for all of `cores` is made for."""
     return {
-        str(Label("//platforms:" + core)): str(Label("//platforms:" + representative(core, cores)))
+        str(Label("//platforms:" + core)): str(Label("//platforms:" + representative(core, cores, by_cost)))
         for core in cores
     }
+
+def chooses_float(attr):
+    """Whether a torch_program with these attributes computes in floating point where that is faster.
+
+    Whoever has integers at the border wants no code for floating point between them, and ExecuTorch's operators are
+    those of another project's kernels, whose costs are not known.
+    """
+    return attr.backend == "cortex_m" and attr.float_where_faster and attr.io == "float32" and attr.packed
 
 def _program_transition_impl(settings, attr):
     # A program that runs on any core is exported (and trained) once for all
     # boards and consoles, so its configuration must not depend on them. One in
-    # int8 is exported once for all cores with the same kernels, unless it
-    # depends on what costs less on a core. One that is meant for a core keeps
+    # int8 is exported once for all cores with the same kernels, or, if it
+    # depends on what costs less on a core, for all where the same does. One that is meant for a core keeps
     # the platform, and one for an NPU keeps that, too.
     platforms = [str(platform) for platform in settings[_PLATFORMS]]
     if attr.backend == "portable" and not attr.cores:
         platforms = ["//platforms:portable"]
-    elif attr.backend == "cortex_m" and not attr.float_where_faster:
-        platforms = [_platforms_of_programs(attr.cores).get(platform, platform) for platform in platforms]
+    elif attr.backend == "cortex_m":
+        by_cost = chooses_float(attr)
+        platforms = [_platforms_of_programs(attr.cores, by_cost).get(platform, platform) for platform in platforms]
     return {
         _PLATFORMS: platforms,
         _NPU: str(settings[_NPU]) if attr.backend == "ethos_u" else _NO_NPU,

@@ -27,6 +27,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.artifacts.core.core import has_dsp_and_fpu
 from tools.pipeline.export.cortex_m.norms import norm_of
+from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS
 
 _aten = torch.ops.aten
 
@@ -124,9 +125,22 @@ def _convolution(node: Node, outputs: int) -> Work:
         pixels = outputs // channels
         return Work("convolution", (1, outputs, outputs * inner, 0 if inner == image.shape[1] else pixels * inner))
     dilation = node.args[5] if len(node.args) > 5 else [1]
-    if weight.shape[1] == 1 and channels == image.shape[1] and channels % 4 == 0 and set(dilation) == {1}:
+    if weight.shape[1] == 1 and channels == image.shape[1] and channels >= 4 and set(dilation) == {1}:
         return Work("depthwise", (1, outputs, outputs * inner))
-    return Work("grouped" if weight.shape[1] > 1 else "grouped_depthwise", (1, outputs, outputs * inner))
+    if weight.shape[1] == 1:
+        return Work("grouped_depthwise", (1, outputs, outputs * inner))
+    groups = _dense_groups(node)
+    if groups > 1:
+        # Packed layers multiply by the zeros between the groups, too.
+        return Work("few_groups", (1, outputs, outputs * inner, outputs * inner * groups))
+    return Work("grouped", (1, outputs, outputs * inner))
+
+
+def _dense_groups(node: Node) -> int:
+    """Groups of a convolution that is packed as one without groups; 1 for all others."""
+    image, weight = node.args[0].meta["val"], node.args[1].meta["val"]
+    groups = image.shape[1] // weight.shape[1]
+    return groups if weight.shape[1] > 1 and groups <= MAX_DENSE_GROUPS else 1
 
 
 class Costs:
@@ -195,7 +209,7 @@ def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Co
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
                 pay(node, floating_point, costs.int8(Work("table", (1, node.meta["val"].numel()))))
-            pay(int8, node, math.inf if _is_larger(node) else costs.float32(work))
+            pay(int8, node, math.inf if _is_larger(node) else _cost_in_float(node, work, costs))
         for operand in node.all_input_nodes:
             value = operand.meta.get("val")
             if operand.op == "get_attr" or (isinstance(value, torch.Tensor) and not value.is_floating_point()):
@@ -215,6 +229,28 @@ def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Co
             pay(node, quantized, math.inf)
     _, (_, cheaper) = networkx.minimum_cut(cut, int8, floating_point)
     return {node for node in cheaper if isinstance(node, Node) and can_be_int8(node)}
+
+
+# Kinds of operators whose kernels for floating point walk an image that lies channels-last element by element.
+_SLOW_CHANNELS_LAST = frozenset((
+    "convolution", "depthwise", "few_groups", "grouped", "grouped_depthwise", "transposed", "avg_pool2d", "max_pool2d",
+    "group_norm",
+))  # fmt: skip
+# Kinds that move elements, or repeat them.
+_ROW_BY_ROW = frozenset((*_MOVES.values(), "add_broadcast", "mul_broadcast"))
+
+
+def _cost_in_float(node: Node, work: Work | None, costs: Costs) -> float:
+    """Instructions of an operator in floating point among int8 ones, whose images lie channels-last.
+
+    costs.json has those of images in the order of their dimensions.
+    """
+    value = node.meta.get("val")
+    if work is None or not isinstance(value, torch.Tensor) or value.dim() != 4:
+        return costs.float32(work)
+    if work.kind in _SLOW_CHANNELS_LAST:
+        return math.inf
+    return max(costs.float32(work), costs.int8(work)) if work.kind in _ROW_BY_ROW else costs.float32(work)
 
 
 def _is_annotated(node: Node) -> bool:
@@ -242,5 +278,6 @@ def _is_larger(node: Node) -> bool:
         return False
     is_layer = node.target in (_aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default)
     outputs = node.args[1].meta["val"].shape[0] if is_layer else 0
-    packed = constants[0] + _PACKED_BYTES_PER_OUTPUT * outputs + _PACKED_BYTES + 2 * _INSTRUCTION_BYTES
+    groups = _dense_groups(node) if node.target == _aten.conv2d.default else 1
+    packed = constants[0] * groups + _PACKED_BYTES_PER_OUTPUT * outputs + _PACKED_BYTES + 2 * _INSTRUCTION_BYTES
     return 4 * sum(constants) > (packed if is_layer else sum(constants) + 2 * _INSTRUCTION_BYTES)

@@ -419,6 +419,8 @@ class _Functions(Quantizer):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
         self._leave_inputs(model.graph)
+        if self._has_float_border:
+            self._leave_outputs(model.graph)
         self._leave_state(model.graph)
         for node in self._groups.signals:
             if Q_ANNOTATION_KEY in node.meta:
@@ -448,6 +450,18 @@ class _Functions(Quantizer):
             for user in int8:
                 user.meta[Q_ANNOTATION_KEY].input_qspec_map[node] = annotation.output_qspec
             annotation.output_qspec = None
+
+    def _leave_outputs(self, graph: Graph) -> None:
+        """Lets the model return what is computed in floating point as it is."""
+        output = graph.output_node()
+        if Q_ANNOTATION_KEY not in output.meta:
+            return
+        for returned in output.all_input_nodes:
+            node = returned
+            while _is_view(node) and node.op == "call_function" and Q_ANNOTATION_KEY not in node.meta:
+                node = node.all_input_nodes[0]
+            if node.op == "call_function" and not _is_quantized(node):
+                output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(returned, None)
 
     def _leave_state(self, graph: Graph) -> None:
         """Takes annotations from the first inputs and outputs: int8 operators may read them, but they are kept."""

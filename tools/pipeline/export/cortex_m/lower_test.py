@@ -433,16 +433,27 @@ def evaluation_set():
         assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
 
 
-def test_what_takes_fewer_instructions_in_floating_point_stays_there(tmp_path: Path) -> None:
-    init = "self.first = nn.Linear(16, 64); self.second = nn.Linear(64, 16)"
-    forward = "return self.second(self.first(x).softmax(-1))"
-    inputs = "(torch.randn(4, 16),)"
+def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_returned_as_it_is(tmp_path: Path) -> None:
+    forward, inputs, init = "return self.fc(x).softmax(-1)", "(torch.randn(8, 64),)", "self.fc = nn.Linear(64, 64)"
     chosen = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
-    assert chosen.operators["torch_fusion::linear"] == 2
-    assert "aten::_softmax" in chosen.operators and "cortex_m::softmax" not in chosen.operators
+    assert list(chosen.operators) == [
+        "cortex_m::quantize_per_tensor",
+        "torch_fusion::linear",
+        "cortex_m::dequantize_per_tensor",
+        "aten::_softmax",
+    ]
+    assert set(chosen.operators.values()) == {1}
     assert any(text.endswith("stays in floating point, for fewer instructions") for text in chosen.said)
     everywhere = exported(tmp_path, forward, inputs, init, packed=True)
     assert "cortex_m::softmax" in everywhere.operators
+
+
+def test_images_are_not_convolved_in_floating_point_between_int8_layers(tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 8, 3, groups=4); self.c = nn.Conv2d(8, 16, 3)"
+    forward, inputs = "return self.c(self.b(self.a(x)))", "(torch.randn(1, 3, 12, 12),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    assert result.operators["torch_fusion::convolution"] == 3
+    assert "aten::convolution" not in result.operators
 
 
 def test_functions_between_integers_are_tables(tmp_path: Path) -> None:

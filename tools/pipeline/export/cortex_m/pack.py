@@ -33,7 +33,7 @@ _LANES = 4
 _MAX_DEPTHWISE_KERNEL = 15
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
 # its products take a quarter of the instructions of those that are not packed.
-_MAX_DENSE_GROUPS = 4
+MAX_DENSE_GROUPS = 4
 
 _cortex_m = torch.ops.cortex_m
 _edge = exir_ops.edge.cortex_m
@@ -410,7 +410,7 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
             if multiplier != 1 or not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or _pair(dilation) != (1, 1):
                 return None
     elif weight.shape[3] != channels:
-        if channels // weight.shape[3] > _MAX_DENSE_GROUPS:
+        if channels // weight.shape[3] > MAX_DENSE_GROUPS:
             return None
         weight = _dense(weight, channels)
     input_offset, output_offset, multipliers, shifts, low, high, _ = rest
