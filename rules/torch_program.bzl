@@ -66,8 +66,6 @@ def _check_attributes(ctx, name, npu):
         fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
     if backend != "cortex_m" and ctx.attr.keep_float:
         fail("%s: keep_float is for backend = \"cortex_m\"" % ctx.label)
-    if backend != "cortex_m" and ctx.attr.widen_ranges:
-        fail("%s: widen_ranges is for backend = \"cortex_m\"" % ctx.label)
     if ctx.attr.min_snr and (backend != "cortex_m" or ctx.attr.io != "float32"):
         fail("%s: min_snr is for backend = \"cortex_m\" with io = \"float32\"" % ctx.label)
     if ctx.attr.min_snr < 0:
@@ -166,8 +164,6 @@ def _export(ctx, name, core, npu, model, weights, operators):
     if chooses_float(ctx.attr):
         arguments.add("--float-where-faster")
     arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
-    if ctx.attr.widen_ranges:
-        arguments.add("--widen-ranges")
     if ctx.attr.min_snr:
         arguments.add("--min-snr", ctx.attr.min_snr)
     if weights:
@@ -310,11 +306,8 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         "keep_float": attr.string_list(
             doc = "Layers of an int8 program that stay in floating point with all that is inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report has the names, and what each layer costs in accuracy.",
         ),
-        "widen_ranges": attr.bool(
-            doc = "Whether the ranges of int8 tensors are wider than what calibration sees, by what ten times as many samples are expected to show: for calibration of few samples, which values on the device go beyond.",
-        ),
         "min_snr": attr.int(
-            doc = "The signal-to-noise ratio in dB that the outputs of an int8 program must have against floating point, on calibration samples: the layers that cost most stay in floating point until they have it. 0: none is demanded.",
+            doc = "The signal-to-noise ratio in dB that the outputs of an int8 program must have against floating point, on calibration samples: the layers that cost most stay in floating point until they have it. 0: none is demanded; they have 15 dB if they can.",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),

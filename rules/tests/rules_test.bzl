@@ -160,7 +160,6 @@ def rules_test_suite(name):
     _manual_program("min_snr_of_a_portable", min_snr = 30)
     _manual_program("min_snr_of_integers", backend = "cortex_m", io = "int8", min_snr = 30)
     _manual_program("min_snr_below_zero", backend = "cortex_m", min_snr = -30)
-    _manual_program("widen_ranges_of_a_portable", widen_ranges = True)
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
     _manual_program("weights_of_an_untrained", weights = ":untrained")
@@ -336,7 +335,6 @@ def rules_test_suite(name):
         "report_of_a_portable": ["untrained is not quantized; a report needs backend = \"cortex_m\""],
         "tested_good_board": ["board good_board can't be tested here"],
         "trained_twice": ["train = True and weights = ", "exclude each other"],
-        "widen_ranges_of_a_portable": ["rules/tests:widen_ranges_of_a_portable: widen_ranges is for backend = \"cortex_m\""],
         "weights_of_an_untrained": ["untrained is a program that is not trained; set train = True there"],
     }
     refusals_on_cortex_m4 = {

@@ -79,6 +79,7 @@ class QuantizationReport:
       samples: how many samples layers were compared on.
       layers: in order of execution.
       accuracy: None without an evaluation set.
+      notes: what there is to say about outputs that are far from those in floating point.
     """
 
     name: str
@@ -86,6 +87,7 @@ class QuantizationReport:
     samples: int
     layers: tuple[Layer, ...]
     accuracy: Accuracy | None
+    notes: tuple[str, ...] = ()
 
 
 def quantization_report_json(report: QuantizationReport) -> str:
@@ -116,6 +118,7 @@ def read_quantization_report(path: Path) -> QuantizationReport:
             samples=int(content["samples"]),
             layers=tuple(_layer(entry) for entry in content["layers"]),
             accuracy=_accuracy(content["accuracy"]) if content["accuracy"] is not None else None,
+            notes=tuple(str(note) for note in content["notes"]),
         )
 
 

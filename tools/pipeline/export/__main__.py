@@ -45,11 +45,6 @@ def _parser() -> argparse.ArgumentParser:
         "--keep-float", action="append", default=[], help="the name of a layer that stays in floating point; repeatable"
     )
     parser.add_argument(
-        "--widen-ranges",
-        action="store_true",
-        help="make the ranges of int8 tensors wider than what calibration sees, as for few samples of it",
-    )
-    parser.add_argument(
         "--min-snr",
         type=int,
         default=0,
@@ -96,7 +91,7 @@ def _check_options(options: argparse.Namespace) -> None:
     elif options.backend == "portable" and options.io != "float32":
         raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
     if options.backend != "cortex_m":
-        for option in ("plain", "float_where_faster", "keep_float", "widen_ranges", "min_snr"):
+        for option in ("plain", "float_where_faster", "keep_float", "min_snr"):
             if getattr(options, option):
                 raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
     if (options.backend == "ethos_u") != (options.npu is not None):
@@ -119,7 +114,6 @@ def _target(options: argparse.Namespace) -> Options:
         packed=not options.plain,
         float_where_faster=options.float_where_faster,
         keep_float=tuple(options.keep_float),
-        widen_ranges=options.widen_ranges,
         min_snr=options.min_snr,
         operators=tuple(options.operator),
         folders=tuple(options.path),

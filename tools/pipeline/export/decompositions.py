@@ -219,6 +219,19 @@ def _nanmedian_of_all(x: Tensor) -> Tensor:
     return found if found is NotImplemented else found[0]
 
 
+def _cumprod(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    result = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
+    length, step = x.shape[dim] if x.dim() else 1, 1
+    while step < length:
+        # Of as many factors again as before.
+        products = result.narrow(dim, step, length - step) * result.narrow(dim, 0, length - step)
+        result = torch.cat([result.narrow(dim, 0, step), products], dim)
+        step *= 2
+    return result
+
+
 def _bilinear(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     # weight is [out, in of one, in of other].
     out, _, inputs = weight.shape
@@ -298,6 +311,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.avg_pool3d.default: _avg_pool3d,
     _aten.baddbmm.default: _baddbmm,
     _aten.bilinear.default: _bilinear,
+    _aten.cumprod.default: _cumprod,
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
     _aten.kthvalue.default: _kthvalue,

@@ -40,6 +40,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "seen": (lambda x: _attention(x, x, x, _SEEN), _TOKENS),
         "mask": (lambda x: _attention(x, x, x, torch.full((5, 5), -torch.inf).triu(1)), _TOKENS),
         "bilinear": (lambda x: _F.bilinear(x, x[..., 1:], _PAIRS, _PAIRS[:, 0, 0]), _TOKENS),
+        "cumprod": (lambda x: (torch.cumprod(x, -2), x[0, 0].cumprod(0), (x > 0).cumprod(1)), _TOKENS),
         "baddbmm": (lambda x: torch.baddbmm(_SEEN[:4, :4].float(), x.mT, x, beta=0.5, alpha=2), _TOKENS),
     },
     "attention of queries that may see nothing": {

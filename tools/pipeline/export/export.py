@@ -35,7 +35,7 @@ from tools.pipeline.export.diagnosis import (
     random_operators,
 )
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, propagate_constants, to_edge
-from tools.pipeline.export.manifest import Quantization, make_manifest
+from tools.pipeline.export.manifest import Parameters, Quantization, make_manifest
 from tools.pipeline.export.memory_plan import MemoryPlan
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
     from tools.pipeline.export.cortex_m.quantize import Quantized
     from tools.pipeline.export.cortex_m.state import State
+
+# The ratio in dB, on calibration samples, below which an int8 program is of little use.
+_USEFUL_SNR = 15
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,6 @@ class Options:
       float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
         where they take fewer instructions and are no larger.
       keep_float: names of modules of a model that is quantized which stay in floating point.
-      widen_ranges: whether the ranges of int8 tensors are wider than what calibration sees.
       min_snr: what the outputs of an int8 program must have of signal-to-noise ratio, in dB; 0: nothing is demanded.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
@@ -110,7 +112,6 @@ class Options:
     packed: bool = True
     float_where_faster: bool = False
     keep_float: tuple[str, ...] = ()
-    widen_ranges: bool = False
     min_snr: int = 0
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
@@ -464,7 +465,6 @@ def _quantizer(
         options.keep_float,
         has_own_layers=options.packed,
         has_float_border=options.io == "float32",
-        has_wider_ranges=options.widen_ranges,
     )
 
 
@@ -514,21 +514,32 @@ def _to_int8_where_possible(
 
 
 def _worst_in_float(
-    source: _Source, in_float: frozenset[str], path: Path, options: Options
-) -> tuple[frozenset[str], str]:
-    """What leave_worst_in_float() returns for a model that is to be quantized."""
+    source: _Source, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
+) -> tuple[frozenset[str], str] | None:
+    """What leave_worst_in_float() returns; None if the model stays as it is quantized."""
     from tools.pipeline.export.cortex_m.accuracy import leave_worst_in_float
 
     samples = source.calibration
     if samples is None:
-        raise UserError(f"{path}: min_snr = {options.min_snr}, but model() is quantized already.")
+        if options.min_snr:
+            raise UserError(f"{path}: min_snr = {options.min_snr}, but model() is quantized already.")
+        return None
+    if options.io != "float32":
+        return None
     quantize_captured = _quantizer(source, path, options)
-    return leave_worst_in_float(
-        lambda places: quantize_captured(copy.deepcopy(source.captured), samples, places),
-        in_float,
-        options.min_snr,
-        path,
-    )
+    try:
+        return leave_worst_in_float(
+            quantized,
+            lambda places: quantize_captured(copy.deepcopy(source.captured), samples, places),
+            in_float,
+            options.min_snr or _USEFUL_SNR,
+            path,
+        )
+    except UserError:
+        if options.min_snr:
+            raise
+        # What is left to say is in the report.
+        return None
 
 
 def _first_line(error: BaseException) -> str:
@@ -556,9 +567,10 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     target = lower.target_of(options.core)
     in_float = front_end(source.captured, path)
     quantized, edge, in_float = _to_int8_where_possible(source, in_float, target, path, options)
-    if options.min_snr:
-        in_float, text = _worst_in_float(source, in_float, path, options)
-        console.say(f"export: note: {path}: min_snr = {options.min_snr}: {text}")
+    worst = _worst_in_float(source, quantized, in_float, path, options)
+    if worst is not None:
+        in_float, text = worst
+        console.say(f"export: note: {path}: {text}")
         quantized, edge, in_float = _to_int8_where_possible(source, in_float, target, path, options)
     unquantized = quantize.unquantized(edge, path)
     # The report has them all.
@@ -575,7 +587,7 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     check_state(edge, path)
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
-    made = _quantization_report(asked, quantized, unquantized, outputs)
+    made = _quantization_report(asked, quantized, unquantized, outputs, border.outputs)
     return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
 
 
@@ -641,7 +653,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        _quantization_report(asked, prepared.quantized, in_float, outputs),
+        _quantization_report(asked, prepared.quantized, in_float, outputs, border.outputs),
         (npu_report.format_report(estimate), npu_report_json(estimate)),
     )
 
@@ -694,23 +706,31 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        _quantization_report(asked, prepared.quantized, on_core, outputs),
+        _quantization_report(asked, prepared.quantized, on_core, outputs, border.outputs),
         vgf=vgf,
     )
 
 
 def _quantization_report(
-    asked: _Asked, quantized: Quantized, in_float: list[tuple[str, str]], outputs: list[list[torch.Tensor]]
+    asked: _Asked,
+    quantized: Quantized,
+    in_float: list[tuple[str, str]],
+    outputs: list[list[torch.Tensor]],
+    parameters: list[Parameters | None],
 ) -> QuantizationReport:
-    """The report of a quantized program that returns `outputs` for the golden inputs.
+    """The report of a quantized program that returns `outputs` for the golden inputs; its notes are said, too.
 
     Args:
       in_float: operators that were not quantized, with their places in the model.
+      parameters: of outputs that are quantized.
     """
     from tools.pipeline.export.cortex_m import report
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
-    return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, asked.file.path)
+    notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1])
+    for note in notes:
+        asked.console.say(f"export: note: {asked.file.path}: {note}")
+    return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, notes, asked.file.path)
 
 
 def _capture(file: ModelFile, eager: _Eager, console: Console) -> ExportedProgram:

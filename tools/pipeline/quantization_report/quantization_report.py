@@ -50,6 +50,7 @@ def text(report: QuantizationReport) -> str:
     if accuracy:
         shares = f"float32 {accuracy.float32:.4f}, int8 {accuracy.int8:.4f}"
         lines.append(f"accuracy over {accuracy.samples} samples: {shares}")
+    lines += report.notes
     floating = [layer for layer in report.layers if layer.scheme == "float32"]
     lines += [f"in floating point: {layer.operator}, {layer.place}: {layer.reason}" for layer in floating]
     if not floating:

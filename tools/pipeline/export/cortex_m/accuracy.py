@@ -164,24 +164,30 @@ def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) ->
 
 
 def leave_worst_in_float(
-    quantize: Callable[[frozenset[str]], Quantized], in_float: frozenset[str], demanded: int, path: Path
-) -> tuple[frozenset[str], str]:
+    quantized: Quantized,
+    quantize: Callable[[frozenset[str]], Quantized],
+    in_float: frozenset[str],
+    demanded: int,
+    path: Path,
+) -> tuple[frozenset[str], str] | None:
     """Finds the places that must stay in floating point for a signal-to-noise ratio of the outputs.
 
     Args:
+      quantized: the model but for the places that stay in floating point anyway.
       quantize: quantizes the model but for some places.
-      in_float: places that stay in floating point anyway.
+      in_float: those that stay in floating point anyway.
       demanded: the ratio in dB.
       path: the model file.
 
     Returns:
-      in_float and what stays besides, and what there is to say about it.
+      in_float and what stays besides, and what there is to say about it; None if the outputs have that ratio already.
 
     Raises UserError if only a model that is all in floating point has that ratio.
     """
-    quantized = quantize(in_float)
     before = reached = output_snr(quantized)
-    ranked = costs(quantized, path) if before < demanded else []
+    if before >= demanded:
+        return None
+    ranked = costs(quantized, path)
     allowed = 10 ** (-demanded / 10)
     kept = in_float
     while reached < demanded:
@@ -197,4 +203,5 @@ def leave_worst_in_float(
             )
         kept = kept.union(*(places for places, _ in left[:count]))
         reached = output_snr(quantize(kept))
-    return kept, f"the outputs have {reached:.1f} dB, with everything in int8 that can be {before:.1f} dB"
+    told = f"the outputs have {reached:.1f} dB against floating point, with all in int8 that can be {before:.1f} dB"
+    return kept, f"layers stay in floating point that cost most accuracy: {told}"

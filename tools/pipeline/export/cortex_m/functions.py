@@ -49,9 +49,14 @@ _KNOWN = frozenset((
 _PRODUCTS = frozenset((
     _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.bmm.default,
 ))  # fmt: skip
-_SOFTMAX = (_aten.softmax.int, _aten._softmax.default)
+SOFTMAX = (_aten.softmax.int, _aten._softmax.default)
 # What takes of masked numbers only those that are not.
-_UNMASKING = (*_SOFTMAX, _aten.max.dim, _aten.amax.default, _aten.max.default, _aten.argmax.default)
+_UNMASKING = (*SOFTMAX, _aten.max.dim, _aten.amax.default, _aten.max.default, _aten.argmax.default)
+_COMPARISONS = frozenset(
+    getattr(operator, overload)
+    for operator in (_aten.eq, _aten.ne, _aten.lt, _aten.le, _aten.gt, _aten.ge)
+    for overload in ("Scalar", "Tensor")
+)
 # What is added to scores to exclude them is below this; scores are not.
 _EXCLUDED = -1e3
 
@@ -98,7 +103,7 @@ def is_product(node: Node) -> bool:
 
 def bounds(node: Node) -> tuple[float, float]:
     """What the results of an operator are never beyond, as far as that is known of it."""
-    if node.target in (_aten.sigmoid.default, _aten.hardsigmoid.default, *_SOFTMAX):
+    if node.target in (_aten.sigmoid.default, _aten.hardsigmoid.default, *SOFTMAX):
         return 0.0, 1.0
     if node.target == _aten.tanh.default:
         return -1.0, 1.0
@@ -110,11 +115,11 @@ def bounds(node: Node) -> tuple[float, float]:
 
 
 def keeps_bounds(node: Node) -> bool:
-    """Whether an operator's results are elements of its operands, whose range they share."""
+    """Whether an operator's results are elements of its operands or means of them, and share their range."""
     # Activations are among the operators that may share a range.
     if node.op != "call_function" or bounds(node) != (-math.inf, math.inf):
         return False
-    return _is_view(node) or node.target == _aten.max_pool2d.default
+    return _is_view(node) or node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default)
 
 
 def _is_parameter(node: Any) -> bool:
@@ -418,6 +423,8 @@ class _Functions(Quantizer):
         for function in annotate_functions(self._groups.functions, self._integers(model.graph)):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
+        if self._has_float_border:
+            self._leave_compared(model.graph)
         self._leave_inputs(model.graph)
         if self._has_float_border:
             self._leave_outputs(model.graph)
@@ -433,6 +440,15 @@ class _Functions(Quantizer):
             return []
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
         return [*inputs[self._groups.states :], graph.output_node()]
+
+    def _leave_compared(self, graph: Graph) -> None:
+        """Lets comparisons look at the model's inputs as they come: int8 ones may be on the other side of a limit."""
+        # From the last one: a view may be looked at through others.
+        for node in reversed(graph.nodes):
+            if not _is_view(node) or Q_ANNOTATION_KEY in node.meta or not _is_of_input(node):
+                continue
+            if node.users and all(user.target in _COMPARISONS or _stays_a_view(user) for user in node.users):
+                _mark_node_as_quantized(node, {}, None, False)
 
     def _leave_inputs(self, graph: Graph) -> None:
         """Lets what is computed in floating point read the model's inputs as they come."""
@@ -477,6 +493,16 @@ class _Functions(Quantizer):
     def get_quantizer_info(self) -> QuantizerInfo:
         """What ExecuTorch's report of quantizers asks of each."""
         return QuantizerInfo("Functions", "elementwise functions of one tensor", "int8", __name__)
+
+
+def _is_of_input(view: Node) -> bool:
+    while _is_view(view) and len(view.all_input_nodes) == 1:
+        (view,) = view.all_input_nodes
+    return view.op == "placeholder"
+
+
+def _stays_a_view(node: Node) -> bool:
+    return _is_view(node) and Q_ANNOTATION_KEY in node.meta and not _is_quantized(node)
 
 
 def annotate_functions(functions: Sequence[Function], integers: Collection[Node] = ()) -> list[Function]:

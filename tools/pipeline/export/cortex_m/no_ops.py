@@ -1,4 +1,4 @@
-"""Drops what computes nothing: copies, `0 + x`, and products with zeros, such as those of a state's first value."""
+"""Drops what computes nothing: copies, `0 + x`, one number as large as a tensor, products with zeros."""
 
 from __future__ import annotations
 
@@ -23,9 +23,18 @@ _NEUTRAL = {
     torch.ops.aten.div.Tensor: 1,
 }
 
+# One number in all elements of a tensor that is as large as another one; at which place the number is, or what it is.
+_FILLS = {
+    torch.ops.aten.zeros_like.default: 0,
+    torch.ops.aten.new_zeros.default: 0,
+    torch.ops.aten.ones_like.default: 1,
+    torch.ops.aten.new_ones.default: 1,
+}
+_FILLS_WITH = {torch.ops.aten.full_like.default: 1, torch.ops.aten.new_full.default: 2}
+
 
 def drop_no_ops(program: ExportedProgram) -> None:
-    """Drops operators that return their operand as it is, and products that are zero, in place.
+    """Drops operators that return their operand as it is, or the same whatever it is, in place.
 
     A tensor that is always zero has no range to quantize. That zero times infinity would be no number makes no
     difference, as there is none in a model that can be quantized.
@@ -35,12 +44,24 @@ def drop_no_ops(program: ExportedProgram) -> None:
         # What the program returns is known by name, and a copy of an input is not that input.
         if node.op != "call_function" or any(user.op == "output" for user in node.users):
             continue
-        result = _zeros(program, node, constants) or _unchanged(node, constants)
+        result = _filled(program, node) or _zeros(program, node, constants) or _unchanged(node, constants)
         if result is not None:
             node.replace_all_uses_with(result)
             program.graph.erase_node(node)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _filled(program: ExportedProgram, node: Node) -> Node | None:
+    """The constant that an operator is whose operand only says how large it is; None for other nodes."""
+    number = _FILLS.get(node.target)
+    if node.target in _FILLS_WITH:
+        number = node.args[_FILLS_WITH[node.target]]
+    if number is None:
+        return None
+    value = node.meta["val"]
+    filled = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).fill_(number)
+    return add_constant(program, f"{node.name}_filled", filled)
 
 
 def _zeros(program: ExportedProgram, node: Node, constants: Constants) -> Node | None:

@@ -9,7 +9,9 @@ the same in another form would stay in floating point, or be refused on the devi
   convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
   channels a pooling;
-- what a convolution or pooling reads in another layout is copied to channels-last before it.
+- what a convolution or pooling reads in another layout is copied to channels-last before it;
+- a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
+  would give it to the result.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_map
 
+from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.rewrite import emit
 
 _aten = torch.ops.aten
@@ -38,6 +41,9 @@ _ELEMENTWISE = frozenset(
 
 # Of two tensors of one shape.
 _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
+
+# What the quantizer makes constants of the numbers of.
+_ARITHMETIC = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode)
 
 _VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
 
@@ -71,6 +77,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _make_linear(graph, node)
         elif node.target == _aten.addmm.default:
             _make_biased_linear(graph, node)
+        elif node.target in _ARITHMETIC:
+            _make_number_constant(program, node)
     for node in list(graph.nodes):
         if node.target == _aten.matmul.default:
             _batch(graph, node)
@@ -130,6 +138,13 @@ def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any)
     node.replace_all_uses_with(other)
     graph.erase_node(node)
     return other
+
+
+def _make_number_constant(program: ExportedProgram, node: Node) -> None:
+    value = node.meta["val"]
+    if value.dim() == 0 and value.is_floating_point() and not isinstance(node.args[1], Node):
+        number = torch.tensor(node.args[1], dtype=value.dtype)
+        node.update_arg(1, add_constant(program, f"{node.name}_number", number))
 
 
 def _make_linear(graph: Graph, product: Node) -> None:

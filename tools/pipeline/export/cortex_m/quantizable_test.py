@@ -174,8 +174,8 @@ def test_nothing_stays_in_floating_point(case: str) -> None:
     (output,) = result.manifest["outputs"]
     numbers = (result.golden["output_0"].astype(numpy.float32) - output["zero_point"]) * output["scale"]
     eager = result.golden["eager_0"]
-    # Of the range of the result, as little as a few steps of int8.
-    assert numpy.abs(numbers - eager).max() <= 0.03 * (eager.max() - eager.min())
+    # Of the range of the result, as little as a few steps of int8, whose ranges are wider than the only sample's.
+    assert numpy.abs(numbers - eager).max() <= 0.05 * (eager.max() - eager.min())
 
 
 @pytest.mark.parametrize("case", _LAYERS)

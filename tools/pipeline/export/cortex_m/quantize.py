@@ -27,7 +27,7 @@ from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
 from tools.pipeline.export.cortex_m.no_ops import drop_no_ops
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
-from tools.pipeline.export.cortex_m.ranges import WideningQuantizers, note_bounds
+from tools.pipeline.export.cortex_m.ranges import WideningObserver, WideningQuantizers, note_bounds
 from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round_weights
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.cortex_m.written_norms import find_norms
@@ -59,6 +59,11 @@ ALL_BUT_LAYERS = "*"
 
 # Calibration samples on which the report compares layers with floating point.
 _REPORTED_SAMPLES = 8
+
+# The resolution of what an int8 softmax returns, and the signal-to-noise ratio that it must leave.
+_SOFTMAX_STEP = 1 / 256
+_SOFTMAX_DECIBELS = 15
+_COARSE = "the resolution of an int8 softmax, 1/256, is too coarse for its results"
 
 
 def is_quantized(program: ExportedProgram) -> bool:
@@ -124,10 +129,11 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
-    program = propagate_constants(flatten_in_memory_order(make_quantizable(program)))
-    # What is calibrated runs on PyTorch's kernels, whose results may lie in another way than they are noted to.
+    program = flatten_in_memory_order(make_quantizable(program))
+    # What is calibrated or constant runs on PyTorch's kernels, whose results may lie in another way than they are noted
+    # to.
     reshape_views(program)
-    return program
+    return propagate_constants(program)
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,6 @@ def quantize(
     kept_layers: Collection[str] = (),
     has_own_layers: bool = True,
     has_float_border: bool = True,
-    has_wider_ranges: bool = False,
 ) -> Quantized:
     """Calibrates and quantizes what fold() returned.
 
@@ -188,9 +193,9 @@ def quantize(
       kept_layers: names of modules that stay in floating point, with all that is inside them.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
-      has_wider_ranges: whether ranges are wider than what calibration sees, as ranges.py says.
 
-    Raises UserError for values that calibrating cannot work with, by layer.
+    Raises UserError for values that calibrating cannot work with, by layer, and NoInt8Form for places whose int8 form
+    would return hardly anything of their results.
     """
 
     def stays(node: Node) -> bool:
@@ -209,8 +214,7 @@ def quantize(
         return {node for node, tried in pairs if tried in found}
 
     finder = None if cheaper is None else find_cheaper
-    quantizers = WideningQuantizers if has_wider_ranges else functions.Quantizers
-    quantizer = quantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
+    quantizer = WideningQuantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     note_bounds(prepared)
@@ -219,7 +223,12 @@ def quantize(
     converted = convert_pt2e(prepared)
     round_weights(converted)
     _drop_second_quantization(converted)
-    return Quantized(converted, observed, kept, _rejections(quantizer), places, floating)
+    coarse = _coarse_softmaxes(converted, observed)
+    in_int8 = {origin(node, path) for node in coarse if any(user.target is QUANTIZE for user in node.users)}
+    if in_int8:
+        raise NoInt8Form(in_int8, _COARSE)
+    rejections = _rejections(quantizer) | dict.fromkeys((node.name for node in coarse), _COARSE)
+    return Quantized(converted, observed, kept, rejections, places, floating)
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:
@@ -263,6 +272,18 @@ def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
         if rejected.rejection_reason != report._PREVIOUS_ANNOTATION_REJECT_REASON
         for name in rejected.node_names
     }
+
+
+def _coarse_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tensor]]) -> list[Node]:
+    """The softmax operators whose results are mostly lost in int8, as those over many about equal numbers are."""
+    found = []
+    for node in converted.graph.nodes:
+        if node.target in functions.SOFTMAX and observed and node.name in observed[0]:
+            results = torch.stack([values[node.name] for values in observed]).double()
+            noise = (results / _SOFTMAX_STEP).round() * _SOFTMAX_STEP - results
+            if noise.square().sum() > 10 ** (-_SOFTMAX_DECIBELS / 10) * results.square().sum():
+                found.append(node)
+    return found
 
 
 def _without_observers(prepared: GraphModule) -> GraphModule:
@@ -344,7 +365,9 @@ def _check_ranges(prepared: GraphModule, path: Path) -> None:
         observed = node.args[0]
         if not isinstance(observer, ObserverBase) or not hasattr(observer, "min_val") or not isinstance(observed, Node):
             continue
-        if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val):
+        # A single number is no sign of a layer that always returns the same, but zero is no range.
+        is_single = isinstance(observer, WideningObserver) and observer.count == 1 and bool(observer.min_val)
+        if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val) and not is_single:
             name = f"input {observed.name}" if observed.op == "placeholder" else origin(observed, path)
             constant.append(f"  {name}: always {float(observer.min_val):g}")
     if constant:

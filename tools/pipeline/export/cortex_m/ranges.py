@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from typing import Any
 
 import torch
@@ -15,38 +16,70 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.pipeline.export.cortex_m.functions import Quantizers, bounds, keeps_bounds
 
-# As if so many times as many numbers had been seen.
-_FURTHER = 10
+# Of so many samples the ranges are taken as they are seen; of fewer they are widened to what so many would show.
+_SAMPLES = 100
+# No range is more times as wide as what was seen: samples may have been chosen for their extremes.
+_WIDEST = 2
 
 
 class WideningObserver(HistogramObserver):
     """A histogram of what is seen, whose range is larger than that by what more samples are expected to show.
 
-    The largest of n numbers of a normal distribution is about sqrt(2 ln n) standard deviations away, so the range of n
-    numbers is widened by sqrt(ln 10 n / ln n): by 1.27 for 40 numbers, and by 1.09 for 100,000.
+    The largest numbers of the samples are taken to be of a Gumbel distribution, as those of many numbers of a normal
+    one nearly are, and the smallest ones likewise: among t times as many samples the largest number is expected to be
+    larger by b ln t, where b is sqrt(6) / pi times their standard deviation. A tensor whose extremes are the same in
+    each sample keeps its range. Of a single sample with n numbers, taken to be of a normal distribution, the range is
+    widened by sqrt(ln t n / ln n).
 
     Attributes:
-      bounds: what the tensor can't be beyond, as bounds() has it.
+      bounds: what the tensor can't be beyond, as bounds() has it; it is not widened without.
+      tensors: how many tensors of each sample it sees.
+      count: how many numbers it has seen.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.bounds: tuple[float, float] = (math.inf, -math.inf)
-        self._count = 0
+        self.tensors = 0
+        self._extremes: list[tuple[float, float]] = []
+        self.count = 0
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Sees a tensor, and returns it."""
-        self._count += x_orig.numel()
+        if x_orig.numel():
+            low, high = x_orig.aminmax()
+            self._extremes.append((float(low), float(high)))
+            self.count += x_orig.numel()
         return super().forward(x_orig)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """Scale and zero point of the widened range."""
         scale, zero_point = super().calculate_qparams()
-        factor = math.sqrt(1 + math.log(_FURTHER) / math.log(max(self._count, 3)))
+        samples = len(self._extremes) // max(self.tensors, 1)
+        if not samples or samples >= _SAMPLES or self.bounds[0] > self.bounds[1]:
+            return scale, zero_point
         seen = [float((limit - zero_point) * scale) for limit in (self.quant_min, self.quant_max)]
-        low = max(seen[0] * factor, min(seen[0], self.bounds[0]))
-        high = min(seen[1] * factor, max(seen[1], self.bounds[1]))
+        low, high = self._widened(seen[0], seen[1], _SAMPLES / samples)
+        low, high = max(low, self.bounds[0]), min(high, self.bounds[1])
+        if low > seen[0] - scale and high < seen[1] + scale:
+            # The zero point is rounded; an activation that is fused into its layer ends at what was seen.
+            return scale, zero_point
         return self._calculate_qparams(torch.tensor(low), torch.tensor(high))
+
+    def _widened(self, low: float, high: float, further: float) -> tuple[float, float]:
+        """A range that was seen, as `further` times as many samples are expected to have it."""
+        tensors = max(self.tensors, 1)
+        if len(self._extremes) < 2 * tensors:
+            factor = math.sqrt(1 + math.log(further) / math.log(max(self.count / tensors, 3)))
+            return low * min(factor, _WIDEST), high * min(factor, _WIDEST)
+        growth = math.log(further) * math.sqrt(6) / math.pi
+        # The histogram may have chosen a smaller range than what was seen.
+        lows, highs, limit = [low], [high], (high - low) * (_WIDEST - 1) / 2
+        for tensor in range(tensors):
+            smallest, largest = zip(*self._extremes[tensor::tensors], strict=True)
+            lows.append(max(low, min(smallest)) - min(limit, growth * statistics.stdev(smallest)))
+            highs.append(min(high, max(largest)) + min(limit, growth * statistics.stdev(largest)))
+        return min(lows), max(highs)
 
 
 class WideningQuantizers(Quantizers):
@@ -71,11 +104,12 @@ def _widening(spec: Any) -> Any:
 
 
 def note_bounds(prepared: GraphModule) -> None:
-    """Tells the observers of a module that is to be calibrated what their tensors can't be beyond."""
+    """Tells the observers of a module that is to be calibrated how many tensors they see, and the bounds of these."""
     for node in prepared.graph.nodes:
         observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
         if not isinstance(observer, WideningObserver):
             continue
+        observer.tensors += 1
         (observed,) = node.all_input_nodes
         if not keeps_bounds(observed):
             low, high = bounds(observed)

@@ -18,8 +18,14 @@ from tools.artifacts.quantization_report.quantization_report import (
     Weight,
 )
 from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized
-from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.manifest import Parameters, origin
 from tools.pipeline.model_file.deterministic import computing
+
+# Outputs below this ratio in dB, or of which fewer elements are the same if they are integers, are worth a word.
+_FAR = 20
+_SAME = 0.95
+_CLOSER = "more calibration samples, keep_float or min_snr bring it closer"
+_CHOSEN = "numbers that are about equal are told apart by noise"
 
 
 def make_report(
@@ -28,6 +34,7 @@ def make_report(
     quantized: Quantized,
     unquantized: list[tuple[str, str]],
     accuracy: Accuracy | None,
+    notes: tuple[str, ...],
     path: Path,
 ) -> QuantizationReport:
     """The report, with signal-to-noise ratios over all elements and reported samples.
@@ -37,6 +44,7 @@ def make_report(
       core: the core that it is lowered for.
       unquantized: operators and places that stayed in floating point in the lowered program.
       accuracy: what accuracy() returned.
+      notes: what far_outputs() returned.
       path: the model file.
     """
     floating = {place for _, place in unquantized}
@@ -74,7 +82,7 @@ def make_report(
                 snr_db=ratio,
             )
         )
-    return QuantizationReport(name, core, len(values), tuple(layers), accuracy)
+    return QuantizationReport(name, core, len(values), tuple(layers), accuracy, notes)
 
 
 def accuracy(
@@ -94,6 +102,39 @@ def accuracy(
         for outputs in (eager, quantized)
     ]
     return Accuracy(len(labels), *shares)
+
+
+def far_outputs(
+    eager: list[list[torch.Tensor]],
+    quantized: list[list[torch.Tensor]],
+    parameters: list[Parameters | None],
+    names: list[str],
+) -> tuple[str, ...]:
+    """A line for each output that is far from the one in floating point, over all samples.
+
+    Args:
+      eager, quantized: outputs of each sample.
+      parameters: of outputs that are quantized.
+      names: of the outputs.
+    """
+    lines = []
+    for index, name in enumerate(names):
+        expected = [outputs[index] for outputs in eager]
+        actual = [outputs[index] for outputs in quantized]
+        where = f"{name}, over {len(expected)} sample{'s' if len(expected) > 1 else ''}:"
+        if not expected[0].is_floating_point():
+            count = sum(tensor.numel() for tensor in expected)
+            same = sum(int((e == a).sum()) for e, a in zip(expected, actual, strict=True))
+            if same < _SAME * count:
+                lines.append(f"{where} {same} of {count} elements are those of floating point; {_CHOSEN}")
+            continue
+        border = parameters[index]
+        if border is not None and not actual[0].is_floating_point():
+            actual = [(tensor.float() - border.zero_point) * border.scale for tensor in actual]
+        ratio = _signal_to_noise(expected, actual)
+        if ratio < _FAR:
+            lines.append(f"{where} {ratio:.1f} dB against floating point; {_CLOSER}")
+    return tuple(lines)
 
 
 class _Values(Interpreter):
