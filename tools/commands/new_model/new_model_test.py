@@ -113,6 +113,13 @@ def test_a_model_file_in_the_checkout_needs_a_folder_outside(
     assert [file.name for file in tmp_path.iterdir()] == ["wave.py"]
 
 
+def test_a_checkout_that_the_workspace_could_not_use(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = _write(tmp_path, _MODEL)
+    assert main([str(path), "--output", str(tmp_path / "new"), "--checkout", "/tmp/torch_fusion"]) == 1
+    assert "Torch Fusion lies in /tmp/torch_fusion; a workspace can't use it from below /tmp" in capfd.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_disk_that_gets_full_leaves_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     # Larger than the workspace's own files.
     filler = "#" * 60_000
@@ -159,7 +166,7 @@ def test_any_folder_of_the_checkout(checkout: str, tmp_path: Path) -> None:
 def test_it_is_started_where_the_model_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"))
     monkeypatch.chdir(path.parent)
-    assert main([str(path)]) == 0
+    assert main([str(path), "--checkout", "/checkout"]) == 0
     assert sorted(file.name for file in path.with_suffix("").iterdir() if file.suffix == ".py") == ["wave.py"]
 
 
