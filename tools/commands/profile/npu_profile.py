@@ -9,10 +9,10 @@ from typing import Any
 
 from npu.engine import Operation
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, layer_name
-from tools.quiet.files import replacing
+from tools.commands.profile.chart import Bar, draw_bars
+from tools.quiet.table import text_table
 
 _DMA = "DMA_START"
-_BAR = "#0072B2"
 _HEADINGS = (
     "#",
     "operator",
@@ -135,45 +135,21 @@ def npu_table(rows: Sequence[NpuRow]) -> str:
                 *("" if row.operations is None else f"{value:,}" for value in counted),
             )
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column in (1, 2) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(text_table(lines, {1, 2}))
 
 
 def npu_picture(report: NpuReport, board: str, rows: Sequence[NpuRow], path: Path) -> None:
     """Draws a bar per layer, Vela's cycles, with what was counted, into a PNG; the same rows give the same bytes."""
-    # Imported here: it costs a second, and only the picture needs it.
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    layers = [row for row in rows if row.cycles is not None]
-    total = max(sum(row.cycles or 0 for row in layers), 1)
-    figure, axes = pyplot.subplots(figsize=(9, 1.4 + 0.24 * len(layers)), layout="constrained")
-    axes.barh(range(len(layers)), [row.cycles or 0 for row in layers], color=_BAR, height=0.7)
-    for index, row in enumerate(layers):
-        text = f" {row.cycles:,} ({(row.cycles or 0) / total:.1%})"
+    layers = [(row, row.cycles) for row in rows if row.cycles is not None]
+    total = sum(cycles for _, cycles in layers)
+    bars = []
+    for row, cycles in layers:
+        text = f"{cycles:,} ({cycles / max(total, 1):.1%})"
         if row.operations:
             text += f", {row.counted_macs:,} MACs, {row.read + row.weights:,} B read, {row.written:,} B written"
-        axes.text(row.cycles or 0, index, text, va="center", fontsize=7)
-    axes.set_yticks(range(len(layers)), [f"{row.layer}: {row.operator}" for row in layers], fontsize=7)
-    axes.invert_yaxis()
-    axes.margins(x=1.0)
-    axes.set_xlabel("cycles of the NPU, as Vela estimates")
-    axes.spines[["top", "right"]].set_visible(False)
+        bars.append(Bar(f"{row.layer}: {row.operator}", cycles, text))
     title = f"{report.name} on {board} ({report.accelerator}): {total:,} cycles per inference"
-    axes.set_title(title, fontsize=9)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format="png", dpi=120, metadata={"Software": None})
-    finally:
-        pyplot.close(figure)
+    draw_bars(bars, title, "cycles of the NPU, as Vela estimates", 1.0, path)
 
 
 def npu_json(rows: Sequence[NpuRow]) -> list[dict[str, Any]]:

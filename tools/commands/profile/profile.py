@@ -19,16 +19,16 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.npu_report.npu_report import read_npu_report
+from tools.commands.profile.chart import Bar, draw_bars
 from tools.commands.profile.npu_profile import npu_json, npu_picture, npu_rows, npu_table
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replacing
+from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
 
 _LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
-
-_BAR = "#0072B2"
 
 
 @dataclass(frozen=True)
@@ -101,42 +101,23 @@ def table(profile: Profile) -> str:
     macs = sum(row.macs for row in profile.rows)
     per_mac = f"{profile.total / macs:.2f}" if macs else ""
     lines.append(("", "total", "", f"{profile.total:,}", "100.0%", f"{macs:,}", per_mac))
-    widths = [max(len(line[column]) for line in lines) for column in range(7)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column in (1, 2) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(text_table(lines, {1, 2}))
 
 
 def picture(profile: Profile, path: Path) -> None:
     """Draws a bar per operator call into a PNG; the same profile gives the same bytes."""
-    # Imported here: it costs a second, and only the picture needs it.
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    rows, total = profile.rows, max(profile.total, 1)
-    figure, axes = pyplot.subplots(figsize=(9, 1.4 + 0.24 * len(rows)), layout="constrained")
-    axes.barh(range(len(rows)), [row.count for row in rows], color=_BAR, height=0.7)
-    for index, row in enumerate(rows):
+    bars = []
+    for row in profile.rows:
         per_mac = f", {row.count / row.macs:.2f} per MAC" if row.macs else ""
-        axes.text(row.count, index, f" {row.count:,} ({row.count / total:.1%}{per_mac})", va="center", fontsize=7)
-    labels = [f"{row.origin.partition(' at ')[0]}: {row.operator.partition('::')[2]}" for row in rows]
-    axes.set_yticks(range(len(rows)), labels, fontsize=7)
-    axes.invert_yaxis()
-    axes.margins(x=0.25)
-    axes.set_xlabel(profile.unit)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit} per inference", fontsize=9)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file, format="png", dpi=120, metadata={"Software": None})
-    finally:
-        pyplot.close(figure)
+        bars.append(
+            Bar(
+                f"{row.origin.partition(' at ')[0]}: {row.operator.partition('::')[2]}",
+                row.count,
+                f"{row.count:,} ({row.count / max(profile.total, 1):.1%}{per_mac})",
+            )
+        )
+    title = f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit} per inference"
+    draw_bars(bars, title, profile.unit, 0.25, path)
 
 
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -13,6 +13,7 @@ from tools.artifacts.quantization_report.quantization_report import (
     QuantizationReport,
     read_quantization_report,
 )
+from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 
 # Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
@@ -38,14 +39,8 @@ def text(report: QuantizationReport) -> str:
                 _decibels(layer),
             )
         )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [f"{report.name} in int8 for {report.core}, compared on {report.samples} calibration samples"]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column > 3 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
+    lines += text_table(rows, range(4))
     accuracy = report.accuracy
     if accuracy:
         shares = f"float32 {accuracy.float32:.4f}, int8 {accuracy.int8:.4f}"

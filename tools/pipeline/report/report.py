@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tools.artifacts.size_report.size_report import SizeReport, read_size_report, size_reports_json
+from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 
 _BAR = 24
@@ -76,15 +77,7 @@ def comparison(reports: Sequence[SizeReport]) -> str:
             memory = report.memories[name]
             row += [f"{memory.used:,}", *(f"{memory.parts.get(part, 0):,}" for part in parts)]
         rows.append(row)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "".join(
-        "  ".join(
-            cell.ljust(width) if i < 2 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for row in rows
-    )
+    return "".join(f"{line}\n" for line in text_table(rows, {0, 1}))
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import parse
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, layer_name
 from tools.pipeline.export.ethos_u.vela import Compiled
 from tools.quiet.console import UserError
+from tools.quiet.table import text_table
 
 _HEADINGS = ("#", "operator", "layer", "cycles", "share", "MACs", "SRAM")
 
@@ -73,7 +72,7 @@ def format_report(report: NpuReport) -> str:
             for position, layer in enumerate(delegate.layers)
         ]
         total = ("", "total", "", f"{cycles:,}", "100.0%", f"{delegate.summary['nn_macs']:,}", "")
-        lines += _table([_HEADINGS, *rows, total])
+        lines += text_table([_HEADINGS, *rows, total], {1, 2})
         lines.append(
             f"{cycles / report.clock_hz * 1e3:.3f} ms; {delegate.commands_bytes:,} bytes of commands, "
             f"{delegate.weights_bytes:,} of weights and scales, {delegate.arena_bytes:,} of memory to work in"
@@ -95,16 +94,3 @@ def check_memory(report: NpuReport, npu: Npu) -> None:
             "board:\n"
             + format_report(report)
         )
-
-
-def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    rows = list(rows)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    left = {1, 2}
-    return [
-        "  ".join(
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
