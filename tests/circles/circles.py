@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import posixpath
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +73,7 @@ def _python(file: str, text: str) -> Iterator[str]:
             continue
         for base in bases:
             for name in names:
-                path = _normal(base.joinpath(*name.split("."))) if name else _normal(base)
+                path = posixpath.normpath(base.joinpath(*name.split(".")) if name else base)
                 yield f"{path}.py"
                 yield f"{path}/__init__.py"
 
@@ -84,16 +85,6 @@ def _starlark(file: str, text: str) -> Iterator[str]:
             yield str(PurePosixPath(file).parent / label[1:])
         elif label.startswith("//"):
             yield label[2:].replace(":", "/").lstrip("/")
-
-
-def _normal(path: PurePosixPath) -> PurePosixPath:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts:
-            parts.pop()
-        else:
-            parts.append(part)
-    return PurePosixPath(*parts)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ is the reader's.
 from __future__ import annotations
 
 import argparse
+import posixpath
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ class Tree:
 
     Attributes:
         files: paths from the root.
-        folders: those that hold them, the root as "".
+        folders: those that hold them, the root as ".".
         targets: labels, without the repository.
     """
 
@@ -40,12 +41,12 @@ class Tree:
     @classmethod
     def of(cls, files: Sequence[str], targets: Sequence[str]) -> Tree:
         folders = {str(folder) for file in files for folder in PurePosixPath(file).parents}
-        return cls(frozenset(files), frozenset(folders - {"."} | {""}), frozenset(targets))
+        return cls(frozenset(files), frozenset(folders), frozenset(targets))
 
     @property
     def tops(self) -> list[str]:
         """The folders of the root."""
-        return sorted(folder for folder in self.folders if folder and "/" not in folder)
+        return sorted(folder for folder in self.folders if folder != "." and "/" not in folder)
 
     def has_path(self, path: str) -> bool:
         return _matches(path, self.files | self.folders)
@@ -53,7 +54,7 @@ class Tree:
     def has_label(self, package: str, target: str | None) -> bool:
         """Whether there is a target; without one, the package or the target that is named like it."""
         if package == "..." or package.endswith("/..."):
-            return package.removesuffix("...").rstrip("/") in self.folders
+            return (package.removesuffix("...").rstrip("/") or ".") in self.folders
         if target in ("all", "*", "..."):
             return package in self.folders
         name = target or package.rsplit("/", 1)[-1]
@@ -87,7 +88,7 @@ def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
-        file = _normal(PurePosixPath(document).parent / path) if path else document
+        file = posixpath.normpath(PurePosixPath(document).parent / path) if path else document
         if not tree.has_path(file) or anchor and file in texts and anchor not in anchors(texts[file]):
             yield target
 
@@ -107,16 +108,6 @@ def missing(document: str, texts: dict[str, str], tree: Tree) -> Iterator[str]:
 
 def _is_the_readers(name: str) -> bool:
     return any(part.startswith("my_") for part in re.split("[/:]", name))
-
-
-def _normal(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == ".." and parts:
-            parts.pop()
-        else:
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _read(path: Path) -> str:
