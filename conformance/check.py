@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from executorch.exir.tensor import scalar_type_enum
 
 from conformance.calls import Call, in_float32
 from conformance.program import dim_order, make_program
 from tools.verify.run_pte.cases import Case, CaseResult
-from tools.verify.run_pte.values import Value, encode
+from tools.verify.run_pte.values import Value, elements, encode
 
 # rtol and atol. Sums may be taken in another order than PyTorch's, and functions are some ulp from the exact value.
 _TOLERANCES = {
@@ -29,9 +30,18 @@ _FLOAT32_INSIDE = (
 
 def encode_input(tensor: torch.Tensor) -> bytes:
     """An input as the runner takes it."""
+    return encode(*_value(tensor))
+
+
+def input_elements(tensor: torch.Tensor) -> bytes:
+    """An input's elements in memory order."""
+    return elements(*_value(tensor))
+
+
+def _value(tensor: torch.Tensor) -> tuple[np.ndarray, int, list[int]]:
     # NumPy has no bfloat16: encode() takes float32 for it.
     array = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-    return encode(array, int(scalar_type_enum(tensor.dtype)), dim_order(tensor))
+    return array, int(scalar_type_enum(tensor.dtype)), dim_order(tensor)
 
 
 def make_case(call: Call) -> Case:

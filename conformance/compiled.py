@@ -13,19 +13,17 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import torch
-
 from conformance.calls import Call
-from conformance.check import encode_input
+from conformance.check import encode_input, input_elements
 from conformance.op_db import Row
-from conformance.program import dim_order, make_plan, to_bytes
+from conformance.program import make_plan, to_bytes
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.pipeline.compile.compile import compile_method
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
-from tools.verify.environment.hosted import error_name, pad
+from tools.verify.environment.hosted import error_name
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
-from tools.verify.run_pte.values import encode
+from tools.verify.run_pte.values import elements
 
 
 def choose(rows: Sequence[Row], every: int, per_row: int) -> list[int]:
@@ -105,12 +103,6 @@ def _unit(part: int, parts: int, texts: Sequence[str], numbers: Sequence[int]) -
     return "\n".join(lines)
 
 
-def _raw(tensor: torch.Tensor) -> bytes:
-    """A tensor's elements in memory order."""
-    ordered = tensor.permute(dim_order(tensor)) if tensor.dim() else tensor
-    return ordered.contiguous().flatten().view(torch.uint8).numpy().tobytes()
-
-
 def _results(data: bytes, count: int) -> Iterator[tuple[int, list[bytes]]]:
     """Of each case its status and outputs, as run_compiled.cpp writes them."""
     position = 0
@@ -145,7 +137,7 @@ def compare(index: Path, program: Path, runner: Runner) -> tuple[list[str], dict
         cases = []
         for call in compared:
             plan, tensors = make_plan(call)
-            data = [_raw(tensor) for tensor in tensors]
+            data = [input_elements(tensor) for tensor in tensors]
             words.append(struct.pack("<I", len(data)))
             words += [struct.pack("<I", len(item)) + item for item in data]
             cases.append(Case(to_bytes(plan), tuple(encode_input(tensor) for tensor in tensors)))
@@ -175,12 +167,10 @@ def _difference(call: Call, loaded: CaseResult, status: int, outputs: Sequence[b
     known = 0 if call.arbitrary else len(outputs) - call.scratch
     for place, (index, data, value) in enumerate(zip(plan.outputs, outputs, loaded.outputs, strict=True)):
         tensor = plan.values[index].val
-        order = list(tensor.dim_order)
-        wanted = encode(value.array, int(tensor.scalar_type), order)
-        wanted = wanted[len(wanted) - len(pad(data)) :] if data else b""
-        if value.array.size == 0 and data:
-            return f"output {place} has {len(data)} bytes, loaded none"
-        if place < known and pad(data) != wanted:
+        wanted = elements(value.array, int(tensor.scalar_type), list(tensor.dim_order))
+        if len(data) != len(wanted):
+            return f"output {place} has {len(data)} bytes, loaded {len(wanted)}"
+        if place < known and data != wanted:
             return f"output {place} differs"
     return ""
 

@@ -56,8 +56,8 @@ def numpy_dtype(scalar_type: int) -> np.dtype | None:
     return np.dtype(_DTYPES[scalar_type][1]) if scalar_type in _DTYPES else None
 
 
-def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> bytes:
-    """The header and bytes of one input.
+def elements(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> bytes:
+    """The bytes of one input in memory order.
 
     Args:
         array: the elements, of numpy_dtype(scalar_type).
@@ -68,7 +68,12 @@ def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> byt
         # Rounded to nearest, ties to even, as PyTorch does.
         bits = array.astype(np.float32).view(np.uint32)
         array = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    data = np.ascontiguousarray(array.transpose(list(dim_order))).tobytes()
+    return np.ascontiguousarray(array.transpose(list(dim_order))).tobytes()
+
+
+def encode(array: np.ndarray, scalar_type: int, dim_order: Sequence[int]) -> bytes:
+    """The header and bytes of one input, of what elements() takes."""
+    data = elements(array, scalar_type, dim_order)
     sizes = [*array.shape, *[0] * (RUNNER_MAX_DIM - array.ndim)]
     order = [*dim_order, *[0] * (RUNNER_MAX_DIM - array.ndim)]
     return pad(_HEADER.pack(scalar_type, array.ndim, *sizes, *order, len(data))) + pad(data)
