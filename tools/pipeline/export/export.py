@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from executorch.exir.schema import ExecutionPlan, Program, Tensor
@@ -498,15 +498,25 @@ def _to_int8(
     return prepared.quantized, edge
 
 
-def _to_int8_where_possible(
-    source: _Source, in_float: frozenset[str], target: CortexMTargetConfig, path: Path, options: Options
-) -> tuple[Quantized, ExportedProgram, frozenset[str]]:
-    """What _to_int8() returns, with all places in floating point that have no int8 form, and these."""
+_Made = TypeVar("_Made")
+
+
+def _where_possible(
+    make: Callable[[frozenset[str]], _Made], in_float: frozenset[str], source: _Source, path: Path
+) -> tuple[_Made, frozenset[str]]:
+    """What is made of a model with some places in floating point, and with those that turn out to have no int8 form.
+
+    Args:
+      make: makes it, given these places; raises NoInt8Form for others.
+
+    Returns:
+      what was made, and all places in floating point.
+    """
     from tools.pipeline.export.cortex_m import quantize
 
     while True:
         try:
-            return *_to_int8(source, in_float, target, path, options), in_float
+            return make(in_float), in_float
         except quantize.NoInt8Form as error:
             if source.calibration is None or error.places <= in_float:
                 raise UserError(f"{path}: {error}; use the portable backend.") from error
@@ -527,10 +537,14 @@ def _worst_in_float(
     if options.io != "float32":
         return None
     quantize_captured = _quantizer(source, path, options)
+
+    def without_lowering(places: frozenset[str]) -> Quantized:
+        return quantize_captured(copy.deepcopy(source.captured), samples, places)
+
     try:
         return leave_worst_in_float(
             quantized,
-            lambda places: quantize_captured(copy.deepcopy(source.captured), samples, places),
+            lambda places: _where_possible(without_lowering, places, source, path)[0],
             in_float,
             options.min_snr or _USEFUL_SNR,
             path,
@@ -566,12 +580,16 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     target = lower.target_of(options.core)
     in_float = front_end(source.captured, path)
-    quantized, edge, in_float = _to_int8_where_possible(source, in_float, target, path, options)
+
+    def lowered(places: frozenset[str]) -> tuple[Quantized, ExportedProgram]:
+        return _to_int8(source, places, target, path, options)
+
+    (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
     worst = _worst_in_float(source, quantized, in_float, path, options)
     if worst is not None:
         in_float, text = worst
         console.say(f"export: note: {path}: {text}")
-        quantized, edge, in_float = _to_int8_where_possible(source, in_float, target, path, options)
+        (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
     unquantized = quantize.unquantized(edge, path)
     # The report has them all.
     places = [place for _, place in unquantized]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,11 @@ def output_snr(quantized: Quantized) -> float:
     """
     assert quantized.floating is not None
     with computing():
-        signal, noise = _powers(
-            [_outputs(quantized.floating, sample) for sample in quantized.samples],
-            [_outputs(quantized.module, sample) for sample in quantized.samples],
+        by_output = _powers_by_output(
+            [Run(quantized.floating, sample).outputs for sample in quantized.samples],
+            [Run(quantized.module, sample).outputs for sample in quantized.samples],
         )
-    ratios = [_decibels(s, n) for s, n in zip(signal, noise, strict=True)]
-    return min(ratios, default=math.inf)
+    return min((decibels(*each) for each in by_output), default=math.inf)
 
 
 def costs(quantized: Quantized, path: Path) -> list[tuple[frozenset[str], float]]:
@@ -47,33 +46,39 @@ def costs(quantized: Quantized, path: Path) -> list[tuple[frozenset[str], float]
     assert quantized.floating is not None
     found: list[tuple[frozenset[str], float]] = []
     with computing():
-        values = [_run(quantized.floating, sample) for sample in quantized.samples]
-        expected = [_outputs(quantized.floating, sample) for sample in quantized.samples]
+        runs = [Run(quantized.floating, sample) for sample in quantized.samples]
+        expected = [run.outputs for run in runs]
         for group in _groups(quantized.module):
-            errors = [_errors(quantized.module, group, computed) for computed in values]
+            errors = [_errors(quantized.module, group, run.values) for run in runs]
             if not any(bool(error.count_nonzero()) for each in errors for error in each.values()):
                 continue
             disturbed = [
-                _outputs(quantized.floating, sample, each)
+                Run(quantized.floating, sample, each).outputs
                 for sample, each in zip(quantized.samples, errors, strict=True)
             ]
-            signal, noise = _powers(expected, disturbed)
-            share = max((n / s if s else math.inf for s, n in zip(signal, noise, strict=True) if n), default=0.0)
+            by_output = _powers_by_output(expected, disturbed)
+            share = max((noise / signal if signal else math.inf for signal, noise in by_output if noise), default=0.0)
             found.append((frozenset(origin(node, path) for node in group), share))
     return sorted(found, key=lambda cost: -cost[1])
 
 
-class _Run(Interpreter):
-    """Runs a module, and keeps what its nodes return, by their names.
+class Run(Interpreter):
+    """A run of a module on a sample.
 
     Args:
-      errors: what is added to what nodes return.
+      errors: what is added to what nodes return, by their names.
+
+    Attributes:
+      values: what nodes return, by their names.
+      outputs: the outputs that are numbers in floating point.
     """
 
-    def __init__(self, module: GraphModule, errors: dict[str, torch.Tensor]) -> None:
+    def __init__(self, module: GraphModule, sample: Sample, errors: Mapping[str, torch.Tensor] | None = None) -> None:
         super().__init__(module)
         self.values: dict[str, Any] = {}
-        self._errors = errors
+        self._errors = errors or {}
+        results = torch.utils._pytree.tree_leaves(self.run(*sample))
+        self.outputs = [each for each in results if isinstance(each, torch.Tensor) and each.is_floating_point()]
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
@@ -83,34 +88,33 @@ class _Run(Interpreter):
         return result
 
 
-def _run(module: GraphModule, sample: Sample) -> dict[str, Any]:
-    run = _Run(module, {})
-    run.run(*sample)
-    return run.values
-
-
-def _outputs(module: GraphModule, sample: Sample, errors: dict[str, torch.Tensor] | None = None) -> list[torch.Tensor]:
-    """The outputs of a module that are numbers in floating point."""
-    results = torch.utils._pytree.tree_leaves(_Run(module, errors or {}).run(*sample))
-    return [result for result in results if isinstance(result, torch.Tensor) and result.is_floating_point()]
-
-
-def _powers(
-    expected: Sequence[Sequence[torch.Tensor]], actual: Sequence[Sequence[torch.Tensor]]
-) -> tuple[list[float], list[float]]:
-    """Per output, sums over all samples: of the squares of what is expected, and of those of the differences."""
-    signal = [sum(float(value.double().square().sum()) for value in values) for values in zip(*expected, strict=True)]
-    noise = [
-        sum(float((e.double() - a.double()).square().sum()) for e, a in zip(es, actuals, strict=True))
-        for es, actuals in zip(zip(*expected, strict=True), zip(*actual, strict=True), strict=True)
-    ]
+def powers(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> tuple[float, float]:
+    """Signal and noise over all samples: the squares' sum of what is expected, and that of the differences."""
+    signal = sum(float(tensor.double().square().sum()) for tensor in expected)
+    noise = sum(float((e.double() - a.double()).square().sum()) for e, a in zip(expected, actual, strict=True))
     return signal, noise
 
 
-def _decibels(signal: float, noise: float) -> float:
+def decibels(signal: float, noise: float) -> float:
+    """Their ratio in dB; infinite without noise."""
     if noise == 0:
         return math.inf
     return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def _powers_by_output(
+    expected: Sequence[Sequence[torch.Tensor]], actual: Sequence[Sequence[torch.Tensor]]
+) -> list[tuple[float, float]]:
+    """powers() of each output, of the outputs of each sample."""
+    return [powers(e, a) for e, a in zip(zip(*expected, strict=True), zip(*actual, strict=True), strict=True)]
+
+
+def dequantized(node: Node) -> Node | None:
+    """What the next layers see of a node: its value after quantization and dequantization; None if it is not int8."""
+    for user in node.users:
+        if user.target == QUANTIZE:
+            return next((after for after in user.users if after.target in DEQUANTIZE), None)
+    return None
 
 
 def _groups(module: GraphModule) -> list[list[Node]]:
@@ -155,11 +159,10 @@ def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) ->
     result, expected = value(last), computed.get(last.name)
     if not isinstance(expected, torch.Tensor) or not expected.is_floating_point():
         return {}
-    for user in last.users:
-        if user.target is QUANTIZE:
-            after = next(each for each in user.users if each.target in DEQUANTIZE)
-            result = after.target(user.target(result, *user.args[1:]), *after.args[1:])
-            break
+    after = dequantized(last)
+    if after is not None:
+        (between,) = after.all_input_nodes
+        result = after.target(between.target(result, *between.args[1:]), *after.args[1:])
     return {last.name: result - expected}
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
 from tools.artifacts.quantization_report.quantization_report import (
     Accuracy,
@@ -17,6 +15,7 @@ from tools.artifacts.quantization_report.quantization_report import (
     QuantizationReport,
     Weight,
 )
+from tools.pipeline.export.cortex_m.accuracy import Run, decibels, dequantized, powers
 from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized
 from tools.pipeline.export.manifest import Parameters, origin
 from tools.pipeline.model_file.deterministic import computing
@@ -48,10 +47,8 @@ def make_report(
       path: the model file.
     """
     floating = {place for _, place in unquantized}
-    values = [_Values(quantized.module) for _ in quantized.samples]
     with computing():
-        for run, sample in zip(values, quantized.samples, strict=True):
-            run.run(*sample)
+        runs = [Run(quantized.module, sample) for sample in quantized.samples]
     layers = []
     for node in quantized.module.graph.nodes:
         if node.op != "call_function" or node.target == QUANTIZE or node.target in DEQUANTIZE:
@@ -59,7 +56,7 @@ def make_report(
         if not isinstance(node.meta.get("val"), torch.Tensor):
             continue
         place = origin(node, path)
-        result = _dequantized(node)
+        result = dequantized(node)
         # One of several results, such as a recurrent layer's.
         called = node.args[0] if node.target == operator.getitem else node
         scheme = _scheme(called, place in floating, result)
@@ -69,7 +66,7 @@ def make_report(
         if measured is not None and quantized.observed:
             ratio = _signal_to_noise(
                 [observed[node.name] for observed in quantized.observed],
-                [run.values[measured.name] for run in values],
+                [run.values[measured.name] for run in runs],
             )
         layers.append(
             Layer(
@@ -82,7 +79,7 @@ def make_report(
                 snr_db=ratio,
             )
         )
-    return QuantizationReport(name, core, len(values), tuple(layers), accuracy, notes)
+    return QuantizationReport(name, core, len(runs), tuple(layers), accuracy, notes)
 
 
 def accuracy(
@@ -137,28 +134,6 @@ def far_outputs(
     return tuple(lines)
 
 
-class _Values(Interpreter):
-    """Runs a module and keeps what each operator returns."""
-
-    def __init__(self, module: GraphModule) -> None:
-        super().__init__(module)
-        self.values: dict[str, torch.Tensor] = {}
-
-    def run_node(self, n: Node) -> Any:
-        result = super().run_node(n)
-        if n.op == "call_function":
-            self.values[n.name] = result
-        return result
-
-
-def _dequantized(node: Node) -> Node | None:
-    """What the next layers see of a node: its value after quantization and dequantization."""
-    for user in node.users:
-        if user.target == QUANTIZE:
-            return next((after for after in user.users if after.target in DEQUANTIZE), None)
-    return None
-
-
 def _scheme(node: Node, is_floating: bool, result: Node | None) -> str:
     if is_floating:
         return "float32"
@@ -184,8 +159,4 @@ def _weight(module: GraphModule, node: Node) -> Weight | None:
 
 
 def _signal_to_noise(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> float:
-    signal = sum(float(tensor.double().square().sum()) for tensor in expected)
-    noise = sum(float((e.double() - a.double()).square().sum()) for e, a in zip(expected, actual, strict=True))
-    if noise == 0:
-        return math.inf
-    return round(10 * math.log10(signal / noise), 2) if signal else -math.inf
+    return round(decibels(*powers(expected, actual)), 2)
