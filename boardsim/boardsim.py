@@ -17,7 +17,6 @@ from tools.artifacts.board.board import Board
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.golden.golden import Golden
 from tools.artifacts.memory_plan.memory_plan import read_memory_plan
-from tools.artifacts.program import program
 from tools.quiet.console import UserError
 from tools.verify.environment.environment import Run as EnvironmentRun
 from tools.verify.environment.environment import SampleRun, spread, verify_main
@@ -30,7 +29,6 @@ _LIMIT = 1_000_000_000
 _SAMPLES_BUDGET = 50_000_000
 # Samples of a golden file that are run where nothing is said.
 _SAMPLES = 20
-_ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -73,29 +71,22 @@ class Outputs:
     places: tuple[tuple[int, np.dtype, tuple[int, ...]], ...]
 
 
-def output_places(pte: Path, plan: Path, golden: Golden, name: str = "forward") -> Outputs:
-    """Finds the outputs of a program's method by its memory plan; a program with a single method needs no name.
+def find_outputs(plan: Path, golden: Golden) -> Outputs:
+    """Finds the outputs of a program's method by its memory plan.
 
     Args:
-        pte: the program.
-        plan: plan.json of the image, for the sizes of the planned buffers.
+        plan: plan.json of the image.
         golden: for dtypes and shapes.
 
     Raises:
         UserError: an output lies outside the planned memory.
     """
-    methods = program.load(pte).program.execution_plan
-    method = methods[0] if len(methods) == 1 else next(method for method in methods if method.name == name)
-    starts = np.cumsum([0, *(-(-size // _ALIGNMENT) * _ALIGNMENT for size in read_memory_plan(plan).planned)])
     places = []
-    for index, (value, expected) in enumerate(zip(method.outputs, golden.outputs_in_memory(), strict=True)):
-        allocation = method.values[value].val.allocation_info
-        if allocation is None:
-            raise UserError(
-                f"{pte.name}: output {index} is no tensor in planned memory, so it cannot be read from there"
-            )
-        offset = int(starts[allocation.memory_id - 1]) + allocation.memory_offset_low
-        places.append((offset, expected.dtype, expected.shape[1:]))
+    known = read_memory_plan(plan).outputs
+    for index, (place, expected) in enumerate(zip(known, golden.outputs_in_memory(), strict=True)):
+        if place is None:
+            raise UserError(f"{plan}: output {index} is no tensor in planned memory, so it cannot be read from there")
+        places.append((place, expected.dtype, expected.shape[1:]))
     return Outputs(tuple(places))
 
 
@@ -290,9 +281,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 def _make(arguments: argparse.Namespace, board: Board, golden: Golden | None) -> SimulatedImage:
     outputs = None
     if golden is not None:
-        if not (arguments.program and arguments.plan):
-            raise UserError("--golden needs --program and --plan: they say where the outputs are")
-        outputs = output_places(arguments.program, arguments.plan, golden, arguments.method)
+        if not arguments.plan:
+            raise UserError("--golden needs --plan, which says where the outputs are")
+        outputs = find_outputs(arguments.plan, golden)
     image = ElfImage(arguments.elf)
     simulation = Simulation(image, board, trace=arguments.trace_peripherals, outputs=outputs)
     return SimulatedImage(simulation, arguments.input, arguments.instructions)

@@ -27,6 +27,7 @@ _BOARDS = {
     "mps3_an547": ["vector"],
     "mps3_an547_u55": ["npu"],
     "corstone320_u85": ["asked"],
+    "numaker_m55m1": ["asked"],
     "qemu_microbit": ["core", "scalar"],
     "mps2_an385": ["core"],
     "mps2_an500": ["core"],

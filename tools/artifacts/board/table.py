@@ -43,8 +43,9 @@ def _console(board: Board) -> str:
 
 
 def _programmer(board: Board) -> str:
-    programmer = board.programmer
-    return f"pyOCD `{programmer['pyocd_target']}`, OpenOCD `{programmer['openocd_config']}`" if programmer else "none"
+    tools = {"pyocd_target": "pyOCD", "openocd_config": "OpenOCD"}
+    named = [f"{tools[key]} `{value}`" for key, value in (board.programmer or {}).items() if key in tools]
+    return ", ".join(named) or "none"
 
 
 def _kept_free(board: Board) -> str:

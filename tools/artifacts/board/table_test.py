@@ -24,6 +24,11 @@ def test_a_row_has_what_the_definition_says(tmp_path: Path) -> None:
     assert "UART0, 115200 8N1: a port" in row and "pyOCD `tiny_target`" in row and "QEMU `mps2-an386`" in row
 
 
+def test_a_board_may_be_programmed_by_one_tool_alone(tmp_path: Path) -> None:
+    row = table([read_board(write_board(tmp_path, console=_CONSOLE, programmer={"pyocd_target": "tiny"}))], FULL)
+    assert "pyOCD `tiny` |" in row and "OpenOCD" not in row.splitlines()[2]
+
+
 def test_the_table_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     boards = [read_board(write_board(tmp_path, console=_CONSOLE, emulator=None, programmer=None))]
     for columns in (BRIEF, FULL):

@@ -9,7 +9,7 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.document.document import from_json, to_json
 from tools.quiet.files import reading
 
-_FORMAT, _VERSION = "memory plan", 1
+_FORMAT, _VERSION = "memory plan", 2
 _ADVICE = "pass the plan.json of a torch_firmware"
 
 
@@ -26,6 +26,7 @@ class MemoryPlan:
       values: values (tensors, numbers, lists).
       tensors: tensors among them.
       instructions: instructions of all chains.
+      outputs: where each output is in the arena of the planned buffers; None: in none of them.
     """
 
     core: str
@@ -36,6 +37,7 @@ class MemoryPlan:
     values: int
     tensors: int
     instructions: int
+    outputs: tuple[int | None, ...] = ()
 
     @property
     def arenas(self) -> dict[str, int]:
@@ -65,9 +67,11 @@ def read_memory_plan(path: Path) -> MemoryPlan:
             values=int(content["values"]),
             tensors=int(content["tensors"]),
             instructions=int(content["instructions"]),
+            outputs=tuple(None if place is None else int(place) for place in content["outputs"]),
         )
         if plan.core not in POINTER_SIZES:
             raise ValueError(f"core {plan.core} is unknown")
-        if min(plan.method, plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions, *plan.planned) < 0:
-            raise ValueError("a size or count is negative")
+        counts = (plan.method, plan.temp, plan.operators, plan.values, plan.tensors, plan.instructions)
+        if min(*counts, *plan.planned, *(place for place in plan.outputs if place is not None)) < 0:
+            raise ValueError("a size, count or place is negative")
         return plan

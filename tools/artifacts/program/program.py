@@ -45,8 +45,12 @@ __all__ = [
     "constant_bytes",
     "load",
     "operator_name",
+    "output_places",
     "read",
 ]
+
+#: What an image aligns each buffer of planned memory to.
+PLANNED_ALIGNMENT = 16
 
 ELEMENT_SIZES = {
     "BYTE": 1,
@@ -206,6 +210,24 @@ def read(path: Path) -> Program:
 def operator_name(name: str, overload: str | None) -> str:
     """What an operator of a program is called everywhere else, such as `aten::add.out`."""
     return f"{name}.{overload}" if overload else name
+
+
+def output_places(plan: ExecutionPlan) -> tuple[int | None, ...]:
+    """Where a method's outputs are in its buffers of planned memory, which an image has one after the other, each at a
+    multiple of PLANNED_ALIGNMENT; None for what is in none of them.
+    """
+    starts = [0]
+    for size in (plan.non_const_buffer_sizes or [])[1:]:
+        starts.append(starts[-1] + -(-size // PLANNED_ALIGNMENT) * PLANNED_ALIGNMENT)
+    places: list[int | None] = []
+    for index in plan.outputs or []:
+        value = (plan.values or [])[index].val
+        allocation = value.allocation_info if isinstance(value, Tensor) else None
+        if allocation is None or not 0 < allocation.memory_id < len(starts):
+            places.append(None)
+        else:
+            places.append(starts[allocation.memory_id - 1] + allocation.memory_offset_low)
+    return tuple(places)
 
 
 def constant_bytes(path: Path) -> int:

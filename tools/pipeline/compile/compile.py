@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
-from tools.artifacts.program.program import load
+from tools.artifacts.program.program import load, output_places
 from tools.pipeline.compile.header import c_header, cpp_header
 from tools.pipeline.compile.program import Method, make_method
 from tools.pipeline.compile.source import Model, source
@@ -94,6 +94,7 @@ def _memory_plan(core: str, method: Method) -> MemoryPlan:
         values=len(values),
         tensors=sum(kind_of(value) == "Tensor" for value in values),
         instructions=len(method.layout.code),
+        outputs=output_places(method.plan),
     )
 
 

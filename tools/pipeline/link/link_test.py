@@ -27,7 +27,7 @@ PROGRAMS = Path(os.environ["PROGRAMS"])
 def _tensor(dtype: ScalarType, sizes: list[int]) -> Tensor:
     tensor = Tensor.__new__(Tensor)
     tensor.scalar_type, tensor.sizes, tensor.dim_order = dtype, sizes, list(range(len(sizes)))
-    tensor.shape_dynamism = 0
+    tensor.shape_dynamism, tensor.allocation_info = 0, None
     return tensor
 
 
@@ -44,6 +44,8 @@ class Files:
         self.header, self.source = folder / "tiny_pte.h", folder / "tiny_pte.S"
         self.plan = folder / "tiny.plan.json"
         values = [_tensor(ScalarType.FLOAT, [2, 3]), _tensor(ScalarType.LONG, []), _tensor(ScalarType.FLOAT, [2])]
+        # In the second buffer.
+        values[2].allocation_info = SimpleNamespace(memory_id=2, memory_offset_low=8)
         self.values = [SimpleNamespace(val=value) for value in values]
         plan = SimpleNamespace(
             name="forward",
@@ -151,6 +153,7 @@ def test_the_plan_is_what_the_header_says(files: Files) -> None:
     assert files.run() == 0
     plan = json.loads(files.plan.read_text(encoding="utf-8"))
     assert (plan["core"], plan["planned"], plan["values"]) == ("cortex-m4", [40, 32], 3)
+    assert plan["outputs"] == [48 + 8]
     assert f"#define TINY_PTE_METHOD_ARENA_SIZE {plan['method']}\n" in files.header.read_text(encoding="utf-8")
 
 
