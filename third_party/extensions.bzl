@@ -111,7 +111,7 @@ def _third_party_impl(mctx):
     executorch(
         name = "executorch",
         lock = "//third_party/python:requirements/export.txt",
-        patches = [],
+        patches = ["//third_party/executorch:lean_headers.patch"],
         python = "@python3_11//:BUILD.bazel",
     )
     cmake(name = "cmake", suite = _SUITE)

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <executorch/runtime/core/span.h>
+
 #include "kernels/util/view.h"
 
 /**

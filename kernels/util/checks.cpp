@@ -1,5 +1,7 @@
 #include "kernels/util/checks.h"
 
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+
 namespace torch {
 namespace executor {
 namespace native {

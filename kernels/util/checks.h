@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include <executorch/runtime/core/exec_aten/exec_aten.h>
-#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+#include <executorch/runtime/core/exec_aten/util/tensor_dimension_limit.h>
 #include <executorch/runtime/kernel/kernel_runtime_context.h>
 
 #include "kernels/selection.h"

@@ -13,6 +13,11 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
+// After ExecuTorch's, which leave them to those who want them.
+#include <c10/util/complex.h>
+
+#include <sstream>
+
 #include "runtime/platform/format.h"
 #include "runtime/tests/check.h"
 
@@ -160,6 +165,15 @@ void test_registration() {
   CHECK_ERROR(make_kernel_key_string({both, 2}, key, 14), Error::InvalidArgument);
 }
 
+void test_streams_and_complex_numbers() {
+  using Complex = executorch::aten::complex<float>;
+  std::ostringstream text;
+  text << executorch::aten::Half(1.5f) << ' ' << executorch::aten::BFloat16(-2.0f) << ' '
+       << Complex(1.0f, 2.0f);
+  CHECK(text.str() == "1.5 -2 (1,2)", "%s", text.str().c_str());
+  CHECK(std::abs(Complex(3.0f, 4.0f)) == 5.0f);
+}
+
 } // namespace
 } // namespace testing
 } // namespace torch_fusion
@@ -172,5 +186,6 @@ int main() {
   test_resize();
   test_pal();
   test_registration();
+  test_streams_and_complex_numbers();
   return 0;
 }
