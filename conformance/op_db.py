@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.quiet.console import UserError
+from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, CaseResult, run_cases
 from tools.verify.run_pte.run_pte import read_runners
@@ -215,7 +216,7 @@ def update(text: str, command: str, table: str) -> str:
 
 def update_document(document: Path, command: str, table: str) -> None:
     """Writes a table into a document of the workspace: update()."""
-    document.write_text(update(document.read_text(encoding="utf-8"), command, table), encoding="utf-8")
+    replace_text(document, update(document.read_text(encoding="utf-8"), command, table))
 
 
 def table(calls: Path, document: Path, check: bool, results: Sequence[Path]) -> int:
@@ -231,7 +232,7 @@ def table(calls: Path, document: Path, check: bool, results: Sequence[Path]) -> 
     count = sum(len(row.calls) for row in rows)
     print(f"{len(rows)} combinations of operator and dtype, {count} calls: {len(lines)} fail")
     if not check:
-        document.write_text(wanted, encoding="utf-8")
+        replace_text(document, wanted)
         return 0
     if wanted != text:
         print(f"{document.name} is out of date: ./bazelw run //conformance:update_docs")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.quiet.console import UserError
+from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
 _HEAD = """# Rules, macros and providers
@@ -229,7 +230,7 @@ def _paragraphs(text: str) -> str:
 def _run(arguments: argparse.Namespace) -> None:
     text = page([read_module(path) for path in arguments.modules])
     # `bazel run` says where the workspace is.
-    Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.output).write_text(text, encoding="utf-8")
+    replace_text(Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), arguments.output), text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

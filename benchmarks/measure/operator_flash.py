@@ -27,6 +27,7 @@ from tqdm import tqdm
 
 from tools.pipeline.report.image import Piece, SourceFiles, owner
 from tools.quiet.console import UserError
+from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
 # Bytes of its own that an operator may add.
@@ -223,7 +224,7 @@ def report(images: Path, selections: Path, json_path: Path | None) -> int:
             {"operator": entry.operator, "own": entry.bytes, "total": entry.total, "kind": entry.kind}
             for entry in measured
         ]
-        json_path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        replace_text(json_path, json.dumps(rows, indent=1) + "\n")
     return int(any(entry.is_over for entry in measured))
 
 

@@ -27,6 +27,7 @@ from tools.pipeline.export.export import Options, export
 from tools.pipeline.export.lower import capture
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
+from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
@@ -148,7 +149,7 @@ def _main(arguments: Sequence[str]) -> int:
     if options.output is None:
         print(text)
     else:
-        options.output.write_text(text, encoding="utf-8")
+        replace_text(options.output, text)
     return 0
 
 

@@ -13,6 +13,10 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tools.quiet.console import UserError
+from tools.quiet.files import replace_text
+from tools.quiet.tool import run_tool
+
 _HERE = Path("third_party/python/requirements")
 
 # Sets whose wheels differ by index: the build +LOCAL of the first package is what the lock has, and PUBLIC.txt what the
@@ -25,7 +29,7 @@ _HEAD = """\
 """
 
 
-class LockError(Exception):
+class LockError(UserError):
     """The lock can't be made; the message says why and what to do."""
 
 
@@ -129,7 +133,8 @@ def resolve(arguments: list[str], environment: dict[str, str] | None = None) -> 
         report = Path(directory) / "report.json"
         pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--no-input", "--quiet"]
         pip += ["--prefer-binary", "--report", str(report), *arguments]
-        if subprocess.run(pip, check=False, env=environment).returncode != 0:
+        # Apart from the terminal, Ctrl-C is this program's alone: pip would have lines of its own to say of it.
+        if subprocess.run(pip, check=False, env=environment, start_new_session=True).returncode != 0:
             raise LockError(f"pip could not resolve {' '.join(arguments)}; its message is above.")
         entries = json.loads(report.read_text())["install"]
     return {canonicalize_name(entry["metadata"]["name"]): entry for entry in entries}
@@ -176,11 +181,14 @@ def update(directory: Path) -> dict[Path, int]:
             entries |= {other: entry for other, entry in installed.items() if other != name}
             locks[f"{name}_public"] = (names, entries, f"{name}.in with the public index alone")
     counts = {}
+    written = {}
     for name, (names, entries, source) in locks.items():
         path = directory / f"{name}.txt"
         previous = previous_hashes(path.read_text()) if path.exists() else {}
-        path.write_text(format_lock(names, entries, previous, f"The Python packages of {name}", source))
+        written[path] = format_lock(names, entries, previous, f"The Python packages of {name}", source)
         counts[path] = len(names)
+    for path, text in written.items():
+        replace_text(path, text)
     return counts
 
 
@@ -193,14 +201,12 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.directory is None:
         parser.error("start it with `./bazelw run //third_party/python:update_lock`, or give --directory")
-    try:
-        counts = update(arguments.directory)
-    except LockError as error:
-        print(f"update_lock: {error}", file=sys.stderr)
-        return 1
-    for path, count in counts.items():
+    return run_tool("update_lock", _run, arguments.directory)
+
+
+def _run(directory: Path) -> None:
+    for path, count in update(directory).items():
         print(f"{path}: {count} packages")
-    return 0
 
 
 if __name__ == "__main__":

@@ -86,3 +86,18 @@ def test_without_a_workspace_the_command_says_how_to_start_it(capsys: pytest.Cap
     with pytest.raises(SystemExit):
         main([])
     assert "bazelw run //third_party/python:update_lock" in capsys.readouterr().err
+
+
+def test_no_lock_is_written_unless_all_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = {"tqdm": entry("tqdm", "4.1", "aa"), "cobs": entry("cobs", "1.2", "bb", kind=".tar.gz")}
+    monkeypatch.setattr("third_party.python.update_lock.resolve", lambda _: installed)
+    (tmp_path / "a.in").write_text("tqdm\n")
+    (tmp_path / "b.in").write_text("cobs\n")
+    (tmp_path / "a.txt").write_text("old\n")
+    assert main(["--directory", str(tmp_path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("update_lock: error: pip takes cobs from ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.in", "a.txt", "b.in"]
+    assert (tmp_path / "a.txt").read_text() == "old\n"

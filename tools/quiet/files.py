@@ -90,3 +90,13 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Writes a file of text, as replacing() does.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    with replacing(path) as file:
+        file.write_text(text, encoding="utf-8")

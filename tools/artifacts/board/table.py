@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tools.artifacts.board.board import Board, Region, read_board
 from tools.quiet.console import UserError
+from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
 _BEGIN = "<!-- Begin of the table that `bazel run //firmware/boards:update_readme` writes. -->\n"
@@ -104,7 +105,7 @@ def _run(arguments: argparse.Namespace) -> None:
         if name:
             written[root / name] = update((root / name).read_text(encoding="utf-8"), boards, columns)
     for document, text in written.items():
-        document.write_text(text, encoding="utf-8")
+        replace_text(document, text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.size_report.size_report import read_size_report
 from tools.commands.benchmark.npu import NpuRow, measure_with_npu, npu_table
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import reading, replacing
+from tools.quiet.files import reading, replace_text
 from tools.quiet.tool import run_tool
 from tools.verify.emulate.emulate import run_golden
 from tools.verify.environment.qemu import Qemu
@@ -140,8 +140,7 @@ def _run(arguments: argparse.Namespace) -> int:
     _write_json(arguments, rows)
     if arguments.update:
         text, higher = update(text, rows)
-        with replacing(arguments.update) as file:
-            file.write_text(text, encoding="utf-8")
+        replace_text(arguments.update, text)
         print("\n".join(["", *higher] if higher else ["", "no number is higher than it was"]))
     return 0
 
@@ -161,8 +160,7 @@ def _progress(images: Sequence[Image]) -> Iterable[Image]:
 
 def _write_json(arguments: argparse.Namespace, rows: Sequence[Row] | Sequence[NpuRow]) -> None:
     if arguments.json:
-        with replacing(arguments.json) as file:
-            file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+        replace_text(arguments.json, json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

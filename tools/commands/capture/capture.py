@@ -23,6 +23,7 @@ from tools.commands.monitor.decode import FaultDecoder
 from tools.commands.monitor.monitor import LinePrinter, monitor
 from tools.commands.plot import plot
 from tools.quiet.console import UserError
+from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
 _WIDTH = 100
@@ -134,7 +135,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for name, (command, output) in pictures.items():
         # Where this very run keeps its files says nothing to a reader.
         shown = output.replace(str(folder / "plot.png"), "plot.png")
-        (folder / f"{name}.svg").write_text(svg(command, shown, name), encoding="utf-8")
+        replace_text(folder / f"{name}.svg", svg(command, shown, name))
         print(f"wrote {folder / name}.svg")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.commands.compile_commands.compile_commands import Roots, compile_commands
 from tools.quiet.console import UserError
+from tools.quiet.files import replace_text
 from tools.quiet.tool import run_tool
 
 # Everything that is compiled for a board. What is for this machine comes along where it has a compiler.
@@ -46,7 +47,7 @@ def _run(options: argparse.Namespace, workspace: Path) -> None:
         raise UserError(f"{bazel} {error.cmd[1]} failed; its message is above.") from error
     entries = compile_commands(json.loads(graph), Roots(workspace, Path(output_base, "external"), Path(output_path)))
     file = workspace / "compile_commands.json"
-    file.write_text(json.dumps(entries, indent=1) + "\n")
+    replace_text(file, json.dumps(entries, indent=1) + "\n")
     print(f"{file}: {len(entries)} files")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.artifacts.core.core import CORTEX_M, platform_name
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import replacing, writing
+from tools.quiet.files import replace_text, writing
 from tools.quiet.tool import run_tool
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+[KM]?")
@@ -241,8 +241,7 @@ def _run(arguments: argparse.Namespace) -> None:
             with writing(folder / name):
                 (folder / name).write_text(text, encoding="utf-8")
         if after != before:
-            with replacing(boards) as file:
-                file.write_text(after, encoding="utf-8")
+            replace_text(boards, after)
     except BaseException:
         # Half of a board would be in the way of the next attempt, after Ctrl-C as well.
         for name in contents:

@@ -22,7 +22,7 @@ from tools.artifacts.npu_report.npu_report import read_npu_report
 from tools.commands.profile.chart import Bar, draw_bars
 from tools.commands.profile.npu_profile import npu_json, npu_picture, npu_rows, npu_table
 from tools.quiet.console import UserError, user_path
-from tools.quiet.files import reading, replacing
+from tools.quiet.files import reading, replace_text
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 from tools.verify.environment.npu import QemuWithNpu
@@ -157,8 +157,7 @@ def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> N
     npu_picture(content, image.board, rows, arguments.picture)
     print(f"bar chart: {arguments.picture}")
     if arguments.json:
-        with replacing(arguments.json) as file:
-            file.write_text(json.dumps(npu_json(rows), indent=2) + "\n", encoding="utf-8")
+        replace_text(arguments.json, json.dumps(npu_json(rows), indent=2) + "\n")
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -181,8 +180,7 @@ def _run(arguments: argparse.Namespace) -> None:
     print(f"bar chart: {arguments.picture}")
     if arguments.json:
         rows: list[dict[str, Any]] = [asdict(row) | {"unit": profile.unit} for row in profile.rows]
-        with replacing(arguments.json) as file:
-            file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        replace_text(arguments.json, json.dumps(rows, indent=2) + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,6 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from tools.quiet.files import replace_text
+from tools.quiet.tool import run_tool
+
 _HEADER = "# sha256 of the exported programs, by target and core. Written by: {}\n"
 
 
@@ -43,17 +46,20 @@ def differences(recorded: dict[tuple[str, str], str], computed: dict[tuple[str, 
     return lines
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hashes", description=__doc__)
     parser.add_argument("--recorded", type=Path, required=True, help="the file of hashes")
     parser.add_argument("--update", type=Path, help="write the file here instead, by its path in the workspace")
     parser.add_argument("--update-command", required=True, help="what the user runs to record")
     parser.add_argument("programs", nargs="+", help="target, core, file, target, core, file, ...")
-    options = parser.parse_args()
+    return run_tool("hashes", _run, parser.parse_args(arguments))
+
+
+def _run(options: argparse.Namespace) -> int:
     computed = compute(options.programs)
     if options.update:
-        path = Path(os.environ["BUILD_WORKSPACE_DIRECTORY"], options.update)
-        path.write_text(write(computed, options.update_command), encoding="utf-8")
+        path = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), options.update)
+        replace_text(path, write(computed, options.update_command))
         print(f"{path}: {len(computed)} programs")
         return 0
     found = differences(read(options.recorded.read_text(encoding="utf-8")), computed)
