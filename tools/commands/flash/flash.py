@@ -58,8 +58,8 @@ class ProgressBar:
             print(f"\rprogramming [{bar}] {percent:3d} %", end="", flush=True)
 
     def finish(self) -> None:
-        """Ends the line."""
-        if sys.stdout.isatty():
+        """Ends the line, if there is one."""
+        if self._shown >= 0 and sys.stdout.isatty():
             print()
 
 
