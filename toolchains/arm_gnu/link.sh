@@ -20,8 +20,18 @@ done <"$given"
 
 # Beside the image, as the linker writes names of archives to its map: they have to be the same each time.
 libraries=$output.libraries
-trap 'rm -rf "$libraries"' EXIT
 mkdir "$libraries"
+
+finish() {
+  status=$?
+  # Not all of GCC's programs say why they could not write. What is tried is as much as a small image takes.
+  if [ "$status" != 0 ] && ! (printf '%65536s' '' >"$libraries/room") 2>/dev/null; then
+    echo "$output: the disk is full; free some space, then build again" >&2
+  fi
+  rm -rf "$libraries"
+  exit "$status"
+}
+trap finish EXIT
 
 number=0
 objects=
