@@ -23,21 +23,17 @@ constexpr bool supports(Arrangement arrangement) {
 }
 
 /// Checks what open_packed() does not, as no kernel looks at it before using it.
-bool check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
+void check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
   const PackedLayer& layer = *parts.layer;
   const bool halves = layer.arrangement == Arrangement::Dsp && layer.is_wide == 0;
   const int32_t least = halves ? 0 : kMinShift;
   // Rounded up to fours, with zeros.
-  const ptrdiff_t factors = parts.weights - parts.shifts;
-  // Without branches, which take flash.
-  unsigned out_of_range = 0;
-  for (ptrdiff_t i = 0; i < factors; ++i) {
-    const auto shift = static_cast<uint32_t>(parts.shifts[i] - least);
-    out_of_range |= shift > static_cast<uint32_t>(kMaxShift - least);
+  for (const int8_t* shift = parts.shifts; shift != parts.weights; ++shift) {
+    if (*shift < least || *shift > kMaxShift) {
+      ET_LOG(Error, "A packed constant's shifts are out of range");
+      ctx.fail(Error::InvalidProgram);
+    }
   }
-  KERNEL_CHECK(
-      ctx, out_of_range == 0, InvalidProgram, false, "A packed constant's shifts are out of range");
-  return true;
 }
 
 } // namespace

@@ -17,9 +17,8 @@ inline constexpr uint32_t kDefaultInstructionLimit = 1u << 23;
  * Error::InvalidProgram.
  *
  * An instruction is one of the program's, such as the call of an operator; how long one takes is
- * the operator's. What can run is counted ahead: a chain's instructions when it begins, and those
- * from a jump back on to the jump when it is taken. So a program without loops runs within the
- * number that MethodMeta::num_instructions() gives.
+ * the operator's. A program without loops runs within the number that
+ * MethodMeta::num_instructions() gives.
  *
  * For images that load .pte files (//runtime). Programs that are linked when they are built have a
  * fixed bound on their jumps back instead.

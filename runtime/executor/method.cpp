@@ -81,7 +81,7 @@ struct Chain {
   /// Room for the arguments of any one instruction.
   EValue** arguments;
   internal::ConstantData constants;
-  /// Instructions that this execution may have run so far; of the method's first chain.
+  /// Instructions that this execution has run so far; of the method's first chain.
   uint32_t instructions_run;
 };
 
@@ -550,17 +550,6 @@ class Builder final {
   return *reinterpret_cast<const Indices*>(known_target(call, KernelCall::VT_ARGS));
 }
 
-/// Counts instructions that may run ahead.
-[[gnu::noinline]] Error count_instructions(Chain& first, size_t instructions) {
-  ET_CHECK_OR_RETURN_ERROR(
-      !__builtin_add_overflow(first.instructions_run, instructions, &first.instructions_run) &&
-          first.instructions_run <= torch_fusion::instruction_limit,
-      InvalidProgram,
-      "a loop of the program does not end: it runs more than %" PRIu32 " instructions",
-      torch_fusion::instruction_limit);
-  return Error::Ok;
-}
-
 /// The arguments of a call, in the room that its chain has for them.
 Span<EValue*> gather_arguments(const Chain& chain, const Indices& indices, EValue* values) {
   const uint32_t count = indices.size();
@@ -573,25 +562,17 @@ Span<EValue*> gather_arguments(const Chain& chain, const Indices& indices, EValu
 /**
  * Jumps, if its condition is false.
  *
- * @param[in] first The method's first chain; counts what a jump backwards runs again.
  * @param[in,out] next The instruction that is executed next.
  */
-Error jump(
-    const executorch_flatbuffer::JumpFalseCall& call,
-    const EValue* values,
-    Chain& first,
-    size_t* next) {
+Error jump(const executorch_flatbuffer::JumpFalseCall& call, const EValue* values, size_t* next) {
   const Result<bool> condition = internal::is_true(values[call.cond_value_index()]);
   if (!condition.ok()) {
     return condition.error();
   }
-  if (*condition) {
-    return Error::Ok;
+  if (!*condition) {
+    *next = static_cast<size_t>(call.destination_instruction());
   }
-  const size_t destination = static_cast<size_t>(call.destination_instruction());
-  const size_t repeated = destination < *next ? *next - destination : 0;
-  *next = destination;
-  return repeated == 0 ? Error::Ok : count_instructions(first, repeated);
+  return Error::Ok;
 }
 
 /// Every output that is a tensor has memory. What is to be a tensor is one:
@@ -736,6 +717,11 @@ MethodMeta Method::method_meta() const {
 
 Error Method::execute_instruction() {
   using namespace executorch_flatbuffer;
+  ET_CHECK_OR_RETURN_ERROR(
+      chains_->instructions_run++ < torch_fusion::instruction_limit,
+      InvalidProgram,
+      "a loop of the program does not end: it runs more than %" PRIu32 " instructions",
+      torch_fusion::instruction_limit);
   Chain& chain = chains_[step_state_.chain_idx];
   const Instruction* instruction =
       (*chain.instructions)[static_cast<uint32_t>(step_state_.instr_idx)];
@@ -781,8 +767,7 @@ Error Method::execute_instruction() {
       break;
     }
     case InstructionArguments::JumpFalseCall: {
-      const Error error =
-          jump(*static_cast<const JumpFalseCall*>(content), values_, *chains_, &next);
+      const Error error = jump(*static_cast<const JumpFalseCall*>(content), values_, &next);
       if (error != Error::Ok) {
         return error;
       }
@@ -827,22 +812,15 @@ Error Method::execute() {
   for (size_t i = 0; i < inputs_size(); ++i) {
     ET_CHECK_OR_RETURN_ERROR(input_set_[i], InvalidState, "input %zu has not been set", i);
   }
-  Error error = Error::Ok;
   chains_->instructions_run = 0;
-  internal::constant_data = chains_->constants;
-  for (; step_state_.chain_idx < n_chains_; step_state_ = {step_state_.chain_idx + 1, 0}) {
-    const size_t count = length(chains_[step_state_.chain_idx].instructions);
-    error = count_instructions(*chains_, count);
-    while (error == Error::Ok && step_state_.instr_idx < count) {
-      error = execute_instruction();
-    }
-    if (error != Error::Ok) {
-      break;
-    }
-  }
-  internal::constant_data = {};
+  Error error;
+  do {
+    error = step();
+  } while (error == Error::Ok);
+  // A kernel may fail with any error, after which nothing is left of the steps.
+  const bool is_at_end = step_state_.chain_idx >= n_chains_;
   step_state_ = {};
-  return error == Error::Ok ? check_outputs(*chains_, values_) : error;
+  return error == Error::EndOfMethod && is_at_end ? Error::Ok : error;
 }
 
 Error Method::step() {
@@ -856,7 +834,7 @@ Error Method::step() {
     const Error error = check_outputs(*chains_, values_);
     return error == Error::Ok ? Error::EndOfMethod : error;
   }
-  internal::constant_data = chains_[step_state_.chain_idx].constants;
+  internal::constant_data = chains_->constants;
   const Error error = execute_instruction();
   internal::constant_data = {};
   if (error != Error::Ok) {

@@ -1,0 +1,69 @@
+"""Images whose program the build has linked have nothing of what checks a .pte when it is loaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+
+def _elf(variable: str) -> Path:
+    (path,) = [Path(name) for name in os.environ[variable].split() if name.endswith(".elf")]
+    return path
+
+
+LINKED = {name: _elf(name) for name in ("LINKED_FLOAT32", "LINKED_INT8")}
+LOADED = _elf("LOADED")
+PACKED = Path(os.environ["PACKED"])
+
+# Of runtime/executor, what both runtimes have.
+_SHARED = {"runtime/executor/method_values.cpp", "runtime/executor/tensor_info.cpp"}
+
+
+def _lines(elf: Path) -> dict[str, set[int]]:
+    """By source file, the lines of which an image has machine code, also where that was inlined into another's."""
+    found: dict[str, set[int]] = {}
+    with elf.open("rb") as file:
+        for unit in (dwarf := ELFFile(file).get_dwarf_info()).iter_CUs():
+            program = dwarf.line_program_for_CU(unit)
+            if program is None:
+                continue
+            # Before DWARF 5 files are numbered from 1, and folder 0 is where the compiler was started.
+            first = int(program["version"] < 5)
+            folders = [b"."] * first + list(program["include_directory"])
+            for entry in program.get_entries():
+                # What the linker has left out begins at address 0.
+                if entry.state is None or entry.state.end_sequence or entry.state.address == 0:
+                    continue
+                source = program["file_entry"][entry.state.file - first]
+                path = os.path.normpath(Path(os.fsdecode(folders[source.dir_index]), os.fsdecode(source.name)))
+                found.setdefault(path, set()).add(entry.state.line)
+    return found
+
+
+def _loader(elf: Path) -> set[str]:
+    """Of those files, what loads a program."""
+    return {
+        source for source in _lines(elf) if source.startswith(("runtime/executor/", "runtime/flatbuffer/"))
+    } - _SHARED
+
+
+def test_an_image_that_loads_has_the_loader() -> None:
+    assert {"runtime/executor/method.cpp", "runtime/flatbuffer/flatbuffer.cpp"} <= _loader(LOADED)
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_linked_image_has_no_instruction_of_it(name: str) -> None:
+    assert "runtime/prelinked/method.cpp" in _lines(LINKED[name])
+    assert _loader(LINKED[name]) == set()
+
+
+def test_a_linked_image_does_not_check_packed_layers_as_the_loader_does() -> None:
+    text = PACKED.read_text(encoding="utf-8").splitlines()
+    (lines,) = [lines for source, lines in _lines(LINKED["LINKED_INT8"]).items() if source == str(PACKED)]
+    assert lines
+    for function in ("void check_contents(", "Error internal::check_packed("):
+        (begin,) = [number for number, line in enumerate(text, 1) if line.startswith(function)]
+        assert not lines.intersection(range(begin, begin + text[begin:].index("}") + 2))
