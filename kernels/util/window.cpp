@@ -6,8 +6,9 @@ namespace native {
 
 namespace {
 
-// Keeps all products of two parameters within 32 bits.
-constexpr int32_t kLimit = 0x7fff;
+// Powers of two. The first keeps all products of two parameters within 32 bits.
+constexpr int kLimitBits = 15;
+constexpr int kInputBits = 28;
 
 } // namespace
 
@@ -24,26 +25,27 @@ bool Window::set_parameters(
     const ArrayRef<int64_t>& paddings,
     const ArrayRef<int64_t>& dilations,
     size_t dim) {
-  const bool lists_fit = (strides.size() <= 1 || dim < strides.size()) &&
-      (paddings.size() <= 1 || dim < paddings.size()) &&
-      (dilations.size() <= 1 || dim < dilations.size());
+  const bool lists_fit = (dim < strides.size() || strides.size() <= 1) &&
+      (dim < paddings.size() || paddings.size() <= 1) &&
+      (dim < dilations.size() || dilations.size() <= 1);
   KERNEL_CHECK(ctx, lists_fit, InvalidArgument, false, "stride, padding or dilation is too short");
   const int64_t wide_stride = parameter(strides, dim, kernel);
   const int64_t wide_padding = parameter(paddings, dim, 0);
   const int64_t wide_dilation = parameter(dilations, dim, 1);
+  // What is below its least has all upper bits, and what is too large some.
+  const uint64_t bits = (static_cast<uint64_t>(kernel) - 1) |
+      (static_cast<uint64_t>(wide_stride) - 1) | static_cast<uint64_t>(wide_padding) |
+      (static_cast<uint64_t>(wide_dilation) - 1) |
+      static_cast<uint32_t>(in) >> (kInputBits - kLimitBits);
   KERNEL_CHECK(
       ctx,
-      kernel >= 1 && kernel <= kLimit && wide_stride >= 1 && wide_stride <= kLimit &&
-          wide_padding >= 0 && wide_padding <= kLimit && wide_dilation >= 1 &&
-          wide_dilation <= kLimit,
+      bits < uint64_t{1} << kLimitBits,
       InvalidArgument,
       false,
-      "Kernel size, stride, padding or dilation is out of range");
+      "Size of input or kernel, stride, padding or dilation is out of range");
   stride = static_cast<int32_t>(wide_stride);
   padding = static_cast<int32_t>(wide_padding);
   dilation = static_cast<int32_t>(wide_dilation);
-  KERNEL_CHECK(
-      ctx, in >= 0 && in < 0x10000000, InvalidArgument, false, "The input is out of range");
   return true;
 }
 
