@@ -1,0 +1,96 @@
+"""Int8 layers in every form that the export packs or leaves to a kernel of its own, small.
+
+Few channels, groups, strides, dilations, depthwise ones of odd counts; pools, borders and what works element by
+element; norms and recurrent layers.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Convolutions(nn.Module):
+    """Convolutions that are packed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.few = nn.Conv2d(3, 5, 3, padding=1)
+        self.strided = nn.Conv2d(5, 8, (3, 2), stride=(2, 1), dilation=(1, 2), padding=2)
+        self.point = nn.Conv2d(8, 6, 1)
+        self.groups = nn.Conv2d(6, 8, 3, groups=2, padding=1)
+        self.rows = nn.Conv2d(8, 16, (1, 3), stride=2)
+        self.linear = nn.Linear(16, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.point(functional.relu(self.strided(self.few(x))))
+        x = self.rows(functional.relu6(self.groups(x)))
+        return self.linear(x.mean((2, 3)))
+
+
+class Depthwise(nn.Module):
+    """Depthwise convolutions: packed, with and without padding, and what is not packed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.even = nn.Conv2d(16, 16, 3, padding=1, groups=16)
+        self.wide = nn.Conv2d(16, 16, 5, stride=2, padding=2, groups=16)
+        self.fewer = nn.Conv2d(16, 6, 1)
+        self.odd = nn.Conv2d(6, 6, 3, groups=6)
+        self.doubled = nn.Conv2d(6, 12, 2, groups=6)
+        self.many = nn.Conv2d(12, 12, 1, groups=6)
+        self.up = nn.ConvTranspose2d(12, 4, 3, stride=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.up(self.many(self.doubled(self.odd(self.fewer(self.wide(self.even(x)))))))
+
+
+class Elementwise(nn.Module):
+    """Kernels without weights."""
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        pooled = functional.max_pool2d(x + y, 2, padding=1)
+        mean = functional.avg_pool2d(x * y, 3, stride=2, padding=1)
+        border = functional.pad(torch.maximum(x, y), (1, 2, 0, 1))
+        product = torch.matmul(torch.minimum(x, y), y.transpose(2, 3)).softmax(-1)
+        return pooled, mean, border.permute(0, 2, 3, 1).contiguous(), product, functional.gelu(x)
+
+
+class Norms(nn.Module):
+    """Normalizations and recurrent layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.group = nn.LayerNorm(8), nn.GroupNorm(2, 6)
+        self.lstm, self.gru = nn.LSTM(8, 5, batch_first=True), nn.GRU(5, 4, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gru(self.lstm(self.group(self.layer(x)))[0])[0]
+
+
+class _Entry:
+    def __init__(self, module: type[nn.Module], *shapes: tuple[int, ...]) -> None:
+        self._module = module
+        self._shapes = shapes
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(0)
+        return self._module().eval()
+
+    def calibration_inputs(self) -> list[tuple[Tensor, ...]]:
+        torch.manual_seed(1)
+        return [tuple(torch.randn(shape) for shape in self._shapes) for _ in range(8)]
+
+    def example_inputs(self) -> tuple[Tensor, ...]:
+        return self.calibration_inputs()[0]
+
+
+def entries() -> dict[str, _Entry]:
+    image = (2, 4, 6, 6)
+    return {
+        "convolutions": _Entry(Convolutions, (1, 3, 8, 7)),
+        "depthwise": _Entry(Depthwise, (1, 16, 9, 9)),
+        "elementwise": _Entry(Elementwise, image, image),
+        "norms": _Entry(Norms, (2, 6, 8)),
+    }
