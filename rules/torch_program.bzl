@@ -74,6 +74,8 @@ def _check_attributes(ctx, name, npu):
         fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
     if backend == "ethos_u" and not npu.description:
         fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
+    if ctx.attr.float_growth < 0:
+        fail("%s: float_growth = %d; it is a number of bytes, 0 for none" % (ctx.label, ctx.attr.float_growth))
     if ctx.attr.weights and not ctx.attr.weights[TorchProgramInfo].weights:
         fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
     if ctx.attr.weights and ctx.attr.train:
@@ -163,6 +165,7 @@ def _export(ctx, name, core, npu, model, weights, operators):
         arguments.add("--plain")
     if chooses_float(ctx.attr):
         arguments.add("--float-where-faster")
+        arguments.add("--float-growth", ctx.attr.float_growth)
     arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
     if ctx.attr.min_snr:
         arguments.add("--min-snr", ctx.attr.min_snr)
@@ -301,7 +304,11 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         ),
         "float_where_faster": attr.bool(
             default = True,
-            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores other than those with the DSP extension and an FPU, anyway.",
+            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger, or all of it does, see `float_growth`; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores other than those with the DSP extension and an FPU, anyway.",
+        ),
+        "float_growth": attr.int(
+            default = 16384,
+            doc = "How many bytes, of program and of memory for tensors together, `float_where_faster` may take more than int8 for a program that is all in floating point, where that is estimated to take fewer instructions. 0: only what is no larger.",
         ),
         "keep_float": attr.string_list(
             doc = "Layers of an int8 program that stay in floating point with all that is inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report has the names, and what each layer costs in accuracy.",

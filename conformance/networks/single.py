@@ -25,6 +25,17 @@ class _Call(nn.Module):
         return self._function(*inputs)
 
 
+class _First(nn.Module):
+    """The first result of a layer that has several."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self._layer = layer
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self._layer(*inputs)[0]
+
+
 @dataclass(frozen=True)
 class Single:
     """An operator and the shapes of its inputs, whose values are those of a normal distribution.
@@ -73,7 +84,7 @@ def _convolution(
 
 for _shape in [
     (3, 8, 16, 3), (3, 16, 20, 5, 2), (8, 8, 12, 3), (16, 16, 8, 3), (16, 32, 12, 3, 2), (8, 16, 16, 1), (32, 32, 8, 1),
-    (6, 8, 12, 3), (16, 4, 4, 1), (8, 8, 4, 3), (2, 4, 24, 3),
+    (6, 8, 12, 3), (16, 4, 4, 1), (8, 8, 4, 3), (2, 4, 24, 3), (1, 6, 20, 5), (6, 8, 10, 5),
 ]:  # fmt: skip
     _convolution(*_shape)
 for _shape in [(8, 8, 16, 3, 1, 8), (16, 16, 8, 3, 2, 16), (32, 32, 8, 3, 1, 32), (16, 16, 12, 5, 1, 16)]:
@@ -84,8 +95,15 @@ for _shape in [
     (16, 16, 8, 3, 1, 8), (24, 24, 10, 3, 1, 6), (16, 32, 8, 1, 1, 8), (8, 16, 8, 3, 1, 8), (4, 8, 10, 3, 1, 4),
 ]:  # fmt: skip
     _convolution(*_shape)
-for _i, _o, _size, _kernel in [(8, 8, 6, 2), (16, 8, 8, 4), (4, 8, 12, 3), (16, 16, 4, 2)]:
-    _add("transposed", lambda i=_i, o=_o, k=_kernel: nn.ConvTranspose2d(i, o, k, 2), (1, _i, _size, _size))
+for _i, _o, _size, _kernel, _pad in [
+    (8, 8, 6, 2, 0), (16, 8, 8, 4, 0), (4, 8, 12, 3, 0), (16, 16, 4, 2, 0), (16, 8, 4, 4, 1), (8, 1, 8, 4, 1),
+    (8, 3, 8, 2, 0),
+]:  # fmt: skip
+    _add(
+        "transposed",
+        lambda i=_i, o=_o, k=_kernel, p=_pad: nn.ConvTranspose2d(i, o, k, 2, p),
+        (1, _i, _size, _size),
+    )
 for _rows, _i, _o in [(1, 16, 8), (1, 64, 32), (12, 16, 16), (12, 16, 48), (64, 8, 24), (1, 256, 64), (24, 64, 16)]:
     _add("linear", lambda i=_i, o=_o: nn.Linear(i, o), (_rows, _i))
 for _b, _n, _k, _m in [(2, 12, 8, 12), (2, 12, 12, 8), (4, 16, 4, 16), (1, 24, 16, 24), (8, 8, 8, 8)]:
@@ -126,11 +144,17 @@ for _name, _function in {
 }.items():  # fmt: skip
     for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image, is_int8=False)
+for _image in _IMAGES:
+    for _name, _mode in (("upsample_nearest2d", "nearest"), ("upsample_bilinear2d", "bilinear")):
+        _add(_name, lambda m=_mode: nn.Upsample(scale_factor=2, mode=m), _image, is_int8=False)
 for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8, 2, 2), (8, 12, 5, 1)]:
     for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
         _add(_name, lambda t=_kind, k=_kernel, s=_stride: t(k, s), (1, _channels, _size, _size))
 for _channels, _size in [(16, 8), (64, 4)]:
     _add("avg_pool2d", lambda k=_size: nn.AvgPool2d(k), (1, _channels, _size, _size))
+for _kind, _gates in ((nn.LSTM, "lstm"), (nn.GRU, "gru")):
+    for _steps, _i, _hidden in [(32, 16, 32), (16, 64, 64), (12, 3, 16), (24, 8, 8)]:
+        _add(_gates, lambda t=_kind, i=_i, h=_hidden: _First(t(i, h, batch_first=True)), (1, _steps, _i))
 
 
 def entries() -> dict[str, SimpleNamespace]:

@@ -31,6 +31,9 @@ from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
+# As torch_program has it by default.
+_FLOAT_GROWTH = 16384
+
 # A kernel of floating point rounds in another order than PyTorch's.
 _FLOAT_TOLERANCE = 1e-4
 
@@ -62,7 +65,13 @@ def run(name: str, backend: str, board: str) -> Outcome:
     runner = read_runners().boards[board]
     assert runner.board is not None, board
     try:
-        options = Options(read_board(runner.board).core, backend, float_where_faster=backend == "cortex_m", entry=name)
+        options = Options(
+            read_board(runner.board).core,
+            backend,
+            float_where_faster=backend == "cortex_m",
+            float_growth=_FLOAT_GROWTH if backend == "cortex_m" else 0,
+            entry=name,
+        )
         exported = export(Path(networks.__file__), name, options, None, console)
     except UserError as error:
         return Outcome(f"refused: {str(error).rpartition('networks.py: ')[2]}", is_refused=True)

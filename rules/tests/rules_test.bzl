@@ -159,6 +159,7 @@ def rules_test_suite(name):
     _manual_program("int8_of_a_portable", io = "int8")
     _manual_program("min_snr_of_a_portable", min_snr = 30)
     _manual_program("min_snr_of_integers", backend = "cortex_m", io = "int8", min_snr = 30)
+    _manual_program("float_growth_below_zero", backend = "cortex_m", float_growth = -1)
     _manual_program("min_snr_below_zero", backend = "cortex_m", min_snr = -30)
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
@@ -339,6 +340,7 @@ def rules_test_suite(name):
     }
     refusals_on_cortex_m4 = {
         "bad_number_board": ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
+        "float_growth_below_zero": ["rules/tests:float_growth_below_zero: float_growth = -1; it is a number of bytes, 0 for none"],
         "min_snr_below_zero": ["rules/tests:min_snr_below_zero: min_snr = -30; it is a ratio in dB, such as 30, or 0 for none"],
         "min_snr_of_integers": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
         "no_ram_board": ["rules/tests:no_ram_board", "memory has no region 'ram'"],

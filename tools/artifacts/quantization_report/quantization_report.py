@@ -79,7 +79,7 @@ class QuantizationReport:
       samples: how many samples layers were compared on.
       layers: in order of execution.
       accuracy: None without an evaluation set.
-      notes: what there is to say about outputs that are far from those in floating point.
+      notes: what there is to say about outputs that are far from those in floating point, or why all stays there.
     """
 
     name: str
@@ -88,6 +88,11 @@ class QuantizationReport:
     layers: tuple[Layer, ...]
     accuracy: Accuracy | None
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the model stays in floating point altogether."""
+        return bool(self.layers) and all(layer.scheme == "float32" for layer in self.layers)
 
 
 def quantization_report_json(report: QuantizationReport) -> str:

@@ -42,6 +42,13 @@ def _parser() -> argparse.ArgumentParser:
         help="leave operators in floating point that take fewer instructions",
     )
     parser.add_argument(
+        "--float-growth",
+        type=int,
+        default=0,
+        help="with --float-where-faster: bytes of program and memory together that the program may take more for being "
+        "all in floating point",
+    )
+    parser.add_argument(
         "--keep-float", action="append", default=[], help="the name of a layer that stays in floating point; repeatable"
     )
     parser.add_argument(
@@ -91,7 +98,7 @@ def _check_options(options: argparse.Namespace) -> None:
     elif options.backend == "portable" and options.io != "float32":
         raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
     if options.backend != "cortex_m":
-        for option in ("plain", "float_where_faster", "keep_float", "min_snr"):
+        for option in ("plain", "float_where_faster", "float_growth", "keep_float", "min_snr"):
             if getattr(options, option):
                 raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
     if (options.backend == "ethos_u") != (options.npu is not None):
@@ -113,6 +120,7 @@ def _target(options: argparse.Namespace) -> Options:
         options.io,
         packed=not options.plain,
         float_where_faster=options.float_where_faster,
+        float_growth=options.float_growth,
         keep_float=tuple(options.keep_float),
         min_snr=options.min_snr,
         operators=tuple(options.operator),

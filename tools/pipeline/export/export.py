@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from tools.pipeline.export.cortex_m.quantize import Quantized
     from tools.pipeline.export.cortex_m.state import State
 
+# How many times the instructions of floating point int8 must be estimated to take for a program to grow by that.
+_LEAST_GAIN = 1.05
+
 # The ratio in dB, on calibration samples, below which an int8 program is of little use.
 _USEFUL_SNR = 15
 
@@ -97,6 +100,8 @@ class Options:
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
       float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
         where they take fewer instructions and are no larger.
+      float_growth: bytes of program and memory together that such a program may take more for being all in floating
+        point, where that takes fewer instructions.
       keep_float: names of modules of a model that is quantized which stay in floating point.
       min_snr: what the outputs of an int8 program must have of signal-to-noise ratio, in dB; 0: nothing is demanded.
       operators: operators of the user's own that have a kernel, `namespace::name`.
@@ -111,6 +116,7 @@ class Options:
     io: str = "float32"
     packed: bool = True
     float_where_faster: bool = False
+    float_growth: int = 0
     keep_float: tuple[str, ...] = ()
     min_snr: int = 0
     operators: tuple[str, ...] = ()
@@ -368,7 +374,7 @@ def _share_constants(plan: ExecutionPlan, own: list[bytes], constants: list[byte
             value.val.data_buffer_idx = places[constant]
 
 
-def _lower(file: ModelFile, eager: _Eager, console: Console) -> EmittedProgram:
+def _lower(file: ModelFile, eager: _Eager, console: Console | None) -> EmittedProgram:
     captured = _capture(file, eager, console)
     try:
         edge = to_edge(captured)
@@ -451,17 +457,17 @@ def _quantizer(
     """What quantizes a captured program, calibrated on samples, but for places that are left in floating point."""
     from tools.pipeline.export.cortex_m import costs, quantize
 
-    cheaper = None
+    choose = None
     # Whoever has integers at the border wants no code for floating point between them.
     if options.packed and options.float_where_faster and options.io == "float32" and costs.has_costs(options.core):
-        cheaper = functools.partial(costs.floating, costs=costs.Costs())
+        choose = functools.partial(costs.choose, costs=costs.Costs())
     return lambda captured, samples, in_float: quantize.quantize(
         quantize.fold(captured),
         samples,
         path,
         source.state,
         in_float,
-        cheaper,
+        choose,
         options.keep_float,
         has_own_layers=options.packed,
         has_float_border=options.io == "float32",
@@ -585,6 +591,9 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
         return _to_int8(source, places, target, path, options)
 
     (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
+    without_int8 = _without_int8(asked, quantized, edge, target)
+    if without_int8 is not None:
+        return without_int8
     worst = _worst_in_float(source, quantized, in_float, path, options)
     if worst is not None:
         in_float, text = worst
@@ -607,6 +616,60 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     quantization = Quantization(options.io, border.inputs, border.outputs)
     made = _quantization_report(asked, quantized, unquantized, outputs, border.outputs)
     return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
+
+
+def _without_int8(
+    asked: _Asked, quantized: Quantized, edge: ExportedProgram, target: CortexMTargetConfig
+) -> _Lowered | None:
+    """The model all in floating point, if that takes fewer instructions and not too many bytes more; None if not.
+
+    What was decided and why is said.
+
+    Args:
+      edge: the model in int8, where that can be and pays.
+    """
+    from tools.pipeline.export.cortex_m import lower, report
+
+    in_int8, in_float = quantized.instructions or (0, 0)
+    if quantized.floating is None or in_int8 <= in_float:
+        return None
+    path = asked.file.path
+    int8 = _bytes(emit(lower.pack(copy.deepcopy(edge), target), lower.config()))
+    try:
+        emitted = _lower(asked.file, asked.eager, None)
+    except UserError:
+        # It is in int8 that it exists.
+        return None
+    floating = _bytes(emitted)
+    counts = f"about {in_float:,.0f} instructions instead of {in_int8:,.0f}"
+    sizes = f"{floating[0]:,} bytes of program and {floating[1]:,} of memory instead of {int8[0]:,} and {int8[1]:,}"
+    growth = sum(floating) - sum(int8)
+    if growth > 0 and in_int8 < _LEAST_GAIN * in_float:
+        return None
+    if growth > asked.options.float_growth:
+        asked.console.say(
+            f"export: note: {path}: all in floating point it would take {counts}, but {sizes}; "
+            f"float_growth = {growth} allows it."
+        )
+        return None
+    note = f"everything stays in floating point, for {counts} with int8, and {sizes}"
+    asked.console.say(f"export: note: {path}: {note}; float_where_faster = False has it in int8.")
+    outputs = asked.eager.outputs
+    accuracy = report.accuracy(outputs, outputs, asked.eager.labels)
+    made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)
+    inputs, results = asked.eager.names
+    quantization = Quantization(asked.options.io, [None for _ in inputs], [None for _ in results])
+    return _Lowered(emitted, asked.eager.samples, outputs, quantization, made)
+
+
+def _bytes(emitted: EmittedProgram) -> tuple[int, int]:
+    """Bytes of a program's file and of its memory for tensors, once it is optimized."""
+    emitted = copy.deepcopy(emitted, {id(emitted.nodes): emitted.nodes})
+    if emitted.file is None:
+        _optimize(emitted)
+    constants = [buffer.storage for buffer in emitted.program.constant_buffer]
+    file = emitted.file or serialize(emitted.program, constants)
+    return len(file), sum(emitted.program.execution_plan[0].non_const_buffer_sizes)
 
 
 def _check_layers(asked: _Asked, is_quantized: bool) -> None:
@@ -751,15 +814,21 @@ def _quantization_report(
     return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, notes, asked.file.path)
 
 
-def _capture(file: ModelFile, eager: _Eager, console: Console) -> ExportedProgram:
+def _capture(file: ModelFile, eager: _Eager, console: Console | None) -> ExportedProgram:
+    """Captures a model.
+
+    Args:
+      console: None if what there is to say about it has been said.
+    """
     try:
         captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
     remove_complex_numbers(captured, file.path)
     check_captured(captured, file.path)
-    for place in random_operators(captured, file.path):
-        console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
+    if console is not None:
+        for place in random_operators(captured, file.path):
+            console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
     return captured
 
 

@@ -39,11 +39,16 @@ def text(report: QuantizationReport) -> str:
                 _decibels(layer),
             )
         )
-    lines = [f"{report.name} in int8 for {report.core}, compared on {report.samples} calibration samples"]
+    if report.is_float:
+        lines = [f"{report.name} in floating point for {report.core}"]
+    else:
+        lines = [f"{report.name} in int8 for {report.core}, compared on {report.samples} calibration samples"]
     lines += text_table(rows, range(4))
     accuracy = report.accuracy
     if accuracy:
-        shares = f"float32 {accuracy.float32:.4f}, int8 {accuracy.int8:.4f}"
+        shares = f"float32 {accuracy.float32:.4f}"
+        if not report.is_float:
+            shares += f", int8 {accuracy.int8:.4f}"
         lines.append(f"accuracy over {accuracy.samples} samples: {shares}")
     lines += report.notes
     floating = [layer for layer in report.layers if layer.scheme == "float32"]
@@ -76,8 +81,10 @@ def picture(report: QuantizationReport, path: Path) -> None:
     axes.set_xlabel("signal-to-noise ratio against float32, dB")
     axes.spines[["top", "right"]].set_visible(False)
     accuracy = report.accuracy
-    shares = f": accuracy {accuracy.float32:.1%} in float32, {accuracy.int8:.1%} in int8" if accuracy else ""
-    axes.set_title(f"{report.name}, int8{shares}", fontsize=9)
+    shares = f": accuracy {accuracy.float32:.1%} in float32" if accuracy else ""
+    if accuracy and not report.is_float:
+        shares += f", {accuracy.int8:.1%} in int8"
+    axes.set_title(f"{report.name}, {'float32' if report.is_float else 'int8'}{shares}", fontsize=9)
     schemes = sorted({layer.scheme for layer in layers})
     if schemes:
         handles = [Patch(color=_COLORS[scheme], label=scheme) for scheme in schemes]

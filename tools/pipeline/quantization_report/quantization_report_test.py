@@ -61,6 +61,16 @@ def test_the_picture_is_a_png_and_the_same_every_time(tmp_path: Path) -> None:
     assert (tmp_path / "out.png").read_bytes() == first
 
 
+def test_a_program_that_is_all_in_floating_point_has_no_int8_in_its_report(tmp_path: Path) -> None:
+    layers = (Layer("norm (LayerNorm)", "aten::layer_norm", "float32", reason="for fewer instructions"),)
+    note = "everything stays in floating point, for few instructions"
+    assert run(tmp_path, report(layers=layers, accuracy=Accuracy(360, 0.975, 0.975), notes=(note,))) == 0
+    text = (tmp_path / "out.txt").read_text()
+    assert text.startswith("net in floating point for cortex-m4\n") and note in text.splitlines()
+    assert "accuracy over 360 samples: float32 0.9750\n" in text
+    assert "int8" not in text
+
+
 def test_without_an_evaluation_set_and_without_layers(tmp_path: Path) -> None:
     assert run(tmp_path, report(accuracy=None, layers=())) == 0
     assert "accuracy" not in (tmp_path / "out.txt").read_text()

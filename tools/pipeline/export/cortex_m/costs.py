@@ -8,6 +8,9 @@ int8, the other one floating point, and every operator pays for the side that it
 crosses.
 
 Layers with weights are in floating point only if they are no larger there.
+
+What the cut comes to is also what the whole program is estimated to take, which is compared with the same model all in
+floating point: there images lie in the order of their dimensions, and nothing is quantized or dequantized at all.
 """
 
 from __future__ import annotations
@@ -26,8 +29,11 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.artifacts.core.core import has_dsp_and_fpu
+from tools.artifacts.packed_layer.packed_layer import round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS
+from tools.pipeline.export.own_operators import RECURRENT
+from tools.pipeline.export.rewrite import named_arguments
 
 _aten = torch.ops.aten
 
@@ -76,19 +82,26 @@ class Work:
 def work_of(node: Node) -> Work | None:
     """What an operator of a captured graph does; None for what moves nothing in memory."""
     value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        return None
-    outputs = value.numel()
     target: Any = node.target
+    if target in RECURRENT:
+        out, given = math.prod(_sizes(value[0])), named_arguments(node)
+        (rows, features), hidden = _shape(given["input_weight"]), _sizes(value[1])[-1]
+        # Per step and gate of each hidden value, with what comes in and with the hidden state.
+        products = out * (rows // hidden) * (features + hidden)
+        return Work(target._schema.name.partition("::")[2], (1, out, products))
+    if not isinstance(value, torch.Tensor) or node.op != "call_function":
+        return None
+    outputs = math.prod(_sizes(value))
     if target == _aten.conv2d.default:
         return _convolution(node, outputs)
     if target == _aten.conv_transpose2d.input:
-        weight, image = node.args[1].meta["val"], node.args[0].meta["val"]
-        return Work("transposed", (1, outputs, image.numel() * math.prod(weight.shape[1:])))
+        weight = _shape(node.args[1])
+        windows = outputs // _shape(node)[1] * math.prod(weight[2:])
+        return Work("transposed", (1, outputs, math.prod((*_shape(node.args[0]), *weight[1:])), windows))
     if target == _aten.linear.default:
-        return Work("linear", (1, outputs, outputs * node.args[1].meta["val"].shape[1]))
+        return Work("linear", (1, outputs, outputs * _shape(node.args[1])[1]))
     if target == _aten.bmm.default:
-        return Work("bmm", (1, outputs, outputs * node.args[0].meta["val"].shape[2]))
+        return Work("bmm", (1, outputs, outputs * _shape(node.args[0])[2]))
     if target in (_aten.softmax.int, _aten._softmax.default):
         return Work("softmax", (1, outputs))
     norm = norm_of(node)
@@ -98,7 +111,7 @@ def work_of(node: Node) -> Work | None:
         kernel: Any = node.args[1]
         return Work(_POOLS[target], (1, outputs, outputs * (math.prod(kernel) if len(kernel) > 1 else kernel[0] ** 2)))
     if target in _BINARY:
-        shapes = {operand.meta["val"].shape for operand in node.all_input_nodes}
+        shapes = {_shape(operand) for operand in node.all_input_nodes}
         is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
         if len(shapes) == 1 and len(node.all_input_nodes) == 1:
             return Work("scale", (1, outputs))
@@ -111,6 +124,16 @@ def work_of(node: Node) -> Work | None:
     return Work(_LIKE.get(name, name), (1, outputs))
 
 
+def _shape(node: Any) -> tuple[int, ...]:
+    """The shape of what a node returns."""
+    return _sizes(node.meta["val"])
+
+
+def _sizes(value: torch.Tensor) -> tuple[int, ...]:
+    """A tensor's shape; a size that PyTorch has a name for is what it is in the example."""
+    return tuple(size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape)
+
+
 _VIEWS = frozenset((
     _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.squeeze.dim, _aten.squeeze.dims,
     _aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int, _aten.expand.default, _aten.select.int,
@@ -119,15 +142,15 @@ _VIEWS = frozenset((
 
 
 def _convolution(node: Node, outputs: int) -> Work:
-    image, weight = node.args[0].meta["val"], node.args[1].meta["val"]
-    channels, inner = weight.shape[0], math.prod(weight.shape[1:])
-    if image.shape[1] == weight.shape[1]:
-        pixels = outputs // channels
-        return Work("convolution", (1, outputs, outputs * inner, 0 if inner == image.shape[1] else pixels * inner))
+    image, weight = _shape(node.args[0]), _shape(node.args[1])
+    channels, inner = weight[0], math.prod(weight[1:])
+    if image[1] == weight[1]:
+        is_padded = len(node.args) > 4 and any(node.args[4])
+        return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, is_padded)))
     dilation = node.args[5] if len(node.args) > 5 else [1]
-    if weight.shape[1] == 1 and channels == image.shape[1] and channels >= 4 and set(dilation) == {1}:
+    if weight[1] == 1 and channels == image[1] and channels >= 4 and set(dilation) == {1}:
         return Work("depthwise", (1, outputs, outputs * inner))
-    if weight.shape[1] == 1:
+    if weight[1] == 1:
         return Work("grouped_depthwise", (1, outputs, outputs * inner))
     groups = _dense_groups(node)
     if groups > 1:
@@ -136,11 +159,27 @@ def _convolution(node: Node, outputs: int) -> Work:
     return Work("grouped", (1, outputs, outputs * inner))
 
 
+def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...], is_padded: bool) -> tuple[int, ...]:
+    """What the costs of a convolution without groups follow from, besides its outputs.
+
+    Returns:
+      products, with the padding of packed weights; where a window is more than a pixel: elements of all windows,
+      windows, and elements of those whose channels aren't words; elements of weights per row of outputs of a padded
+      image, whose ends kernels for floating point look for.
+    """
+    channels, inner = weight[0], math.prod(weight[1:])
+    pixels = math.prod(out) // channels
+    products = pixels * round_up(channels, 2) * round_up(inner, 4)
+    windows = 0 if inner == inputs else pixels
+    unaligned = windows * inner if inputs % 4 else 0
+    return products, windows * inner, windows, unaligned, math.prod(out[:-1]) * inner * is_padded
+
+
 def _dense_groups(node: Node) -> int:
     """Groups of a convolution that is packed as one without groups; 1 for all others."""
-    image, weight = node.args[0].meta["val"], node.args[1].meta["val"]
-    groups = image.shape[1] // weight.shape[1]
-    return groups if weight.shape[1] > 1 and groups <= MAX_DENSE_GROUPS else 1
+    image, weight = _shape(node.args[0]), _shape(node.args[1])
+    groups = image[1] // weight[1]
+    return groups if weight[1] > 1 and groups <= MAX_DENSE_GROUPS else 1
 
 
 class Costs:
@@ -154,12 +193,12 @@ class Costs:
         return self._of("int8", work, "table")
 
     def float32(self, work: Work | None) -> float:
-        """Instructions of an operator in floating point, rather too many."""
-        return _DOUBT * self._of("float32", work, "add")
+        """Instructions of an operator in floating point."""
+        return self._of("float32", work, "add")
 
     def border(self, is_quantized: bool, elements: int) -> float:
-        """Instructions that quantize or dequantize a tensor, rather too many."""
-        return _DOUBT * self._of("int8", Work("quantize" if is_quantized else "dequantize", (1, elements)), "")
+        """Instructions that quantize or dequantize a tensor."""
+        return self._of("int8", Work("quantize" if is_quantized else "dequantize", (1, elements)), "")
 
     def _of(self, form: str, work: Work | None, other: str) -> float:
         if work is None:
@@ -173,8 +212,23 @@ def has_costs(core: str) -> bool:
     return has_dsp_and_fpu(core)
 
 
-def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs) -> set[Node]:
-    """The operators of an annotated graph that are annotated as int8, but take fewer instructions in floating point.
+@dataclass(frozen=True)
+class Choice:
+    """Where an annotated graph is int8, and where it takes fewer instructions in floating point.
+
+    Attributes:
+      cheaper: operators that are annotated as int8, but take fewer instructions in floating point.
+      instructions: what the whole graph is estimated to take with these in floating point.
+      all_floating: what it is estimated to take without int8.
+    """
+
+    cheaper: set[Node]
+    instructions: float
+    all_floating: float
+
+
+def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs) -> Choice:
+    """Chooses the operators that stay in floating point because they take fewer instructions there.
 
     Args:
       module: what a quantizer annotated, with inputs and outputs in floating point.
@@ -188,11 +242,13 @@ def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Co
         is_handed_on = node.target in _VIEWS or not isinstance(node.meta.get("val"), torch.Tensor)
         return node.op == "call_function" and (node in tables or _is_annotated(node) or is_handed_on)
 
-    def pay(one: Any, other: Any, price: float) -> None:
+    def pay(one: Any, other: Any, instructions: float, doubt: float = 1.0) -> None:
         """Costs of `one` being int8 and `other` not."""
-        if price > 0:
-            before = cut[one][other]["capacity"] if cut.has_edge(one, other) else 0.0
-            cut.add_edge(one, other, capacity=before + price)
+        if instructions > 0:
+            if not cut.has_edge(one, other):
+                cut.add_edge(one, other, capacity=0.0, instructions=0.0)
+            cut[one][other]["capacity"] += doubt * instructions
+            cut[one][other]["instructions"] += instructions
 
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -208,8 +264,8 @@ def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Co
                 is_free = any(_is_fused(operand, node) for operand in node.all_input_nodes)
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
-                pay(node, floating_point, costs.int8(Work("table", (1, node.meta["val"].numel()))))
-            pay(int8, node, math.inf if _is_larger(node) else _cost_in_float(node, work, costs))
+                pay(node, floating_point, costs.int8(Work("table", (1, math.prod(_shape(node))))))
+            pay(int8, node, math.inf if _is_larger(node) else _cost_in_float(node, work, costs), _DOUBT)
         for operand in node.all_input_nodes:
             value = operand.meta.get("val")
             if operand.op == "get_attr" or (isinstance(value, torch.Tensor) and not value.is_floating_point()):
@@ -223,12 +279,17 @@ def floating(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Co
             # A tensor is quantized and dequantized once, whoever reads it.
             read, quantized = ("read", operand), ("quantized", operand)
             if not cut.has_edge(operand, read):
-                pay(operand, read, costs.border(False, value.numel()))
-                pay(quantized, operand, costs.border(True, value.numel()))
+                pay(operand, read, costs.border(False, math.prod(_sizes(value))), _DOUBT)
+                pay(quantized, operand, costs.border(True, math.prod(_sizes(value))), _DOUBT)
             pay(read, node, math.inf)
             pay(node, quantized, math.inf)
-    _, (_, cheaper) = networkx.minimum_cut(cut, int8, floating_point)
-    return {node for node in cheaper if isinstance(node, Node) and can_be_int8(node)}
+    _, (in_int8, in_float) = networkx.minimum_cut(cut, int8, floating_point)
+    cheaper = {node for node in in_float if isinstance(node, Node) and can_be_int8(node)}
+    crossed = (paid for one, other, paid in cut.edges(data="instructions") if one in in_int8 and other in in_float)
+    floating = {node: costs.float32(work_of(node)) for node in module.graph.nodes}
+    # The cut has no price for what is in floating point anyway.
+    anyway = sum(instructions for node, instructions in floating.items() if not can_be_int8(node))
+    return Choice(cheaper, sum(crossed) + anyway, sum(floating.values()))
 
 
 # Kinds of operators whose kernels for floating point walk an image that lies channels-last element by element.

@@ -458,6 +458,30 @@ def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_retu
     assert "cortex_m::softmax" in everywhere.operators
 
 
+def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it_is_too_large(tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(3, 8, 3, 2, 1); self.b = nn.ConvTranspose2d(8, 16, 2, 2)"
+    forward, inputs = "return self.b(self.a(x).relu()).sigmoid()", "(torch.randn(1, 3, 12, 12),)"
+
+    def export(**options: Any) -> Result:
+        return exported(tmp_path, forward, inputs, init, packed=True, **options)
+
+    small = export(float_where_faster=True)
+    assert "torch_fusion::convolution" in small.operators
+    (said,) = [text for text in small.said if "all in floating point it would take about" in text]
+    growth = int(said.partition("float_growth = ")[2].partition(" ")[0])
+    chosen = export(float_where_faster=True, float_growth=growth)
+    # It is that many bytes larger, and returns what PyTorch does.
+    sizes = [len(result.program) + sum(result.manifest["planned_buffers"]) for result in (small, chosen)]
+    assert sizes[1] - sizes[0] == growth
+    assert set(chosen.operators) == {"aten::convolution", "aten::relu", "aten::sigmoid"}
+    assert chosen.largest_error() < 1e-5
+    assert (chosen.golden["eager_0"] == chosen.golden["output_0"]).all()
+    assert any("everything stays in floating point, for about" in text for text in chosen.said)
+    assert chosen.report is not None
+    assert {layer["scheme"] for layer in chosen.report["layers"]} == {"float32"}
+    assert chosen.report["notes"][0].startswith("everything stays in floating point")
+
+
 def test_images_are_not_convolved_in_floating_point_between_int8_layers(tmp_path: Path) -> None:
     init = "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 8, 3, groups=4); self.c = nn.Conv2d(8, 16, 3)"
     forward, inputs = "return self.c(self.b(self.a(x)))", "(torch.randn(1, 3, 12, 12),)"

@@ -24,6 +24,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
+from tools.pipeline.export.cortex_m.costs import Choice
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
 from tools.pipeline.export.cortex_m.no_ops import drop_no_ops
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
@@ -148,6 +149,8 @@ class Quantized:
       rejections: why the quantizer left nodes alone, by their names.
       cheaper: places that take fewer instructions in floating point, and stay there for that, as origin() has them.
       floating: the module in floating point; None if the model was quantized before, or for an NPU or VGF.
+      instructions: what an inference is estimated to take, and what it would without int8; None if nobody has asked for
+        the operators that take fewer in floating point.
     """
 
     module: GraphModule
@@ -156,6 +159,7 @@ class Quantized:
     rejections: dict[str, str]
     cheaper: frozenset[str] = frozenset()
     floating: GraphModule | None = None
+    instructions: tuple[float, float] | None = None
 
 
 class NoInt8Form(Exception):
@@ -176,7 +180,7 @@ def quantize(
     path: Path,
     state: State = _NO_STATE,
     in_float: frozenset[str] = frozenset(),
-    cheaper: Callable[[GraphModule, list[list[Node]]], set[Node]] | None = None,
+    choose: Callable[[GraphModule, list[list[Node]]], Choice] | None = None,
     kept_layers: Collection[str] = (),
     has_own_layers: bool = True,
     has_float_border: bool = True,
@@ -188,7 +192,7 @@ def quantize(
       path: the model file, for messages.
       state: what the program's first inputs are, and its first outputs change, from one sample to the next.
       in_float: places that stay in floating point, as origin() has them, or ALL_BUT_LAYERS.
-      cheaper: finds the operators of an annotated graph that take fewer instructions in floating point, where they
+      choose: finds the operators of an annotated graph that take fewer instructions in floating point, where they
         stay then; it is given the groups of operators that are one table each in int8, too. None: nothing stays.
       kept_layers: names of modules that stay in floating point, with all that is inside them.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
@@ -203,17 +207,21 @@ def quantize(
             return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not functions.is_layer(node))
 
+    instructions: tuple[float, float] | None = None
+
     def find_cheaper(module: GraphModule) -> set[Node]:
-        assert cheaper is not None
+        nonlocal instructions
+        assert choose is not None
         # As if everything were int8 that can be.
         trial = copy.deepcopy(module)
         annotator = functions.Quantizers(len(state.buffers), stays, None, has_own_layers, has_float_border)
         annotator.annotate(trial)
-        found = cheaper(trial, [function.nodes for function in annotator.functions])
+        choice = choose(trial, [function.nodes for function in annotator.functions])
+        instructions = choice.instructions, choice.all_floating
         pairs = zip(module.graph.nodes, trial.graph.nodes, strict=True)
-        return {node for node, tried in pairs if tried in found}
+        return {node for node, tried in pairs if tried in choice.cheaper}
 
-    finder = None if cheaper is None else find_cheaper
+    finder = None if choose is None else find_cheaper
     quantizer = WideningQuantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
@@ -228,7 +236,7 @@ def quantize(
     if in_int8:
         raise NoInt8Form(in_int8, _COARSE)
     rejections = _rejections(quantizer) | dict.fromkeys((node.name for node in coarse), _COARSE)
-    return Quantized(converted, observed, kept, rejections, places, floating)
+    return Quantized(converted, observed, kept, rejections, places, floating, instructions)
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:

@@ -82,6 +82,23 @@ def make_report(
     return QuantizationReport(name, core, len(runs), tuple(layers), accuracy, notes)
 
 
+def make_float_report(
+    name: str, core: str, floating: GraphModule, accuracy: Accuracy | None, note: str, path: Path
+) -> QuantizationReport:
+    """The report of a model that stays in floating point altogether.
+
+    Args:
+      floating: the model as it would have been quantized.
+      note: why it stays there.
+    """
+    layers = [
+        Layer(origin(node, path), node.target._schema.name, "float32", "for fewer instructions")
+        for node in floating.graph.nodes
+        if node.op == "call_function" and hasattr(node.target, "_schema")
+    ]
+    return QuantizationReport(name, core, 0, tuple(layers), accuracy, (note,))
+
+
 def accuracy(
     eager: list[list[torch.Tensor]], quantized: list[list[torch.Tensor]], labels: torch.Tensor | None
 ) -> Accuracy | None:
