@@ -30,8 +30,8 @@ _CONNECT_SECONDS = 30
 # What board_ticks() of the machine mps3-an547 reads, and which of its reads begins an execution: loading has two.
 _COUNTER = 0x58100008
 _BEGIN = 3
-# A core that does more than hand work to the NPU is not counted: stepping takes milliseconds an instruction.
-_MOST_INSTRUCTIONS = 5000
+# A core that computes beside the NPU is not counted: stepping takes its time.
+_MOST_INSTRUCTIONS = 100_000
 # Of either function that accesses a register: the access and the return.
 _INSTRUCTIONS_OF_ACCESS = 2
 
@@ -160,8 +160,8 @@ class QemuWithNpu(Qemu):
     """The emulated machine of a board that has an Ethos-U.
 
     Attributes:
-        counts: whether to count the core's instructions of the first execution, step by step; those of more than some
-            thousands are not counted.
+        counts: whether to count the core's instructions of the first execution, step by step; those of more than a
+            hundred thousand are not counted.
         runs: what the NPU did each time that it was started in the last run().
     """
 
