@@ -1,6 +1,6 @@
 """Repositories shared by all checkouts and workspaces of a user: made once, then copied from the user's cache.
 
-An entry is a tar archive with its sha256, in a directory named after the repository and after all that decides its
+An entry is a tar archive with its BLAKE2 digest, in a directory named after the repository and after all that decides its
 content, below `repositories` in the cache of `./bazelw` (BAZELW_CACHE, or torch_fusion in XDG_CACHE_HOME or ~/.cache). It is
 written beside and renamed, so two builds at once don't disturb each other, and copied, never linked to: an entry may be
 deleted at any time, or the whole directory. Entries that no build has used for 30 days are deleted.

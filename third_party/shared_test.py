@@ -67,7 +67,7 @@ def test_a_damaged_entry_is_not_taken_and_made_again(tmp_path: Path, stored: Pat
     elif damage == "cut":
         archive.write_bytes(archive.read_bytes()[:2000])
     else:
-        (entry / "sha256").unlink()
+        (entry / "b2").unlink()
     second = repository(tmp_path / "second")
     assert shared(tmp_path, "restore", stored, "version 1") == 1
     assert not (tmp_path / "usr").exists()
