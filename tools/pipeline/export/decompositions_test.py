@@ -1,4 +1,5 @@
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -6,11 +7,14 @@ import pytest
 import torch
 import yaml
 from torch import Tensor, nn
+from torch._ops import HigherOrderOperator
 
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.lower import capture, emit, to_edge
 
 _F = nn.functional
+# Before any test.
+_COMPILER_IS_IMPORTED = "torch._inductor.lowering" in sys.modules
 _KERNELS = {entry["op"] for path in os.environ["CATALOGS"].split() for entry in yaml.safe_load(Path(path).read_text())}
 _NAN = float("nan")
 
@@ -153,3 +157,27 @@ def test_attention_looks_for_queries_that_see_nothing_where_there_may_be_some(to
 def test_other_programs_stay_as_they_are() -> None:
     program = capture(Calls([lambda x: _F.max_pool2d(torch.relu_(x + 1), 2)]), (_volume(1, 3, 4, 4),))
     assert decompose(program) is program
+
+
+def test_operators_that_write_to_their_arguments_are_decomposed() -> None:
+    # PyTorch's compiler does that, and only then is it imported.
+    assert not _COMPILER_IS_IMPORTED
+    from torch.export._remove_auto_functionalized_pass import unsafe_remove_auto_functionalized_pass
+
+    @torch.library.custom_op("decompositions_test::double", mutates_args={"x"})
+    def double(x: Tensor) -> None:
+        x.mul_(2)
+
+    class Doubles(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x + 1
+            double(y)
+            return y
+
+    program = torch.export.export(Doubles(), (torch.ones(3),)).run_decompositions({})
+    targets = [node.target for node in program.graph.nodes]
+    assert any(isinstance(target, HigherOrderOperator) for target in targets)
+    result = unsafe_remove_auto_functionalized_pass(program)
+    targets = [node.target for node in result.graph.nodes]
+    assert torch.ops.decompositions_test.double.default in targets
+    assert not any(isinstance(target, HigherOrderOperator) for target in targets)
