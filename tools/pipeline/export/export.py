@@ -811,6 +811,8 @@ def _quantization_report(
     notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1])
     for note in notes:
         asked.console.say(f"export: note: {asked.file.path}: {note}")
+    if quantized.equalized:
+        notes = (*notes, f"channels were equalized before quantization: {', '.join(quantized.equalized)}")
     return report.make_report(asked.name, asked.options.core, quantized, in_float, accuracy, notes, asked.file.path)
 
 

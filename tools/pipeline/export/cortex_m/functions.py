@@ -239,13 +239,14 @@ def _is_masked(module: GraphModule, node: Node) -> bool:
         if isinstance(operand, float) and operand < _EXCLUDED:
             return True
         if isinstance(operand, Node) and operand.op == "get_attr":
-            value = _attribute(module, str(operand.target))
+            value = attribute(module, str(operand.target))
             if value.is_floating_point() and value.numel() and float(value.min()) < _EXCLUDED:
                 return True
     return False
 
 
-def _attribute(module: GraphModule, name: str) -> torch.Tensor:
+def attribute(module: GraphModule, name: str) -> torch.Tensor:
+    """The tensor that a node `get_attr` of a module stands for."""
     value: Any = module
     for part in name.split("."):
         value = getattr(value, part)

@@ -25,6 +25,7 @@ from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.costs import Choice
+from tools.pipeline.export.cortex_m.equalize import equalize
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
 from tools.pipeline.export.cortex_m.no_ops import drop_no_ops
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
@@ -151,6 +152,7 @@ class Quantized:
       floating: the module in floating point; None if the model was quantized before, or for an NPU or VGF.
       instructions: what an inference is estimated to take, and what it would without int8; None if nobody has asked for
         the operators that take fewer in floating point.
+      equalized: places between convolutions whose channels were equalized.
     """
 
     module: GraphModule
@@ -160,6 +162,7 @@ class Quantized:
     cheaper: frozenset[str] = frozenset()
     floating: GraphModule | None = None
     instructions: tuple[float, float] | None = None
+    equalized: tuple[str, ...] = ()
 
 
 class NoInt8Form(Exception):
@@ -223,7 +226,10 @@ def quantize(
 
     finder = None if choose is None else find_cheaper
     quantizer = WideningQuantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
-    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    module, samples = program.module(check_guards=False), list(samples)
+    start = channels_last(state.start())
+    equalized = equalize(module, ((*start, *sample) for sample in samples))
+    prepared = prepare_pt2e(module, quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     note_bounds(prepared)
     observed, kept = calibrate(prepared, samples, path, state)
@@ -236,7 +242,8 @@ def quantize(
     if in_int8:
         raise NoInt8Form(in_int8, _COARSE)
     rejections = _rejections(quantizer) | dict.fromkeys((node.name for node in coarse), _COARSE)
-    return Quantized(converted, observed, kept, rejections, places, floating, instructions)
+    equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
+    return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places)
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:
