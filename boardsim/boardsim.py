@@ -159,7 +159,8 @@ class Simulation:
         return end - start - untouched, end - start
 
     def _read_outputs(self) -> tuple[np.ndarray, ...]:
-        arena = self.image.address("planned_arena")
+        # A compiled model begins with its arena, firmware/compiled_application.cpp.
+        arena = self.image.address("planned_arena") or self.image.address("compiled_instance")
         if self._outputs is None or arena is None:
             return ()
         read = self.machine.debugger.read

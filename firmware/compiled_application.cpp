@@ -11,8 +11,9 @@ using torch_fusion::kConsole;
 using torch_fusion::Output;
 using torch_fusion::report;
 
-/// The model with its memory, in a section of its own for the size report.
-__attribute__((section(".arena.planned"))) compiled_model::Model model;
+/// The model with its memory, in a section of its own for the size report. The simulator knows it
+/// by its name, and reads the outputs from there.
+__attribute__((section(".arena.planned"))) compiled_model::Model compiled_instance;
 
 /// Of an image that measures each operator: which one runs since when, and where its ticks go.
 struct Measurement {
@@ -76,6 +77,7 @@ int main() {
     console_text("compiled\n");
   }
   const bool has_host = host_open();
+  auto& model = compiled_instance;
   host_arena_paint(model.arena, sizeof(model.arena));
 
   const uint32_t start = board_ticks();
@@ -90,11 +92,13 @@ int main() {
       has_host,
       [] {
         report.method_used = model_program::kMethodArenaSize;
-        report.planned_used = host_arena_used(model.arena, model_program::kPlannedArenaSize);
+        report.temp_used = model_program::kTempArenaSize;
+        report.planned_used =
+            host_arena_used(compiled_instance.arena, model_program::kPlannedArenaSize);
       },
       [] {
         console_text("memory: ");
-        console_unsigned(sizeof(model));
+        console_unsigned(sizeof(compiled_instance));
         console_text(" bytes");
       });
 }

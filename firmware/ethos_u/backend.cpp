@@ -109,15 +109,14 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
       std::memcpy(scratch + place.offset, tensor->const_data_ptr(), size_of(place));
     }
   }
-  // Regions 1 and 2 are the same memory, unless a fast one is dedicated to the NPU.
-  const uintptr_t regions[] = {
-      reinterpret_cast<uintptr_t>(payload.weights.data()),
-      reinterpret_cast<uintptr_t>(scratch),
-      reinterpret_cast<uintptr_t>(scratch)};
-  ethos_u_flush(scratch, payload.scratch_size);
-  const Error error =
-      run(kDevice, {payload.config, payload.architecture, payload.commands, regions});
-  ethos_u_invalidate(scratch, payload.scratch_size);
+  const Error error = compute(
+      kDevice,
+      {payload.config,
+       payload.architecture,
+       payload.commands,
+       payload.weights.data(),
+       scratch,
+       payload.scratch_size});
   if (error != Error::Ok || payload.is_in_place) {
     return error;
   }

@@ -156,6 +156,18 @@ Error run(const Device& device, const Job& job, uint64_t* cycles) {
   return error;
 }
 
+Error compute(const Device& device, const Subgraph& subgraph) {
+  const uintptr_t regions[] = {
+      reinterpret_cast<uintptr_t>(subgraph.weights),
+      reinterpret_cast<uintptr_t>(subgraph.memory),
+      reinterpret_cast<uintptr_t>(subgraph.memory)};
+  ethos_u_flush(subgraph.memory, subgraph.size);
+  const Error error =
+      run(device, {subgraph.config, subgraph.architecture, subgraph.commands, regions});
+  ethos_u_invalidate(subgraph.memory, subgraph.size);
+  return error;
+}
+
 void handle_interrupt(const Device& device) {
   Registers(device.base).set(Register::kCommand, kClearInterrupt);
   ethos_u_signal();

@@ -60,6 +60,23 @@ struct Job {
  */
 executorch::runtime::Error run(const Device& device, const Job& job, uint64_t* cycles = nullptr);
 
+/// A subgraph that ExecuTorch's Ethos-U backend has compiled.
+struct Subgraph {
+  /// As of a Job.
+  uint32_t config;
+  uint32_t architecture;
+  executorch::runtime::Span<const uint32_t> commands;
+  /// Region 0.
+  const uint8_t* weights;
+  /// What the NPU works in, inputs and outputs included: regions 1 and 2, which are the same memory
+  /// unless a fast one is dedicated to the NPU.
+  uint8_t* memory;
+  size_t size;
+};
+
+/// Lets the NPU compute a subgraph, and caches of the core know of it. Returns what run() does.
+executorch::runtime::Error compute(const Device& device, const Subgraph& subgraph);
+
 /// To be called by the handler of the NPU's interrupt: acknowledges it and calls ethos_u_signal().
 void handle_interrupt(const Device& device);
 

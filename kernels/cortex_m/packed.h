@@ -141,6 +141,13 @@ ET_INLINE PackedParts linear_parts(const int8_t* data) {
       packed_counts(*reinterpret_cast<const PackedLayer*>(data), LayerKind::Linear, 1));
 }
 
+/// The parts of a packed layer on images that the build has checked.
+ET_INLINE PackedParts image_parts(const int8_t* data, LayerKind kind) {
+  const auto& layer = *reinterpret_cast<const PackedLayer*>(data);
+  const uint32_t taps = static_cast<uint32_t>(layer.kernel[0]) * layer.kernel[1];
+  return packed_parts(data, kind, packed_counts(layer, kind, taps));
+}
+
 /**
  * Finds the parts of a packed constant. Fails the context and returns false for one that is too
  * short or is no such constant (InvalidProgram), for another kind, or for one that was packed for

@@ -632,32 +632,25 @@ __attribute__((noinline)) void store_pair(
 
 #endif
 
-/// Stores four outputs of one factor, `step` apart, of a layer that is not wide.
-ET_INLINE void store_lanes(
-    int32_t s0,
-    int32_t s1,
-    int32_t s2,
-    int32_t s3,
-    Scale scale,
-    int8_t* out,
-    int32_t step) {
+/// Stores four outputs of one factor, of a layer that is not wide.
+ET_INLINE void
+store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t* out) {
 #ifdef __ARM_FEATURE_DSP
 #define LANE(sum, address) STORED(sum, "%[multiplier]", "%[shift]", "%[addend]", "%[out]", address)
-  __asm__ volatile(LANE("%[s0]", "") LANE("%[s1]", ", %[step]")
-                       LANE("%[s2]", ", %[step], lsl #1") "add %[out], %[out], %[step]\n" LANE(
-                           "%[s3]", ", %[step], lsl #1")
-                   : FOUR_SUMS, [out] "+r"(out)
+  __asm__ volatile(LANE("%[s0]", "") LANE("%[s1]", ", #1") LANE("%[s2]", ", #2")
+                       LANE("%[s3]", ", #3")
+                   : FOUR_SUMS
                    : [multiplier] "r"(scale.multiplier),
                      [shift] "r"(scale.shift),
                      [addend] "r"(scale.addend),
-                     [step] "r"(step)
+                     [out] "r"(out)
                    : "memory", "cc");
 #undef LANE
 #else
   out[0] = scale.apply(s0);
-  out[step] = scale.apply(s1);
-  out[2 * step] = scale.apply(s2);
-  out[3 * step] = scale.apply(s3);
+  out[1] = scale.apply(s1);
+  out[2] = scale.apply(s2);
+  out[3] = scale.apply(s3);
 #endif
 }
 
@@ -895,6 +888,25 @@ ET_INLINE void dot_vector(
 #endif
 }
 
+/// The next four biases.
+ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t& s2, int32_t& s3) {
+#ifdef __ARM_FEATURE_DSP
+  // Compiled, it loads a pointer that is on the stack four times.
+  __asm__ volatile(
+      "ldrd %[s0], %[s1], [%[bias]], #8\n"
+      "ldrd %[s2], %[s3], [%[bias]], #8\n"
+      : [s0] "=&r"(s0), [s1] "=&r"(s1), [s2] "=&r"(s2), [s3] "=&r"(s3), [bias] "+r"(bias)
+      :
+      : "memory");
+#else
+  s0 = bias[0];
+  s1 = bias[1];
+  s2 = bias[2];
+  s3 = bias[3];
+  bias += 4;
+#endif
+}
+
 /// Adds the products of a vector with the weights of two pairs of channels, and returns where the
 /// second ones end.
 ET_INLINE const uint32_t* dot_quad(
@@ -919,6 +931,25 @@ ET_INLINE const uint32_t* dot_quad(
   return second;
 }
 
+/// All outputs of a linear layer with one input, which is not wide.
+ET_INLINE void single_to_outputs(const PackedParts& parts, int32_t x, int8_t* out) {
+  const Scale scale = {parts.multipliers[0], parts.shifts[0], addend_of(*parts.layer)};
+  const int32_t* bias = parts.bias;
+  // The first two bytes of eight are a pair's.
+  const int8_t* weights = parts.weights;
+  int32_t channels = parts.layer->channels;
+  for (; channels >= 2; channels -= 2) {
+    out[0] = scale.apply(wrapping_add(bias[0], x * weights[0]));
+    out[1] = scale.apply(wrapping_add(bias[1], x * weights[1]));
+    bias += 2;
+    weights += 8;
+    out += 2;
+  }
+  if (channels > 0) {
+    out[0] = scale.apply(wrapping_add(bias[0], x * weights[0]));
+  }
+}
+
 /// All outputs of one vector; `kFactorStep` is that of the layer.
 template <int32_t kFactorStep>
 void vector_to_outputs(
@@ -926,13 +957,21 @@ void vector_to_outputs(
     const int8_t* in,
     int8_t* out,
     uint32_t needs = kNeedsAll) {
+  const bool is_narrow = (needs & kNeedsWide) == 0 || parts.layer->is_wide == 0;
+  if ((needs & kNeedsSingle) != 0 && parts.inner == 1 && is_narrow) {
+    single_to_outputs(parts, in[0], out);
+    return;
+  }
   const int32_t channels = parts.layer->channels;
   const int32_t addend = addend_of(*parts.layer);
   const int32_t eights = parts.inner & ~7;
+  if ((needs & kNeedsRest) == 0 && eights == 0) {
+    __builtin_unreachable();
+  }
   // The last inputs, with zeros until there are eight, and how many words they are.
   uint32_t rest[2];
   int32_t rest_words = 0;
-  if (const int32_t rest_bytes = parts.inner & 7) {
+  if (const int32_t rest_bytes = (needs & kNeedsRest) != 0 ? parts.inner & 7 : 0) {
     rest[0] = rest[1] = 0;
     copy_bytes(in + eights, rest_bytes, reinterpret_cast<int8_t*>(rest));
     rest_words = (rest_bytes + 3) / 4;
@@ -945,16 +984,16 @@ void vector_to_outputs(
   // Of a linear layer.
   const Scale scale = {multipliers[0], shifts[0], addend};
   int32_t c = 0;
-  if ((needs & kNeedsWide) == 0 || parts.layer->is_wide == 0) {
+  if (is_narrow) {
     for (; c + 4 <= channels; c += 4) {
-      int32_t s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
+      int32_t s0, s1, s2, s3;
+      take_four(bias, s0, s1, s2, s3);
       first = dot_quad(in, eights, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
       if constexpr (kFactorStep == 0) {
-        store_lanes(s0, s1, s2, s3, scale, out, 1);
+        store_lanes(s0, s1, s2, s3, scale, out);
       } else {
         store_group(multipliers, shifts, addend, s0, s1, s2, s3, out);
       }
-      bias += 4;
       multipliers += 4 * kFactorStep;
       shifts += 4 * kFactorStep;
       out += 4;
@@ -970,9 +1009,10 @@ void vector_to_outputs(
       dot_pair(rest + i, first, s0, s1);
       first += 2;
     }
-    out[0] = scaled(parts, s0, c, needs);
+    const bool has_scale = kFactorStep == 0 && (needs & kNeedsWide) == 0;
+    out[0] = has_scale ? scale.apply(s0) : scaled(parts, s0, c, needs);
     if (c + 1 < channels) {
-      out[1] = scaled(parts, s1, c + 1, needs);
+      out[1] = has_scale ? scale.apply(s1) : scaled(parts, s1, c + 1, needs);
     }
     bias += 2;
     out += 2;
@@ -1342,7 +1382,7 @@ int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
   return layer.padding[0] == 0 && layer.padding[1] == 0 ? 0 : rows_scratch(layer, width);
 }
 
-void packed_convolution(
+ET_NOINLINE void packed_convolution(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
@@ -1365,7 +1405,7 @@ void packed_convolution(
       images.batch * images.height.out * images.width.out * parts.layer->channels);
 }
 
-void packed_depthwise(
+ET_NOINLINE void packed_depthwise(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
@@ -1461,6 +1501,24 @@ void packed_linear(
     int8_t* out,
     uint32_t needs) {
   packed_linear(linear_parts(packed), in, rows, out, needs);
+}
+
+void packed_convolution(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  packed_convolution(image_parts(packed, LayerKind::Convolution), images, in, scratch, out);
+}
+
+void packed_depthwise(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  packed_depthwise(image_parts(packed, LayerKind::Depthwise), images, in, scratch, out);
 }
 
 } // namespace cortex_m

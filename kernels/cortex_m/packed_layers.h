@@ -52,6 +52,20 @@ void packed_depthwise(
     int8_t* scratch,
     int8_t* out);
 
+/// As above, of packed constants that the build has checked.
+void packed_convolution(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+void packed_depthwise(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+
 /// What some layers of a program need and others don't. Where it is a constant the compiler leaves
 /// out what none of them needs.
 enum PackedNeeds : uint32_t {
@@ -59,7 +73,11 @@ enum PackedNeeds : uint32_t {
   kNeedsWide = 1,
   /// A range that is less than int8's.
   kNeedsRange = 2,
-  kNeedsAll = 3,
+  /// Inputs that are no multiple of eight.
+  kNeedsRest = 4,
+  kNeedsAll = 7,
+  /// One input, which has a loop of its own then: faster, and not needed.
+  kNeedsSingle = 8,
 };
 
 /// `rows` vectors of parts.inner elements to as many of layer->channels; `needs` are PackedNeeds.

@@ -21,6 +21,7 @@ from tools.pipeline.compile.source import Model, source
 from tools.pipeline.link.checks import check_method
 from tools.pipeline.link.header import Embedded
 from tools.pipeline.link.header import header as image_header
+from tools.pipeline.link.in_place import use_in_place
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
 from tools.pipeline.link.layout import kind_of, method_layout
 from tools.pipeline.link.source import source as image_source
@@ -64,6 +65,7 @@ def compile_method(
     plan = find_method(file, method)
     interface = interface_of(program, plan)
     read = read_program_manifest(manifest, core, interface)
+    use_in_place(file, plan)
     layout = method_layout(plan)
     selected = select([operator_uses(file.program)], read_catalog(own=catalogs), origins_of([read]))
     kernels = {entry.kernel.operator: entry for entry in selected}
@@ -88,8 +90,8 @@ def _memory_plan(core: str, method: Method) -> MemoryPlan:
     return MemoryPlan(
         core=core,
         method=method.kept_size(POINTER_SIZES[core]),
-        planned=tuple((method.plan.non_const_buffer_sizes or [])[1:]),
-        temp=0,
+        planned=method.planned,
+        temp=method.scratch_size,
         operators=len(method.plan.operators or []),
         values=len(values),
         tensors=sum(kind_of(value) == "Tensor" for value in values),

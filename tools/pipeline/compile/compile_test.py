@@ -121,6 +121,15 @@ def test_an_operator_without_a_kernel_is_named(tmp_path: Path) -> None:
         compile_method(PROGRAMS / "missing_operator.pte", "host", "forward", "program", manifest)
 
 
+def test_inputs_and_outputs_without_planned_memory_get_some(tmp_path: Path) -> None:
+    manifest = _manifest(tmp_path, inputs=[{}, {}])
+    texts = compile_method(PROGRAMS / "add_unplanned.pte", "cortex-m4", "forward", "program", manifest)
+    # Two inputs and an output of six floats, each at a multiple of 16.
+    assert "#define PROGRAM_ARENA_SIZE 88\n" in texts["program.h"]
+    for name, offset in (("Input0", 0), ("Input1", 32), ("Output0", 64)):
+        assert f"constexpr size_t k{name}Offset = {offset};" in texts["program.cpp"]
+
+
 def test_names_are_identifiers_and_unique() -> None:
     assert module_of("features.0.conv (Conv2d) at net.py:3") == "features.0.conv"
     assert module_of("net.py:3") == ""

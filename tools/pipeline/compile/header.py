@@ -56,6 +56,8 @@ def _instance(name: str, method: Method) -> list[str]:
         f"typedef struct {name}_model_t {{",
         f"  unsigned char arena[{max(method.arena_size, 1)}] __attribute__((aligned({ALIGNMENT})));",
     ]
+    if method.scratch_size:
+        lines.append(f"  unsigned char scratch[{method.scratch_size}] __attribute__((aligned({ALIGNMENT})));")
     if method.kept:
         lines.append(f"  uintptr_t tensors[{len(method.kept)}][8];")
     if method.values:

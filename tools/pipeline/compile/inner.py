@@ -5,16 +5,19 @@ Any other operator is called by its kernel's outer function, which checks its te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
-from tools.artifacts.packed_layer.packed_layer import LINEAR
-from tools.pipeline.compile.program import Method
+from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DEPTHWISE, LINEAR, MVE, Head
+from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
-from tools.pipeline.link.layout import is_constant, kind_of
+from tools.pipeline.link.layout import elements, is_constant, kind_of
+
+# kMaxDepthwiseKernel of kernels/cortex_m/packed_layers.h.
+_MAX_DEPTHWISE_KERNEL = 15
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,14 @@ class Call:
         function: its name.
         arguments: C++ expressions.
         tensors: the tensors that these name.
+        objects: constants of other types that they name: definitions by their names.
     """
 
     header: str
     function: str
     arguments: list[str]
     tensors: tuple[int, ...]
+    objects: Mapping[str, str] = field(default_factory=dict)
 
 
 def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call | None:
@@ -135,11 +140,193 @@ def _packed_linear(method: Method, arguments: Sequence[int]) -> Call | None:
 def _linear_needs(method: Method) -> str:
     """What one of a method's packed linear layers needs: cortex_m::PackedNeeds of kernels/cortex_m/packed_layers.h."""
     heads = [head for head in method.packed.values() if head.kind == LINEAR]
+    singles = [head for head in heads if head.inner == 1 and not head.is_wide]
     needs = {
         "cortex_m::kNeedsWide": any(head.is_wide for head in heads),
         "cortex_m::kNeedsRange": any(head.min > -128 or head.max < 127 for head in heads),
+        "cortex_m::kNeedsRest": any(head.inner % 8 for head in heads if head not in singles),
+        "cortex_m::kNeedsSingle": bool(singles),
     }
     return " | ".join(name for name, is_needed in needs.items() if is_needed) or "0 /* needs */"
+
+
+@dataclass(frozen=True)
+class _Window:
+    """One dim of a window that moves over images: Window of kernels/util/window.h."""
+
+    size: int
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+
+    @property
+    def out(self) -> int:
+        return (self.size + 2 * self.padding - self.dilation * (self.kernel - 1) - 1) // self.stride + 1
+
+    @property
+    def text(self) -> str:
+        return f"{{{self.size}, {self.kernel}, {self.stride}, {self.padding}, {self.dilation}, {self.out}}}"
+
+
+def _windows_name(windows: Sequence[_Window]) -> str:
+    """What windows on images are, as part of a name: sizes, kernel, and what isn't usual."""
+    name = f"{'x'.join(str(window.size) for window in windows)}Kernel{'x'.join(str(w.kernel) for w in windows)}"
+    for word, values, usual in (
+        ("Stride", [window.stride for window in windows], 1),
+        ("Padding", [window.padding for window in windows], 0),
+        ("Dilation", [window.dilation for window in windows], 1),
+    ):
+        if any(value != usual for value in values):
+            name += word + "x".join(map(str, values))
+    return name
+
+
+def _packed_convolution(method: Method, arguments: Sequence[int]) -> Call | None:
+    return _packed_images(method, arguments, CONVOLUTION, "cortex_m::packed_convolution")
+
+
+def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
+    return _packed_images(method, arguments, DEPTHWISE, "cortex_m::packed_depthwise")
+
+
+def _packed_images(method: Method, arguments: Sequence[int], kind: int, function: str) -> Call | None:
+    """A packed layer on images. That its scratch memory suffices for its kernel, the export sees to."""
+    x, packed, _geometry, scratch, out = arguments
+    head = method.packed.get(packed)
+    tensors = (x, packed, scratch, out)
+    if head is None or head.kind != kind or not all(index in method.shapes for index in tensors):
+        return None
+    given, result = method.shapes[x], method.shapes[out]
+    if not _are_placed(method, *tensors) or {given.dtype, result.dtype} != {"CHAR"}:
+        return None
+    if not (given.is_channels_last and result.is_channels_last and _is_whole(method, packed, head)):
+        return None
+    windows = [
+        _Window(given.sizes[2 + i], head.kernel[i], head.stride[i], head.padding[i], head.dilation[i]) for i in range(2)
+    ]
+    sizes = (given.sizes[0], head.channels, *(window.out for window in windows))
+    if given.sizes[1] != head.in_channels or result.sizes != sizes or min(*given.sizes, *sizes) < 1:
+        return None
+    name = f"k{given.sizes[0]}Images{_windows_name(windows)}"
+    images = f"constexpr cortex_m::PackedImages {name} = {{{given.sizes[0]}, {', '.join(w.text for w in windows)}}};"
+    call = [
+        _pointer(method, packed, "int8_t"),
+        name,
+        _pointer(method, x, "int8_t"),
+        _pointer(method, scratch, "int8_t", is_out=True),
+        _pointer(method, out, "int8_t", is_out=True),
+    ]
+    return Call("kernels/cortex_m/packed_layers.h", function, call, tensors, {name: images})
+
+
+def _is_whole(method: Method, packed: int, head: Head) -> bool:
+    """Whether a packed constant is one that open_packed() and the kernels take, of kernels/cortex_m/packed.h."""
+    is_mve = head.arrangement == MVE
+    inner = head.inner if head.is_depthwise or is_mve else -(-head.inner // 4) * 4
+    rows = -(-head.table_channels // 4) * 4 if head.is_depthwise else head.channels if is_mve else head.table_channels
+    size = head.tables[2] + rows * inner + (-head.inner % 16 if is_mve and not head.is_depthwise else 0)
+    is_taken = all(0 < kernel < 0x100 and stride > 0 for kernel, stride in zip(head.kernel, head.stride, strict=True))
+    if head.is_depthwise:
+        can_be = head.channels % 4 == 0 if is_mve else head.channels >= 4
+        is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.dilation == (1, 1)
+        is_taken &= head.channels == head.in_channels
+    return is_taken and method.shapes[packed].nbytes >= size
+
+
+def _image(shape: Shape) -> tuple[str, str]:
+    """The name and definition of cortex_m::Image of a shape of four dims."""
+    batch, channels, height, width = shape.sizes
+    order = "".join(map(str, shape.dim_order))
+    name = f"kImage{'x'.join(map(str, shape.sizes))}{'' if order == '0123' else f'Order{order}'}"
+    numbers = ", ".join(map(str, (batch, channels, height, width, *shape.strides)))
+    return name, f"constexpr cortex_m::Image {name} = {{{numbers}}};"
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The names of a pooling's windows, and of its images before and after it; and their definitions."""
+
+    windows: str
+    before: str
+    after: str
+    objects: dict[str, str]
+
+
+def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, kernel, stride, padding, zero_point, multiplier, shift, _scratch, out = arguments
+    given = _ints(method, zero_point, multiplier, shift)
+    pool = _pool(method, x, kernel, stride, padding, out)
+    if given is None or pool is None:
+        return None
+    offset, factor, power = given
+    if not (-256 <= offset < 256 and 0 < factor < 2**31 and -62 <= power <= 31):
+        return None
+    scale = float(np.float32(factor) * np.ldexp(np.float32(1), power - 31))
+    numbers = [f"{offset} /* zero point */", f"{floating(scale, True)} /* scale */"]
+    return _pool_call(method, "cortex_m::avg_pool", pool, numbers, x, out)
+
+
+def _max_pool(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, kernel, stride, padding, dilation, ceil_mode, before_zero, after_zero, least, greatest, out = arguments
+    numbers = _ints(method, before_zero, after_zero, least, greatest)
+    pool = _pool(method, x, kernel, stride, padding, out)
+    dilations = _int_list(method, dilation)
+    if numbers is None or pool is None or dilations is None or any(value != 1 for value in dilations):
+        return None
+    if method.value(ceil_mode).val.bool_val or numbers[0] != numbers[1] or not -128 <= numbers[2] <= numbers[3] <= 127:
+        return None
+    value_range = f"cortex_m::Range{{{numbers[2]}, {numbers[3]}}} /* least, greatest */"
+    return _pool_call(method, "cortex_m::max_pool", pool, [value_range], x, out)
+
+
+def _pool_call(method: Method, function: str, pool: _Pool, numbers: Sequence[str], x: int, out: int) -> Call:
+    given = [pool.windows, *numbers, pool.before, _pointer(method, x, "int8_t")]
+    given += [pool.after, _pointer(method, out, "int8_t", is_out=True)]
+    return Call("kernels/cortex_m/pool.h", function, given, (x, out), pool.objects)
+
+
+def _pool(method: Method, x: int, kernel: int, stride: int, padding: int, out: int) -> _Pool | None:
+    """What is known of a pooling; None if it is none of int8 images."""
+    if not all(index in method.shapes for index in (x, out)) or not _are_placed(method, x, out):
+        return None
+    given, result = method.shapes[x], method.shapes[out]
+    lists = [_int_list(method, index) for index in (kernel, stride, padding)]
+    if {given.dtype, result.dtype} != {"CHAR"} or len(given.sizes) != 4 or any(items is None for items in lists):
+        return None
+    pairs = []
+    for items, default in zip(lists, (None, lists[0], [0]), strict=True):
+        chosen = items or default
+        if not chosen or len(chosen) > 2:
+            return None
+        pairs.append((chosen[0], chosen[-1]))
+    windows = [
+        _Window(given.sizes[2 + i], kernel=pairs[0][i], stride=pairs[1][i], padding=pairs[2][i], dilation=1)
+        for i in range(2)
+    ]
+    if min(given.sizes) < 1 or any(
+        not (0 < w.kernel <= 0x7FFF and 0 < w.stride <= 0x7FFF and 0 <= 2 * w.padding <= w.kernel and w.out > 0)
+        for w in windows
+    ):
+        return None
+    if result.sizes != (*given.sizes[:2], windows[0].out, windows[1].out):
+        return None
+    name = f"kWindows{_windows_name(windows)}"
+    before, after = _image(given), _image(result)
+    definition = f"constexpr cortex_m::PoolWindows {name} = {{{', '.join(window.text for window in windows)}}};"
+    return _Pool(name, before[0], after[0], dict([(name, definition), before, after]))
+
+
+def _ints(method: Method, *indices: int) -> list[int] | None:
+    """The integers of a program; None if it computes one."""
+    if any(index in method.values or kind_of(method.value(index)) != "Int" for index in indices):
+        return None
+    return [int(method.value(index).val.int_val) for index in indices]
+
+
+def _int_list(method: Method, index: int) -> list[int] | None:
+    """A list of integers of a program; None if it computes one of them."""
+    return _ints(method, *elements(method.value(index))) if kind_of(method.value(index)) == "IntList" else None
 
 
 _INTEGERS = {"CHAR": "int8_t", "SHORT": "int16_t"}
@@ -216,5 +403,9 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "aten::_softmax.out": _softmax,
     "cortex_m::dequantize_per_tensor.out": _dequantize,
     "cortex_m::quantize_per_tensor.out": _quantize,
+    "cortex_m::quantized_avg_pool2d.out": _avg_pool,
+    "cortex_m::quantized_max_pool2d.out": _max_pool,
+    "torch_fusion::convolution.out": _packed_convolution,
+    "torch_fusion::depthwise_convolution.out": _packed_depthwise,
     "torch_fusion::linear.out": _packed_linear,
 }

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.artifacts.ethos_u.payload import CommandData, Payload, PayloadError, parse, parse_commands
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.packed_layer.packed_layer import Head, problem_of
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, operator_name
 from tools.pipeline.compile.names import PACKED, Names, camel, module_of, operator_base, role_of, snake
+from tools.pipeline.link.in_place import BACKEND as ETHOS_U
+from tools.pipeline.link.in_place import is_in_place
 from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
 
@@ -55,12 +58,32 @@ class Shape:
         order = self._order()
         return order == sorted(order)
 
+    @property
+    def is_channels_last(self) -> bool:
+        """Whether images of four dims lie as [batch, height, width, channels]."""
+        return len(self.sizes) == 4 and self._order() == [dim for dim in (0, 2, 3, 1) if self.sizes[dim] != 1]
+
     def lies_as(self, other: Shape) -> bool:
         """Whether elements lie in memory in the same order as those of a tensor of the same sizes."""
         return self._order() == other._order()
 
     def _order(self) -> list[int]:
         return [dim for dim in self.dim_order if self.sizes[dim] != 1]
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """What an NPU computes of a method.
+
+    Attributes:
+        payload: its weights and where its tensors lie.
+        commands: what the NPU is told.
+        is_in_place: whether its tensors lie where it works, see tools/pipeline/link/in_place.py.
+    """
+
+    payload: Payload
+    commands: CommandData
+    is_in_place: bool
 
 
 @dataclass
@@ -80,6 +103,8 @@ class Method:
         values: other values that the instance keeps, as EValue.
         shape_places: of each kept tensor of dynamic shape where its sizes and strides are, in integers.
         arena_size: bytes.
+        planned: bytes of the buffers that lie in the arena, each at the next multiple of ALIGNMENT.
+        delegates: what an NPU computes, by its index in the plan.
     """
 
     file: ProgramFile
@@ -94,6 +119,14 @@ class Method:
     values: tuple[int, ...] = ()
     shape_places: dict[int, int] = field(default_factory=dict)
     arena_size: int = 0
+    planned: tuple[int, ...] = ()
+    delegates: dict[int, Delegate] = field(default_factory=dict)
+
+    @property
+    def scratch_size(self) -> int:
+        """Bytes that an NPU works in, besides the arena."""
+        copied = [item for item in self.delegates.values() if not item.is_in_place]
+        return max((item.payload.scratch_size for item in copied), default=0)
 
     def kept_size(self, pointer: int) -> int:
         """Bytes of an instance besides its arena, for pointers of that many bytes."""
@@ -146,15 +179,10 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
     """Decides where each value of a method lies.
 
     Raises:
-        UserError: an input or output has no memory of its own, or a tensor is corrupted.
+        UserError: a delegate is of a backend that compiled models don't have, or a tensor is corrupted.
     """
-    if any(instruction.kind == "DelegateCall" for instruction in layout.code):
-        names = ", ".join(sorted({str(delegate.id) for delegate in layout.plan.delegates or []}))
-        raise UserError(
-            f"program {file.path} uses delegates, which compiled models don't have: {names}; use "
-            'torch_firmware with engine = "linked"'
-        )
     method = Method(file, layout, _origins(layout, manifest))
+    method.delegates = _delegates(method)
     used = [*layout.tensors, *(index for index in layout.constants if kind_of(method.value(index)) == "Tensor")]
     for index in used:
         method.shapes[index] = _shape(file, index, method.value(index).val)
@@ -165,6 +193,7 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
     for index in layout.tensors:
         if index not in aliases and method.value(index).val.allocation_info is not None:
             method.offsets[index] = _offset(method, index, bases)
+    _place_borders(method, moved)
     for out, base in aliases.items():
         while base in aliases:
             base = aliases[base]
@@ -181,16 +210,53 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
             place += 2 * len(method.shapes[index].sizes)
     targets = {i.values[0] for i in layout.code if i.kind == "MoveCall"}
     method.values = (*layout.values, *(index for index in layout.tensors if index in targets))
-    for kind, indices in (("input", method.plan.inputs), ("output", method.plan.outputs)):
-        for place, index in enumerate(indices or []):
-            has_memory = index in method.offsets or is_constant(method.value(index))
-            if not has_memory and not (kind == "output" and index in method.kept):
-                raise UserError(
-                    f"program {file.path}: {kind} {place} has no planned memory, which compiled models need; use "
-                    'engine = "linked"'
-                )
     _name(method)
     return method
+
+
+def _delegates(method: Method) -> dict[int, Delegate]:
+    """What delegate calls of a method need.
+
+    Raises:
+        UserError: one is of a backend that generated C++ can't call, or corrupted.
+    """
+    file = method.file
+    delegates = {}
+    for instruction in method.layout.code:
+        if instruction.kind != "DelegateCall":
+            continue
+        delegate = method.plan.delegates[instruction.operator]
+        if delegate.id != ETHOS_U:
+            raise UserError(
+                f"program {file.path} has a delegate of backend {delegate.id}, which compiled models can't call; use "
+                'torch_firmware with engine = "linked" and backends'
+            )
+        try:
+            payload = parse(file.delegate(delegate.processed))
+            commands = parse_commands(payload.commands)
+        except PayloadError as error:
+            raise UserError(
+                f"{file.path}: delegate {instruction.operator} is corrupted: {error}; export the model again"
+            ) from error
+        places = (*payload.inputs, *payload.outputs)
+        sizes = [_planned_bytes(method, index) for index in instruction.values]
+        if sizes != [place.size for place in places]:
+            raise UserError(
+                f"{file.path}: delegate {instruction.operator} is corrupted: it takes tensors of "
+                f"{[place.size for place in places]} bytes and gets {sizes}; export the model again"
+            )
+        delegates[instruction.operator] = Delegate(payload, commands, is_in_place(delegate))
+    return delegates
+
+
+def _planned_bytes(method: Method, index: int) -> int:
+    """Bytes of a tensor of static shape that is a constant or has planned memory; -1 of any other value."""
+    value = method.value(index)
+    if kind_of(value) != "Tensor" or method.is_dynamic(index):
+        return -1
+    if not is_constant(value) and value.val.allocation_info is None:
+        return -1
+    return math.prod(value.val.sizes or ()) * ELEMENT_SIZES.get(value.val.scalar_type.name, 0)
 
 
 def _origins(layout: MethodLayout, manifest: Manifest) -> list[str]:
@@ -235,6 +301,7 @@ def _memories(method: Method) -> list[int]:
         method.arena_size = -(-method.arena_size // ALIGNMENT) * ALIGNMENT
         begins.append(method.arena_size)
         method.arena_size += size
+        method.planned = (*method.planned, size)
     return begins
 
 
@@ -246,6 +313,22 @@ def _offset(method: Method, index: int, begins: Sequence[int]) -> int:
     if not 0 < memory <= len(sizes) or offset + method.shapes[index].nbytes > sizes[memory - 1]:
         raise UserError(f"program {method.file.path}: tensor {index} lies outside its planned memory")
     return begins[memory - 1] + offset
+
+
+def _place_borders(method: Method, moved: set[int]) -> None:
+    """Gives inputs and outputs memory that the program neither plans nor gives them: behind what it has."""
+    given = moved | {
+        instruction.values[2]
+        for instruction in method.layout.code
+        if instruction.kind == "KernelCall" and method.operator(instruction) == VIEW
+    }
+    for index in dict.fromkeys([*(method.plan.inputs or []), *(method.plan.outputs or [])]):
+        value = method.value(index)
+        if kind_of(value) != "Tensor" or value.val.allocation_info is not None or is_constant(value) or index in given:
+            continue
+        method.offsets[index] = -(-method.arena_size // ALIGNMENT) * ALIGNMENT
+        method.arena_size = method.offsets[index] + method.shapes[index].nbytes
+        method.planned = (*method.planned, method.shapes[index].nbytes)
 
 
 def _moved(layout: MethodLayout, method: Method) -> set[int]:

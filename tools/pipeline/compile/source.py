@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ _SCALAR_TYPES = {
 }
 # As runtime/prelinked/method.cpp: loops of a program end by themselves.
 _MAX_BACKWARD_JUMPS = 1 << 20
+# What calls of a layer hook are for.
+_LAYERS = ("KernelCall", "DelegateCall")
 _CHECK = ["  if (context.failure_state() != Error::Ok) {", "    goto failed;", "  }"]
 
 
@@ -100,6 +103,10 @@ class _Source:
         self.constants: dict[int, bool] = {}
         self.array_texts: list[str] = []
         self.is_direct = False
+        # What inner functions take by reference, by its name.
+        self.objects: dict[str, str] = {}
+        # Of delegates their commands and weights.
+        self.delegate_texts: dict[str, list[str]] = {}
 
     def lines(self) -> list[str]:
         name = self.model.name
@@ -131,6 +138,7 @@ class _Source:
             *self.shape_lines(),
             *self.array_lines(),
             *self.place_lines(),
+            *([*self.objects.values(), ""] if self.objects else []),
             *self.access(),
             'extern "C" {',
             "",
@@ -185,7 +193,7 @@ class _Source:
             else:
                 lines += [f"const uint8_t {name}[1] = {{}};"]
             lines.append("")
-        return lines
+        return [*lines, *(line for text in self.delegate_texts.values() for line in text)]
 
     def shape(self, shape: Shape) -> str:
         """The name of a shape's constant."""
@@ -429,7 +437,9 @@ class _Source:
             head.append("  uint32_t backward_jumps = 0;")
         if uses_context:
             head.append("  KernelRuntimeContext context;")
-        hook_end = f"  TORCH_FUSION_LAYER(model, {sum(i.kind == 'KernelCall' for i in code)}, nullptr);"
+        if self.delegate_texts:
+            head.append("  Error error = Error::Ok;")
+        hook_end = f"  TORCH_FUSION_LAYER(model, {sum(i.kind in _LAYERS for i in code)}, nullptr);"
         result = [
             f"torch_fusion_status {name}_run({name}_model_t* model) {{",
             "  if (model->ready != kReady) {",
@@ -448,8 +458,15 @@ class _Source:
 
     def instruction(self, place: int, instruction: Instruction, origin: str) -> list[str]:
         code = self.method.layout.code
+        number = sum(i.kind in _LAYERS for i in code[:place])
+        if instruction.kind == "DelegateCall":
+            name = f"npu_{instruction.operator}"
+            return [
+                *_comment(f"On the NPU{self.flow(instruction)}"),
+                f"  TORCH_FUSION_LAYER(model, {number}, {string(name)});",
+                *self.delegate(instruction, name),
+            ]
         if instruction.kind == "KernelCall":
-            number = sum(i.kind == "KernelCall" for i in code[:place])
             operator = self.method.operator(instruction)
             layer = module_of(origin) or operator
             lines = [
@@ -491,6 +508,57 @@ class _Source:
         argument = self.argument(index)
         return "EValue()" if argument == "None()" else f"EValue({argument})"
 
+    def delegate(self, instruction: Instruction, name: str) -> list[str]:
+        """The call of an NPU's driver, and the copies of what lies elsewhere than the NPU works."""
+        delegate = self.method.delegates[instruction.operator]
+        payload, commands = delegate.payload, delegate.commands
+        self.headers.add("firmware/ethos_u/driver.h")
+        if name not in self.delegate_texts:
+            self.delegate_texts[name] = [
+                f"// For which NPU it is and the NPU's commands, and its weights, {len(payload.weights)} bytes.",
+                *data_array(f"{name}_commands", "UINT32", payload.commands, 16),
+                *data_array(f"{name}_weights", "BYTE", payload.weights or bytes(1), 16),
+                "",
+            ]
+        memory = "model->arena" if delegate.is_in_place else "model->scratch"
+        lines: list[str] = []
+        copies: list[str] = []
+        if not delegate.is_in_place:
+            places = (*payload.inputs, *payload.outputs)
+            for number, (index, place) in enumerate(zip(instruction.values, places, strict=True)):
+                own, there = self.elements(index), f"{memory} + {place.offset}"
+                is_input = number < len(payload.inputs)
+                to, source = (there, own) if is_input else (own, there)
+                (lines if is_input else copies).append(f"  std::memcpy({to}, {source}, {place.size});")
+        # The driver's own words come first.
+        block = struct.unpack(f"<{len(payload.commands) // 4}I", payload.commands)
+        count = len(commands.words)
+        first = next(i for i in range(0, len(block), 4) if block[i : i + count] == commands.words)
+        arguments = (
+            f"{commands.config:#x}, {commands.architecture:#x}, {{{name}_commands + {first}, {count}}}, "
+            f"{name}_weights, {memory}, {payload.scratch_size} /* bytes */"
+        )
+        return [
+            *lines,
+            "  error = torch_fusion::ethos_u::compute(",
+            "      torch_fusion::ethos_u::kDevice,",
+            f"      {{{arguments}}});",
+            "  if (error != Error::Ok) {",
+            "    return static_cast<torch_fusion_status>(error);",
+            "  }",
+            *copies,
+        ]
+
+    def elements(self, index: int) -> str:
+        """An expression of the address of a tensor's elements."""
+        if is_constant(self.method.value(index)):
+            self.constants.setdefault(index, False)
+            return self.method.constants[self.method.value(index).val.data_buffer_idx]
+        if index in self.kept_place:
+            return f"tensors[{self.kept_place[index]}]->data"
+        self.placed.setdefault(index, False)
+        return f"model->arena + {self.method.names[index]}Offset"
+
     def call(self, instruction: Instruction, operator: str) -> list[str]:
         selected = self.model.kernels[operator]
         kernel = selected.kernel
@@ -501,6 +569,7 @@ class _Source:
         if direct is not None:
             self.is_direct = True
             self.headers.add(direct.header)
+            self.objects |= direct.objects
             for index in direct.tensors:
                 (self.constants if is_constant(self.method.value(index)) else self.placed).setdefault(index, False)
             return _wrapped(f"{direct.function}({', '.join(direct.arguments)});")

@@ -16,7 +16,7 @@ from tools.artifacts.ethos_u.payload import Payload, PayloadError, TensorPlace, 
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile
 from tools.artifacts.program.program_schema import CompileSpec, DelegateCall, Tensor
 
-_BACKEND = "EthosUBackend"
+BACKEND = "EthosUBackend"
 # firmware/ethos_u/backend.h has it, too.
 _IN_PLACE = "torch_fusion.in_place"
 # Of planned memory that isn't the constants' there is one buffer, and tensors name it so.
@@ -32,7 +32,7 @@ def use_in_place(file: ProgramFile, method: Any) -> None:
     """Plans a method's memory anew, and tells its delegate so by a compile spec, if that is all that the method has."""
     delegates = method.delegates or []
     instructions = [instruction for chain in method.chains or [] for instruction in chain.instructions or []]
-    if len(delegates) != 1 or delegates[0].id != _BACKEND or len(instructions) != 1:
+    if len(delegates) != 1 or delegates[0].id != BACKEND or len(instructions) != 1:
         return
     call = instructions[0].instr_args
     if not isinstance(call, DelegateCall) or len(method.non_const_buffer_sizes or []) != _MEMORY + 1:
