@@ -15,13 +15,13 @@ def benchmark_image(name, **kwargs):
     # An application gets its input from somewhere else.
     torch_firmware(name = name, console = "off", example = False, summary = False, **kwargs)
 
-def benchmark_images(name, models, layers = {}, engine = "linked", boards = None, limited = [], tags = []):
+def benchmark_images(name, models, layers = {}, engine = "auto", boards = None, limited = [], tags = []):
     """Declares the images and the target that measures them.
 
     Args:
       name: the firmware_benchmark; `<name>_sizes` is the size_report of the same images.
       models: row of the table, 'model variant' -> torch_program.
-      engine: as of torch_firmware; models of another than `linked` are on the first emulated board alone.
+      engine: as of torch_firmware; models of another than `auto` are on the first emulated board alone.
       layers: as models, but on the first emulated board alone.
       boards: list of labels of boards for all models; None: the emulated boards.
       limited: rows whose limits every run of the tests holds, in `<name>_limited`: without the emulated boards but the first, whose
@@ -32,9 +32,9 @@ def benchmark_images(name, models, layers = {}, engine = "linked", boards = None
     limited_rows = {}
     for row, model in (models | layers).items():
         row_boards = boards or (INT8_BOARDS if row.endswith(" int8") else EMULATED_BOARDS)
-        for board in row_boards[:1] if row in layers or engine != "linked" else row_boards:
+        for board in row_boards[:1] if row in layers or engine != "auto" else row_boards:
             image = "%s_%s" % (row.replace(" ", "_"), Label(board).name)
-            if engine != "linked":
+            if engine != "auto":
                 image += "_" + engine
             benchmark_image(
                 name = image,

@@ -18,11 +18,6 @@ def _check_settings(ctx):
     if ctx.attr.models and _has_default_application(ctx):
         fail("%s: //firmware:application.cpp runs one program; an image with several models needs srcs of its own" % ctx.label)
     profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
-    if ctx.attr.engine == "compiled":
-        if ctx.attr.models:
-            fail("%s: engine = \"compiled\" is for one model; several torch_cpp_library go into the deps of an application of one's own" % ctx.label)
-        if not ctx.attr.prelink:
-            fail("%s: prelink = False loads the program on the device, which engine = \"compiled\" has none of" % ctx.label)
     if profiling and not ctx.attr.models and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
     watchdog_ms = ctx.attr.watchdog_ms
@@ -55,12 +50,37 @@ def _chosen_method(ctx, target):
 def _has_default_application(ctx):
     return ctx.files.srcs == ctx.files._application
 
-def _compiled_application(ctx, cc, program):
+def _choose_engine(ctx):
+    """The engine that runs the model, and of one that was not asked for why it isn't `compiled`."""
+    engine = ctx.attr.engine
+    if engine == "linked":
+        return engine, ""
+
+    # What a compiled image can't have: in words of the attributes, and what to do with engine = "compiled".
+    reason, advice = "", ""
+    if not ctx.attr.prelink:
+        reason, advice = "prelink = False loads the program on the device", "leave prelink out"
+    elif ctx.attr.backends:
+        reason, advice = "it has backends", "leave engine out"
+    elif ctx.attr.models:
+        reason, advice = "it has several models", "put several torch_cpp_library into the deps of an application of your own"
+    if engine == "auto":
+        if not reason and not _has_default_application(ctx):
+            reason = "srcs are an application of its own, which calls the runtime unless engine = \"compiled\""
+        return ("linked", reason) if reason else ("compiled", "")
+    if reason:
+        fail("%s: engine = \"compiled\" is not possible: %s; %s" % (ctx.label, reason, advice))
+    return engine, ""
+
+def _compiled_application(ctx, cc, program, board, backend_targets):
     """The application with a model that was compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
     model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
     profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
-    deps = [dep[CcInfo] for dep in ctx.attr.deps] + [choose_kernels(ctx, [program])] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
+    srcs = ctx.files._compiled_application if _has_default_application(ctx) else ctx.files.srcs
+    if program.accelerator:
+        srcs = srcs + [write_npu_device(ctx, board, name)]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, [program])] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
     return struct(
         data = [ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)],
         plans = [MemoryPlanInfo(plan = model.plan, core = model.core)],
@@ -69,7 +89,7 @@ def _compiled_application(ctx, cc, program):
             ctx,
             cc,
             name,
-            ctx.files._compiled_application if _has_default_application(ctx) else ctx.files.srcs,
+            srcs,
             model,
             write_compiled_model_header(ctx, model, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms),
             deps,
@@ -90,7 +110,7 @@ def _linked_application(ctx, cc, programs, program, board, registry, backend_tar
     data = [entry for entry, _ in linked]
     methods = methods_of(programs)
     headers = []
-    if len(methods) > 1:
+    if len(methods) > 1 or ctx.attr.models:
         headers.append(write_models_header(ctx, methods, name))
     if not ctx.attr.models:
         profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
@@ -121,9 +141,7 @@ def _firmware_image_impl(ctx):
     has_npu = any([entry.accelerator for entry in programs])
     ethos_u = ctx.attr._ethos_u if ctx.attr.prelink else ctx.attr._checking_ethos_u
     backend_targets = ctx.attr.backends + (ethos_u if has_npu else [])
-    is_compiled = ctx.attr.engine == "compiled"
-    if is_compiled and backend_targets:
-        fail("%s: engine = \"compiled\" has no backends; %s need engine = \"linked\"" % (ctx.label, [target.label for target in backend_targets]))
+    engine, reason = _choose_engine(ctx)
     registry = generate_registry(
         ctx,
         programs,
@@ -135,8 +153,8 @@ def _firmware_image_impl(ctx):
     # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method, in a compiled image of the one that it has;
     # `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
     cc = configure_cc(ctx)
-    if is_compiled:
-        application = _compiled_application(ctx, cc, program)
+    if engine == "compiled":
+        application = _compiled_application(ctx, cc, program, board, backend_targets)
         chosen = 0
     else:
         application = _linked_application(ctx, cc, programs, program, board, registry, backend_targets)
@@ -145,7 +163,7 @@ def _firmware_image_impl(ctx):
 
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application.objects], application.deps, map_file = map_file)
-    image_files = write_image_files(ctx, board, programs, elf, map_file, summary = ctx.attr.summary)
+    image_files = write_image_files(ctx, board, programs, elf, map_file, summary = ctx.attr.summary, engine = "%s, as %s" % (engine, reason) if reason else engine)
     files = [elf, map_file] + image_files.values()
     return [
         DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
@@ -219,10 +237,12 @@ much.""",
 execution takes longer, whatever the program is. 0 is none. Only on boards that implement board_watchdog() of firmware/board.h.""",
         ),
         "engine": attr.string(
-            default = "linked",
-            values = ["linked", "compiled"],
-            doc = """How the model runs: `linked`, by a runtime that calls kernels by tables that the build made, with ExecuTorch's API; or
-`compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels.""",
+            default = "auto",
+            values = ["auto", "compiled", "linked"],
+            doc = """How the model runs: `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels; or
+`linked`, by a runtime that calls kernels by tables that the build made, with ExecuTorch's API. `auto` compiles what it can: not images with
+`prelink = False`, `backends` or several `models`, nor an application in `srcs`, which calls ExecuTorch's API unless
+`engine = \"compiled\"` says that it calls the model's. The report says which engine an image has, and why.""",
         ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_compiled_application": attr.label(default = "//firmware:compiled_application.cpp", allow_files = True),

@@ -36,7 +36,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
     test = True,
 )
 
-def firmware_test(name, model, boards, method = "forward", srcs = None, prelink = True, engine = "linked", size = "small", tags = [], **kwargs):
+def firmware_test(name, model, boards, method = "forward", srcs = None, prelink = True, engine = "auto", size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -48,7 +48,7 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
       model: the torch_program.
       boards: labels of boards with an emulator or a simulator.
       method: as of torch_firmware.
-      srcs: an application of your own; None: firmware/application.cpp. In QEMU it takes its inputs from firmware/host.h, on
+      srcs: an application of your own; None: the usual one. In QEMU it takes its inputs from firmware/host.h, on
         a simulated board it runs the program on the embedded example and ends with PASS on its console.
       prelink: as of torch_firmware.
       engine: as of torch_firmware.

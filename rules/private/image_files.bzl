@@ -6,7 +6,7 @@ IMAGE_FILES_ATTRS = {
     "_image_files": attr.label(default = "//tools/pipeline/image_files", executable = True, cfg = "exec"),
 }
 
-def write_image_files(ctx, board, programs, elf, map_file, summary):
+def write_image_files(ctx, board, programs, elf, map_file, summary, engine = ""):
     """Writes the bytes of an image's flash, and the report of its sizes.
 
     Args:
@@ -16,6 +16,7 @@ def write_image_files(ctx, board, programs, elf, map_file, summary):
       elf: File of the image.
       map_file: File of the linker's map.
       summary: whether the summary of the report is printed.
+      engine: what runs the model, for the report; empty if the report says nothing of it.
 
     Returns:
       dict of Files by their extensions
@@ -30,6 +31,8 @@ def write_image_files(ctx, board, programs, elf, map_file, summary):
     arguments.add("--map", map_file)
     arguments.add("--board", board.description)
     arguments.add_all([program.program for program in programs], before_each = "--program")
+    if engine:
+        arguments.add("--engine", engine)
     for extension, file in files.items():
         arguments.add("--" + extension.replace(".", "-"), file)
     if not summary:

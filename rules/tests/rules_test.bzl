@@ -55,8 +55,8 @@ def _firmware_test_impl(ctx):
     asserts.equals(env, ctx.attr.core, target[MemoryPlanInfo].core)
     asserts.equals(env, "sine_pte.h", target[ProgramDataInfo].header.basename)
     asserts.equals(env, "registry.cpp", target[KernelRegistryInfo].source.basename)
-    asserts.equals(env, ctx.attr.core, _value_of(_action_arguments(env, "LinkProgram"), "--core"))
-    asserts.true(env, "--golden" not in _action_arguments(env, "LinkProgram"), "example = False embeds an example")
+    asserts.equals(env, ctx.attr.core, _value_of(_action_arguments(env, "CompileProgram"), "--core"))
+    asserts.true(env, "--golden" not in _action_arguments(env, "CompileProgram"), "example = False embeds an example")
     names = [file.basename for file in target[DefaultInfo].files.to_list()]
     for extension in ["elf", "bin", "hex", "map", "report.txt", "report.json"]:
         asserts.true(env, "%s.%s" % (target.label.name, extension) in names, "no .%s in %s" % (extension, names))
@@ -69,6 +69,16 @@ _firmware_test = analysistest.make(
     _firmware_test_impl,
     attrs = {"board": attr.string(), "core": attr.string()},
 )
+
+def _engine_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.equals(env, ctx.attr.engine, _value_of(_action_arguments(env, "ImageFiles"), "--engine"))
+    mnemonics = [action.mnemonic for action in analysistest.target_actions(env)]
+    asserts.equals(env, ctx.attr.engine == "compiled", "CompileProgram" in mnemonics)
+    asserts.equals(env, ctx.attr.engine != "compiled", "LinkProgram" in mnemonics)
+    return analysistest.end(env)
+
+_engine_test = analysistest.make(_engine_test_impl, attrs = {"engine": attr.string()})
 
 def _shared_program_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -277,6 +287,18 @@ def rules_test_suite(name):
         prelink = False,
         tags = ["manual"],
     )
+    for engine_name, (engine, attributes) in {
+        "by_default": ("compiled", {"model": "//models/sine"}),
+        "linked": ("linked", {"engine": "linked", "model": "//models/sine"}),
+        "loaded": ("linked, as prelink = False loads the program on the device", {"model": "//models/sine", "prelink": False}),
+        "of_several": ("linked, as it has several models", {"models": ["//models/sine"], "srcs": ["//firmware/tests:undefined.cpp"]}),
+        "with_srcs": (
+            "linked, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
+            {"model": "//models/sine", "srcs": ["//firmware/tests:undefined.cpp"]},
+        ),
+    }.items():
+        torch_firmware(name = "engine_" + engine_name, board = "//firmware/boards/mps2_an386", tags = ["manual"], **attributes)
+        _engine_test(name = "engine_%s_test" % engine_name, engine = engine, target_under_test = ":engine_" + engine_name)
     for firmware_name, models in {
         "firmware_of_none": [],
         "firmware_of_several": ["//models/sine", ":untrained"],
@@ -324,8 +346,8 @@ def rules_test_suite(name):
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
-        "compiled_and_loaded": ["prelink = False loads the program on the device, which engine = \"compiled\" has none of"],
-        "compiled_several": ["engine = \"compiled\" is for one model"],
+        "compiled_and_loaded": ["engine = \"compiled\" is not possible: prelink = False loads the program on the device; leave prelink out"],
+        "compiled_several": ["engine = \"compiled\" is not possible: it has several models; put several torch_cpp_library into the deps"],
         "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "library_without_name": ["library_name '7 nets' is not a C identifier"],
         "min_snr_of_a_portable": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
@@ -355,6 +377,11 @@ def rules_test_suite(name):
         tests = [
             ":board_test",
             ":copy_for_tests_test",
+            ":engine_by_default_test",
+            ":engine_linked_test",
+            ":engine_loaded_test",
+            ":engine_of_several_test",
+            ":engine_with_srcs_test",
             ":firmware_mps2_an386_test",
             ":firmware_mps2_an505_test",
             ":flash_for_tests_test",

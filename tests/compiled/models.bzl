@@ -14,7 +14,7 @@ HOST_MODELS = {
     "dynamic": "//firmware/tests/programs:dynamic",
 }
 
-# On an emulated core, what PyTorch computes.
+# On an emulated core, by the other engine what PyTorch computes.
 BOARD_MODELS = {
     "sine": "//models/sine",
     "softmax": "//models/softmax",

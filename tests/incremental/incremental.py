@@ -39,7 +39,7 @@ _EDITS = (
     Edit("a kernel of the image", "kernels/portable/relu.cpp", "//", 3),
     # Compilation and link, whose image is as it was.
     Edit("another kernel", "kernels/portable/softmax.cpp", "//", 2),
-    Edit("the application", "firmware/application.cpp", "//", 3),
+    Edit("the application", "firmware/compiled_application.cpp", "//", 3),
 )
 _MOST_OF_A_SECOND_BOARD = 19
 

@@ -49,7 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
     flash, ram = measure(arguments.elf, arguments.map, board.flash, board.ram, constants, npu)
     program = ", ".join(path.stem for path in arguments.program) or None
     report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram)
-    arguments.report_txt.write_text(full_text(report), encoding="utf-8")
+    arguments.report_txt.write_text(full_text(report, arguments.engine), encoding="utf-8")
     arguments.report_json.write_text(size_report_json(report), encoding="utf-8")
     if problems := list(over_limits(report)):
         for problem in problems:
@@ -66,7 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.uf2.write_bytes(uf2(content, board.flash.origin, board.uf2_family))
     if not arguments.quiet:
         # Standard output of a build action is shown by Bazel as it is; the summary belongs there.
-        print(summary(report, arguments.elf), end="")
+        print(summary(report, arguments.elf, arguments.engine), end="")
     return 0
 
 
@@ -84,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=[],
         help="a .pte in the image, for the size of its constants; repeat for more",
     )
+    parser.add_argument("--engine", default="", help="what runs the model, and why it is that, for the report")
     parser.add_argument("--bin", type=Path, required=True, help="raw bytes of flash to write")
     parser.add_argument("--hex", type=Path, required=True, help="Intel HEX to write")
     parser.add_argument("--uf2", type=Path, help="UF2 to write, for a board with such a boot loader")

@@ -30,6 +30,9 @@ _LIBC_ARCHIVES = re.compile(
 _PROGRAM = ".program."
 _EXAMPLE_SUFFIX = ".example"
 
+# Data of a model that was compiled to C++, in the namespace of its source (tools/pipeline/compile).
+_MODEL_DATA = re.compile(r"\._ZN\d+\w+_modelL\d+")
+
 # Prefix of the linker script's arenas.
 _ARENA = ".arena."
 
@@ -57,6 +60,8 @@ class Piece:
 
 def owner(piece: Piece) -> str:
     """The part of the image that a piece of flash counts to."""
+    if _MODEL_DATA.search(piece.name):
+        return "program"
     if piece.name.startswith(_PROGRAM):
         return "example" if piece.name.endswith(_EXAMPLE_SUFFIX) else "program"
     archive = piece.source.partition("(")[0]

@@ -28,8 +28,9 @@ def _bar(used: int, limit: int) -> str:
     return "[" + "#" * filled + "." * (_BAR - filled) + "]"
 
 
-def summary(report: SizeReport, elf: Path) -> str:
-    """The report in four lines, and one that says where the image's files are.
+def summary(report: SizeReport, elf: Path, engine: str = "") -> str:
+    """The report in four lines, and one that says where the image's files are; before it what runs the model, if that
+    is given with a reason.
 
     Building images for two boards at once leaves no `bazel-bin` that has both.
     """
@@ -39,12 +40,14 @@ def summary(report: SizeReport, elf: Path) -> str:
         bar = _bar(memory.used, memory.limit)
         lines.append(f"  {name:<5} {bar} {memory.used:>9,} of {memory.limit:,} bytes ({share})")
         lines.append("        " + ", ".join(f"{part} {size:,}" for part, size in memory.parts.items()))
+    if "," in engine:
+        lines.append(f"  engine {engine}")
     return "\n".join([_title(report), *lines, f"  {elf.with_suffix('')}.*"]) + "\n"
 
 
-def full_text(report: SizeReport) -> str:
-    """The report with one line per part."""
-    lines = [_title(report)]
+def full_text(report: SizeReport, engine: str = "") -> str:
+    """The report with one line per part, and one of what runs the model, if that is given."""
+    lines = [_title(report), *([f"engine: {engine}"] if engine else [])]
     for name, memory in report.memories.items():
         used = max(memory.used, 1)
         lines += ["", f"{name}: {memory.used:,} of {memory.limit:,} bytes"]
