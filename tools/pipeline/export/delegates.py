@@ -21,6 +21,7 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._pytree import tree_map_only
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from tools.pipeline.export.border import BorderOperators, user_inputs
@@ -156,7 +157,10 @@ class _Run(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         if n.target != executorch_call_delegate:
-            return super().run_node(n)
+            try:
+                return super().run_node(n)
+            except NotImplementedError:
+                return self._in_floating_point(n)
         module, *inputs = self.map_nodes_to_values(n.args, n)
         arrays = [tensor.permute(tensor.dim_order()).contiguous().numpy() for tensor in inputs]
         results, status = tosa_reference_model.run(self._tosa[module.processed_bytes], arrays, verbosity="LOW")
@@ -170,3 +174,12 @@ class _Run(Interpreter):
             inverse = [order.index(axis) for axis in range(len(order))]
             tensors.append(torch.from_numpy(array).to(value.dtype).permute(inverse))
         return tensors if isinstance(expected, (list, tuple)) else tensors[0]
+
+    def _in_floating_point(self, n: Node) -> Any:
+        """An operator that PyTorch doesn't have for integers: what moves elements gives the same ones in float32."""
+        args, kwargs = tree_map_only(
+            torch.Tensor,
+            lambda tensor: tensor if tensor.is_floating_point() else tensor.float(),
+            self.fetch_args_kwargs_from_env(n),
+        )
+        return getattr(self, n.op)(n.target, args, kwargs).to(n.meta["val"].dtype)

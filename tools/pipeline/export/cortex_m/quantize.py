@@ -367,13 +367,31 @@ def _is_no_number(value: torch.Tensor, is_measured: bool) -> bool:
     return not bool(torch.isfinite(value).all()) if is_measured else bool(value.isnan().any())
 
 
+# Operators that fill a tensor of another one's shape with one value.
+_FILLED = frozenset((
+    torch.ops.aten.full_like.default, torch.ops.aten.new_full.default, torch.ops.aten.new_ones.default,
+    torch.ops.aten.new_zeros.default, torch.ops.aten.ones_like.default, torch.ops.aten.zeros_like.default,
+))  # fmt: skip
+
+
+def _is_zero(prepared: GraphModule, node: Node) -> bool:
+    """Whether an observer has seen zeros alone."""
+    observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
+    seen = [getattr(observer, name, None) for name in ("min_val", "max_val")]
+    return all(value is not None and value.numel() == 1 and not bool(value) for value in seen)
+
+
 def _check_ranges(prepared: GraphModule, path: Path) -> None:
     """Raises UserError for tensors that depend on an input and had one and the same value in all of calibration."""
     dependent: set[Node] = set()
     constant = []
     for node in prepared.graph.nodes:
         if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
-            dependent.add(node)
+            # Of these an operand gives a shape alone, or is taken times zero, as a recurrent layer's first state is.
+            times_zero = node.target == torch.ops.aten.mul.Tensor and any(
+                operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
+            )
+            dependent |= set() if node.target in _FILLED or times_zero else {node}
         if node.op != "call_module" or node not in dependent:
             continue
         observer = prepared.get_submodule(str(node.target))

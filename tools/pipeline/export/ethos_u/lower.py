@@ -13,6 +13,7 @@ from executorch.backends.arm.quantizer import (
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
+from executorch.backends.arm.tosa.dialect.lib import TosaValueError
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
@@ -108,7 +109,23 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
                 f"{path}: Vela can't compile the model for {npu.accelerator}: {error}. Write the layer another way, or "
                 'leave the model to the core: backend = "cortex_m".'
             ) from error
+        except Exception as error:
+            cause = _root(error)
+            # What its passes think of an operator that its own partitioner took is no fault of this project's.
+            if not isinstance(cause, TosaValueError):
+                raise
+            raise UserError(
+                f"{path}: ExecuTorch takes a layer for {npu.accelerator} that it then can't lower: {cause}. Write the "
+                'layer another way, or leave the model to the core: backend = "cortex_m".'
+            ) from error
     return Lowered(manager, compiled, rejected)
+
+
+def _root(error: BaseException) -> BaseException:
+    """What an exception was raised from first."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def use_core(lowered: Lowered, core: str, sample: Sample, path: Path) -> Lowered:

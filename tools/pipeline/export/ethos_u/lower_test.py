@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 
 from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export import delegates
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
@@ -52,6 +54,17 @@ def test_io(tmp_path: Path, io: str, dtype: type) -> None:
     if io != "float32":
         values = (values - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_what_moves_integers_is_run_where_pytorch_has_no_operator_for_them() -> None:
+    """Such as this one, of images whose channels lie next to each other."""
+    module = torch.nn.Upsample(scale_factor=2).eval()
+    image = torch.arange(-36, 36, dtype=torch.int8).reshape(1, 8, 3, 3).to(memory_format=torch.channels_last)
+    with pytest.raises(NotImplementedError):
+        module(image)
+    ((result,),) = delegates.run(torch.export.export(module, (image,)), [], [(image,)])
+    assert result.dtype == torch.int8 and result.dim_order() == image.dim_order()
+    assert torch.equal(result, image.contiguous().repeat_interleave(2, 2).repeat_interleave(2, 3))
 
 
 def test_the_same_bytes(tmp_path: Path) -> None:
@@ -131,6 +144,22 @@ def test_integers_stay_what_they_are(tmp_path: Path) -> None:
     assert _delegates(result) == 1
     assert result.golden["input_0"].dtype == numpy.int64
     assert (result.golden["output_0"] == result.golden["eager_0"]).mean() > 0.7
+
+
+def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path) -> None:
+    """Of a similarity the smallest denominator, as large as another tensor; of a recurrent layer its first state."""
+    source = model_source(
+        "y = self.layer(x)[0]\nreturn nn.functional.cosine_similarity(y[:, 0], y[:, 1])",
+        "(torch.randn(4, 2, 4),)",
+        "self.layer = nn.LSTM(4, 4, batch_first=True)",
+    )
+    assert _delegates(_export(tmp_path, source)) >= 1
+
+
+def test_a_layer_that_executorch_cannot_lower(tmp_path: Path) -> None:
+    forward = "return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)"
+    with pytest.raises(UserError, match="ExecuTorch takes a layer .* that it then can't lower: Unsupported input"):
+        _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
 
 
 def test_double_precision(tmp_path: Path) -> None:
