@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from tools.pipeline.export import small_matrices
+
 _aten = torch.ops.aten
 _functional = torch.nn.functional
 
@@ -219,17 +221,116 @@ def _nanmedian_of_all(x: Tensor) -> Tensor:
     return found if found is NotImplemented else found[0]
 
 
+def _scan(parts: tuple[Tensor, ...], dim: int, combine: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """What combine() makes of all elements up to each one, from the parts of what is before and of what follows."""
+    length, step = parts[0].shape[dim] if parts[0].dim() else 1, 1
+    while step < length:
+        # Of as many elements again as before.
+        before = [part.narrow(dim, 0, length - step) for part in parts]
+        combined = combine(*before, *(part.narrow(dim, step, length - step) for part in parts))
+        heads = (part.narrow(dim, 0, step) for part in parts)
+        parts = tuple(torch.cat([head, part], dim) for head, part in zip(heads, combined, strict=True))
+        step *= 2
+    return parts
+
+
 def _cumprod(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
     if not _is_static(x):
         return NotImplemented
-    result = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
-    length, step = x.shape[dim] if x.dim() else 1, 1
-    while step < length:
-        # Of as many factors again as before.
-        products = result.narrow(dim, step, length - step) * result.narrow(dim, 0, length - step)
-        result = torch.cat([result.narrow(dim, 0, step), products], dim)
-        step *= 2
-    return result
+    factors = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
+    return _scan((factors,), dim, lambda before, after: (after * before,))[0]
+
+
+def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    return _scan((x,), dim, lambda before, after: (torch.logaddexp(before, after),))[0]
+
+
+def _cumulative(is_further: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The furthest values up to each one and the places of the last ones of them; NaN is further than all others."""
+
+    def combine(value: Tensor, place: Tensor, other: Tensor, other_place: Tensor) -> tuple[Tensor, Tensor]:
+        is_taken = (other != other) | ((value == value) & is_further(other, value))
+        return torch.where(is_taken, other, value), torch.where(is_taken, other_place, place)
+
+    def cumulative(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        if not _is_static(x):
+            return NotImplemented
+        shape = [1] * x.dim()
+        if x.dim():
+            shape[dim] = x.shape[dim]
+        places = torch.arange(x.shape[dim] if x.dim() else 1).reshape(shape).expand(x.shape)
+        values, found = _scan((x, places), dim, combine)
+        return values.clone(), found.clone()
+
+    return cumulative
+
+
+def _is_negative(x: Tensor) -> Tensor:
+    """Whether the sign bit is set; of a NaN it is taken not to be."""
+    # The reciprocal of a negative zero is negative.
+    return (x < 0) | ((x == 0) & (x.reciprocal() < 0)) if x.is_floating_point() else x < 0
+
+
+def _copysign(magnitude: Tensor, sign: Tensor) -> Tensor:
+    magnitude = magnitude if magnitude.is_floating_point() else magnitude.float()
+    return torch.where(_is_negative(sign), -magnitude.abs(), magnitude.abs())
+
+
+def _hypot(one: Tensor, other: Tensor) -> Tensor:
+    # Squares of large numbers would be infinite.
+    large, small = torch.maximum(one.abs(), other.abs()), torch.minimum(one.abs(), other.abs())
+    ratio = small / torch.where(large == 0, torch.ones_like(large), large)
+    return torch.where(large == torch.inf, large, large * (1 + ratio * ratio).sqrt())
+
+
+def _logaddexp2(one: Tensor, other: Tensor) -> Tensor:
+    larger, distance = torch.maximum(one, other), (one - other).abs()
+    # Equal infinities have no distance.
+    return larger + torch.where(one == other, torch.ones_like(larger), torch.log2(1 + torch.exp2(-distance)))
+
+
+def _present(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Of two numbers one of which is NaN the other one, else what combine() makes of them."""
+
+    def present(one: Tensor, other: Tensor) -> Tensor:
+        return torch.where(one != one, other, torch.where(other != other, one, combine(one, other)))
+
+    return present
+
+
+def _bucketize(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return _searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+def _searchsorted(
+    ordered: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    if sorter is not None:
+        ordered = ordered.gather(-1, sorter)
+    # Each row of x has boundaries of its own, or all have the same ones.
+    ordered = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
+    values = x.unsqueeze(-1)
+    # NaN is behind all boundaries.
+    is_behind = ~(ordered > values) if right or side == "right" else ~(ordered >= values)
+    return is_behind.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    if not _is_static(x) or not x.is_floating_point() or min == max:
+        return NotImplemented
+    values = x.reshape(-1, 1)
+    # As PyTorch has it: the last bin has its upper limit, too.
+    place = ((values - min) * bins / (max - min)).floor().clamp(max=bins - 1)
+    is_inside = (values >= min) & (values <= max)
+    return (is_inside & (place == torch.arange(bins))).sum(0).to(x.dtype)
 
 
 def _bilinear(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -289,6 +390,7 @@ _COMPOSITES = (
     _aten.nanquantile.scalar,
     _aten.quantile.default,
     _aten.quantile.scalar,
+    *small_matrices.COMPOSITES,
 )
 
 
@@ -311,10 +413,20 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.avg_pool3d.default: _avg_pool3d,
     _aten.baddbmm.default: _baddbmm,
     _aten.bilinear.default: _bilinear,
+    _aten.bucketize.Tensor: _bucketize,
+    _aten.copysign.Tensor: _copysign,
+    _aten.cummax.default: _cumulative(torch.ge),
+    _aten.cummin.default: _cumulative(torch.le),
     _aten.cumprod.default: _cumprod,
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
+    _aten.fmax.default: _present(torch.maximum),
+    _aten.fmin.default: _present(torch.minimum),
+    _aten.histc.default: _histc,
+    _aten.hypot.default: _hypot,
     _aten.kthvalue.default: _kthvalue,
+    _aten.logaddexp2.default: _logaddexp2,
+    _aten.logcumsumexp.default: _logcumsumexp,
     _aten.max_pool3d.default: _max_pool3d,
     _aten.max_pool3d_with_indices.default: _max_pool3d_with_indices,
     _aten.median.default: _median_of_all,
@@ -322,9 +434,12 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.nanmedian.default: _nanmedian_of_all,
     _aten.nanmedian.dim: _nanmedian,
     _aten.one_hot.default: _one_hot,
+    _aten.searchsorted.Tensor: _searchsorted,
+    _aten.signbit.default: _is_negative,
     _aten.sort.default: _sort,
     _aten.sort.stable: _stable_sort,
     _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
         operand, dim, correction=int(unbiased), keepdim=keepdim
     ),
+    **small_matrices.DECOMPOSITIONS,
 }

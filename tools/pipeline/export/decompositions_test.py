@@ -1,3 +1,4 @@
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -35,6 +36,14 @@ _SEEN = torch.ones(5, 5, dtype=torch.bool).tril()
 # The last query sees nothing.
 _BLIND = _SEEN & (torch.arange(5)[:, None] < 4)
 _attention = _F.scaled_dot_product_attention
+
+_INF = math.inf
+_LIMITS = torch.tensor([-1.0, 0.0, 0.5, 2.0])
+_EXTREMES = torch.tensor([
+    [3.0, 0.0, -0.0, 1e30, 1e-30, -2.0, _NAN, 1.0, -_INF],
+    [-4.0, -0.0, 0.0, 1e30, -0.0, _INF, 1.0, _NAN, 2.0],
+])  # fmt: skip
+_MATRICES = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(2)) - 5 * torch.eye(4).flip(0)
 
 # What models call, and inputs, by what it is about: one program each.
 _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
@@ -95,6 +104,46 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
             torch.tensor([[1.0, _NAN, 0.0], [_NAN, _NAN, _NAN], [3.0, 1.0, 2.0]]),
         ),
         "quantile": (lambda x: torch.quantile(x, 0.3, 1), _volume(3, 9)),
+    },
+    "prefixes": {
+        "cummax": (lambda x: (*torch.cummax(x, 1), *torch.cummax(x[0], 0)), _volume(3, 9).round()),
+        "cummin": (lambda x: tuple(torch.cummin(x, -1)), torch.tensor([[3.0, 1.0, 1.0, _NAN, 0.0, _NAN]])),
+        "cummax of integers": (lambda x: tuple(torch.cummax(x, 0)), torch.tensor([3, 1, 3, 7, 2])),
+        "logcumsumexp": (lambda x: torch.logcumsumexp(x, 0), _volume(7, 3) * 40),
+        "bucketize": (lambda x: torch.bucketize(x, _LIMITS), torch.tensor([[-9.0, -1.0, 0.5], [2.0, 9.0, _NAN]])),
+        "bucketize right": (lambda x: torch.bucketize(x, _LIMITS, out_int32=True, right=True), _volume(3, 4).round()),
+        "searchsorted": (lambda x: torch.searchsorted(x.sort(-1)[0], x.round()), _volume(3, 4)),
+        "searchsorted sorter": (lambda x: torch.searchsorted(x[0], x, sorter=x.argsort(-1)[0]), _volume(1, 5)),
+        "histc": (lambda x: torch.histc(x, 5, -1, 1), _volume(50)),
+    },
+    "pairs": {
+        "hypot": (lambda x: torch.hypot(x[0], x[1]), _EXTREMES),
+        "copysign": (lambda x: torch.copysign(x[0], x[1]), _EXTREMES),
+        "signbit": (lambda x: torch.signbit(x[:, :6]), _EXTREMES),
+        "fmin": (lambda x: torch.fmin(x[0], x[1]), _EXTREMES),
+        "fmax": (lambda x: torch.fmax(x[0], x[1]), _EXTREMES),
+        "logaddexp2": (lambda x: torch.logaddexp2(x[0] * 9, x[1]), _volume(2, 9)),
+        "logaddexp2 of infinities": (lambda x: torch.logaddexp2(x, x.flip(0)), torch.tensor([1.0, _INF, -_INF, _INF])),
+    },
+    "small matrices": {
+        # Its largest pivots are not on the diagonal.
+        "inv": (torch.linalg.inv, _MATRICES),
+        "inverse": (torch.inverse, _MATRICES[0]),
+        "solve": (lambda x: torch.linalg.solve(x, x[..., :2] * 2), _MATRICES),
+        "solve a vector": (lambda x: torch.linalg.solve(x, x[:, 0] + 1), _MATRICES[0]),
+        "solve from the right": (lambda x: torch.linalg.solve(x, x[:, 1:] * 2, left=False), _MATRICES),
+        "solve_triangular": (
+            lambda x: torch.linalg.solve_triangular(x + 3 * torch.eye(4), x[..., :1], upper=True),
+            _MATRICES,
+        ),
+        "unitriangular": (
+            lambda x: torch.linalg.solve_triangular(x, x[..., :1, :], upper=False, left=False, unitriangular=True),
+            _MATRICES,
+        ),
+        "det": (lambda x: (torch.linalg.det(x), torch.det(x[0])), _MATRICES),
+        "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _MATRICES),
+        "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4)), _MATRICES),
+        "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4), upper=True), _MATRICES),
     },
     "bags": {
         "embedding_bag": (lambda x: _F.embedding_bag(x, _TABLE), _BAGS),

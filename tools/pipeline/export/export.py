@@ -282,12 +282,14 @@ def _run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> _Ea
     golden.check_dtypes(inputs, f"{place}: example input")
     samples, labels = file.evaluation_set() if not method and file.has("evaluation_set") else ([inputs], None)
     try:
-        outputs, output_names = golden.run_eager(module, samples)
+        outputs, output_names, is_plain = golden.run_eager(module, samples)
     except UserError as error:
         raise UserError(f"{place}: {error}") from error
     except Exception as error:
         raise explain_forward(file, module, inputs, error) from error
     golden.check_dtypes(outputs[0], f"{place}: the model's output")
+    if module is model and not is_plain:
+        module = called(model, call, input_names)
     return _Eager(module, (input_names, output_names), inputs, samples, outputs, labels)
 
 

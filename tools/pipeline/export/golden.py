@@ -11,15 +11,16 @@ from torch.utils import _pytree as pytree
 
 from tools.artifacts.golden.golden import Golden, golden_npz
 from tools.pipeline.export.scalar_types import is_supported, supported_names
-from tools.pipeline.model_file.call import check_names, output_names
+from tools.pipeline.model_file.call import check_names, output_names, plain
 from tools.pipeline.model_file.describe import describe
 from tools.quiet.console import UserError
 
 Sample = tuple[torch.Tensor, ...]
 
 
-def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[torch.Tensor]], list[str]]:
-    """The outputs of each sample, flattened to tensors as the program returns them, and their names.
+def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[torch.Tensor]], list[str], bool]:
+    """The outputs of each sample, flattened to tensors as the program returns them, their names, and whether they are
+    plain.
 
     Raises UserError if the model returns something else than tensors.
     """
@@ -27,16 +28,19 @@ def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[
     model = copy.deepcopy(model)
     outputs = []
     names: list[str] = []
+    is_plain = True
     with torch.no_grad():
         for sample in samples:
-            result = model(*(tensor.clone() for tensor in sample))
+            returned = model(*(tensor.clone() for tensor in sample))
+            result = plain(returned)
+            is_plain = is_plain and result is returned
             flat, names = pytree.tree_leaves(result), output_names(result)
             for index, output in enumerate(flat):
                 if not isinstance(output, torch.Tensor):
                     raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
             outputs.append(flat)
     check_names(names, "the model's outputs")
-    return outputs, names
+    return outputs, names, is_plain
 
 
 def check_dtypes(tensors: Sequence[torch.Tensor], what: str) -> None:

@@ -112,3 +112,49 @@ def example_inputs():
         UserError, match=r"my_model.py:4: model\(\) returned a TorchScript module.*\.pt2.*torch.export.save"
     ):
         export_source(tmp_path, source)
+
+
+_NAMED = """
+from dataclasses import dataclass
+from typing import NamedTuple
+import torch
+from torch import Tensor, nn
+
+class Pair(NamedTuple):
+    scores: Tensor
+    hidden: Tensor
+
+@dataclass
+class Result:
+    pair: Pair
+    best: object
+    loss: Tensor | None = None
+
+class Head(nn.Module):
+    def forward(self, x):
+        return {returned}
+
+def model():
+    return Head().eval()
+
+def example_inputs():
+    return (torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),)
+"""
+
+
+_INT8 = Options(core="cortex-m4", backend="cortex_m")
+
+
+@pytest.mark.parametrize(
+    ("returned", "names", "options"),
+    [
+        ("x.max(1)", ["values", "indices"], Options()),
+        ("(x + 1, x.topk(2))", ["output_0", "output_1_values", "output_1_indices"], Options()),
+        ("Result(Pair(x + 1, x * 2), x.sort(0))", ["pair_scores", "pair_hidden", "best_values", "best_indices"], _INT8),
+    ],
+)
+def test_fields_of_named_tuples_and_dataclasses_are_outputs(
+    returned: str, names: list[str], options: Options, tmp_path: Path
+) -> None:
+    result = export_source(tmp_path, _NAMED.replace("{returned}", returned), options=options)
+    assert _names(result, "outputs") == names

@@ -7,10 +7,11 @@ the path to them: `features_mean` of `{"features": {"mean": x}}`.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +110,7 @@ def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: st
         user_module = getattr(self, CALLED)
         function = user_module if method == "forward" else getattr(user_module, method)
         given = pytree.tree_unflatten(tensors, spec)
-        return function(**given) if isinstance(given, dict) else function(*given)
+        return plain(function(**given) if isinstance(given, dict) else function(*given))
 
     parameters = ["self", *(f"{name}_" if keyword.iskeyword(name) else name for name in names)]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -121,8 +122,35 @@ def called(module: torch.nn.Module, call: Call, names: Sequence[str], method: st
     return result.train(module.training)
 
 
+def plain(result: Any) -> Any:
+    """What a module returns with dicts in the place of named tuples, as those of torch.max(x, 1), and of dataclasses.
+
+    Programs know dicts, lists and tuples alone. A dataclass's fields that are None are left out.
+    """
+    if isinstance(result, torch.Tensor):
+        return result
+    if isinstance(result, dict):
+        items = {key: plain(value) for key, value in result.items()}
+        return result if _is_same(items.values(), result.values()) else items
+    if dataclasses.is_dataclass(result) and not isinstance(result, type):
+        fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+        return {name: plain(value) for name, value in fields.items() if value is not None}
+    if isinstance(result, tuple) and type(result) is not tuple:
+        kind: Any = type(result)
+        names = kind._fields if hasattr(kind, "_fields") else kind.__match_args__
+        return {name: plain(value) for name, value in zip(names, result, strict=True)}
+    if isinstance(result, (list, tuple)):
+        values = type(result)(map(plain, result))
+        return result if _is_same(values, result) else values
+    return result
+
+
+def _is_same(one: Iterable[Any], other: Iterable[Any]) -> bool:
+    return all(value is before for value, before in zip(one, other, strict=True))
+
+
 def output_names(result: Any) -> list[str]:
-    """The names of the tensors in what a module returns: paths from `output`, or from the keys of a dict."""
+    """The names of the tensors in what a module returns, plain: paths from `output`, or from the keys of a dict."""
     leaves, _ = pytree.tree_flatten_with_path(result)
     paths = [tuple(map(_step, path)) for path, _ in leaves]
     return [name_of(path if path and not path[0].isdigit() else ("output", *path)) for path in paths]
