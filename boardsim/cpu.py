@@ -4,9 +4,14 @@ a run of them.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import enum
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 
 import unicorn
 from unicorn import arm_const
@@ -184,12 +189,13 @@ class Cpu:
         error = None
         self._counter.value = 1
         self._running = True
-        try:
-            self.engine.emu_start(self.get("pc") | 1, _NOWHERE, count=limit)
-        except unicorn.UcError as caught:
-            error = caught
-        finally:
-            self._running = False
+        with _interrupts_held(self.engine.emu_stop):
+            try:
+                self.engine.emu_start(self.get("pc") | 1, _NOWHERE, count=limit)
+            except unicorn.UcError as caught:
+                error = caught
+            finally:
+                self._running = False
         pc = self.get("pc") & ~1
         asleep = error is None and self._interrupt is None and self._counter.value <= self._count_limit.value
         asleep = asleep and self.stop is not Stop.BREAKPOINT
@@ -207,6 +213,32 @@ class Cpu:
     ) -> bool:
         self._unmapped = address
         return False
+
+
+@contextlib.contextmanager
+def _interrupts_held(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C calls `stop`, and takes effect when the body has ended.
+
+    The engine calls Python through ctypes, which prints an exception between its own lines and ours with a traceback,
+    and loses it.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[tuple[int, FrameType | None]] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append((number, frame))
+        stop()
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if held:
+        handler(*held[0])
 
 
 _counter_offset: int | None = None

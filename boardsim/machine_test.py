@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -378,6 +379,23 @@ def test_code_runs_until_a_breakpoint_and_step_by_step(machine: Machine) -> None
     assert machine.run() is Stop.BREAKPOINT and machine.cpu.get("r0") == 5
     machine.run_control.resume()
     assert machine.run() is Stop.BREAKPOINT and machine.cpu.get("r0") == 6
+
+
+def test_an_interrupt_takes_effect_when_the_engine_has_stopped(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    went_on = []
+
+    def read(_offset: int, _size: int) -> int:
+        signal.raise_signal(signal.SIGINT)
+        went_on.append(True)
+        return 0
+
+    monkeypatch.setattr(machine.bus.peripheral_at(_USART1), "bus_read", read)
+    # ldr r0, [pc, #4]; ldr r1, [r0]; b to itself
+    with pytest.raises(KeyboardInterrupt):
+        _run_code(machine, 0x4801, 0x6801, 0xE7FE, 0xBF00, _USART1 & 0xFFFF, _USART1 >> 16)
+    assert went_on == [True]
 
 
 def test_instructions_are_counted_one_by_one(machine: Machine) -> None:
