@@ -111,6 +111,8 @@ def fuzz(
             f"-max_total_time={seconds}",
             f"-seed={random_seed}",
             f"-timeout={_TIME_LIMIT_S}",
+            # Earlier, libFuzzer would keep what is only slow, on a busy machine, where it keeps faults.
+            f"-report_slow_units={_TIME_LIMIT_S}",
             f"-rss_limit_mb={_MEMORY_LIMIT_MB}",
             f"-max_len={_LONGEST_PROGRAM}",
             # Programs keep their length.
