@@ -37,11 +37,13 @@ from .program_schema import (
 
 __all__ = [
     "ELEMENT_SIZES",
+    "PLANNED_ALIGNMENT",
     "Program",
     "ProgramError",
     "ProgramFile",
     "ScalarType",
     "Tensor",
+    "aligned",
     "constant_bytes",
     "load",
     "operator_name",
@@ -49,7 +51,7 @@ __all__ = [
     "read",
 ]
 
-#: What an image aligns each buffer of planned memory to.
+#: What an image aligns each buffer of planned memory to: kernels may load it in units of up to 16 bytes.
 PLANNED_ALIGNMENT = 16
 
 ELEMENT_SIZES = {
@@ -212,13 +214,18 @@ def operator_name(name: str, overload: str | None) -> str:
     return f"{name}.{overload}" if overload else name
 
 
+def aligned(size: int) -> int:
+    """The next multiple of PLANNED_ALIGNMENT: where something begins that follows `size` bytes of planned memory."""
+    return -(-size // PLANNED_ALIGNMENT) * PLANNED_ALIGNMENT
+
+
 def output_places(plan: ExecutionPlan) -> tuple[int | None, ...]:
     """Where a method's outputs are in its buffers of planned memory, which an image has one after the other, each at a
     multiple of PLANNED_ALIGNMENT; None for what is in none of them.
     """
     starts = [0]
     for size in (plan.non_const_buffer_sizes or [])[1:]:
-        starts.append(starts[-1] + -(-size // PLANNED_ALIGNMENT) * PLANNED_ALIGNMENT)
+        starts.append(starts[-1] + aligned(size))
     places: list[int | None] = []
     for index in plan.outputs or []:
         value = (plan.values or [])[index].val

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools.artifacts.manifest.manifest import Border, Manifest
-from tools.artifacts.program.program import ELEMENT_SIZES
-from tools.pipeline.compile.program import ALIGNMENT, Method
+from tools.artifacts.program.program import ELEMENT_SIZES, PLANNED_ALIGNMENT
+from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.values import C_TYPES, floating
 
 
@@ -54,10 +54,10 @@ def _instance(name: str, method: Method) -> list[str]:
         " * model's own.",
         " */",
         f"typedef struct {name}_model_t {{",
-        f"  unsigned char arena[{max(method.arena_size, 1)}] __attribute__((aligned({ALIGNMENT})));",
+        f"  unsigned char arena[{max(method.arena_size, 1)}] __attribute__((aligned({PLANNED_ALIGNMENT})));",
     ]
     if method.scratch_size:
-        lines.append(f"  unsigned char scratch[{method.scratch_size}] __attribute__((aligned({ALIGNMENT})));")
+        lines.append(f"  unsigned char scratch[{method.scratch_size}] __attribute__((aligned({PLANNED_ALIGNMENT})));")
     if method.kept:
         lines.append(f"  uintptr_t tensors[{len(method.kept)}][8];")
     if method.values:

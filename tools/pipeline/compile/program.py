@@ -10,15 +10,12 @@ from typing import Any
 from tools.artifacts.ethos_u.payload import CommandData, Payload, PayloadError, parse, parse_commands
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.packed_layer.packed_layer import Head, problem_of
-from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, operator_name
+from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, aligned, operator_name
 from tools.pipeline.compile.names import PACKED, Names, camel, module_of, operator_base, role_of, snake
 from tools.pipeline.link.in_place import BACKEND as ETHOS_U
 from tools.pipeline.link.in_place import is_in_place
 from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
-
-# The arena's memories begin where 16-byte loads may.
-ALIGNMENT = 16
 
 VIEW = "executorch_prim::et_view.default"
 
@@ -103,7 +100,7 @@ class Method:
         values: other values that the instance keeps, as EValue.
         shape_places: of each kept tensor of dynamic shape where its sizes and strides are, in integers.
         arena_size: bytes.
-        planned: bytes of the buffers that lie in the arena, each at the next multiple of ALIGNMENT.
+        planned: bytes of the buffers that lie in the arena, each at the next multiple of PLANNED_ALIGNMENT.
         delegates: what an NPU computes, by its index in the plan.
     """
 
@@ -298,7 +295,7 @@ def _memories(method: Method) -> list[int]:
     """Where each planned memory begins in the arena; sets the arena's size."""
     begins = []
     for size in list(method.plan.non_const_buffer_sizes or [])[1:]:
-        method.arena_size = -(-method.arena_size // ALIGNMENT) * ALIGNMENT
+        method.arena_size = aligned(method.arena_size)
         begins.append(method.arena_size)
         method.arena_size += size
         method.planned = (*method.planned, size)
@@ -326,7 +323,7 @@ def _place_borders(method: Method, moved: set[int]) -> None:
         value = method.value(index)
         if kind_of(value) != "Tensor" or value.val.allocation_info is not None or is_constant(value) or index in given:
             continue
-        method.offsets[index] = -(-method.arena_size // ALIGNMENT) * ALIGNMENT
+        method.offsets[index] = aligned(method.arena_size)
         method.arena_size = method.offsets[index] + method.shapes[index].nbytes
         method.planned = (*method.planned, method.shapes[index].nbytes)
 

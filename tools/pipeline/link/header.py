@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tools.artifacts.manifest.manifest import Border, Manifest
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan
+from tools.artifacts.program.program import aligned
 from tools.pipeline.link.interface import Interface, TensorSpec
 
 # ExecuTorch reads constants where they are, and its kernels may load them in units of up to 16 bytes.
@@ -184,7 +185,7 @@ def _tensors(kind: str, specs: Sequence[TensorSpec], parameters: Sequence[Border
         rows.append(
             f"{{{spec.dtype.value}, {len(spec.sizes)}, {spec.numel}, {spec.nbytes}, {offset}, {sizes}, {order}}}"
         )
-        offset += _align(spec.nbytes)
+        offset += aligned(spec.nbytes)
     lines += [
         _array("TensorSpec", f"k{kind}s", rows),
         f"inline constexpr size_t kNum{kind}s = {len(specs)};",
@@ -223,12 +224,8 @@ def _planned_offsets(plan: MemoryPlan) -> list[int]:
     offsets, end = [], 0
     for planned in plan.planned:
         offsets.append(end)
-        end += _align(planned)
+        end += aligned(planned)
     return offsets
-
-
-def _align(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _array(cpp_type: str, name: str, values: Sequence[object]) -> str:
