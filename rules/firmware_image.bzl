@@ -4,9 +4,9 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "takes_program_for")
-load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc")
-load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_model_header", "write_models_header", "write_npu_device")
+load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_compiled_models_header", "write_model_header", "write_models_header", "write_npu_device")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
@@ -62,8 +62,6 @@ def _choose_engine(ctx):
         reason, advice = "prelink = False loads the program on the device", "leave prelink out"
     elif ctx.attr.backends:
         reason, advice = "it has backends", "leave engine out"
-    elif ctx.attr.models:
-        reason, advice = "it has several models", "put several torch_cpp_library into the deps of an application of your own"
     if engine == "auto":
         if not reason and not _has_default_application(ctx):
             reason = "srcs are an application of its own, which calls the runtime unless engine = \"compiled\""
@@ -72,29 +70,43 @@ def _choose_engine(ctx):
         fail("%s: engine = \"compiled\" is not possible: %s; %s" % (ctx.label, reason, advice))
     return engine, ""
 
-def _compiled_application(ctx, cc, program, board, backend_targets):
-    """The application with a model that was compiled to C++: see _firmware_image_impl."""
+def _compiled_application(ctx, cc, programs, program, board, backend_targets):
+    """The application with models that were compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
-    model = compile_program(ctx, program, program.name, name, example = ctx.attr.example)
+    has_default_application = _has_default_application(ctx)
+
+    # Ours runs one method, and what it doesn't run isn't compiled.
+    methods = [program] if has_default_application else methods_of(programs)
+    check_model_names(ctx, methods)
+    models = [compile_program(ctx, method, method.name, name, example = ctx.attr.example) for method in methods]
     profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
-    srcs = ctx.files._compiled_application if _has_default_application(ctx) else ctx.files.srcs
-    if program.accelerator:
+    headers = []
+    if len(models) > 1 or ctx.attr.models:
+        headers.append(write_compiled_models_header(ctx, models, name))
+    if not ctx.attr.models:
+        headers.append(write_compiled_model_header(ctx, models[methods.index(program)], name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
+    srcs = ctx.files._compiled_application if has_default_application else ctx.files.srcs
+    if any([entry.accelerator for entry in programs]):
         srcs = srcs + [write_npu_device(ctx, board, name)]
-    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, [program])] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
+    deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
     return struct(
-        data = [ProgramDataInfo(header = model.description, source = model.source, program = program.program, plan = model.plan)],
-        plans = [MemoryPlanInfo(plan = model.plan, core = model.core)],
+        data = [
+            ProgramDataInfo(header = model.description, source = model.source, program = method.program, plan = model.plan)
+            for method, model in zip(methods, models)
+        ],
+        plans = [MemoryPlanInfo(plan = model.plan, core = model.core) for model in models],
+        chosen = methods.index(program),
         deps = deps,
         objects = compile_compiled_application(
             ctx,
             cc,
             name,
             srcs,
-            model,
-            write_compiled_model_header(ctx, model, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms),
+            models,
+            headers,
             deps,
             # firmware/compiled_application.cpp has the function.
-            defines = ["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if profiling and _has_default_application(ctx) else [],
+            defines = ["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if profiling and has_default_application else [],
         ),
     )
 
@@ -124,6 +136,7 @@ def _linked_application(ctx, cc, programs, program, board, registry, backend_tar
     return struct(
         data = data,
         plans = [plan for _, plan in linked],
+        chosen = methods.index(program),
         deps = deps,
         objects = compile_application(ctx, cc, name, srcs, data, headers, deps, registry = registry),
     )
@@ -150,16 +163,14 @@ def _firmware_image_impl(ctx):
         backends = [target[TorchBackendInfo] for target in backend_targets],
     )
 
-    # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method, in a compiled image of the one that it has;
-    # `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
+    # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method that the image has; `chosen`, which of them the
+    # application runs; `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
     cc = configure_cc(ctx)
     if engine == "compiled":
-        application = _compiled_application(ctx, cc, program, board, backend_targets)
-        chosen = 0
+        application = _compiled_application(ctx, cc, programs, program, board, backend_targets)
     else:
         application = _linked_application(ctx, cc, programs, program, board, registry, backend_targets)
-        chosen = methods.index(program)
-    data = application.data[chosen]
+    data = application.data[application.chosen]
 
     map_file = ctx.actions.declare_file(name + ".map")
     elf = link_image(ctx, cc, name, board, [application.objects], application.deps, map_file = map_file)
@@ -177,7 +188,7 @@ def _firmware_image_impl(ctx):
             ),
         ),
         data,
-        application.plans[chosen],
+        application.plans[application.chosen],
         registry,
         program,
         FirmwareInfo(
@@ -208,7 +219,7 @@ much.""",
             providers = [TorchProgramInfo],
             cfg = core_transition,
             doc = """Instead of `model`: several programs in one image, for an application of one's own. They share kernels and, by
-\"model_programs.h\", arenas; each has its header, \"NAME_pte.h\".""",
+\"model_programs.h\", memory; each has its header: \"NAME_pte.h\", and with `engine = \"compiled\"` \"NAME.h\" and \"NAME.hpp\".""",
         ),
         "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
@@ -241,8 +252,8 @@ execution takes longer, whatever the program is. 0 is none. Only on boards that 
             values = ["auto", "compiled", "linked"],
             doc = """How the model runs: `compiled` to C++, see torch_cpp_library: less flash and hardly anything between the kernels; or
 `linked`, by a runtime that calls kernels by tables that the build made, with ExecuTorch's API. `auto` compiles what it can: not images with
-`prelink = False`, `backends` or several `models`, nor an application in `srcs`, which calls ExecuTorch's API unless
-`engine = \"compiled\"` says that it calls the model's. The report says which engine an image has, and why.""",
+`prelink = False` or `backends`, nor an application in `srcs`, which calls ExecuTorch's API unless
+`engine = \"compiled\"` says that it calls the models'. The report says which engine an image has, and why.""",
         ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_compiled_application": attr.label(default = "//firmware:compiled_application.cpp", allow_files = True),

@@ -1,7 +1,7 @@
 """The `torch_package` rule: models as plain C++ for another build system."""
 
 load("//platforms:cores.bzl", "CORES")
-load("//rules/private:actions.bzl", "CORE_ATTRS", "methods_of", "target_core")
+load("//rules/private:actions.bzl", "CORE_ATTRS", "check_model_names", "methods_of", "target_core")
 load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package", "float_abis")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
@@ -24,6 +24,7 @@ def _torch_package_impl(ctx):
         if model.name in names:
             fail("%s: two models are called %s; set program_name of one" % (ctx.label, model.name))
         names[model.name] = None
+    check_model_names(ctx, models)
     cores = _cores(ctx)
     archives = [(core, abi) for core in cores for abi in float_abis(core)] if ctx.attr.form == "archives" else []
     if ctx.attr.form == "archives" and not cores:

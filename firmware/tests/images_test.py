@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tools.artifacts.board.board import Board, read_board
+from tools.artifacts.program.program import load
 from tools.artifacts.size_report.size_report import read_size_report
 from tools.verify.environment.hosted import EmulationError
 from tools.verify.environment.qemu import Qemu
 
 QEMU = Path(os.environ["QEMU"])
 FILES = [Path(name) for name in os.environ["IMAGES"].split()]
+(PROGRAM,) = [Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".pte")]
 BOARDS = {path.parent.name: read_board(path) for path in FILES if path.name == "board.json"}
 
 
@@ -89,3 +91,20 @@ def test_several_programs_in_one_image_leave_each_others_state_alone() -> None:
     assert "PASS" in Qemu(definition, QEMU).run(path, timeout=60).console
     report = read_size_report(path.with_name("several_models_mps2_an386.report.json"))
     assert report.program == "sine, softmax, state"
+
+
+def test_several_compiled_programs_in_one_image_share_memory_and_leave_each_others_state_alone() -> None:
+    path, definition = _image("several_compiled", "mps2_an386")
+    assert "\nPASS\n" in Qemu(definition, QEMU).run(path, timeout=60).console
+    report = read_size_report(path.with_name("several_compiled_mps2_an386.report.json"))
+    assert report.program == "codec, compander, state, dynamic, sine_int8"
+    assert "engine: compiled\n" in path.with_name("several_compiled_mps2_an386.report.txt").read_text(encoding="utf-8")
+
+
+def test_methods_share_their_programs_constants() -> None:
+    path, _ = _image("several_compiled", "mps2_an386")
+    image = path.with_suffix(".bin").read_bytes()
+    weights = [bytes(constant) for constant in load(PROGRAM).constants() if len(constant) >= 64]
+    # Two layers: weights of both, and a bias.
+    assert len(weights) == 3
+    assert [image.count(data) for data in weights] == [1, 1, 1]

@@ -50,6 +50,32 @@ def methods_of(programs):
     """The methods of programs, each as a TorchProgramInfo: forward(), which is the program itself, and further ones."""
     return [method for program in programs for method in [program] + program.methods]
 
+# What headers of a compiled model declare: its name, an underscore and one of these; or the name of another model would do.
+_DECLARED = ["get_output", "init", "input", "input_size", "model_t", "output", "output_shape", "output_size", "pte", "reset", "resize_input", "run", "set_input"]
+_BEGINNINGS_OF_DECLARED = ["get", "resize", "set"]
+
+def check_model_names(ctx, models):
+    """Fails if what is generated of two compiled models would have one name.
+
+    Args:
+      ctx: rule context.
+      models: list of TorchProgramInfo, as of methods_of().
+    """
+    by_name = {model.name.upper(): model for model in models}
+    for model in models:
+        other = by_name[model.name.upper()]
+        if other != model:
+            fail("%s: models %s and %s would have macros of one name; set program_name of one" % (ctx.label, model.name, other.name))
+        for end in _DECLARED + _BEGINNINGS_OF_DECLARED:
+            other = by_name.get((model.name + "_" + end).upper())
+            if other:
+                fail("%s: functions of the models %s and %s would have one name; give the %s another one" % (
+                    ctx.label,
+                    model.name,
+                    other.name,
+                    "program" if other.method == "forward" else "method " + other.method,
+                ))
+
 def link_program(ctx, program, directory, example = True, registry = None, backends = []):
     """Links a program with all its methods: layout, memory plan, header and source, in one action.
 

@@ -124,6 +124,70 @@ inline constexpr size_t kTempArenaSize = torch_fusion::arena_offsets({{{temp}}},
     ))
     return header
 
+def write_compiled_models_header(ctx, models, directory):
+    """Writes `model_programs.h` for the application of several models that were compiled to C++.
+
+    Args:
+      ctx: rule context.
+      models: list of CompiledModelInfo.
+      directory: folder of the header below the package; it becomes an include path.
+
+    Returns:
+      File
+    """
+    header = ctx.actions.declare_file(directory + "/model_programs.h")
+    names = [model.name for model in models]
+    ctx.actions.write(header, """#pragma once
+
+#include "firmware/shared_arenas.h"
+
+{includes}
+
+/// The models of this image, in the order of `models`, each followed by its further methods, and memory that serves all of them.
+namespace model_programs {{
+
+inline constexpr size_t kCount = {count};
+
+/// Where each model's instance is in that memory: they share it, except those that keep state from one inference to the next.
+inline constexpr auto kInstanceOffsets = torch_fusion::arena_offsets({{{sizes}}}, {{{state}}});
+inline constexpr size_t kInstancesSize = kInstanceOffsets[kCount];
+
+/// An instance of each model, of which one runs at a time. NAME() is one that is ready. It begins anew when another model has had
+/// its memory since, whose outputs are then gone; one that keeps state has its own.
+class Instances final {{
+ public:
+{getters}
+
+ private:
+  template <class Model, torch_fusion_status (*kInit)(Model*, size_t), bool kKeepsState>
+  Model* ready(uint16_t number) {{
+    auto* const model = reinterpret_cast<Model*>(memory_ + kInstanceOffsets[number]);
+    uint16_t& owner = owners_[kKeepsState ? number + 1 : 0];
+    if (owner != number + 1) {{
+      owner = static_cast<uint16_t>(number + 1);
+      kInit(model, sizeof(Model));
+    }}
+    return model;
+  }}
+
+  alignas(TORCH_FUSION_ALIGNMENT) unsigned char memory_[kInstancesSize] = {{}};
+  // Numbers, from 1, of the models that are ready: in the memory that they share, and in each one's own.
+  uint16_t owners_[kCount + 1] = {{}};
+}};
+
+}} // namespace model_programs
+""".format(
+        count = len(names),
+        includes = "\n".join(["#include \"{0}.h\"\n#include \"{0}_pte.h\"".format(name) for name in names]),
+        sizes = ", ".join(["sizeof(%s_model_t)" % name for name in names]),
+        state = ", ".join([name + "_pte::kKeepsState" for name in names]),
+        getters = "\n".join([
+            "  {0}_model_t* {0}() {{ return ready<{0}_model_t, &{0}_init, {0}_pte::kKeepsState>({1}); }}".format(name, i)
+            for i, name in enumerate(names)
+        ]),
+    ))
+    return header
+
 def write_npu_device(ctx, board, directory):
     """Writes `npu_device.cpp`: the NPU of a board, as firmware/ethos_u/driver.h declares it.
 
@@ -204,32 +268,34 @@ def compile_application(ctx, cc, name, srcs, data, headers, deps, registry = Non
     )
     return outputs
 
-def compile_compiled_application(ctx, cc, name, srcs, model, header, deps, defines = []):
-    """Compiles an application with a model that was compiled to C++.
+def compile_compiled_application(ctx, cc, name, srcs, models, headers, deps, defines = []):
+    """Compiles an application with models that were compiled to C++.
 
     Args:
       ctx: rule context.
       cc: what configure_cc returned.
       name: name of the compilation, unique in the target.
       srcs: list of source Files of the application.
-      model: CompiledModelInfo.
-      header: what write_compiled_model_header returned.
+      models: list of CompiledModelInfo.
+      headers: list of what write_compiled_model_header and write_compiled_models_header returned.
       deps: list of CcInfo.
-      defines: list of str, preprocessor definitions of application and model.
+      defines: list of str, preprocessor definitions of application and models.
 
     Returns:
       CcCompilationOutputs
     """
+    operator_sources = {file: None for model in models for file in model.operator_sources}
+    operator_headers = {file: None for model in models for file in model.operator_headers}
     _, outputs = compile_sources(
         ctx,
         cc,
         name = name,
-        srcs = srcs + [model.source, model.example] + model.operator_sources,
-        hdrs = [model.header, model.cpp_header, model.description, header] + model.operator_headers,
-        include_directories = [header.dirname],
+        srcs = srcs + [file for model in models for file in [model.source, model.example]] + operator_sources.keys(),
+        hdrs = [file for model in models for file in [model.header, model.cpp_header, model.description]] + headers + operator_headers.keys(),
+        include_directories = [headers[0].dirname],
         deps = deps,
         defines = defines,
-        quote_includes = model.quote_includes,
+        quote_includes = {path: None for model in models for path in model.quote_includes}.keys(),
     )
     return outputs
 

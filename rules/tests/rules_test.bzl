@@ -271,14 +271,16 @@ def rules_test_suite(name):
         model = "//models/sine",
         tags = ["manual"],
     )
-    torch_firmware(
-        name = "compiled_several",
-        srcs = ["//firmware/tests:undefined.cpp"],
-        board = "//firmware/boards/mps2_an386",
-        engine = "compiled",
-        models = ["//models/sine"],
-        tags = ["manual"],
-    )
+    for program_name in ["SINE", "sine_set"]:
+        _manual_program("called_" + program_name, program_name = program_name)
+        torch_firmware(
+            name = "compiled_beside_" + program_name,
+            srcs = ["//firmware/tests:undefined.cpp"],
+            board = "//firmware/boards/mps2_an386",
+            engine = "compiled",
+            models = ["//models/sine", "called_" + program_name],
+            tags = ["manual"],
+        )
     torch_firmware(
         name = "compiled_and_loaded",
         board = "//firmware/boards/mps2_an386",
@@ -291,7 +293,14 @@ def rules_test_suite(name):
         "by_default": ("compiled", {"model": "//models/sine"}),
         "linked": ("linked", {"engine": "linked", "model": "//models/sine"}),
         "loaded": ("linked, as prelink = False loads the program on the device", {"model": "//models/sine", "prelink": False}),
-        "of_several": ("linked, as it has several models", {"models": ["//models/sine"], "srcs": ["//firmware/tests:undefined.cpp"]}),
+        "of_several": (
+            "linked, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
+            {"models": ["//models/sine"], "srcs": ["//firmware/tests:undefined.cpp"]},
+        ),
+        "of_several_compiled": (
+            "compiled",
+            {"engine": "compiled", "models": ["//models/sine", "//models/softmax"], "srcs": ["//firmware/tests:undefined.cpp"]},
+        ),
         "with_srcs": (
             "linked, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
             {"model": "//models/sine", "srcs": ["//firmware/tests:undefined.cpp"]},
@@ -347,7 +356,8 @@ def rules_test_suite(name):
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
         "firmware_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "compiled_and_loaded": ["engine = \"compiled\" is not possible: prelink = False loads the program on the device; leave prelink out"],
-        "compiled_several": ["engine = \"compiled\" is not possible: it has several models; put several torch_cpp_library into the deps"],
+        "compiled_beside_SINE": ["models sine and SINE would have macros of one name; set program_name of one"],
+        "compiled_beside_sine_set": ["functions of the models sine and sine_set would have one name; give the program another one"],
         "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "library_without_name": ["library_name '7 nets' is not a C identifier"],
         "min_snr_of_a_portable": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],

@@ -95,6 +95,7 @@ class Method:
         packed: of packed layers the heads, by the constant tensor's index.
         offsets: where a tensor of fixed place lies in the arena, in bytes.
         constants: names of the arrays of constant tensors, by the index of their data; of initial states the same.
+        shared: those of the data that other methods of the program have, too.
         names: of values: what their constants in C++ are called.
         kept: tensors that the instance keeps: their shape or memory changes while the program runs.
         values: other values that the instance keeps, as EValue.
@@ -111,6 +112,7 @@ class Method:
     packed: dict[int, Head] = field(default_factory=dict)
     offsets: dict[int, int] = field(default_factory=dict)
     constants: dict[int, str] = field(default_factory=dict)
+    shared: frozenset[int] = frozenset()
     names: dict[int, str] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
     values: tuple[int, ...] = ()
@@ -180,6 +182,7 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
     """
     method = Method(file, layout, _origins(layout, manifest))
     method.delegates = _delegates(method)
+    method.shared = _shared(method)
     used = [*layout.tensors, *(index for index in layout.constants if kind_of(method.value(index)) == "Tensor")]
     for index in used:
         method.shapes[index] = _shape(file, index, method.value(index).val)
@@ -254,6 +257,13 @@ def _planned_bytes(method: Method, index: int) -> int:
     if not is_constant(value) and value.val.allocation_info is None:
         return -1
     return math.prod(value.val.sizes or ()) * ELEMENT_SIZES.get(value.val.scalar_type.name, 0)
+
+
+def _shared(method: Method) -> frozenset[int]:
+    """The data of constants that other methods of the program have, too."""
+    others = [plan for plan in method.file.program.execution_plan or [] if plan is not method.plan]
+    values = [value for plan in others for value in plan.values or []]
+    return frozenset(value.val.data_buffer_idx for value in values if kind_of(value) == "Tensor" and is_constant(value))
 
 
 def _origins(layout: MethodLayout, manifest: Manifest) -> list[str]:

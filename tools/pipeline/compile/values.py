@@ -62,13 +62,14 @@ def array(c_type: str, name: str, elements: Sequence[str], attributes: str = "")
     return [*lines, line, "};"]
 
 
-def data_array(name: str, dtype: str, data: bytes, alignment: int = 0) -> list[str]:
+def data_array(name: str, dtype: str, data: bytes, alignment: int = 0, is_shared: bool = False) -> list[str]:
     """The definition of a constant with a tensor's elements.
 
     Args:
         dtype: the schema's name of it.
         data: the elements as they lie in memory.
         alignment: in bytes; 0: what the elements need.
+        is_shared: whether several sources may define it, of which the linker keeps one.
     """
     c_type, letter = C_TYPES[dtype]
     numbers = struct.unpack(f"<{len(data) // struct.calcsize(letter)}{letter}", data)
@@ -80,4 +81,5 @@ def data_array(name: str, dtype: str, data: bytes, alignment: int = 0) -> list[s
         elements = [str(number) for number in numbers]
     if letter == "i":
         elements = ["INT32_MIN" if number == -(2**31) else str(number) for number in numbers]
-    return array(c_type, name, elements, f"alignas({alignment}) " if alignment else "")
+    attributes = (f"alignas({alignment}) " if alignment else "") + ("inline " if is_shared else "")
+    return array(c_type, name, elements, attributes)
