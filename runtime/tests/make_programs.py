@@ -274,6 +274,13 @@ def _lists() -> bytes:
 def _made() -> dict[str, Callable[[], bytes]]:
     """Programs by name: what each is for stands in runtime/tests/*_test.cpp."""
     counter = ExtraTensorInfo(fully_qualified_name="counter")
+    elsewhere = ExtraTensorInfo(fully_qualified_name="counter", mutable_data_segments_idx=1)
+
+    def with_state(index: int, info: ExtraTensorInfo, data: bytes) -> bytes:
+        values = [*_x_and_y(), _tensor([2], 32, constant=index, info=info)]
+        calls = [KernelCall(INCREMENT, [2, 2, 2]), KernelCall(SUM, [0, 2, 1, 1])]
+        return _serialize(_program(_plan(values, calls)), mutable_data=[data])
+
     external = ExtraTensorInfo(fully_qualified_name="weight", location=TensorDataLocation.EXTERNAL)
     unbounded = TensorShapeDynamism.DYNAMIC_UNBOUND
     loop = [
@@ -362,15 +369,10 @@ def _made() -> dict[str, Callable[[], bytes]]:
         "unbounded": lambda: _serialize(
             _program(_plan([*_x_and_y(), _tensor([2], None, dynamism=unbounded)], increment))
         ),
-        "state": lambda: _serialize(
-            _program(
-                _plan(
-                    [*_x_and_y(), _tensor([2], 32, constant=1, info=counter)],
-                    [KernelCall(INCREMENT, [2, 2, 2]), KernelCall(SUM, [0, 2, 1, 1])],
-                )
-            ),
-            mutable_data=[_floats(100, 200)],
-        ),
+        "state": lambda: with_state(1, counter, _floats(100, 200)),
+        "state_index": lambda: with_state(2, counter, _floats(100, 200)),
+        "state_segment": lambda: with_state(1, elsewhere, _floats(100, 200)),
+        "state_size": lambda: with_state(1, counter, _floats(100)),
         "methods": lambda: _serialize(
             _program(_plan(_x_and_y(), increment), _plan(_x_and_y(), increment * 2, name="another"))
         ),

@@ -118,6 +118,9 @@ void test_refused() {
   check_refused("delegate", Error::NotFound, "the image has no backend SomeBackend");
   check_refused("external", Error::NotSupported, "tensor weight is stored outside the program");
   check_refused("unbounded", Error::NotSupported, "unbounded dynamic shape");
+  check_refused("state_index", Error::NotFound, "mutable data segment 0 has no tensor 2");
+  check_refused("state_segment", Error::NotFound, "mutable data segment 1 has no tensor 1");
+  check_refused("state_size", Error::InvalidProgram, "initial state 1 lies outside its segment");
   check_refused(
       "missing_operator", Error::OperatorMissing, "no kernel for operator test::unwritten.out");
   check_refused("constant_output", Error::InvalidProgram, "is a constant");

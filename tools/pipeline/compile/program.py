@@ -171,7 +171,13 @@ class Method:
         if segment >= len(segments) or tensor.data_buffer_idx >= len(segments[segment].offsets or []):
             raise UserError(f"program {self.file.path} has no initial state {tensor.data_buffer_idx}: it is corrupted")
         start = segments[segment].offsets[tensor.data_buffer_idx]
-        return self.file.segment(segments[segment].segment_index)[start : start + self.shapes[index].nbytes]
+        size = self.shapes[index].nbytes
+        data = self.file.segment(segments[segment].segment_index)[start : start + size]
+        if len(data) != size:
+            raise UserError(
+                f"program {self.file.path}: initial state {tensor.data_buffer_idx} has no {size} bytes: it is corrupted"
+            )
+        return data
 
 
 def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> Method:

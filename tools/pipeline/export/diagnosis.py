@@ -100,18 +100,6 @@ def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path)
             )
 
 
-def check_state(program: ExportedProgram, path: Path) -> None:
-    """Raises UserError for state that would have to start with other values than zero: memory on a device does not."""
-    signature = program.graph_signature
-    for name in signature.buffers_to_mutate.values():
-        if program.state_dict.get(name, program.constants.get(name)).count_nonzero():
-            shown = name.removeprefix(f"{CALLED}.")
-            raise UserError(
-                f"{path}: the model changes its buffer {shown!r}, which does not start with zeros; "
-                "make its initial value an input, or add it to a state that starts with zeros."
-            )
-
-
 def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> Exception:
     """Why a captured program has no ExecuTorch form: operators outside its operator set. Else `error` itself."""
     names = {f"{space}::{name}" for space, name in re.findall(r"torch\._ops\.(\w+)\.(\w+)\.\w+ is not in", str(error))}

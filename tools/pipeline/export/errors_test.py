@@ -120,10 +120,6 @@ _LINES = {
         "return torch.from_numpy(x.numpy() * 2)",
         "my_model.py:11: torch.export cannot capture the model (`return torch.from_numpy(x.numpy() * 2)`)",
     ),
-    "state": (
-        "self.h.add_(1)\nreturn x + self.h",
-        "my_model.py: the model changes its buffer 'h', which does not start with zeros",
-    ),
 }
 
 

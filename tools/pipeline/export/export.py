@@ -27,7 +27,6 @@ from tools.pipeline.export.diagnosis import (
     check_captured,
     check_examples,
     check_out_variants,
-    check_state,
     explain_capture,
     explain_forward,
     explain_lowering,
@@ -243,7 +242,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         for method in options.methods
     }
     return Exported(
-        program=emitted.file or serialize(emitted.program, constants),
+        program=emitted.file or serialize(emitted.program, constants, emitted.states),
         golden=golden.serialize(
             lowered.samples,
             lowered.outputs,
@@ -382,7 +381,6 @@ def _lower(file: ModelFile, eager: _Eager, console: Console | None) -> EmittedPr
         edge = to_edge(captured)
     except SpecViolationError as error:
         raise explain_lowering(captured, file.path, error) from error
-    check_state(edge, file.path)
     check_out_variants(edge, file.path)
     return emit(edge)
 
@@ -613,7 +611,6 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     outputs = lower.run(edge, samples)
     if options.packed:
         edge = lower.pack(edge, target)
-    check_state(edge, path)
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
     made = _quantization_report(asked, quantized, unquantized, outputs, border.outputs)
@@ -670,7 +667,7 @@ def _bytes(emitted: EmittedProgram) -> tuple[int, int]:
     if emitted.file is None:
         _optimize(emitted)
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
-    file = emitted.file or serialize(emitted.program, constants)
+    file = emitted.file or serialize(emitted.program, constants, emitted.states)
     return len(file), sum(emitted.program.execution_plan[0].non_const_buffer_sizes)
 
 

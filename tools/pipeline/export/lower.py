@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -70,6 +70,8 @@ class EmittedProgram:
       program: ExecuTorch's own in-memory program.
       nodes: for every instruction of the program's only chain, in order, the graph node that it came from; empty if
         there is a file.
+      states: bytes of what buffers start with that the model changes, if those are not zeros, at the index that
+        Tensor.data_buffer_idx names. Index 0 is reserved.
       keeps_state: whether the model has buffers that it changes.
       file: the .pte file, if ExecuTorch has planned its memory: with control flow or dynamic shapes. Without, it is
         left to the passes over the plan and our own serializer.
@@ -79,6 +81,7 @@ class EmittedProgram:
     nodes: list[Node]
     file: bytes | None
     keeps_state: bool
+    states: list[bytes] = field(default_factory=list)
 
 
 def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:
@@ -162,19 +165,33 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     )
     keeps_state = bool(edge.graph_signature.buffers_to_mutate)
     keeps_plan = has_control_flow or _has_dynamic_shapes(edge)
+    _mark_states(edge)
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
         # In other plans our own passes remove the views, where it can be seen which memory they alias.
         ExecutorchBackendConfig(remove_view_copy=keeps_plan, segment_alignment=CONSTANT_ALIGNMENT)
     )
     program = manager.executorch_program
+    # The emitter's own output is the only place that has them besides the file.
+    states = [buffer.storage for buffer in manager._emitter_output.mutable_data or []]
     if has_control_flow:
         return EmittedProgram(program, [], manager.buffer, keeps_state)
     if keeps_plan:
         _fit_arenas(program)
-        file = serialize(program, [buffer.storage for buffer in program.constant_buffer])
+        file = serialize(program, [buffer.storage for buffer in program.constant_buffer], states)
         return EmittedProgram(program, [], file, keeps_state)
     nodes = _nodes_of_instructions(program, manager.exported_program().graph_module)
-    return EmittedProgram(program, nodes, None, keeps_state)
+    return EmittedProgram(program, nodes, None, keeps_state, states)
+
+
+def _mark_states(edge: ExportedProgram) -> None:
+    """Asks the emitter for the initial values of buffers that the program changes; planned memory starts with zeros."""
+    signature = edge.graph_signature
+    changed = set(signature.buffers_to_mutate.values())
+    for node in edge.graph.nodes:
+        name = signature.inputs_to_buffers.get(node.name) if node.op == "placeholder" else None
+        if name in changed and edge.state_dict.get(name, edge.constants.get(name)).count_nonzero():
+            # What ExecuTorch's InitializedMutableBufferPass sets for buffers by patterns of their names.
+            node.meta["et_init_buffer"] = True
 
 
 def _fit_arenas(program: Program) -> None:

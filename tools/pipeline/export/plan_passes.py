@@ -215,7 +215,7 @@ class _Layout:
         self.state = {
             index
             for index, access in accesses.items()
-            if index in self.regions and index not in self.inputs and access.first not in access.writes
+            if index in self.regions and index not in self.inputs and access.first in access.reads
         }
         self.written_inputs = {index for index in self.inputs if index in accesses and accesses[index].writes}
 

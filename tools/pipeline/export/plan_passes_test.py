@@ -162,6 +162,62 @@ def test_recurrent_state_lasts_from_call_to_call(tmp_path: Path) -> None:
     assert outputs == [[2.0, 2.0], [3.0, 3.0], [3.5, 3.5]]
 
 
+# forward(), and what buffers start with: of several dtypes and shapes, and two with equal values.
+_INITIAL_STATES = {
+    "counter": ("self.n.add_(1)\nreturn x * self.n", {"n": "torch.tensor([3])"}),
+    "largest": ("self.m.copy_(torch.maximum(self.m, x))\nreturn self.m * 1", {"m": "torch.full((4,), -float('inf'))"}),
+    "covariance": ("self.p.copy_(self.p @ self.p.T * 0.5 + 0.1)\nreturn self.p @ x", {"p": "torch.eye(4)"}),
+    "first": (
+        "y = torch.where(self.first, x, 0.9 * self.y + 0.1 * x)\nself.y.copy_(y)\nself.first.fill_(False)\nreturn y",
+        {"first": "torch.tensor([True])", "y": "torch.full((4,), 7.0)"},
+    ),
+    "equal": (
+        "self.a.add_(x)\nself.b.mul_(0.5)\nself.z.add_(1)\nreturn self.a * self.b + self.z",
+        {"a": "torch.ones(4)", "b": "torch.ones(4)", "z": "torch.zeros(4)"},
+    ),
+    "image": (
+        "self.p.mul_(0.5).add_(x)\nreturn (self.p * x).sum((1, 2))",
+        {"p": "torch.arange(24.0).reshape(1, 2, 3, 4)"},
+    ),
+    "assigned": ("y = x + self.w[0]\nself.w = torch.roll(self.w, 1, 0) * 0.9\nreturn y", {"w": "torch.randn(3, 4)"}),
+    "written_only": ("self.w.copy_(x)\nreturn x + 1", {"w": "torch.randn(4)"}),
+    "branch": (
+        "self.n.add_(1)\nreturn torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)) * self.n",
+        {"n": "torch.ones(1)"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _INITIAL_STATES)
+def test_state_starts_with_what_the_buffers_hold_each_time_a_program_is_loaded(case: str, tmp_path: Path) -> None:
+    from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
+
+    forward, buffers = _INITIAL_STATES[case]
+    init = "\n".join(f'self.register_buffer("{name}", {value})' for name, value in buffers.items())
+    source = model_source(forward, "(torch.randn(4),)", init)
+    result = export_source(tmp_path, source)
+    assert result.manifest["keeps_state"]
+    scope: dict[str, Any] = {}
+    exec(source, scope)
+    inputs = [torch.randn(4, generator=torch.Generator().manual_seed(seed)) for seed in range(5)]
+    for _ in range(2):
+        eager, method = scope["model"](), _load_for_executorch_from_buffer(result.program)
+        for x in inputs:
+            torch.testing.assert_close(method.run_method("forward", (x,))[0], eager(x))
+
+
+def test_state_with_initial_values_and_dynamic_shapes(tmp_path: Path) -> None:
+    from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
+
+    source = model_source(
+        "self.n.mul_(2)\nreturn x * self.n", "(torch.randn(5, 4),)", 'self.register_buffer("n", torch.ones(1))'
+    )
+    source += "\n\ndef dynamic_shapes():\n    return {'x': {0: torch.export.Dim('n', min=2, max=5)}}\n"
+    method = _load_for_executorch_from_buffer(export_source(tmp_path, source).program)
+    sums = [float(method.run_method("forward", (torch.ones(rows, 4),))[0].sum()) for rows in (5, 2, 3)]
+    assert sums == [40, 32, 96]
+
+
 def test_elementwise_results_take_the_memory_of_their_operands(tmp_path: Path) -> None:
     # Input, result, and nothing for the three steps between them.
     result = export_source(

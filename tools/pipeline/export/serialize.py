@@ -44,20 +44,19 @@ _HEADER = struct.Struct("<4sIQQQ")
 _HEADER_MAGIC = b"eh00"
 
 
-def serialize(program: Program, constants: Sequence[bytes]) -> bytes:
+def serialize(program: Program, constants: Sequence[bytes], states: Sequence[bytes] = ()) -> bytes:
     """The .pte file of a program whose execution plans have kernel calls only.
 
     Args:
       program: the program; its constants are taken from `constants`.
       constants: bytes of each constant, at the index that Tensor.data_buffer_idx names. Index 0 is reserved.
+      states: bytes that planned tensors start with, in the same way.
     """
-    segment = bytearray()
-    offsets = [0]
-    for constant in constants[1:]:
-        segment.extend(bytes(-len(segment) % CONSTANT_ALIGNMENT))
-        offsets.append(len(segment))
-        segment.extend(constant)
-    flatbuffer = _Writer().program(program, offsets if segment else [0], len(segment))
+    data, offsets = _segment(constants, CONSTANT_ALIGNMENT)
+    # They are copied when the program is loaded.
+    initial, initial_offsets = _segment(states, 1)
+    flatbuffer = _Writer().program(program, offsets if data else [0], len(data), initial_offsets, len(initial))
+    segment = data + initial
     if not segment:
         return flatbuffer
     header_size = _HEADER.size
@@ -70,6 +69,17 @@ def serialize(program: Program, constants: Sequence[bytes]) -> bytes:
     return file + bytes(base - program_size) + bytes(segment)
 
 
+def _segment(items: Sequence[bytes], alignment: int) -> tuple[bytes, list[int]]:
+    """The items behind the reserved one in a row, and the offset of each; the reserved one's is 0."""
+    segment = bytearray()
+    offsets = [0]
+    for item in items[1:]:
+        segment.extend(bytes(-len(segment) % alignment))
+        offsets.append(len(segment))
+        segment.extend(item)
+    return bytes(segment), offsets
+
+
 class _Writer:
     """A flatbuffer builder that writes nothing twice."""
 
@@ -80,11 +90,27 @@ class _Writer:
         # vtable states: per size its own.
         self._vtables: dict[int, dict[Any, int]] = {}
 
-    def program(self, program: Program, constant_offsets: list[int], segment_size: int) -> bytes:
+    def program(
+        self,
+        program: Program,
+        constant_offsets: list[int],
+        segment_size: int,
+        state_offsets: list[int],
+        states_size: int,
+    ) -> bytes:
         plans = self._offsets([self._plan(plan) for plan in program.execution_plan])
+        sizes = [size for size in (segment_size, states_size) if size]
         segments = None
-        if segment_size:
-            segments = self._offsets([self._table([("uint64", 0), ("uint64", segment_size)])])
+        if sizes:
+            starts = [sum(sizes[:index]) for index in range(len(sizes))]
+            tables = [
+                self._table([("uint64", start), ("uint64", size)]) for start, size in zip(starts, sizes, strict=True)
+            ]
+            segments = self._offsets(tables)
+        states = None
+        if states_size:
+            offsets = self._scalars("uint64", state_offsets)
+            states = self._offsets([self._table([("uint32", len(sizes) - 1), ("offset", offsets)])])
         # ExecuTorch takes a program without this table for one from before segments existed, and refuses it.
         constant_segment = self._table([("uint32", 0), ("offset", self._scalars("uint64", constant_offsets))])
         root = self._table(
@@ -95,6 +121,7 @@ class _Writer:
                 None,
                 ("offset", segments),
                 ("offset", constant_segment),
+                *([("offset", states)] if states else []),
             ]
         )
         self._builder.Finish(root, file_identifier=b"ET12")

@@ -84,6 +84,17 @@ def test_equal_lists_are_written_once() -> None:
     assert len(serialize(program, constants)) - size - one <= 8 < one
 
 
+def test_initial_states_lie_behind_the_constants() -> None:
+    program, constants = emitted(torch.nn.Linear(3, 1), torch.randn(1, 3))
+    states = [b"", b"one", b"three"]
+    for own in (constants, constants[:1]):
+        read = deserialize_pte_binary(serialize(program, own, states))
+        assert read.mutable_data is not None
+        assert [buffer.storage for buffer in read.mutable_data] == states
+        for buffer, constant in zip(read.program.constant_buffer, own, strict=True):
+            assert buffer.storage.startswith(constant)
+
+
 def test_program_without_constants_has_no_segment(tmp_path: Path) -> None:
     result = export_source(tmp_path, model_source("return torch.softmax(x, 1)", "(torch.randn(2, 2),)"))
     assert b"eh00" not in result.program

@@ -48,6 +48,9 @@ REFUSED = {
     "huge_tensor": "larger than the address space",
     "missing_operator": "not in the image's kernel table",
     "negative_size": "the shape of tensor . is corrupted",
+    "state_index": "has no initial state 2: it is corrupted",
+    "state_segment": "has no initial state 1: it is corrupted",
+    "state_size": "initial state 1 lies outside its segment",
     "outside_planned": "lies outside its planned memory",
 }
 
