@@ -141,6 +141,7 @@ def board(name, core, npu = "", **kwargs):
     board_npu(
         name = name + ".npu",
         description = npu,
+        clock_hz = kwargs.get("clock_hz"),
         visibility = ["//visibility:public"],
     )
     board_rule(

@@ -2,14 +2,67 @@
 
 load(":providers.bzl", "NpuInfo")
 
+def _write_device(ctx, npu):
+    """Writes `npu_device.cpp`: the NPU as firmware/ethos_u/driver.h declares it.
+
+    Args:
+      ctx: rule context.
+      npu: dict, what `ethos_u()` describes.
+
+    Returns:
+      (File or None, str: why there is none)
+    """
+    board = ctx.label.name.removesuffix(".npu")
+    if not npu["base"]:
+        return None, "board %s doesn't say where it is; give base to its ethos_u()" % board
+    if npu["memory_mode"] == "dedicated_sram":
+        return None, "board %s has memory_mode 'dedicated_sram', with which programs can be built, and images can't; use 'shared_sram' or 'sram_only'" % board
+
+    # REGIONCFG (weights, tensors, fast tensors) and QCONFIG: 0 and 1 are for what lies behind the first port, 2 and 3 behind the
+    # second one. The memory's type is normal, non-cacheable and bufferable (3).
+    regions = {"shared_sram": [2, 0, 0], "sram_only": [0, 0, 0]}[npu["memory_mode"]]
+    memory = []
+    for number, port in enumerate(["axi0", "axi0", "axi1", "axi1"]):
+        values = npu["ports"][port]
+        if npu["accelerator"].startswith("ethos-u85"):
+            memory.append("0x%x" % (number // 2 << 2 | 3 << 4))
+        else:
+            beats = {64: 0, 128: 1, 256: 2}.get(values["burst_length"], 0)
+            memory.append("0x%x" % (beats | 3 << 4 | max(values["max_reads"] - 1, 0) << 16 | max(values["max_writes"] - 1, 0) << 24))
+    source = ctx.actions.declare_file(ctx.label.name + "/npu_device.cpp")
+    ctx.actions.write(source, """#include "firmware/ethos_u/driver.h"
+
+namespace torch_fusion {{
+namespace ethos_u {{
+
+// Of the board {board}.
+extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}}};
+
+}} // namespace ethos_u
+}} // namespace torch_fusion
+""".format(
+        board = board,
+        base = npu["base"],
+        interrupt = npu["interrupt"],
+        regions = "0x%x" % (regions[0] | regions[1] << 2 | regions[2] << 4),
+        queue = regions[0],
+        memory = ", ".join(memory),
+        protection = (1 if npu["privileged"] else 0) | (0 if npu["secure"] else 2),
+        # A look at STATUS takes at least 8 cycles of the core.
+        wait_limit = min(ctx.attr.clock_hz // 8000 * npu["timeout_ms"], 0xffffffff),
+    ))
+    return source, ""
+
 def _board_npu_impl(ctx):
     if not ctx.attr.description:
-        return [NpuInfo(accelerator = "", description = None)]
+        return [NpuInfo(accelerator = "", description = None, device = None, problem = "the board has no NPU")]
     description = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(description, ctx.attr.description + "\n")
+    npu = json.decode(ctx.attr.description)
+    device, problem = _write_device(ctx, npu)
     return [
         DefaultInfo(files = depset([description])),
-        NpuInfo(accelerator = json.decode(ctx.attr.description)["accelerator"], description = description),
+        NpuInfo(accelerator = npu["accelerator"], description = description, device = device, problem = problem),
     ]
 
 board_npu = rule(
@@ -17,6 +70,7 @@ board_npu = rule(
     doc = "The NPU of a board; every `board()` has one, `<name>.npu`.",
     attrs = {
         "description": attr.string(doc = "What `ethos_u()` returned; empty for a board without an NPU."),
+        "clock_hz": attr.int(doc = "Clock of the board's core, by which its driver waits."),
     },
     provides = [NpuInfo],
 )

@@ -6,7 +6,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "takes_program_for")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc")
-load("//rules/private:image.bzl", "compile_application", "compile_compiled_application", "link_image", "write_compiled_model_header", "write_compiled_models_header", "write_model_header", "write_models_header", "write_npu_device")
+load("//rules/private:image.bzl", "NPU_ATTRS", "compile_application", "compile_compiled_application", "link_image", "npu_device", "write_compiled_model_header", "write_compiled_models_header", "write_model_header", "write_models_header")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
@@ -33,8 +33,8 @@ def _check_programs(ctx, targets, board):
         program = target[TorchProgramInfo]
         if program.core != "portable" and not takes_program_for(board.core, program.core):
             fail("%s: %s is lowered for %s, but board %s has a %s" % (ctx.label, target.label, program.core, board.name, board.core))
-        if program.accelerator and not board.npu["base"]:
-            fail("%s: %s is compiled for %s, and board %s doesn't say where it is; give base to its ethos_u()" % (ctx.label, target.label, program.accelerator, board.name))
+        if program.accelerator:
+            npu_device(ctx, target.label)
         for method in methods_of([program]):
             if by_name.setdefault(method.name, target) != target:
                 fail("%s: %s and %s are both called %s; set program_name of one" % (ctx.label, by_name[method.name].label, target.label, method.name))
@@ -70,7 +70,7 @@ def _choose_engine(ctx):
         fail("%s: engine = \"compiled\" is not possible: %s; %s" % (ctx.label, reason, advice))
     return engine, ""
 
-def _compiled_application(ctx, cc, programs, program, board, backend_targets):
+def _compiled_application(ctx, cc, programs, program, backend_targets):
     """The application with models that were compiled to C++: see _firmware_image_impl."""
     name = ctx.label.name
     has_default_application = _has_default_application(ctx)
@@ -87,7 +87,7 @@ def _compiled_application(ctx, cc, programs, program, board, backend_targets):
         headers.append(write_compiled_model_header(ctx, models[methods.index(program)], name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
     srcs = ctx.files._compiled_application if has_default_application else ctx.files.srcs
     if any([entry.accelerator for entry in programs]):
-        srcs = srcs + [write_npu_device(ctx, board, name)]
+        srcs = srcs + [npu_device(ctx, name)]
     deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
     return struct(
         data = [
@@ -110,7 +110,7 @@ def _compiled_application(ctx, cc, programs, program, board, backend_targets):
         ),
     )
 
-def _linked_application(ctx, cc, programs, program, board, registry, backend_targets):
+def _linked_application(ctx, cc, programs, program, registry, backend_targets):
     """The application with programs that the runtime runs: see _firmware_image_impl."""
     name = ctx.label.name
     backends = [target[TorchBackendInfo] for target in backend_targets]
@@ -129,7 +129,7 @@ def _linked_application(ctx, cc, programs, program, board, registry, backend_tar
         headers.append(write_model_header(ctx, program, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
     srcs = ctx.files.srcs
     if any([entry.accelerator for entry in programs]):
-        srcs = srcs + [write_npu_device(ctx, board, name)]
+        srcs = srcs + [npu_device(ctx, name)]
     runtimes = ctx.attr._prelinked_runtimes if ctx.attr.prelink else ctx.attr._runtimes
     runtime = runtimes[0 if backends else 1]
     deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in [runtime] + ctx.attr.board]
@@ -167,9 +167,9 @@ def _firmware_image_impl(ctx):
     # application runs; `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
     cc = configure_cc(ctx)
     if engine == "compiled":
-        application = _compiled_application(ctx, cc, programs, program, board, backend_targets)
+        application = _compiled_application(ctx, cc, programs, program, backend_targets)
     else:
-        application = _linked_application(ctx, cc, programs, program, board, registry, backend_targets)
+        application = _linked_application(ctx, cc, programs, program, registry, backend_targets)
     data = application.data[application.chosen]
 
     map_file = ctx.actions.declare_file(name + ".map")
@@ -213,7 +213,7 @@ firmware_image_rule = rule(
 where the board has a UF2 boot loader, `.uf2`, with a
 report of flash and RAM in text and JSON. An image over the board's limits fails the build and says what takes how
 much.""",
-    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | {
+    attrs = LINK_ATTRS | REGISTRY_ATTRS | COMPILE_ATTRS | CORE_TRANSITION_ATTRS | IMAGE_FILES_ATTRS | NPU_ATTRS | {
         "model": attr.label(providers = [TorchProgramInfo], cfg = core_transition, doc = "The torch_program to run."),
         "models": attr.label_list(
             providers = [TorchProgramInfo],

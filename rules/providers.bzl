@@ -43,6 +43,8 @@ NpuInfo = provider(
     doc = "The NPU of a board.",
     fields = {
         "accelerator": "str: its configuration, such as `ethos-u55-128`; empty for none.",
+        "device": "File: C++ source that tells the driver where it is; None for none.",
+        "problem": "str: why there is no `device`.",
         "description": "File: what `ethos_u()` says of it, as JSON; None for none.",
     },
 )

@@ -5,13 +5,14 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "choose_kernels", "compile_program", "methods_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
-load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
-load(":providers.bzl", "CompiledModelInfo", "MemoryPlanInfo", "TorchProgramInfo")
+load("//rules/private:image.bzl", "NPU_ATTRS", "npu_device")
+load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_transition")
+load(":providers.bzl", "BoardInfo", "CompiledModelInfo", "MemoryPlanInfo", "TorchProgramInfo")
 
 def _torch_cpp_library_impl(ctx):
     program = ctx.attr.model[TorchProgramInfo]
-    if program.accelerator:
-        fail("%s: %s is compiled for %s, which compiled models can't drive" % (ctx.label, ctx.attr.model.label, program.accelerator))
+    if ctx.attr.board and ctx.attr.core:
+        fail("%s: give either board or core" % ctx.label)
     methods = methods_of([program])
     found = [method for method in methods if method.method == ctx.attr.method]
     if not found:
@@ -20,13 +21,15 @@ def _torch_cpp_library_impl(ctx):
     if not name.replace("_", "a").isalnum() or name[0].isdigit():
         fail("%s: library_name '%s' is not a C identifier" % (ctx.label, name))
     model = compile_program(ctx, found[0], name, ctx.label.name, example = False)
-    deps = [choose_kernels(ctx, [program]), ctx.attr._runtime[CcInfo]]
+    npu_sources = [npu_device(ctx, ctx.attr.model.label)] if program.accelerator else []
+    driver = [target[CcInfo] for target in ctx.attr._ethos_u] if program.accelerator else []
+    deps = driver + [choose_kernels(ctx, [program]), ctx.attr._runtime[CcInfo]]
     cc = configure_cc(ctx)
     context, outputs = compile_sources(
         ctx,
         cc,
         name = ctx.label.name,
-        srcs = [model.source] + model.operator_sources,
+        srcs = [model.source] + npu_sources + model.operator_sources,
         hdrs = [model.header, model.cpp_header] + model.operator_headers,
         include_directories = [model.header.dirname],
         deps = deps,
@@ -45,20 +48,26 @@ torch_cpp_library = rule(
     implementation = _torch_cpp_library_impl,
     doc = """Compiles a torch_program to plain C++17 and a library of it, with the kernels that it calls: no program, loader, operator
 table or allocator. `#include "NAME.h"` in C, `#include "NAME.hpp"` in C++; docs/cpp.md has the interface. Built for the
-target's platform: in an image for the board's core, else for the machine that builds; `core` sets another.""",
-    attrs = COMPILE_ATTRS | CORE_TRANSITION_ATTRS | {
+target's platform: in an image for the board's core and NPU, else for the machine that builds; `core` or `board` sets another.""",
+    attrs = COMPILE_ATTRS | CORE_TRANSITION_ATTRS | NPU_ATTRS | {
         "model": attr.label(mandatory = True, providers = [TorchProgramInfo], doc = "The torch_program."),
         "method": attr.string(default = "forward", doc = "The method of the program."),
         "core": attr.string(
             values = [""] + sorted(CORES),
             doc = "The core to build for, of those in docs/boards.md; empty: the one of the platform.",
         ),
+        "board": attr.label(
+            providers = [BoardInfo],
+            doc = "Instead of `core`: the board to build for, with its NPU; in an image it is the image's.",
+        ),
         "library_name": attr.string(doc = "Prefix of the functions and C++ namespace, a C identifier; the program's name by default."),
         "copts": attr.string_list(doc = "Further options of the compiler for the model's source, such as -DTORCH_FUSION_LAYER_HOOK=my_hook."),
+        # What calls a function comes before what has it.
+        "_ethos_u": attr.label_list(default = ["//firmware/ethos_u:driver", "//firmware/ethos_u:access"], providers = [CcInfo]),
         "_kernels": attr.label_list(default = KERNELS, providers = [CcInfo]),
         "_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo]),
     },
-    cfg = core_transition,
+    cfg = board_or_core_transition,
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
     provides = [CcInfo, CompiledModelInfo, MemoryPlanInfo],

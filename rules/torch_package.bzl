@@ -2,22 +2,25 @@
 
 load("//platforms:cores.bzl", "CORES")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "check_model_names", "methods_of", "target_core")
+load("//rules/private:image.bzl", "NPU_ATTRS", "npu_device")
 load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package", "float_abis")
-load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "core_transition")
+load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_transition")
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
-load(":providers.bzl", "TorchPackageInfo", "TorchProgramInfo")
+load(":providers.bzl", "BoardInfo", "TorchPackageInfo", "TorchProgramInfo")
 
 # One core of each kind, which compiling a package takes some seconds for.
 _KINDS = ["cortex_m0", "cortex_m3", "cortex_m4", "cortex_m7", "cortex_m33", "cortex_m55"]
 
 def _torch_package_impl(ctx):
     name = ctx.label.name
+    if ctx.attr.board and ctx.attr.core:
+        fail("%s: give either board or core" % ctx.label)
     programs = [target[TorchProgramInfo] for target in ctx.attr.models]
     for target, program in zip(ctx.attr.models, programs):
-        if program.accelerator:
-            fail("%s: %s is compiled for %s, which compiled models can't drive" % (ctx.label, target.label, program.accelerator))
         if program.operators:
             fail("%s: %s has operators of one's own (%s), which packages can't hold yet; torch_cpp_library can" % (ctx.label, target.label, [operator.operator for operator in program.operators]))
+    accelerated = [target.label for target in ctx.attr.models if target[TorchProgramInfo].accelerator]
+    device = [npu_device(ctx, accelerated[0])] if accelerated else []
     models = methods_of(programs)
     names = {}
     for model in models:
@@ -41,6 +44,7 @@ def _torch_package_impl(ctx):
     for model in models:
         arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden])
     arguments.add("--sources", ctx.attr._sources.label.workspace_root or ".")
+    arguments.add_all(device, before_each = "--npu-device")
     arguments.add("--executorch", ctx.attr._headers.label.workspace_root + "/include")
     arguments.add_all("--licence", ["LICENSE", ctx.file._licence])
     arguments.add_all("--licence", ["LICENSE.executorch", ctx.file._executorch_licence])
@@ -49,7 +53,7 @@ def _torch_package_impl(ctx):
     ctx.actions.run(
         executable = ctx.executable._package,
         arguments = [arguments],
-        inputs = ctx.files._sources + ctx.files._headers + [ctx.file._licence, ctx.file._executorch_licence] +
+        inputs = ctx.files._sources + ctx.files._headers + [ctx.file._licence, ctx.file._executorch_licence] + device +
                  [file for model in models for file in [model.program, model.manifest, model.golden]],
         outputs = [sources],
         mnemonic = "TorchPackage",
@@ -62,7 +66,8 @@ def _cores(ctx):
     unknown = [core for core in ctx.attr.cores if core not in CORES]
     if unknown:
         fail("%s: cores = %s: there is no %s; there are %s" % (ctx.label, ctx.attr.cores, unknown, sorted(CORES)))
-    return [ctx.attr.core] if ctx.attr.core and ctx.attr.cores else ctx.attr.cores
+    core = ctx.attr.board[BoardInfo].core.replace("-", "_") if ctx.attr.board else ctx.attr.core
+    return [core] if core and ctx.attr.cores else ctx.attr.cores
 
 def _write_folder(ctx, sources, models, cores, archives):
     """Makes the package of its sources, or of archives, and of what the models take on cores."""
@@ -104,7 +109,7 @@ torch_package = rule(
     implementation = _torch_package_impl,
     doc = """Packs torch_programs as plain C++ for another build system: the folder `<name>` and `<name>.zip` with the models, the kernels
 that they call and no others, C and C++ headers, an example, self-tests, and licence texts. docs/cpp.md has the interface.""",
-    attrs = CORE_ATTRS | CORE_TRANSITION_ATTRS | PACKAGE_ATTRS | {
+    attrs = CORE_ATTRS | CORE_TRANSITION_ATTRS | NPU_ATTRS | PACKAGE_ATTRS | {
         "models": attr.label_list(
             mandatory = True,
             allow_empty = False,
@@ -123,6 +128,10 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
             values = [""] + sorted(CORES),
             doc = "The core that programs which depend on it are lowered for, of those in docs/boards.md; empty: the programs are portable.",
         ),
+        "board": attr.label(
+            providers = [BoardInfo],
+            doc = "Instead of `core`: the board whose core and NPU the programs are made for. The package has the NPU's driver, and where the NPU is.",
+        ),
         "form": attr.string(
             default = "sources",
             values = ["archives", "sources"],
@@ -131,13 +140,13 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
         ),
         "cores": attr.string_list(
             default = _KINDS,
-            doc = "The cores that SIZES.md says the models' sizes for, and that there are archives for; of programs lowered for a core only that one counts.",
+            doc = "The cores that SIZES.md says the models' sizes for, and that there are archives for; with `core` or `board` only that one counts.",
         ),
         "_sources": attr.label(default = "//rules:package_sources", allow_files = True),
         "_headers": attr.label(default = "@executorch//:header_files", allow_files = True),
         "_licence": attr.label(default = "//:LICENSE", allow_single_file = True),
         "_executorch_licence": attr.label(default = "@executorch//:LICENSE", allow_single_file = True),
     },
-    cfg = core_transition,
+    cfg = board_or_core_transition,
     provides = [TorchPackageInfo],
 )

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tools.artifacts.board.board import read_board
+from tools.artifacts.golden.golden import read_golden
 from tools.verify.environment.hosted import EmulationError, join_inputs
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
@@ -24,6 +25,9 @@ BOARD = read_board(Path(os.environ["BOARD"]))
 WITH_NPU = QemuWithNpu(BOARD, QEMU)
 SILENT = [Path(name) for name in os.environ["SILENT"].split()]
 LOADED = next(Path(name) for name in os.environ["LOADED"].split() if name.endswith(".elf"))
+# One with a torch_cpp_library of the program.
+LIBRARY = next(Path(name) for name in os.environ["LIBRARY"].split() if name.endswith(".elf"))
+GOLDEN = read_golden(next(Path(name) for name in os.environ["PROGRAM"].split() if name.endswith(".npz")))
 # A program with larger inputs.
 LARGE = next(Path(name) for name in os.environ["LARGE"].split() if name.endswith(".elf"))
 # The command that sets OFM_BASE0.
@@ -103,6 +107,12 @@ def test_an_execution_takes_few_instructions_of_the_core_whatever_the_input() ->
     assert counts[IMAGE] <= 1_500
     assert 100 < counts[silent] <= 500
     assert abs(counts[LARGE] - counts[silent]) <= 50
+
+
+def test_a_library_in_an_application_computes_what_pytorch_does() -> None:
+    (expected,) = GOLDEN.outputs_in_memory()
+    result = WITH_NPU.run(LIBRARY, join_inputs(GOLDEN.inputs_in_memory()))
+    assert result.outputs == expected.tobytes()
 
 
 def test_another_npu_is_named_beside_the_programs() -> None:

@@ -1,9 +1,15 @@
 """Images for boards: the application's header, compilation and linking, the same for every rule that makes one."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("//rules:providers.bzl", "NpuInfo")
 load(":cc.bzl", "compile_sources")
 
 visibility(["//rules/..."])
+
+# What npu_device() needs.
+NPU_ATTRS = {
+    "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
+}
 
 def _settings(profiling, watchdog_ms):
     """What the application gets to know beside the model: the end of `model_program.h`."""
@@ -188,56 +194,20 @@ class Instances final {{
     ))
     return header
 
-def write_npu_device(ctx, board, directory):
-    """Writes `npu_device.cpp`: the NPU of a board, as firmware/ethos_u/driver.h declares it.
+def npu_device(ctx, name):
+    """The source with the NPU of the board that is built for, as firmware/ethos_u/driver.h declares it.
 
     Args:
-      ctx: rule context.
-      board: BoardInfo of a board with an NPU that has an address.
-      directory: folder of the source below the package.
+      ctx: rule context, with NPU_ATTRS.
+      name: what has to be driven, for the message.
 
     Returns:
       File
     """
-    npu = board.npu
-    source = ctx.actions.declare_file(directory + "/npu_device.cpp")
-
-    if npu["memory_mode"] == "dedicated_sram":
-        fail("%s: board %s has memory_mode 'dedicated_sram', with which programs can be built, and images can't; use 'shared_sram' or 'sram_only'" % (ctx.label, board.name))
-
-    # REGIONCFG (weights, tensors, fast tensors) and QCONFIG: 0 and 1 are for what lies behind the first port, 2 and 3 behind the
-    # second one. The memory's type is normal, non-cacheable and bufferable (3).
-    regions = {"shared_sram": [2, 0, 0], "sram_only": [0, 0, 0]}[npu["memory_mode"]]
-    memory = []
-    for number, port in enumerate(["axi0", "axi0", "axi1", "axi1"]):
-        values = npu["ports"][port]
-        if npu["accelerator"].startswith("ethos-u85"):
-            memory.append("0x%x" % (number // 2 << 2 | 3 << 4))
-        else:
-            beats = {64: 0, 128: 1, 256: 2}.get(values["burst_length"], 0)
-            memory.append("0x%x" % (beats | 3 << 4 | max(values["max_reads"] - 1, 0) << 16 | max(values["max_writes"] - 1, 0) << 24))
-    ctx.actions.write(source, """#include "firmware/ethos_u/driver.h"
-
-namespace torch_fusion {{
-namespace ethos_u {{
-
-// Of the board {board}.
-extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}}};
-
-}} // namespace ethos_u
-}} // namespace torch_fusion
-""".format(
-        board = board.name,
-        base = npu["base"],
-        interrupt = npu["interrupt"],
-        regions = "0x%x" % (regions[0] | regions[1] << 2 | regions[2] << 4),
-        queue = regions[0],
-        memory = ", ".join(memory),
-        protection = (1 if npu["privileged"] else 0) | (0 if npu["secure"] else 2),
-        # A look at STATUS takes at least 8 cycles of the core.
-        wait_limit = min(board.clock_hz // 8000 * npu["timeout_ms"], 0xffffffff),
-    ))
-    return source
+    npu = ctx.attr._npu[NpuInfo]
+    if not npu.device:
+        fail("%s: %s is compiled for %s, and %s" % (ctx.label, name, npu.accelerator, npu.problem))
+    return npu.device
 
 def compile_application(ctx, cc, name, srcs, data, headers, deps, registry = None):
     """Compiles an application with its programs.

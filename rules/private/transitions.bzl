@@ -79,6 +79,16 @@ core_transition = transition(
     outputs = [_PLATFORMS, _NPU],
 )
 
+def _board_or_core_transition_impl(settings, attr):
+    return _board_settings(attr.board) if attr.board else _core_settings(attr.core, settings)
+
+board_or_core_transition = transition(
+    # To the board of the attribute `board`, with its NPU, or to the core of the attribute `core`.
+    implementation = _board_or_core_transition_impl,
+    inputs = [_PLATFORMS, _NPU],
+    outputs = [_PLATFORMS, _NPU],
+)
+
 def _library_transition_impl(settings, attr):
     return _core_settings(attr.library_core, settings)
 

@@ -266,6 +266,13 @@ def rules_test_suite(name):
         tags = ["manual"],
     )
     torch_cpp_library(
+        name = "library_of_board_and_core",
+        board = "//firmware/boards/mps2_an386",
+        core = "cortex_m4",
+        model = "//models/sine",
+        tags = ["manual"],
+    )
+    torch_cpp_library(
         name = "library_without_name",
         library_name = "7 nets",
         model = "//models/sine",
@@ -359,6 +366,7 @@ def rules_test_suite(name):
         "compiled_beside_SINE": ["models sine and SINE would have macros of one name; set program_name of one"],
         "compiled_beside_sine_set": ["functions of the models sine and sine_set would have one name; give the program another one"],
         "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
+        "library_of_board_and_core": ["rules/tests:library_of_board_and_core: give either board or core"],
         "library_without_name": ["library_name '7 nets' is not a C identifier"],
         "min_snr_of_a_portable": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
         "method_forward": ["methods: 'forward' is not the name of a method besides forward"],

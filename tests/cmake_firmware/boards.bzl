@@ -28,5 +28,7 @@ BOARDS = {
     },
 }
 
+NPU_BOARD = BOARDS["mps3_an547"]
+
 # In each run of all tests; the others, which take a minute of compiling, are run by hand.
 BRIEF = [("two", "mps2_an386")]

@@ -11,7 +11,7 @@ from tools.quiet.console import UserError
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 # Where this project's own headers are.
-_OWN = ("kernels/", "runtime/")
+_OWN = ("firmware/", "kernels/", "runtime/")
 
 
 def is_own(path: str) -> bool:

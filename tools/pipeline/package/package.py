@@ -79,6 +79,7 @@ def pack(
     catalogs: Sequence[Path] = (),
     publication: Publication | None = None,
     archives: Sequence[str] = (),
+    npu_device: Path | None = None,
 ) -> dict[str, str]:
     """The files of a package: path -> text.
 
@@ -93,6 +94,7 @@ def pack(
         publication: what it says of itself; None: that of any.
         archives: what it has archives for, each a core's name and a float ABI, such as `cortex_m4-softfp`; none: it has
           sources.
+        npu_device: the source that says where the NPU is which computes models; None: none does.
 
     Raises:
         UserError: a model can't be compiled for the core, two have one name, or the build system takes no such package.
@@ -112,6 +114,9 @@ def pack(
         tree.add(re.findall(r'^#include "([^"]+)"', texts[f"src/models/{model.name}.cpp"], re.MULTILINE))
         files |= texts
     tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h"])
+    if npu_device is not None:
+        tree.add(["firmware/ethos_u/access.cpp"])
+        files["src/models/npu_device.cpp"] = npu_device.read_text(encoding="utf-8")
     files |= _tree_files(tree, kind.headers)
     files = {
         path: f'#include "{SETTINGS_HEADER}"\n\n{text}' if path.endswith(".cpp") else text
@@ -209,6 +214,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     sources.add_argument("--url", default=Publication.url, help="where it is described")
     sources.add_argument("--catalog", type=Path, action="append", default=[], help="kernels of users' own operators")
     sources.add_argument("--sources", type=Path, required=True, help="the folder that kernels/ and runtime/ are in")
+    sources.add_argument("--npu-device", type=Path, help="the source that says where the NPU is")
     sources.add_argument("--executorch", type=Path, required=True, help="the folder of ExecuTorch's headers")
     sources.add_argument(
         "--licence", nargs=2, action="append", default=[], metavar=("PATH", "FILE"), help="a licence text; repeatable"
@@ -263,6 +269,7 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         arguments.catalog,
         Publication(arguments.version, arguments.author, arguments.url),
         arguments.archive,
+        arguments.npu_device,
     )
     _write_files(arguments.output, {path: text.encode() for path, text in files.items()})
 

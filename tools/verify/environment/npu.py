@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -159,6 +160,21 @@ class _Attached(threading.Thread):
         return True
 
 
+@contextmanager
+def attached_npu(image: Path, board: Board, counts: bool = False) -> Iterator[tuple[_Attached, list[str]]]:
+    """A model of a board's NPU, and the options by which QEMU, started with them, runs an image with it.
+
+    Args:
+        counts: see QemuWithNpu.
+    """
+    assert board.npu is not None
+    with tempfile.TemporaryDirectory(prefix="npu-") as folder:
+        path = Path(folder) / "gdb"
+        attached = _Attached(path, ElfImage(image), board, board.npu, counts)
+        attached.start()
+        yield attached, ["-S", "-chardev", f"socket,id=npu,path={path},server=on,wait=off", "-gdb", "chardev:npu"]
+
+
 @dataclass(frozen=True)
 class QemuWithNpu(Qemu):
     """The emulated machine of a board that has an Ethos-U.
@@ -174,14 +190,9 @@ class QemuWithNpu(Qemu):
 
     def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
         """See Hosted.run(); what the NPU objected to is part of the error."""
-        assert self.board.npu is not None
-        with tempfile.TemporaryDirectory(prefix="npu-") as folder:
-            path = Path(folder) / "gdb"
-            attached = _Attached(path, ElfImage(image), self.board, self.board.npu, self.counts)
-            attached.start()
+        with attached_npu(image, self.board, self.counts) as (attached, debugger):
 
             def command(options: Sequence[str]) -> list[str]:
-                debugger = ["-S", "-chardev", f"socket,id=npu,path={path},server=on,wait=off", "-gdb", "chardev:npu"]
                 return [*command_line(image, self.board, self.qemu, options), *debugger]
 
             try:

@@ -11,11 +11,13 @@ import os
 import subprocess
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from tools.artifacts.board.board import read_board
 from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
 from tools.verify.environment.hosted import EmulationError
+from tools.verify.environment.npu import attached_npu
 from tools.verify.environment.qemu import command_line
 
 
@@ -73,8 +75,13 @@ def run_image(command: Sequence[str], name: str, expected: Sequence[str], timeou
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    command = command_line(arguments.elf, read_board(arguments.board), arguments.qemu, ["image"])
-    print(run_image(command, arguments.elf.name, arguments.expect, arguments.timeout), end="")
+    board = read_board(arguments.board)
+    command = command_line(arguments.elf, board, arguments.qemu, ["image"])
+    with ExitStack() as stack:
+        if board.npu:
+            command += stack.enter_context(attached_npu(arguments.elf, board))[1]
+        console = run_image(command, arguments.elf.name, arguments.expect, arguments.timeout)
+    print(console, end="")
     print(f"{arguments.elf.name}: passed")
 
 
