@@ -10,6 +10,8 @@ load(":quantization_report.bzl", "quantization_report")
 
 _BACKENDS = ["portable", "cortex_m", "ethos_u", "vgf"]
 _IO = ["float32", "int8", "int16"]
+_WEIGHT_DTYPES = ["int8", "int4", "auto"]
+_GROUP_SIZES = [32, 0]
 
 # What a server says is no declared input.
 _NO_NETWORK = {"block-network": ""}
@@ -66,8 +68,9 @@ def _check_attributes(ctx, name, npu):
         fail("%s: packed is for backend = \"cortex_m\"" % ctx.label)
     if backend != "cortex_m" and ctx.attr.keep_float:
         fail("%s: keep_float is for backend = \"cortex_m\"" % ctx.label)
-    if ctx.attr.min_snr and (backend != "cortex_m" or ctx.attr.io != "float32"):
-        fail("%s: min_snr is for backend = \"cortex_m\" with io = \"float32\"" % ctx.label)
+    if ctx.attr.min_snr and (backend != "cortex_m" or (ctx.attr.io != "float32" and ctx.attr.weight_dtype != "auto")):
+        fail("%s: min_snr is for backend = \"cortex_m\" with io = \"float32\" or weight_dtype = \"auto\"" % ctx.label)
+    _check_weight_dtypes(ctx)
     if ctx.attr.min_snr < 0:
         fail("%s: min_snr = %d; it is a ratio in dB, such as 30, or 0 for none" % (ctx.label, ctx.attr.min_snr))
     if backend != "ethos_u" and ctx.attr.io == "int16":
@@ -85,6 +88,19 @@ def _check_attributes(ctx, name, npu):
             fail("%s: methods: '%s' is not the name of a method besides forward" % (ctx.label, method))
     if ctx.attr.methods and backend != "portable":
         fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, backend))
+
+def _check_weight_dtypes(ctx):
+    """Fails for dtypes of weights that there are none of, or not there."""
+    for layer, dtype in ctx.attr.weight_dtypes.items():
+        if dtype not in ["int8", "int4"]:
+            fail("%s: weight_dtypes: '%s' has '%s'; allowed: 'int8', 'int4'" % (ctx.label, layer, dtype))
+    has_int4 = ctx.attr.weight_dtype != "int8" or "int4" in ctx.attr.weight_dtypes.values()
+    if has_int4 and (ctx.attr.backend != "cortex_m" or not ctx.attr.packed):
+        fail("%s: int4 weights are for backend = \"cortex_m\" with packed = True" % ctx.label)
+    if ctx.attr.weight_dtypes and ctx.attr.backend != "cortex_m":
+        fail("%s: weight_dtypes is for backend = \"cortex_m\"" % ctx.label)
+    if ctx.attr.weight_dtype == "auto" and not ctx.attr.min_snr:
+        fail("%s: weight_dtype = \"auto\" needs min_snr, which the outputs must still have with int4 weights" % ctx.label)
 
 def _model(ctx, operators):
     """What the model file may read.
@@ -169,6 +185,12 @@ def _export(ctx, name, core, npu, model, weights, operators):
     arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
     if ctx.attr.min_snr:
         arguments.add("--min-snr", ctx.attr.min_snr)
+    if ctx.attr.weight_dtype != "int8":
+        arguments.add("--weight-dtype", ctx.attr.weight_dtype)
+    for layer, dtype in ctx.attr.weight_dtypes.items():
+        arguments.add_all("--layer-weight-dtype", [layer, dtype])
+    if ctx.attr.group_size != 32:
+        arguments.add("--group-size", ctx.attr.group_size)
     if weights:
         arguments.add("--weights", weights)
     arguments.add("--program", program)
@@ -315,6 +337,21 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         ),
         "min_snr": attr.int(
             doc = "The signal-to-noise ratio in dB that the outputs of an int8 program must have against floating point, on calibration samples: the layers that cost most stay in floating point until they have it. 0: none is demanded; they have 15 dB if they can.",
+        ),
+        "weight_dtype": attr.string(
+            default = "int8",
+            values = _WEIGHT_DTYPES,
+            doc = """Dtype of the weights of linear layers and 1x1 convolutions (without stride) in an int8 program: with `int4` they take
+half of the flash; `auto`: int4 but for the layers that cost most accuracy, until the outputs have `min_snr`, whatever `io` is. Activations
+are int8 in any case, and so are the weights of all other layers.""",
+        ),
+        "weight_dtypes": attr.string_dict(
+            doc = "The same by layers, with all that is inside them, by their names in the model: `{\"head\": \"int8\", \"encoder.3\": \"int4\"}`. Of several names the longest counts.",
+        ),
+        "group_size": attr.int(
+            default = 32,
+            values = _GROUP_SIZES,
+            doc = "How many inputs share a scale of int4 weights: 32, which costs a byte for each 32 weights; 0: all of an output channel do.",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),

@@ -37,7 +37,16 @@ from executorch.exir.schema import (
 )
 
 from conformance.check import encode_input
-from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DEPTHWISE, LINEAR, Head, problem_of
+from tools.artifacts.packed_layer.packed_layer import (
+    CONVOLUTION,
+    DEPTHWISE,
+    LINEAR,
+    LINEAR_INT4,
+    POINTWISE_INT4,
+    Head,
+    problem_of,
+)
+from tools.pipeline.export.cortex_m.int4 import Int4Layer, pack_int4
 from tools.pipeline.export.cortex_m.pack import DSP, MVE, Layer, geometry_of, pack, scratch_size
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
@@ -46,6 +55,8 @@ RUNNER = Runner(Path(os.environ["RUNNER"]), None, Path())
 # How a case ends that the runtime does not end itself.
 CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
 NAMES = {CONVOLUTION: "convolution", DEPTHWISE: "depthwise_convolution", LINEAR: "linear"}
+INT4_NAMES = {LINEAR_INT4: "linear_int4", POINTWISE_INT4: "pointwise_int4"}
+INT4_LAYERS = [(kind, arrangement) for kind in INT4_NAMES for arrangement in (DSP, MVE)]
 LAYERS = [(kind, arrangement) for kind in NAMES for arrangement in (DSP, MVE)]
 COPY = Operator("aten::alias_copy", "out")
 # Values of the programs made here.
@@ -73,8 +84,19 @@ def _layer(kind: int, is_wide: bool = False) -> Layer:
     )
 
 
+def _int4_layer(kind: int) -> Int4Layer:
+    torch.manual_seed(kind)
+    weight = torch.randint(-8, 8, (4, 4)) * torch.randint(1, 128, (4, 1))
+    bias, multipliers, shifts = torch.arange(4), torch.full((4,), 1 << 30), torch.full((4,), -6)
+    return Int4Layer(kind, weight, bias, multipliers, shifts, 3, -5, -128, 127)
+
+
 @functools.cache
 def _packed(kind: int, arrangement: int, is_wide: bool) -> bytes:
+    if kind in INT4_NAMES:
+        packed = pack_int4(_int4_layer(kind), arrangement)
+        assert packed is not None
+        return bytes(packed.numpy().tobytes())
     return bytes(pack(_layer(kind, is_wide), arrangement).numpy().tobytes())
 
 
@@ -100,9 +122,10 @@ class _Made:
         self.kind = kind
         self.packed = bytearray(_packed(kind, arrangement, is_wide))
         head = self.head
-        image = [2, 4] if kind == LINEAR else [1, 4, 6, 6]
+        image = [2, 4] if kind in (LINEAR, LINEAR_INT4) else [1, 4, 6, 6]
         self.shape = image
-        scratch = scratch_size(head, image[-1])
+        has_scratch = kind in (CONVOLUTION, DEPTHWISE)
+        scratch = scratch_size(head, image[-1]) if has_scratch else 0
         self.values: list[Any] = [
             _tensor(image, 1),
             _tensor([len(self.packed)], 0, constant=1),
@@ -111,10 +134,10 @@ class _Made:
             _tensor(image, 3),
         ]
         self.memories = [0, *[max(72 * 2, scratch)] * 3, len(self.packed)]
-        arguments = [INPUT, PACKED, GEOMETRY] + ([] if kind == LINEAR else [SCRATCH]) + [OUT, OUT]
+        arguments = [INPUT, PACKED, GEOMETRY] + ([SCRATCH] if has_scratch else []) + [OUT, OUT]
         self.call = KernelCall(0, arguments)
         self.instructions: list[Any] = [self.call]
-        self.operators = [Operator(f"torch_fusion::{NAMES[kind]}", "out"), COPY]
+        self.operators = [Operator(f"torch_fusion::{(NAMES | INT4_NAMES)[kind]}", "out"), COPY]
         # Bytes by which the layer lies behind where it is written.
         self.moved = 0
 
@@ -283,12 +306,41 @@ def test_a_layer_that_lies_misaligned_is_refused(kind: int, arrangement: int, mo
     assert result.messages
 
 
+@pytest.mark.parametrize(("kind", "arrangement"), INT4_LAYERS)
+def test_int4_layers_are_checked_when_they_are_loaded(kind: int, arrangement: int) -> None:
+    sound = _Made(kind, arrangement)
+    assert [result.error for result in _run(sound)] == ["Ok"]
+    assert problem_of(bytes(sound.packed)) is None
+    _, shifts, weights = sound.head.tables
+    # (place, byte): is_wide, a group of 33 inputs, more channels than there are weights, and a shift to the left.
+    for place, byte, message in (
+        (3, 1, "sizes are out of range"),
+        (6, 33, "sizes are out of range"),
+        (8, 9, "too short"),
+        (4, 200, "too short"),
+        (shifts, 100, "shifts are out of range"),
+    ):
+        made = _Made(kind, arrangement)
+        made.packed[place] = byte
+        _check_refused(made, "InvalidProgram", "load", message)
+        assert problem_of(bytes(made.packed)), place
+    # Of another kind than its operator's.
+    other = _Made(kind, arrangement)
+    other.packed[2] = LINEAR_INT4 + POINTWISE_INT4 - kind
+    _check_refused(other, "InvalidProgram", "execute", "is none of its operator's")
+    # Whatever the weights and factors are, they are integers.
+    for byte in (0x00, 0x80, 0xFF):
+        made = _Made(kind, arrangement)
+        made.packed[weights:] = bytes([byte]) * (len(made.packed) - weights)
+        assert [result.error for result in _run(made)] == ["Ok"]
+
+
 def test_corrupted_layers_break_nothing() -> None:
     """Each byte of heads and tables, and some of it at once: an error with a name, or some result."""
     rng = random.Random(0)
     made = []
-    for kind, arrangement in LAYERS:
-        for is_wide in (False, True):
+    for kind, arrangement in [*LAYERS, *INT4_LAYERS]:
+        for is_wide in (False, True) if kind in NAMES else (False,):
             end = _Made(kind, arrangement, is_wide).head.tables[2]
             for place in range(end):
                 program = _Made(kind, arrangement, is_wide)

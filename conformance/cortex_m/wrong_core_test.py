@@ -17,6 +17,7 @@ _LAYERS = {
     "convolution": ("nn.Conv2d(4, 4, 3)", "torch.randn(1, 4, 5, 5)"),
     "depthwise_convolution": ("nn.Conv2d(4, 4, 3, groups=4)", "torch.randn(1, 4, 5, 5)"),
     "linear": ("nn.Linear(4, 4)", "torch.randn(1, 4)"),
+    "linear_int4": ("nn.Linear(4, 4)", "torch.randn(1, 4)"),
 }
 
 
@@ -25,8 +26,9 @@ _LAYERS = {
 def test_is_refused_when_it_is_loaded(layer: str, core: str, board: str, tmp_path: Path) -> None:
     init, example = _LAYERS[layer]
     source = model_source("return self.layer(x)", f"({example},)", f"self.layer = {init}")
-    program = export_source(tmp_path, source, options=Options(core, "cortex_m")).program
-    shape = (1, 4) if layer == "linear" else (1, 4, 5, 5)
+    dtype = "int4" if layer.endswith("int4") else "int8"
+    program = export_source(tmp_path, source, options=Options(core, "cortex_m", weight_dtype=dtype)).program
+    shape = (1, 4) if layer.startswith("linear") else (1, 4, 5, 5)
     (result,) = run_cases(read_runners().boards[board], [Case(program, (encode_input(torch.zeros(shape)),))])
     assert (result.error, result.step) == ("DelegateInvalidCompatibility", "load")
     assert any("packed for another core" in line for line in result.messages)

@@ -63,7 +63,10 @@ bool open_packed(
   const auto is_size = [](int32_t value) { return value > 0 && value < 0x10000; };
   bool in_range = is_size(layer->in_channels) && is_size(layer->channels);
   uint32_t taps = 1;
-  if (kind != LayerKind::Linear) {
+  if (is_int4(kind)) {
+    in_range = in_range && layer->is_wide == 0 &&
+        (layer->group_size == 0 || layer->group_size == kInt4Block);
+  } else if (kind != LayerKind::Linear) {
     for (size_t i = 0; i < 2; ++i) {
       in_range = in_range && layer->kernel[i] > 0 && layer->kernel[i] < 0x100 &&
           layer->stride[i] > 0 && layer->stride[i] < 0x8000 && layer->padding[i] < 0x8000 &&
@@ -76,13 +79,17 @@ bool open_packed(
   const PackedCounts counts = packed_counts(*layer, kind, taps);
   const bool is_depthwise = kind == LayerKind::Depthwise;
   const bool is_mve = is_for_vectors(*layer);
-  const uint32_t rows = is_depthwise ? round_up(counts.table_channels, 4)
-      : is_mve                       ? static_cast<uint32_t>(layer->channels)
-                                     : counts.table_channels;
-  const uint32_t around = counts.tables + (is_mve && !is_depthwise ? -counts.inner % 16 : 0);
+  const uint32_t rows = is_int4(kind) ? counts.table_channels / 4
+      : is_depthwise                  ? round_up(counts.table_channels, 4)
+      : is_mve                        ? static_cast<uint32_t>(layer->channels)
+                                      : counts.table_channels;
+  const bool is_padded = is_mve && !is_depthwise && !is_int4(kind);
+  const uint32_t around = counts.tables + (is_padded ? -counts.inner % 16 : 0);
+  // Bytes of a row, or of the int4 weights of four channels.
+  const uint32_t row_bytes = is_int4(kind) ? int4_group_bytes(*layer, counts) : counts.padded_inner;
   KERNEL_CHECK(
       ctx,
-      counts.inner < 0x8000000 && size >= around && (size - around) / counts.padded_inner >= rows,
+      counts.inner < 0x8000000 && size >= around && (size - around) / row_bytes >= rows,
       InvalidProgram,
       false,
       "A packed constant is too short");

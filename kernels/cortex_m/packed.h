@@ -21,8 +21,23 @@ enum class Arrangement : uint8_t {
   Mve = 2,
 };
 
-/// What a packed layer computes.
-enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
+/// What a packed layer computes. PointwiseInt4 is a convolution of one by one, without stride and
+/// padding; it and LinearInt4 have weights of four bits, see Int4Weights.
+enum class LayerKind : uint8_t {
+  Convolution = 1,
+  Depthwise = 2,
+  Linear = 3,
+  LinearInt4 = 4,
+  PointwiseInt4 = 5,
+};
+
+/// Whether a layer's weights have four bits.
+constexpr bool is_int4(LayerKind kind) {
+  return kind == LayerKind::LinearInt4 || kind == LayerKind::PointwiseInt4;
+}
+
+/// Inputs whose int4 weights have a factor of their own, and lie together.
+constexpr uint32_t kInt4Block = 32;
 
 /**
  * The head of a packed constant, which tools/pipeline/export/cortex_m/pack.py writes; its `Head`
@@ -31,6 +46,16 @@ enum class LayerKind : uint8_t { Convolution = 1, Depthwise = 2, Linear = 3 };
  * input's zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded
  * up to fours), of a linear layer one each, four times, and then the weights. The shift of a layer
  * that is not wide and arranged for DSP is to the right, less one; others are to the left.
+ *
+ * Layers with int4 weights have tables of channels rounded up to fours, a multiplier and a shift
+ * for each of them. They are not wide. Their weights are signed, of groups of four channels, of
+ * each blocks of 32 inputs. A block begins with the factors (uint8) that its weights are multiplied
+ * with, one per channel, if group_size is not 0: the sums of all blocks have one multiplier then.
+ * - Dsp: inputs are rounded up to eights with zeros. Per eight inputs a word of each channel; from
+ * its lowest bits on it has the weights of inputs 5, 4, 1, 0, 7, 6, 3 and 2.
+ * - Mve: per channel sixteen bytes, with the first sixteen inputs' weights in their low halves and
+ * the others in their high ones; of the last block, of n inputs, (n + 1) / 2 bytes with as many
+ * inputs in the low halves.
  */
 struct PackedLayer {
   uint8_t version;
@@ -39,7 +64,9 @@ struct PackedLayer {
   /// 1 if an output needs 64-bit arithmetic; of a depthwise layer for MVE and any other for DSP
   /// also if two products that are added need more than 16 bits.
   uint8_t is_wide;
-  int32_t in_channels;
+  uint16_t in_channels;
+  /// Inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel do.
+  uint16_t group_size;
   int32_t channels;
   uint16_t kernel[2];
   uint16_t stride[2];
@@ -80,7 +107,7 @@ struct PackedParts {
   const int32_t* multipliers;
   const int8_t* shifts;
   const int8_t* weights;
-  /// From a channel's multiplier and shift to the next one's: 1, or 0 of a linear layer.
+  /// From a channel's multiplier and shift to the next one's: 1, or 0 of a linear layer in int8.
   int32_t factor_step;
   /// Products per output, and that many rounded up as the weights are.
   int32_t inner;
@@ -107,14 +134,26 @@ ET_INLINE PackedCounts packed_counts(const PackedLayer& layer, LayerKind kind, u
   const bool is_depthwise = kind == LayerKind::Depthwise;
   const bool is_mve = is_for_vectors(layer);
   PackedCounts counts;
-  counts.table_channels =
-      round_up(static_cast<uint32_t>(layer.channels), is_depthwise && is_mve ? 16 : 2);
+  counts.table_channels = round_up(
+      static_cast<uint32_t>(layer.channels),
+      is_int4(kind)                ? 4
+          : is_depthwise && is_mve ? 16
+                                   : 2);
   counts.factors = kind == LayerKind::Linear ? 4 : counts.table_channels;
-  counts.inner = is_depthwise ? taps : taps * static_cast<uint32_t>(layer.in_channels);
-  counts.padded_inner = is_depthwise || is_mve ? counts.inner : round_up(counts.inner, 4);
+  counts.inner = is_depthwise ? taps : taps * layer.in_channels;
+  counts.padded_inner =
+      is_depthwise || is_mve ? counts.inner : round_up(counts.inner, is_int4(kind) ? 8 : 4);
   counts.tables = static_cast<uint32_t>(sizeof(PackedLayer)) +
       4 * (counts.table_channels + counts.factors) + round_up(counts.factors, 4);
   return counts;
+}
+
+/// Bytes of the int4 weights of four channels.
+ET_INLINE uint32_t int4_group_bytes(const PackedLayer& layer, const PackedCounts& counts) {
+  const uint32_t inner = counts.padded_inner;
+  const uint32_t blocks = (inner + kInt4Block - 1) / kInt4Block;
+  // An odd input of the last block has a byte of its own.
+  return 4 * ((inner + 1) / 2 + (layer.group_size != 0 ? blocks : 0));
 }
 
 /// Where the parts of a packed constant are that begins at `data`.

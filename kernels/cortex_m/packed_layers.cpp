@@ -33,34 +33,6 @@ int32_t round_up_4(int32_t value) {
   return (value + 3) & ~3;
 }
 
-/// Narrows outputs, which are saturated to int8, to their layer's range.
-void clamp_outputs(
-    const PackedLayer& layer,
-    int8_t* out,
-    int32_t count,
-    uint32_t needs = kNeedsAll) {
-  if ((needs & kNeedsRange) == 0) {
-    return;
-  }
-  const Range range = {layer.min, layer.max};
-  if (range.min <= -128 && range.max >= 127) {
-    return;
-  }
-#ifdef __ARM_FEATURE_MVE
-  const int8x16_t min = vdupq_n_s8(static_cast<int8_t>(range.min));
-  const int8x16_t max = vdupq_n_s8(static_cast<int8_t>(range.max));
-  for (; count > 0; count -= 16) {
-    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count));
-    vstrbq_p_s8(out, vminq_s8(vmaxq_s8(vldrbq_z_s8(out, active), min), max), active);
-    out += 16;
-  }
-#else
-  for (int32_t i = 0; i < count; ++i) {
-    out[i] = range.clamp(out[i]);
-  }
-#endif
-}
-
 /// Copies a few bytes: without a call, as rows of an image with few channels are short. In a
 /// corrupted program both may overlap.
 ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
@@ -785,27 +757,6 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
   }
 }
 
-/// Stores the outputs of four channels of a convolution that is not wide. All are computed first:
-/// for all that the compiler knows, storing one changes the factors.
-ET_INLINE void store_group(
-    const int32_t* multipliers,
-    const int8_t* shifts,
-    int32_t addend,
-    int32_t s0,
-    int32_t s1,
-    int32_t s2,
-    int32_t s3,
-    int8_t* out) {
-  const int8_t first = Scale{multipliers[0], shifts[0], addend}.apply(s0);
-  const int8_t second = Scale{multipliers[1], shifts[1], addend}.apply(s1);
-  const int8_t third = Scale{multipliers[2], shifts[2], addend}.apply(s2);
-  const int8_t fourth = Scale{multipliers[3], shifts[3], addend}.apply(s3);
-  out[0] = first;
-  out[1] = second;
-  out[2] = third;
-  out[3] = fourth;
-}
-
 /// Adds the products of four inputs with the weights of a pair of channels.
 ET_INLINE void dot_pair(const void* inputs, const uint32_t* weights, int32_t& s0, int32_t& s1) {
 #ifdef __ARM_FEATURE_DSP
@@ -1491,7 +1442,9 @@ void packed_linear(
     in += inner;
     out += channels;
   }
-  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out), needs);
+  if ((needs & kNeedsRange) != 0) {
+    clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
+  }
 }
 
 void packed_linear(

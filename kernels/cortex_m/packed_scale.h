@@ -3,6 +3,10 @@
 #include "kernels/cortex_m/dsp.h"
 #include "kernels/cortex_m/packed.h"
 
+#ifdef __ARM_FEATURE_MVE
+#include <arm_mve.h>
+#endif
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -54,6 +58,48 @@ struct FoldedScale {
 /// What Scale::addend is.
 ET_INLINE int32_t addend_of(const PackedLayer& layer) {
   return 1 + 2 * layer.output_offset;
+}
+
+/// Stores the outputs of four channels of a layer that is not wide. All are computed first:
+/// for all that the compiler knows, storing one changes the factors.
+ET_INLINE void store_group(
+    const int32_t* multipliers,
+    const int8_t* shifts,
+    int32_t addend,
+    int32_t s0,
+    int32_t s1,
+    int32_t s2,
+    int32_t s3,
+    int8_t* out) {
+  const int8_t first = Scale{multipliers[0], shifts[0], addend}.apply(s0);
+  const int8_t second = Scale{multipliers[1], shifts[1], addend}.apply(s1);
+  const int8_t third = Scale{multipliers[2], shifts[2], addend}.apply(s2);
+  const int8_t fourth = Scale{multipliers[3], shifts[3], addend}.apply(s3);
+  out[0] = first;
+  out[1] = second;
+  out[2] = third;
+  out[3] = fourth;
+}
+
+/// Narrows outputs, which are saturated to int8, to their layer's range.
+inline void clamp_outputs(const PackedLayer& layer, int8_t* out, int32_t count) {
+  const Range range = {layer.min, layer.max};
+  if (range.min <= -128 && range.max >= 127) {
+    return;
+  }
+#ifdef __ARM_FEATURE_MVE
+  const int8x16_t min = vdupq_n_s8(static_cast<int8_t>(range.min));
+  const int8x16_t max = vdupq_n_s8(static_cast<int8_t>(range.max));
+  for (; count > 0; count -= 16) {
+    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(count));
+    vstrbq_p_s8(out, vminq_s8(vmaxq_s8(vldrbq_z_s8(out, active), min), max), active);
+    out += 16;
+  }
+#else
+  for (int32_t i = 0; i < count; ++i) {
+    out[i] = range.clamp(out[i]);
+  }
+#endif
 }
 
 /// As Scale, for layers that are wide or arranged for MVE.

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
-from tools.pipeline.export.cortex_m import norms, pack, recurrent
+from tools.abi.layouts.layouts import INT4_BLOCK
+from tools.pipeline.export.cortex_m import int4, norms, pack, recurrent
 from tools.pipeline.export.cortex_m.dialect import passes_utils
 
 _operators = torch.ops.cortex_m
@@ -371,12 +372,13 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.
         norm_cases(count),
         recurrent_cases(count),
         *(packed_cases(count, arrangement) for arrangement in arrangements),
+        *(int4_cases(2 * count, arrangement) for arrangement in arrangements),
     ]
     return list(itertools.chain.from_iterable(groups))
 
 
-def cortex_m_refused_cases() -> Iterator[Case]:
-    """Calls that no int8 kernel may accept."""
+def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
+    """Calls that no int8 kernel may accept, with weights in an arrangement that the core takes."""
     x, out = image(1, 4, 5, 5), Out(torch.int8, (1, 4, 5, 5), (0, 2, 3, 1))
     small = Out(torch.int8, (1, 4, 3, 3), (0, 2, 3, 1))
     one = (2**30, 0)
@@ -466,6 +468,7 @@ def cortex_m_refused_cases() -> Iterator[Case]:
     for changes in ({3: 0}, {3: 3}, {3: -2}, {3: 8}, {1: scales[:5], 2: offsets[:5]}, {6: small}):
         yield Case("torch_fusion::quantized_group_norm.out", changed(group_norm, changes), error="InvalidArgument")
     yield from _refused_recurrent_cases()
+    yield from _refused_int4_cases(arrangement)
     yield Case("cortex_m::transpose.out", [row, (0, 0), Out(torch.int8, (2, 2))], error="InvalidArgument")
     yield Case(
         "cortex_m::pad.out", [row, (0, 0, -1, 0), (0, 0, 0, 0), 0, Out(torch.int8, (1, 8))], error="InvalidArgument"
@@ -496,6 +499,55 @@ def _refused_recurrent_cases() -> Iterator[Case]:
         for value in values:
             arguments = [value if index == place else each for index, each in enumerate(right)]
             yield Case("torch_fusion::quantized_lstm.out", arguments, error="InvalidArgument")
+
+
+def _int4_layer(kind: int, channels: int, inner: int, has_factors: bool, factor: float = 0.002) -> int4.Int4Layer:
+    low, high = activation()
+    factors = torch.randint(1, 128, (channels, -(-inner // INT4_BLOCK)))
+    spread = factors.repeat_interleave(INT4_BLOCK, 1)[:, :inner] if has_factors else 1
+    weight = torch.randint(-8, 8, (channels, inner)) * spread
+    pairs = [passes_utils.quantize_multiplier_aot(factor * random.uniform(0.1, 1)) for _ in range(channels)]
+    multipliers, shifts = (torch.tensor(values) for values in zip(*pairs, strict=True))
+    bias = torch.randint(-3000, 3000, (channels,))
+    return int4.Int4Layer(kind, weight, bias, multipliers, shifts, 0, random.randint(-128, 127), low, high)
+
+
+def int4_cases(count: int, arrangement: int) -> Iterator[Case]:
+    """Layers with int4 weights: every number of inputs and channels that is left over, with and without factors."""
+    for _ in range(count):
+        channels, inner, has_factors = random.randint(1, 13), random.randint(1, 100), random.random() < 0.5
+        kind = random.choice([int4.LINEAR_INT4, int4.POINTWISE_INT4])
+        factor = random.choice([0.5, 0.02, 0.002]) / (20 if has_factors else 1)
+        layer = _int4_layer(kind, channels, inner, has_factors, factor)
+        packed = int4.pack_int4(layer, arrangement)
+        assert packed is not None
+        if kind == int4.LINEAR_INT4:
+            x = integers((*(random.randint(1, 3) for _ in range(random.randint(0, 3))), inner))
+            out, expected = Out(torch.int8, (*x.shape[:-1], channels)), int4.compute(layer, x)
+            yield Case("torch_fusion::linear_int4.out", [x, packed, channels, out], [expected])
+            continue
+        x = image(random.randint(1, 2), inner, random.randint(1, 4), random.randint(1, 4))
+        expected = int4.compute(layer, x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        out = Out(torch.int8, tuple(expected.shape), (0, 2, 3, 1))
+        yield Case("torch_fusion::pointwise_int4.out", [x, packed, channels, out], [expected])
+
+
+def _refused_int4_cases(arrangement: int) -> Iterator[Case]:
+    """A linear layer with int4 weights of 40 features to 5, with one argument wrong."""
+    packed = int4.pack_int4(_int4_layer(int4.LINEAR_INT4, 5, 40, True), arrangement)
+    assert packed is not None
+    right = [integers((2, 40)), packed, 5, Out(torch.int8, (2, 5))]
+    for place, value, error in (
+        (0, integers((2, 40)).int(), "InvalidType"),
+        (0, integers((2, 39)), "InvalidArgument"),
+        (1, packed[:-1].clone(), "InvalidProgram"),
+        (3, Out(torch.int8, (2, 4)), "InvalidArgument"),
+    ):
+        arguments = [value if index == place else each for index, each in enumerate(right)]
+        yield Case("torch_fusion::linear_int4.out", arguments, error=error)
+    # It is no layer on images.
+    images = [image(1, 40, 2, 2), packed, 5, Out(torch.int8, (1, 5, 2, 2), (0, 2, 3, 1))]
+    yield Case("torch_fusion::pointwise_int4.out", images, error="InvalidProgram")
 
 
 def cortex_m_huge_cases() -> Iterator[Case]:

@@ -22,7 +22,7 @@ QEMU = Path(os.environ["QEMU"]).absolute()
 
 @functools.cache
 def cases(arrangement: int) -> list[Case]:
-    return [*cortex_m_cases(60, seed=1, arrangements=(arrangement,)), *cortex_m_refused_cases()]
+    return [*cortex_m_cases(60, seed=1, arrangements=(arrangement,)), *cortex_m_refused_cases(arrangement)]
 
 
 @pytest.mark.parametrize("board", sorted(BOARDS))

@@ -170,6 +170,10 @@ def rules_test_suite(name):
     _manual_program("min_snr_of_a_portable", min_snr = 30)
     _manual_program("min_snr_of_integers", backend = "cortex_m", io = "int8", min_snr = 30)
     _manual_program("float_growth_below_zero", backend = "cortex_m", float_growth = -1)
+    _manual_program("auto_of_no_ratio", backend = "cortex_m", weight_dtype = "auto")
+    _manual_program("int4_of_a_portable", weight_dtype = "int4")
+    _manual_program("int4_that_is_plain", backend = "cortex_m", packed = False, weight_dtypes = {"head": "int4"})
+    _manual_program("int3_of_a_layer", backend = "cortex_m", weight_dtypes = {"head": "int3"})
     _manual_program("min_snr_below_zero", backend = "cortex_m", min_snr = -30)
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
@@ -365,6 +369,7 @@ def rules_test_suite(name):
         "compiled_and_loaded": ["engine = \"compiled\" is not possible: prelink = False loads the program on the device; leave prelink out"],
         "compiled_beside_SINE": ["models sine and SINE would have macros of one name; set program_name of one"],
         "compiled_beside_sine_set": ["functions of the models sine and sine_set would have one name; give the program another one"],
+        "int4_of_a_portable": ["int4_of_a_portable: int4 weights are for backend = \"cortex_m\" with packed = True"],
         "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "library_of_board_and_core": ["rules/tests:library_of_board_and_core: give either board or core"],
         "library_without_name": ["library_name '7 nets' is not a C identifier"],
@@ -379,8 +384,11 @@ def rules_test_suite(name):
         "weights_of_an_untrained": ["untrained is a program that is not trained; set train = True there"],
     }
     refusals_on_cortex_m4 = {
+        "auto_of_no_ratio": ["weight_dtype = \"auto\" needs min_snr"],
         "bad_number_board": ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
         "float_growth_below_zero": ["rules/tests:float_growth_below_zero: float_growth = -1; it is a number of bytes, 0 for none"],
+        "int3_of_a_layer": ["weight_dtypes: 'head' has 'int3'; allowed: 'int8', 'int4'"],
+        "int4_that_is_plain": ["int4 weights are for backend = \"cortex_m\" with packed = True"],
         "min_snr_below_zero": ["rules/tests:min_snr_below_zero: min_snr = -30; it is a ratio in dB, such as 30, or 0 for none"],
         "min_snr_of_integers": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
         "no_ram_board": ["rules/tests:no_ram_board", "memory has no region 'ram'"],

@@ -69,6 +69,19 @@ class Norms(nn.Module):
         return self.gru(self.lstm(self.group(self.layer(x)))[0])[0]
 
 
+class Int4(nn.Module):
+    """Layers that can have int4 weights: several groups of inputs and what is left over, images and rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = nn.Conv2d(5, 37, 1), nn.Conv2d(37, 3, 1, bias=False)
+        self.rows, self.head = nn.Linear(12, 70), nn.Linear(70, 5, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.narrow(functional.relu6(self.wide(x)))
+        return self.head(functional.relu(self.rows(x.flatten(2))))
+
+
 class _Entry:
     def __init__(self, module: type[nn.Module], *shapes: tuple[int, ...]) -> None:
         self._module = module
@@ -92,5 +105,6 @@ def entries() -> dict[str, _Entry]:
         "convolutions": _Entry(Convolutions, (1, 3, 8, 7)),
         "depthwise": _Entry(Depthwise, (1, 16, 9, 9)),
         "elementwise": _Entry(Elementwise, image, image),
+        "int4": _Entry(Int4, (2, 5, 4, 3)),
         "norms": _Entry(Norms, (2, 6, 8)),
     }

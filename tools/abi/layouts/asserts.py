@@ -59,6 +59,7 @@ def _constants() -> Iterator[tuple[str, object]]:
         yield f"(sizeof(void*) == {pointer} ? sizeof({runtime}::BackendDelegate) : {size})", size
     packed = "torch::executor::native::cortex_m"
     yield f"{packed}::kPackedVersion", layouts.PACKED_VERSION
+    yield f"{packed}::kInt4Block", layouts.INT4_BLOCK
     for kind, names in (("Arrangement", layouts.PACKED_ARRANGEMENTS), ("LayerKind", layouts.PACKED_KINDS)):
         for name, value in names.items():
             yield f"uint32_t({packed}::{kind}::{name})", value

@@ -234,7 +234,8 @@ PACKED_LAYER = Layout(
     "torch::executor::native::cortex_m::PackedLayer",
     (
         *((name, 1) for name in ("version", "arrangement", "kind", "is_wide")),
-        *((name, 4) for name in ("in_channels", "channels", "kernel", "stride", "padding", "dilation")),
+        *((name, 2) for name in ("in_channels", "group_size")),
+        *((name, 4) for name in ("channels", "kernel", "stride", "padding", "dilation")),
         *((name, 2) for name in ("input_zero_point", "output_offset", "min", "max")),
     ),
 )
@@ -244,8 +245,10 @@ PACKED_VERSION = 3
 """Of a packed layer: kPackedVersion."""
 PACKED_ARRANGEMENTS = {"Dsp": 1, "Mve": 2}
 """What its weights are arranged for: Arrangement."""
-PACKED_KINDS = {"Convolution": 1, "Depthwise": 2, "Linear": 3}
+PACKED_KINDS = {"Convolution": 1, "Depthwise": 2, "Linear": 3, "LinearInt4": 4, "PointwiseInt4": 5}
 """What it computes: LayerKind."""
+INT4_BLOCK = 32
+"""Inputs whose int4 weights have a factor of their own: kInt4Block."""
 SHIFTS = (-62, 31)
 """Shifts that requantize() takes: kMinShift, kMaxShift of kernels/cortex_m/requantize.h."""
 

@@ -11,17 +11,25 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
-from tools.abi.layouts.layouts import PACKED_ARRANGEMENTS, PACKED_KINDS, PACKED_LAYER, PACKED_VERSION, SHIFTS
+from tools.abi.layouts.layouts import (
+    INT4_BLOCK,
+    PACKED_ARRANGEMENTS,
+    PACKED_KINDS,
+    PACKED_LAYER,
+    PACKED_VERSION,
+    SHIFTS,
+)
 
 DSP, MVE = PACKED_ARRANGEMENTS["Dsp"], PACKED_ARRANGEMENTS["Mve"]
 CONVOLUTION, DEPTHWISE, LINEAR = (PACKED_KINDS[kind] for kind in ("Convolution", "Depthwise", "Linear"))
+LINEAR_INT4, POINTWISE_INT4 = PACKED_KINDS["LinearInt4"], PACKED_KINDS["PointwiseInt4"]
 # Factors of a linear layer.
 LINEAR_FACTORS = 4
 # Channels that the depthwise kernel for MVE computes at a time.
 _GROUP = 16
 _MIN_SHIFT, _MAX_SHIFT = SHIFTS
 # How the fields of PACKED_LAYER are encoded: bytes, words and pairs without a sign but for channels and numbers.
-_ENCODING = "<4B2i8H4h"
+_ENCODING = "<4B2Hi8H4h"
 assert struct.calcsize(_ENCODING) == sum(size for _, size in PACKED_LAYER.fields)
 
 
@@ -41,6 +49,7 @@ class Head:
     kind: int
     is_wide: int
     in_channels: int
+    group_size: int
     channels: int
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -62,12 +71,17 @@ class Head:
         """The head at the beginning of a packed constant."""
         version, *values = struct.unpack_from(_ENCODING, data)
         assert version == PACKED_VERSION
-        pairs = [tuple(values[index : index + 2]) for index in range(5, 13, 2)]
-        return cls(*values[:5], *pairs, *values[13:])
+        pairs = [tuple(values[index : index + 2]) for index in range(6, 14, 2)]
+        return cls(*values[:6], *pairs, *values[14:])
 
     @property
     def is_depthwise(self) -> bool:
         return self.kind == DEPTHWISE
+
+    @property
+    def is_int4(self) -> bool:
+        """Whether the weights have four bits."""
+        return self.kind in (LINEAR_INT4, POINTWISE_INT4)
 
     @property
     def inner(self) -> int:
@@ -82,6 +96,8 @@ class Head:
     @property
     def table_channels(self) -> int:
         """Channels that tables have room for."""
+        if self.is_int4:
+            return round_up(self.channels, 4)
         return round_up(self.channels, self.group if self.is_depthwise and self.arrangement == MVE else 2)
 
     @property
@@ -96,11 +112,18 @@ class Head:
         shifts = multipliers + 4 * self.factors
         return multipliers, shifts, shifts + round_up(self.factors, 4)
 
+    @property
+    def int4_bytes(self) -> int:
+        """Bytes of int4 weights, with their factors."""
+        inner = self.inner if self.arrangement == MVE else round_up(self.inner, 8)
+        factors = -(-self.inner // INT4_BLOCK) if self.group_size else 0
+        return self.table_channels * ((inner + 1) // 2 + factors)
+
 
 def describe(head: Head) -> str:
     """What a packed layer is, in a line for a person."""
     channels = f"{head.in_channels} to {head.channels}"
-    if head.kind == LINEAR:
+    if head.kind in (LINEAR, LINEAR_INT4):
         layer = f"linear layer, {channels} features"
     else:
         layer = f"{'depthwise ' if head.is_depthwise else ''}convolution, {channels} channels"
@@ -112,7 +135,7 @@ def describe(head: Head) -> str:
         ):
             if pair != usual:
                 layer += f", {name} {pair[0]}x{pair[1]}"
-    return f"int8 {layer}"
+    return f"{'int4' if head.is_int4 else 'int8'} {layer}"
 
 
 def problem_of(data: bytes) -> str | None:
@@ -127,6 +150,8 @@ def problem_of(data: bytes) -> str | None:
     head = Head.unpack(data)
     if not 0 < head.channels < 1 << 16 or not 0 < head.in_channels < 1 << 16:
         return "its sizes are out of range"
+    if head.is_int4 and (head.is_wide or head.group_size not in (0, INT4_BLOCK)):
+        return "its groups of int4 weights have no size that there is"
     _, shifts_at, _ = head.tables
     shifts = struct.unpack_from(f"<{head.factors}b", data.ljust(shifts_at + head.factors, b"\0"), shifts_at)
     least = 0 if head.arrangement == DSP and not head.is_wide else _MIN_SHIFT
@@ -134,6 +159,8 @@ def problem_of(data: bytes) -> str | None:
         return "a shift is out of range"
     if any(padding * head.in_channels >= 1 << 25 for padding in head.padding):
         return "its padding is out of range"
+    if head.is_int4 and len(data) < head.tables[2] + head.int4_bytes:
+        return "it is too short for its weights"
     if not -128 <= head.min <= head.max <= 127:
         return "the range of its outputs is empty, or not within int8"
     return None

@@ -19,7 +19,10 @@ _EXACT = "exact"
 
 @dataclass(frozen=True)
 class Weight:
-    """A layer's weight: `per channel` or `per tensor`, and how many scales of which range it has."""
+    """A layer's weight: how it is scaled, and how many scales of which range it has.
+
+    Of int8 it is `per channel` or `per tensor`, of int4 `int4 per channel` or `int4 per group of 32`.
+    """
 
     scheme: str
     scales: int

@@ -11,7 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DEPTHWISE, LINEAR, MVE, Head
+from tools.artifacts.packed_layer.packed_layer import (
+    CONVOLUTION,
+    DEPTHWISE,
+    LINEAR,
+    LINEAR_INT4,
+    MVE,
+    POINTWISE_INT4,
+    Head,
+)
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 from tools.pipeline.link.layout import elements, is_constant, kind_of
@@ -148,6 +156,40 @@ def _linear_needs(method: Method) -> str:
         "cortex_m::kNeedsSingle": bool(singles),
     }
     return " | ".join(name for name, is_needed in needs.items() if is_needed) or "0 /* needs */"
+
+
+def _linear_int4(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, packed, _channels, out = arguments
+    if not _are_plain(method, "CHAR", x, packed, out):
+        return None
+    return _packed_int4(method, arguments, LINEAR_INT4, -1)
+
+
+def _pointwise_int4(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, packed, _channels, out = arguments
+    shapes = [method.shapes.get(index) for index in (x, out)]
+    if any(shape is None or shape.dtype != "CHAR" or not shape.is_channels_last for shape in shapes):
+        return None
+    return _packed_int4(method, arguments, POINTWISE_INT4, 1) if _are_placed(method, x, packed, out) else None
+
+
+def _packed_int4(method: Method, arguments: Sequence[int], kind: int, dim: int) -> Call | None:
+    """A packed layer with int4 weights, whose input has its channels in a dim; that it is whole, problem_of() says."""
+    x, packed, _channels, out = arguments
+    head, sizes = method.packed.get(packed), method.shapes[x].sizes
+    if head is None or head.kind != kind or not sizes or sizes[dim] != head.in_channels:
+        return None
+    expected = list(sizes)
+    expected[dim] = head.channels
+    if tuple(expected) != tuple(method.shapes[out].sizes):
+        return None
+    given = [
+        _pointer(method, packed, "int8_t"),
+        _pointer(method, x, "int8_t"),
+        f"{method.shapes[x].numel // head.in_channels} /* rows */",
+        _pointer(method, out, "int8_t", is_out=True),
+    ]
+    return Call("kernels/cortex_m/int4.h", "cortex_m::packed_int4", given, (x, packed, out))
 
 
 @dataclass(frozen=True)
@@ -408,4 +450,6 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::convolution.out": _packed_convolution,
     "torch_fusion::depthwise_convolution.out": _packed_depthwise,
     "torch_fusion::linear.out": _packed_linear,
+    "torch_fusion::linear_int4.out": _linear_int4,
+    "torch_fusion::pointwise_int4.out": _pointwise_int4,
 }

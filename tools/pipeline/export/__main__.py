@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _CORES = (PORTABLE, *CORTEX_M, HOST)
 _BACKENDS = ("portable", "cortex_m", "ethos_u", "vgf")
 _IO = ("float32", "int8", "int16")
+_WEIGHT_DTYPES = ("int8", "int4", "auto")
+_LAYER_WEIGHT_DTYPES = ("int8", "int4")
+_GROUP_SIZES = (32, 0)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -57,6 +60,26 @@ def _parser() -> argparse.ArgumentParser:
         default=0,
         help="the signal-to-noise ratio in dB that the outputs of an int8 program must have; the layers that cost most "
         "stay in floating point for it",
+    )
+    parser.add_argument(
+        "--weight-dtype",
+        default="int8",
+        help="dtype of the weights of linear layers and 1x1 convolutions in an int8 program: "
+        f"{', '.join(_WEIGHT_DTYPES)}; auto: int4 where the outputs still have --min-snr",
+    )
+    parser.add_argument(
+        "--layer-weight-dtype",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("LAYER", "DTYPE"),
+        help=f"dtype of the weights inside a layer: {', '.join(_LAYER_WEIGHT_DTYPES)}; repeatable",
+    )
+    parser.add_argument(
+        "--group-size",
+        type=int,
+        default=32,
+        help="how many inputs share a scale of int4 weights: 32, or 0 for all of an output channel",
     )
     parser.add_argument("--npu", type=Path, help="the board's NPU (.json), for --backend ethos_u")
     parser.add_argument("--weights", type=Path, help="what tools/pipeline/train wrote for the same model file")
@@ -101,12 +124,27 @@ def _check_options(options: argparse.Namespace) -> None:
         for option in ("plain", "float_where_faster", "float_growth", "keep_float", "min_snr"):
             if getattr(options, option):
                 raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
+    _check_weights(options)
     if (options.backend == "ethos_u") != (options.npu is not None):
         raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
-    if options.min_snr and options.io != "float32":
+    if options.min_snr and options.io != "float32" and options.weight_dtype != "auto":
         raise UserError("--min-snr is for --io float32: integers at the border leave nothing to floating point there.")
     if options.backend != "ethos_u" and options.io == "int16":
         raise UserError(f"--io int16 is for --backend ethos_u, not {options.backend}.")
+
+
+def _check_weights(options: argparse.Namespace) -> None:
+    """Raises UserError for dtypes of weights that there are none of, or not there."""
+    _check("--weight-dtype", options.weight_dtype, _WEIGHT_DTYPES)
+    for layer, dtype in options.layer_weight_dtype:
+        _check(f"--layer-weight-dtype {layer}", dtype, _LAYER_WEIGHT_DTYPES)
+    if options.group_size not in _GROUP_SIZES:
+        raise UserError(f"--group-size {options.group_size} is none of {', '.join(map(str, _GROUP_SIZES))}.")
+    has_int4 = options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in options.layer_weight_dtype)
+    if has_int4 and (options.backend != "cortex_m" or options.plain):
+        raise UserError("int4 weights are for --backend cortex_m without --plain: no other kernels take them.")
+    if options.weight_dtype == "auto" and not options.min_snr:
+        raise UserError("--weight-dtype auto needs --min-snr: what the outputs must still have with int4 weights.")
 
 
 def _target(options: argparse.Namespace) -> Options:
@@ -123,6 +161,9 @@ def _target(options: argparse.Namespace) -> Options:
         float_growth=options.float_growth,
         keep_float=tuple(options.keep_float),
         min_snr=options.min_snr,
+        weight_dtype=options.weight_dtype,
+        weight_dtypes=tuple((layer, dtype) for layer, dtype in options.layer_weight_dtype),
+        group_size=options.group_size,
         operators=tuple(options.operator),
         folders=tuple(options.path),
         methods=tuple(name for name, _, _ in options.method),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import difflib
 import functools
 import io
@@ -49,11 +50,15 @@ from tools.quiet.console import Console, UserError
 if TYPE_CHECKING:
     from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 
+    from tools.pipeline.export.cortex_m.int4 import WeightDtypes
     from tools.pipeline.export.cortex_m.quantize import Quantized
     from tools.pipeline.export.cortex_m.state import State
 
 # How many times the instructions of floating point int8 must be estimated to take for a program to grow by that.
 _LEAST_GAIN = 1.05
+
+# Of weight_dtype: int4 where min_snr allows it.
+_AUTO = "auto"
 
 # The ratio in dB, on calibration samples, below which an int8 program is of little use.
 _USEFUL_SNR = 15
@@ -103,6 +108,10 @@ class Options:
         point, where that takes fewer instructions.
       keep_float: names of modules of a model that is quantized which stay in floating point.
       min_snr: what the outputs of an int8 program must have of signal-to-noise ratio, in dB; 0: nothing is demanded.
+      weight_dtype: of the weights of linear layers and convolutions of one by one, with backend `cortex_m`: `int8`,
+        `int4`, or `auto`: int4 where the outputs still have min_snr.
+      weight_dtypes: names of modules and the dtypes of the weights inside them, `int8` or `int4`.
+      group_size: how many inputs share a scale of int4 weights, 32; 0: all of an output channel do.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
       methods: methods of the module besides forward(), which the program has too.
@@ -118,6 +127,9 @@ class Options:
     float_growth: int = 0
     keep_float: tuple[str, ...] = ()
     min_snr: int = 0
+    weight_dtype: str = "int8"
+    weight_dtypes: tuple[tuple[str, str], ...] = ()
+    group_size: int = 32
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     methods: tuple[str, ...] = ()
@@ -394,12 +406,14 @@ class _Source:
       state: what the model keeps.
       inputs: example inputs, with images channels-last.
       calibration: samples; None if the model's author quantized it.
+      weights: which layers get int4 weights.
     """
 
     captured: ExportedProgram
     state: State
     inputs: golden.Sample
     calibration: list[golden.Sample] | None
+    weights: WeightDtypes
 
 
 @dataclass(frozen=True)
@@ -420,6 +434,7 @@ def _source(asked: _Asked) -> _Source:
     file, console = asked.file, asked.console
     # Imported here: it costs seconds, and only programs that are quantized need it.
     from tools.pipeline.export.cortex_m import quantize
+    from tools.pipeline.export.cortex_m.int4 import WeightDtypes
     from tools.pipeline.export.cortex_m.state import State, state_to_inputs
 
     captured = _capture(file, asked.eager, console)
@@ -427,10 +442,13 @@ def _source(asked: _Asked) -> _Source:
     if quantize.is_quantized(captured):
         console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
         module = asked.eager.module.to(memory_format=torch.channels_last)
-        return _Source(capture(module, inputs), State({}), inputs, None)
+        return _Source(capture(module, inputs), State({}), inputs, None, WeightDtypes())
     calibration = quantize.calibration_samples(file, inputs, console)
     captured, state = state_to_inputs(captured)
-    return _Source(quantize.lay_out_channels_last(captured), state, inputs, calibration)
+    options = asked.options
+    dtype = "int4" if options.weight_dtype == _AUTO else options.weight_dtype
+    weights = WeightDtypes(dtype, dict(options.weight_dtypes), options.group_size)
+    return _Source(quantize.lay_out_channels_last(captured), state, inputs, calibration, weights)
 
 
 def _prepare(
@@ -471,6 +489,7 @@ def _quantizer(
         options.keep_float,
         has_own_layers=options.packed,
         has_float_border=options.io == "float32",
+        weights=source.weights,
     )
 
 
@@ -562,6 +581,22 @@ def _worst_in_float(
         return None
 
 
+def _worst_in_int8(
+    source: _Source, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
+) -> tuple[frozenset[str], str]:
+    """What leave_worst_in_int8() returns."""
+    from tools.pipeline.export.cortex_m.accuracy import leave_worst_in_int8
+
+    samples = source.calibration
+    assert samples is not None
+
+    def without_lowering(places: frozenset[str]) -> Quantized:
+        given = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=places))
+        return _quantizer(given, path, options)(copy.deepcopy(source.captured), samples, in_float)
+
+    return leave_worst_in_int8(quantized, without_lowering, options.min_snr, path)
+
+
 def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".strip().split("\n")[0]
 
@@ -591,6 +626,12 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
         return _to_int8(source, places, target, path, options)
 
     (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
+    if options.weight_dtype == _AUTO:
+        in_int8, text = _worst_in_int8(source, quantized, in_float, path, options)
+        console.say(f"export: note: {path}: {text}")
+        if in_int8:
+            source = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=in_int8))
+            (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
     without_int8 = _without_int8(asked, quantized, edge, target)
     if without_int8 is not None:
         return without_int8
@@ -632,6 +673,9 @@ def _without_int8(
     in_int8, in_float = quantized.instructions or (0, 0)
     if quantized.floating is None or in_int8 <= in_float:
         return None
+    if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
+        # Who asks for small weights wants no large ones.
+        return None
     path = asked.file.path
     int8 = _bytes(emit(lower.pack(copy.deepcopy(edge), target), lower.config()))
     try:
@@ -672,15 +716,20 @@ def _bytes(emitted: EmittedProgram) -> tuple[int, int]:
 
 
 def _check_layers(asked: _Asked, is_quantized: bool) -> None:
-    """Raises UserError for layers that are to stay in floating point, but are none, or are quantized already."""
+    """Raises UserError for layers that are named in the options, but are none, or are quantized already."""
+    path, options = asked.file.path, asked.options
     layers = {name: module for name, module in asked.eager.written.named_modules() if name}
-    for name in asked.options.keep_float:
+    if is_quantized and options.weight_dtype != "int8":
+        raise UserError(f"{path}: weight_dtype = {options.weight_dtype}, but model() is quantized already.")
+    named = [("keep_float", name) for name in options.keep_float]
+    named += [("weight_dtypes", name) for name, _ in options.weight_dtypes]
+    for attribute, name in named:
         if is_quantized:
-            raise UserError(f"{asked.file.path}: keep_float names {name!r}, but model() is quantized already.")
+            raise UserError(f"{path}: {attribute} names {name!r}, but model() is quantized already.")
         if name not in layers:
             near = difflib.get_close_matches(name, layers, 5, 0) if layers else []
             raise UserError(
-                f"{asked.file.path}: keep_float names {name!r}, which is no layer of the model; it has "
+                f"{path}: {attribute} names {name!r}, which is no layer of the model; it has "
                 f"{', '.join(near) or 'none'}{' and more' if len(layers) > len(near) else ''}."
             )
 

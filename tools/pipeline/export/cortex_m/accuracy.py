@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.pipeline.export.cortex_m.int4 import is_int4
 from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.model_file.deterministic import computing
@@ -208,3 +209,41 @@ def leave_worst_in_float(
         reached = output_snr(quantize(kept))
     told = f"the outputs have {reached:.1f} dB against floating point, with all in int8 that can be {before:.1f} dB"
     return kept, f"layers stay in floating point that cost most accuracy: {told}"
+
+
+def leave_worst_in_int8(
+    quantized: Quantized, quantize: Callable[[frozenset[str]], Quantized], demanded: int, path: Path
+) -> tuple[frozenset[str], str]:
+    """Finds the layers whose weights must be int8 instead of int4 for a signal-to-noise ratio of the outputs.
+
+    Args:
+      quantized: the model with all weights in int4 that can be.
+      quantize: quantizes the model with int8 weights in some places.
+      demanded: the ratio in dB; where int8 has less, all weights are int8.
+      path: the model file.
+
+    Returns:
+      the places, and what there is to say about them.
+    """
+    before = reached = output_snr(quantized)
+    layers = _in_int4(quantized, path)
+    ranked = [(places & layers, share) for places, share in costs(quantized, path) if places & layers]
+    # Those that add no noise at all are the last.
+    ranked += [(frozenset((place,)), 0.0) for place in sorted(layers.difference(*(places for places, _ in ranked)))]
+    allowed = 10 ** (-demanded / 10)
+    kept: frozenset[str] = frozenset()
+    while reached < demanded and kept < layers:
+        left = [(places, share) for places, share in ranked if not places <= kept]
+        count = max(1, len(ranked) // 16)
+        while count < len(left) and sum(share for _, share in left[count:]) > allowed:
+            count += 1
+        kept = kept.union(*(places for places, _ in left[:count]))
+        reached = output_snr(quantize(kept))
+    told = f"int4 weights in {len(layers - kept)} of {len(layers)} places that can have them"
+    return kept, f"{told}: the outputs have {reached:.1f} dB against floating point, with int4 in all {before:.1f} dB"
+
+
+def _in_int4(quantized: Quantized, path: Path) -> frozenset[str]:
+    """The places of layers with int4 weights."""
+    nodes = quantized.module.graph.nodes
+    return frozenset(origin(node, path) for node in nodes if len(node.args) > 1 and is_int4(node.args[1]))

@@ -18,8 +18,9 @@ from torch.fx import Node
 from tools.artifacts.core.core import has_vectors
 from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.dialect import PASSES
+from tools.pipeline.export.cortex_m.int4 import lower_int4
 from tools.pipeline.export.cortex_m.norms import lower_norms
-from tools.pipeline.export.cortex_m.pack import prepare
+from tools.pipeline.export.cortex_m.pack import arrangement_of, prepare
 from tools.pipeline.export.cortex_m.recurrent import lower_recurrent
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
@@ -42,7 +43,13 @@ _IMAGE_LAYERS = (
     exir_ops.edge.cortex_m.quantized_conv2d.default,
     exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default,
     exir_ops.edge.cortex_m.quantized_transpose_conv2d.default,
+    exir_ops.edge.torch_fusion.pointwise_int4.default,
 )
+_INT4_LAYERS = {
+    # The dim that has the channels.
+    exir_ops.edge.torch_fusion.linear_int4.default: -1,
+    exir_ops.edge.torch_fusion.pointwise_int4.default: 1,
+}
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
 
@@ -79,6 +86,7 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
     lower_norms(program)
     lower_recurrent(program)
+    lower_int4(program, arrangement_of(target))
     _quantize_biases(program)
     _separate_activations(program)
     edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
@@ -288,9 +296,7 @@ def _slice_in_order(program: ExportedProgram) -> None:
         value, order = node.meta["val"], node.args[0].meta["val"].dim_order()
         users = list(node.users)
         if value.dim_order() == order or any(
-            user.target not in copies
-            or user.meta["val"].dim_order() != order
-            or user.meta["val"].dtype != value.dtype
+            user.target not in copies or user.meta["val"].dim_order() != order or user.meta["val"].dtype != value.dtype
             for user in users
         ):
             continue
@@ -334,14 +340,22 @@ def _count_work(program: ExportedProgram) -> None:
             node.meta[MACS] = results * operands[1].shape[-1]
         elif node.target == operators.quantized_batch_matmul.default:
             node.meta[MACS] = results * operands[0].shape[-1]
+        elif node.target in _INT4_LAYERS:
+            node.meta[MACS] = results * operands[0].shape[_INT4_LAYERS[node.target]]
 
 
 def _let_quantization_overlap(program: ExportedProgram) -> None:
     """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse.
 
-    And layer normalization, which has read all of a row before.
+    And layer normalization, which has read all of a row before; layers with int4 weights read a row while they write.
     """
     for node in program.graph.nodes:
+        if node.target in _INT4_LAYERS:
+            taken, returned = node.args[0].meta["val"], node.meta["val"]
+            rows = taken.numel() // max(taken.shape[_INT4_LAYERS[node.target]], 1)
+            wide, narrow = returned.numel() // max(rows, 1), taken.numel() // max(rows, 1)
+            # After the first row, or the last one if the output grows faster than the input is read.
+            node.meta[LEAD] = wide + max((rows - 1) * (wide - narrow), 0)
         if node.target == exir_ops.edge.torch_fusion.quantized_layer_norm.default:
             node.meta[LEAD] = 0
         if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:

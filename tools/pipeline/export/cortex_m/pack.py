@@ -90,6 +90,7 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         layer.kind,
         int(is_wide),
         channels if layer.kind == DEPTHWISE else weight.shape[3],
+        0,
         channels,
         (weight.shape[1], weight.shape[2]),
         layer.stride,
@@ -457,6 +458,11 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
     node.args = tuple(arguments)
 
 
+def arrangement_of(target: CortexMTargetConfig) -> int:
+    """What weights are arranged for on a core."""
+    return MVE if target.cpu == CortexM.M55 else DSP
+
+
 def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
@@ -467,7 +473,7 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
       program: what CortexMPassManager made of an edge program.
       target: the core.
     """
-    arrangement = MVE if target.cpu == CortexM.M55 else DSP
+    arrangement = arrangement_of(target)
     for node in list(program.graph.nodes):
         layer = _layer(program, node, arrangement)
         if layer is not None:

@@ -27,6 +27,7 @@ from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.costs import Choice
 from tools.pipeline.export.cortex_m.equalize import equalize
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
+from tools.pipeline.export.cortex_m.int4 import WeightDtypes, quantize_weights
 from tools.pipeline.export.cortex_m.no_ops import drop_no_ops
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
 from tools.pipeline.export.cortex_m.ranges import WideningObserver, WideningQuantizers, note_bounds
@@ -55,6 +56,7 @@ DEQUANTIZE = (
 _VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
 
 _NO_STATE = State({})
+_INT8_WEIGHTS = WeightDtypes()
 
 # Stands for all places but layers with weights, and what int8 kernels compute with them.
 ALL_BUT_LAYERS = "*"
@@ -187,6 +189,7 @@ def quantize(
     kept_layers: Collection[str] = (),
     has_own_layers: bool = True,
     has_float_border: bool = True,
+    weights: WeightDtypes = _INT8_WEIGHTS,
 ) -> Quantized:
     """Calibrates and quantizes what fold() returned.
 
@@ -200,6 +203,7 @@ def quantize(
       kept_layers: names of modules that stay in floating point, with all that is inside them.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
+      weights: which layers get int4 weights.
 
     Raises UserError for values that calibrating cannot work with, by layer, and NoInt8Form for places whose int8 form
     would return hardly anything of their results.
@@ -237,6 +241,8 @@ def quantize(
     converted = convert_pt2e(prepared)
     round_weights(converted)
     _drop_second_quantization(converted)
+    if weights.has_int4:
+        quantize_weights(converted, floating, weights, {node: origin(node, path) for node in converted.graph.nodes})
     coarse = _coarse_softmaxes(converted, observed)
     in_int8 = {origin(node, path) for node in coarse if any(user.target is QUANTIZE for user in node.users)}
     if in_int8:

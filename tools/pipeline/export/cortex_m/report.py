@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch.fx import GraphModule, Node
 
+from tools.abi.layouts.layouts import INT4_BLOCK
 from tools.artifacts.quantization_report.quantization_report import (
     Accuracy,
     Layer,
@@ -16,6 +17,7 @@ from tools.artifacts.quantization_report.quantization_report import (
     Weight,
 )
 from tools.pipeline.export.cortex_m.accuracy import Run, decibels, dequantized, powers
+from tools.pipeline.export.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized
 from tools.pipeline.export.manifest import Parameters, origin
 from tools.pipeline.model_file.deterministic import computing
@@ -170,6 +172,13 @@ def _weight(module: GraphModule, node: Node) -> Weight | None:
     operand = node.args[1] if len(node.args) > 1 else None
     if not isinstance(operand, Node) or operand.target not in DEQUANTIZE or operand.args[0].op != "get_attr":
         return None
+    if is_int4(operand):
+        weights, scales = (getattr(module, operand.args[index].target) for index in (0, 1))
+        _, factors = factors_of(weights.flatten(1))
+        if bool((factors == 1).all()):
+            return Weight("int4 per channel", len(scales), float(scales.min()), float(scales.max()))
+        steps = factors * scales.double()[:, None]
+        return Weight(f"int4 per group of {INT4_BLOCK}", steps.numel(), float(steps.min()), float(steps.max()))
     per_channel = operand.target == DEQUANTIZE[1]
     scales = getattr(module, operand.args[1].target).tolist() if per_channel else [float(operand.args[1])]
     return Weight("per channel" if per_channel else "per tensor", len(scales), min(scales), max(scales))

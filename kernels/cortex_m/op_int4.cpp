@@ -1,0 +1,32 @@
+#include "kernels/cortex_m/op_int4.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+bool check_packed_int4(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    size_t dim,
+    const Tensor& packed,
+    LayerKind kind,
+    const Tensor& out,
+    PackedParts& parts) {
+  if (!check_int8(ctx, input, out) || !open_packed(ctx, packed, kind, parts)) {
+    return false;
+  }
+  const auto in_sizes = input.sizes();
+  KERNEL_CHECK(
+      ctx,
+      dim < in_sizes.size() && in_sizes[dim] == parts.inner,
+      InvalidArgument,
+      false,
+      "input does not have the features that its layer was packed for");
+  return true;
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch
