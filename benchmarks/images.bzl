@@ -51,6 +51,28 @@ def benchmark_images(name, models, layers = {}, engine = "auto", boards = None, 
         _benchmark(name + "_limited", "index_limited", limited_rows, tags)
     size_report(name = name + "_sizes", firmware = rows.keys(), tags = tags)
 
+def int4_images(name, models):
+    """Declares the images of models with int4 weights and the target that measures them beside those with int8 weights.
+
+    Args:
+      name: the firmware_benchmark.
+      models: names of models, which `benchmark_images` has with int8 weights.
+    """
+    rows = {}
+    for model in models:
+        for board in INT8_BOARDS:
+            short = Label(board).name
+            image = "%s_int4_%s" % (model, short)
+            benchmark_image(
+                name = image,
+                board = board,
+                model = "//models/{0}:{0}_int4".format(model),
+                tags = ["manual"],
+            )
+            rows[":%s_int8_%s" % (model, short)] = model + " int8"
+            rows[":" + image] = model + " int4"
+    firmware_benchmark(name = name, firmware = rows, tags = ["manual"])
+
 def _benchmark(name, index, rows, tags):
     firmware_benchmark(name = name, firmware = rows, tags = tags)
     native.filegroup(
