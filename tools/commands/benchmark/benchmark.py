@@ -21,7 +21,7 @@ from tools.artifacts.board.board import read_board
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.image_index.image_index import Image, read_image_index
 from tools.artifacts.size_report.size_report import read_size_report
-from tools.commands.benchmark.npu import NpuRow, measure_with_npu, npu_table
+from tools.commands.benchmark.npu import NPU_TABLE_HEAD, NpuRow, measure_with_npu, npu_table, update_npu_table
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text
 from tools.quiet.tool import run_tool
@@ -110,7 +110,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--model", action="append", help="only this model; repeat for more")
     parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
-    parser.add_argument("--update", type=user_path, help="a document whose rows to measure, and to write anew")
+    parser.add_argument(
+        "--update",
+        type=user_path,
+        help="a document whose rows to measure, and to write anew; a table of NPUs gets all rows of models that are measured",
+    )
     parser.add_argument(
         "--timeout", type=float, default=240, help="seconds until a run counts as hung (default: %(default)s)"
     )
@@ -127,10 +131,8 @@ def _run(arguments: argparse.Namespace) -> int:
         images = [image for image in images if image.model in arguments.model]
     if any(image.npu for image in images):
         return _run_with_npu(arguments, images)
-    text = ""
+    text = _document(arguments)
     if arguments.update:
-        with reading("document", arguments.update, "name a Markdown file with rows of this table"):
-            text = arguments.update.read_text(encoding="utf-8")
         wanted = documented(text)
         images = [image for image in images if (image.model, image.variant, image.board) in wanted]
         if not images:
@@ -146,12 +148,23 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _run_with_npu(arguments: argparse.Namespace, images: Sequence[Image]) -> int:
-    if arguments.update:
-        raise UserError("--update is for tables of boards without an NPU; copy the rows of this one")
+    text = _document(arguments)
+    if arguments.update and NPU_TABLE_HEAD not in text.split("\n"):
+        raise UserError(f"{arguments.update}: it has no table of networks on NPUs, which begins with {NPU_TABLE_HEAD}")
     rows = [measure_with_npu(image, arguments.qemu, arguments.timeout) for image in _progress(images)]
     print(npu_table(rows))
     _write_json(arguments, rows)
+    if arguments.update:
+        replace_text(arguments.update, update_npu_table(text, rows))
     return 0
+
+
+def _document(arguments: argparse.Namespace) -> str:
+    """The document that is to be updated; empty if there is none."""
+    if not arguments.update:
+        return ""
+    with reading("document", arguments.update, "name a Markdown file with rows of this table"):
+        return str(arguments.update.read_text(encoding="utf-8"))
 
 
 def _progress(images: Sequence[Image]) -> Iterable[Image]:

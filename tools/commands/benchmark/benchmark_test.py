@@ -1,9 +1,12 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from tools.artifacts.document.document import to_json
 from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, npu_report_json
-from tools.commands.benchmark.benchmark import Row, documented, table, update
-from tools.commands.benchmark.npu import NpuRow, delegated, npu_table
+from tools.commands.benchmark.benchmark import Row, documented, main, table, update
+from tools.commands.benchmark.npu import NpuRow, delegated, npu_table, update_npu_table
 
 _BEFORE = Row("sine", "int8", "mps2_an386", 6584, 250, 604, 454, 1991)
 _OTHER = Row("add", "float32", "mps2_an386", 5088, 232, 1064, 436, 649)
@@ -32,3 +35,25 @@ def test_what_an_npu_leaves_to_the_core_is_in_its_row(tmp_path: Path) -> None:
     assert delegated(path) == ("0 parts; not aten::flip (Op is not supported on U55.)", None)
     row = NpuRow("m", "int8", "b", "ethos-u55-128", "all", 1234, 5, 6, None, None, True)
     assert npu_table([row]).splitlines()[-1].endswith("| 1,234 | 6 | 5 |  |  | yes |")
+
+
+def test_the_table_of_npus_is_written_anew() -> None:
+    def row(model: str, accelerator: str, inference: int) -> NpuRow:
+        return NpuRow(model, "int8", "b", accelerator, "all", 1, 2, 3, 4, inference, True)
+
+    before = [row("add", "", 5), row("add", "ethos-u55-128", 6), row("sine", "ethos-u55-128", 7)]
+    text = f"# Numbers\n\n{npu_table(before)}\n\n| sine | 1 |\n"
+    now = [row("mean", "ethos-u55-128", 9), row("add", "ethos-u65-256", 8)]
+    assert update_npu_table(text, now) == text.replace(npu_table(before), npu_table([now[1], before[2], now[0]]))
+
+
+def test_a_document_without_the_table_of_npus_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = dict.fromkeys(("elf", "plan", "description", "report", "golden", "manifest", "npu", "board"), "missing")
+    (tmp_path / "index.json").write_text(to_json("index of images", 1, {"images": [entry]}))
+    (tmp_path / "page.md").write_text("# Numbers\n")
+    arguments = ["--index", str(tmp_path / "index.json"), "--qemu", "qemu", "--update", str(tmp_path / "page.md")]
+    assert main(arguments) == 1
+    message = capsys.readouterr().err
+    assert "page.md: it has no table of networks on NPUs" in message and "| model | on |" in message

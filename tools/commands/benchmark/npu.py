@@ -17,6 +17,11 @@ from tools.verify.emulate.emulate import run_golden
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
 
+# Of the table in docs/ethos_u.md.
+NPU_TABLE_HEAD = (
+    "| model | on | delegated | flash | runtime and driver | RAM | NPU cycles (Vela) | instructions | bit-exact |"
+)
+
 
 @dataclass(frozen=True)
 class NpuRow:
@@ -86,10 +91,7 @@ def delegated(path: Path | None) -> tuple[str, int | None]:
 
 def npu_table(rows: Sequence[NpuRow]) -> str:
     """The rows as a Markdown table, as docs/ethos_u.md shows it."""
-    lines = [
-        "| model | on | delegated | flash | runtime and driver | RAM | NPU cycles (Vela) | instructions | bit-exact |",
-        "|---|---|---|--:|--:|--:|--:|--:|---|",
-    ]
+    lines = [NPU_TABLE_HEAD, "|---|---|---|--:|--:|--:|--:|--:|---|"]
     for row in rows:
         cells = [
             f"{row.model} {row.variant}",
@@ -102,3 +104,24 @@ def npu_table(rows: Sequence[NpuRow]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def update_npu_table(text: str, rows: Sequence[NpuRow]) -> str:
+    """A document with the table's head, in which the rows of these models are as they are now, new ones at its end."""
+    lines = text.split("\n")
+    start = lines.index(NPU_TABLE_HEAD)
+    end = start
+    while end < len(lines) and lines[end].startswith("|"):
+        end += 1
+    head, dashes, *now = npu_table(rows).split("\n")
+    by_model: dict[str, list[str]] = {}
+    # After the head comes the line of dashes.
+    for line in lines[start + 2 : end]:
+        by_model.setdefault(_model(line), []).append(line)
+    by_model |= {model: [line for line in now if _model(line) == model] for model in map(_model, now)}
+    return "\n".join([*lines[:start], head, dashes, *sum(by_model.values(), []), *lines[end:]])
+
+
+def _model(line: str) -> str:
+    """Model and variant of a row."""
+    return line.split(" | ")[0]
