@@ -113,7 +113,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--update",
         type=user_path,
-        help="a document whose rows to measure, and to write anew; a table of NPUs gets all rows of models that are measured",
+        help="a document whose rows to measure, and to write anew; a table of NPUs gets all rows of measured models",
     )
     parser.add_argument(
         "--timeout", type=float, default=240, help="seconds until a run counts as hung (default: %(default)s)"
