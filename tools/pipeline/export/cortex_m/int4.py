@@ -10,7 +10,7 @@ torch_fusion::linear_int4 and pointwise_int4 compute the integers that kernels/c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,12 +106,13 @@ class Int4Layer:
     max: int
 
 
-def round_to_int4(weight: Tensor, group_size: int) -> tuple[Tensor, Tensor]:
-    """The nearest weights that int4 can have.
+def round_to_int4(weight: Tensor, group_size: int, energy: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The weights that int4 can have with the smallest error.
 
     Args:
       weight: [out, in], in floating point.
       group_size: INT4_BLOCK, or 0 for one scale per channel.
+      energy: the mean square of each input, by which its weights' errors count; None: all count the same.
 
     Returns:
       integers, int16, each int4 times the factor of its group; and the scales of channels.
@@ -120,12 +121,15 @@ def round_to_int4(weight: Tensor, group_size: int) -> tuple[Tensor, Tensor]:
     # With one group there is no other scale to be a multiple of.
     group_size = group_size if inner > group_size else 0
     size = group_size or inner
-    groups = torch.nn.functional.pad(weight.double(), (0, -inner % size)).reshape(channels, -1, size)
+    groups, counts = (
+        torch.nn.functional.pad(values.double(), (0, -inner % size)).reshape(len(values), -1, size)
+        for values in (weight, torch.ones(1, inner) if energy is None else energy[None])
+    )
     # The end that is farther from zero in proportion to the integers there are is reached.
     ideal = torch.maximum(groups.amax(2) / _LARGEST, groups.amin(2) / _LEAST).clamp(min=0)
     if not group_size:
         candidates = torch.stack([ideal * share for share in _SHARES])
-        best = _best(groups, candidates)
+        best = _best(groups, candidates, counts)
         scales = torch.where(best == 0, 1.0, best)[:, 0]
         return _nearest(groups, scales[:, None]).reshape(channels, -1).to(torch.int16), scales.float()
     scales = ideal.amax(1) / _USUAL_FACTOR
@@ -135,7 +139,7 @@ def round_to_int4(weight: Tensor, group_size: int) -> tuple[Tensor, Tensor]:
     # And the scale of the largest group, which the others may be made for, too.
     shares = [*(steps * share for share in _SHARES), steps.amax(1, True).expand_as(steps)]
     factors = torch.stack([each.round().clamp(1, _LARGEST_FACTOR) for each in shares])
-    best = _best(groups, factors * scales[:, None])
+    best = _best(groups, factors * scales[:, None], counts)
     integers = _nearest(groups, best) * (best / scales[:, None]).round()[:, :, None]
     return integers.reshape(channels, -1)[:, :inner].to(torch.int16), scales.float()
 
@@ -145,9 +149,15 @@ def _nearest(groups: Tensor, scales: Tensor) -> Tensor:
     return (groups / divisors).round().clamp(_LEAST, _LARGEST)
 
 
-def _best(groups: Tensor, candidates: Tensor) -> Tensor:
-    """Of candidates for the scales of groups those that leave the smallest square error, the first of equal ones."""
-    errors = torch.stack([(_nearest(groups, each) * each[:, :, None] - groups).square().sum(2) for each in candidates])
+def _best(groups: Tensor, candidates: Tensor, counts: Tensor) -> Tensor:
+    """Of candidates for the scales of groups those that leave the smallest square error, the first of equal ones.
+
+    Args:
+      counts: by which the squares of errors count.
+    """
+    errors = torch.stack(
+        [((_nearest(groups, each) * each[:, :, None] - groups).square() * counts).sum(2) for each in candidates]
+    )
     return candidates.gather(0, errors.argmin(0, keepdim=True))[0]
 
 
@@ -388,16 +398,55 @@ def _limits(node: Node) -> tuple[float, float] | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Inputs:
+    """What is known of the inputs of a layer, from samples.
+
+    Attributes:
+      energy: the mean square of each, and a little of all of theirs.
+      mean: of each, drawn to zero by how uncertain it is.
+    """
+
+    energy: Tensor
+    mean: Tensor
+
+
+def _measure(values: Sequence[Tensor], dim: int) -> _Inputs:
+    """What there is to know of what a layer read, whose inputs are in a dim, in each sample."""
+    rows = [value.detach().double().movedim(dim, -1).flatten(0, -2) for value in values]
+    means = torch.stack([each.mean(0) for each in rows])
+    energy = torch.stack([each.square().mean(0) for each in rows]).mean(0)
+    # An input that is always zero on these samples is something, now and then.
+    energy = energy + 0.01 * energy.mean() if bool(energy.any()) else torch.ones_like(energy)
+    mean = means.mean(0)
+    if len(rows) < 2:
+        return _Inputs(energy, torch.zeros_like(mean))
+    doubt = means.var(0) / len(rows)
+    certain = mean.square() / torch.where(mean == 0, 1.0, mean.square() + doubt)
+    return _Inputs(energy, mean * certain)
+
+
 def quantize_weights(
-    converted: GraphModule, floating: GraphModule, dtypes: WeightDtypes, places: Mapping[Node, str]
+    converted: GraphModule,
+    floating: GraphModule,
+    dtypes: WeightDtypes,
+    places: Mapping[Node, str],
+    observed: Sequence[Mapping[str, Tensor]],
+    samples: Sequence[Sequence[Tensor]],
 ) -> None:
     """Gives layers of a converted module int4 weights, in place, where they are smaller than with int8 ones.
 
     Args:
       floating: the module in floating point, with the same names of nodes.
       places: where layers of `converted` are in the model, as origin() has them.
+      observed: what nodes of `floating` returned for samples, by their names.
+      samples: the inputs of these samples.
     """
     by_name = {node.name: node for node in floating.graph.nodes}
+    inputs = [node.name for node in floating.graph.nodes if node.op == "placeholder"]
+    observed = [
+        {**values, **dict(zip(inputs, sample, strict=True))} for values, sample in zip(observed, samples, strict=True)
+    ]
 
     def constant(node: Node) -> Tensor | None:
         return attribute(converted, str(node.target)) if node.op == "get_attr" else None
@@ -407,13 +456,20 @@ def quantize_weights(
         if found is None or dtypes.of(node) != "int4" or places.get(node) in dtypes.in_int8:
             continue
         original = by_name.get(node.name)
-        constants = [] if original is None else [each for each in original.args[1:3] if each is not None]
-        if not constants or any(not isinstance(each, Node) or each.op != "get_attr" for each in constants):
+        if original is None:
+            continue
+        constants = [each for each in original.args[1:3] if each is not None]
+        if any(not isinstance(each, Node) or each.op != "get_attr" for each in constants):
             continue
         values = [attribute(floating, str(each.target)).detach() for each in constants]
         weight = values[0]
-        integers, scales = round_to_int4(weight.flatten(1), dtypes.group_size)
-        bias = values[1] if len(values) > 1 else None
+        dim = -1 if node.target == _aten.linear.default else 1
+        read = _measure([sample[original.args[0].name] for sample in observed], dim)
+        integers, scales = round_to_int4(weight.flatten(1), dtypes.group_size, read.energy)
+        bias = values[1] if len(values) > 1 else torch.zeros(len(weight))
+        # What rounding adds to the mean of the outputs.
+        rounded = integers * scales.double()[:, None]
+        bias = (bias + (weight.flatten(1).double() - rounded) @ read.mean).float()
         packed = _packed(found, integers, scales, bias, DSP)
         if packed is None or packed.numel() >= _int8_bytes(node, weight):
             continue
@@ -424,9 +480,8 @@ def quantize_weights(
                 "int4": integers.reshape(weight.shape),
                 "int4_scales": scales,
                 "int4_zero_points": torch.zeros(len(scales), dtype=torch.int64),
+                "float_bias": bias,
             }
-            if bias is not None:
-                tables["float_bias"] = bias
             for name, value in tables.items():
                 target = f"_{node.name}_{name}"
                 converted.register_buffer(target, value)
@@ -434,9 +489,7 @@ def quantize_weights(
             limits = torch.iinfo(torch.int16)
             dequantized = graph.call_function(_DEQUANTIZE_CHANNELS, (*made[:3], 0, limits.min, limits.max, torch.int16))
         dequantized.meta = {"val": found.weight.meta.get("val")}
-        node.update_arg(1, dequantized)
-        if bias is not None:
-            node.update_arg(2, made[3])
+        node.args = (node.args[0], dequantized, made[3], *node.args[3:])
     converted.graph.eliminate_dead_code()
     converted.recompile()
 
@@ -454,12 +507,11 @@ def is_int4(weight: Any) -> bool:
     return isinstance(weight, Node) and weight.target == _DEQUANTIZE_CHANNELS and weight.args[6] == torch.int16
 
 
-def _packed(found: _Found, integers: Tensor, scales: Tensor, bias: Tensor | None, arrangement: int) -> Tensor | None:
+def _packed(found: _Found, integers: Tensor, scales: Tensor, bias: Tensor, arrangement: int) -> Tensor | None:
     _, in_scale, in_zero_point = found.source.args[:3]
     _, out_scale, out_zero_point, least, largest = found.quantize.args[:5]
     sums = scales.double() * in_scale
-    start = torch.zeros(len(scales)) if bias is None else bias.double() / sums
-    folded = start.double().round() - in_zero_point * integers.to(torch.int64).sum(1)
+    folded = (bias.double() / sums).round() - in_zero_point * integers.to(torch.int64).sum(1)
     if bool((folded.abs() >= 2**30).any()):
         return None
     pairs = [quantize_multiplier_aot(float(each)) for each in sums / out_scale]
@@ -493,10 +545,10 @@ def lower_int4(program: ExportedProgram, arrangement: int) -> None:
         found = _find(node, lambda operand: get_param_tensor(program, operand))
         if found is None or not is_int4(found.weight):
             continue
-        integers, scales = (get_param_tensor(program, each) for each in found.weight.args[:2])
-        bias = node.args[2] if len(node.args) > 2 else None
-        value = None if bias is None else get_param_tensor(program, bias)
-        packed = _packed(found, integers.flatten(1), scales, value, arrangement)
+        # quantize_weights() gave each of them a bias.
+        constants = (*found.weight.args[:2], node.args[2])
+        integers, scales, bias = (get_param_tensor(program, each) for each in constants)
+        packed = _packed(found, integers.flatten(1), scales, bias, arrangement)
         assert packed is not None, node.name
         constant = add_constant(program, f"{node.name}_packed", packed)
         operators = torch.ops.torch_fusion

@@ -242,7 +242,8 @@ def quantize(
     round_weights(converted)
     _drop_second_quantization(converted)
     if weights.has_int4:
-        quantize_weights(converted, floating, weights, {node: origin(node, path) for node in converted.graph.nodes})
+        layers = {node: origin(node, path) for node in converted.graph.nodes}
+        quantize_weights(converted, floating, weights, layers, observed, kept)
     coarse = _coarse_softmaxes(converted, observed)
     in_int8 = {origin(node, path) for node in coarse if any(user.target is QUANTIZE for user in node.users)}
     if in_int8:
