@@ -18,6 +18,7 @@ from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import Payload, TensorPlace, parse, parse_commands
 from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import lower
 from tools.pipeline.export.ethos_u.vela import Compiled
 from tools.pipeline.export.lower import capture
@@ -49,7 +50,7 @@ def build(network: Network, accelerator: str) -> list[Compiled]:
     inputs = network.inputs()
     path = Path("networks.py")
     captured = fold_batch_norm(capture(network.make().eval(), inputs))
-    quantized = lower.quantize(captured, [inputs], npu(accelerator), network.bits, path)
+    quantized = lower.quantize(captured, [inputs], npu(accelerator), network.bits, path, State({}))
     lowered = lower.delegate(capture(quantized.module, inputs), npu(accelerator), path)
     assert not lowered.rejected, lowered.rejected
     assert lowered.compiled

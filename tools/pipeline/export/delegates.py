@@ -19,14 +19,15 @@ from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.tensor import TensorSpec
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
-from tools.pipeline.export.lower import EmittedProgram
+from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.lower import EmittedProgram, mark_states
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.model_file.deterministic import computing
@@ -34,6 +35,8 @@ from tools.quiet.console import UserError
 
 _QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
+
+_NO_STATE = State({})
 
 # Of int8 programs that are captured and not lowered yet.
 CAPTURED_BORDER = BorderOperators(
@@ -53,11 +56,14 @@ class Compiled(Protocol):
     def payload(self) -> bytes: ...
 
 
-def quantize(program: ExportedProgram, samples: Iterable[Sample], quantizer: TOSAQuantizer, path: Path) -> Quantized:
+def quantize(
+    program: ExportedProgram, samples: Iterable[Sample], quantizer: TOSAQuantizer, path: Path, state: State = _NO_STATE
+) -> Quantized:
     """The program with quantize and dequantize operators of a quantizer for Arm, calibrated on the samples.
 
     Args:
       path: the model file, for messages.
+      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
 
     Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
     """
@@ -72,7 +78,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], quantizer: TOS
                 "take; convert it with .float()."
             )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
-    observed, kept = calibrate(prepared, samples, path)
+    observed, kept = calibrate(prepared, samples, path, state)
     return Quantized(convert_pt2e(prepared), observed, kept, {})
 
 
@@ -127,8 +133,11 @@ def emit(manager: EdgeProgramManager) -> EmittedProgram:
     """The program with delegates, whose memory ExecuTorch plans."""
     planning = MemoryPlanningPass(_ExactPlan())
     config = ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=CONSTANT_ALIGNMENT)
+    edge = manager.exported_program()
+    mark_states(edge)
+    keeps_state = bool(edge.graph_signature.buffers_to_mutate)
     emitted = manager.to_executorch(config)
-    return EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state=False)
+    return EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state)
 
 
 def border_operators(bits: int) -> BorderOperators:
@@ -137,16 +146,23 @@ def border_operators(bits: int) -> BorderOperators:
 
 
 def run(program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sample]) -> list[list[torch.Tensor]]:
-    """What the program returns: delegates by the TOSA reference model, everything else by PyTorch."""
+    """What the program returns: delegates by the TOSA reference model, everything else by PyTorch.
+
+    What the program keeps goes on from one sample to the next.
+    """
     by_payload = {item.payload: item.tosa for item in compiled}
     constants = {**program.state_dict, **program.constants}
     specs = program.graph_signature.input_specs
+    changed = [spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION]
     outputs = []
     for sample in samples:
         given = iter(sample)
         arguments = [next(given) if spec.kind == InputKind.USER_INPUT else constants[spec.target] for spec in specs]
         with computing():
-            outputs.append(list(_Run(program.graph_module, by_payload).run(*arguments)))
+            results = list(_Run(program.graph_module, by_payload).run(*arguments))
+        # A program's first outputs are what it keeps.
+        constants |= dict(zip(changed, results, strict=False))
+        outputs.append(results[len(changed) :])
     return outputs
 
 

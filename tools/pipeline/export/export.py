@@ -512,7 +512,7 @@ def _to_int8(
         # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
         quantize.reshape_views(prepared.captured)
         edge = lower.to_cortex_m(prepared.captured, target)
-        inputs_to_state(edge, source.state)
+        inputs_to_state(edge, source.state, source.inputs)
         quantize.check_integers(edge, path)
         lower.run(edge, [source.inputs])
     except (UserError, quantize.NoInt8Form):
@@ -739,6 +739,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     from tools.pipeline.export import delegates
     from tools.pipeline.export.cortex_m import lower as cortex_m
     from tools.pipeline.export.cortex_m import quantize
+    from tools.pipeline.export.cortex_m.state import inputs_to_state
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
     from tools.pipeline.export.ethos_u.addresses import check_addresses
@@ -750,20 +751,23 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
         raise UserError(f'{path}: backend "ethos_u" takes no dynamic_shapes(), an NPU has commands for one shape.')
     bits = 16 if options.io == "int16" else 8
     source = _source(asked)
-    _check_no_state(source.state.buffers, path, options.backend)
-    prepared = _prepare(
-        source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, npu, bits, path)
-    )
+
+    def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
+        return lower.quantize(fold_batch_norm(captured), given, npu, bits, path, source.state)
+
+    prepared = _prepare(source, quantized)
     samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
     lowered, operators = lower.delegate(prepared.captured, npu, path), delegates.border_operators(bits)
     if bits == 8:
+        first = (*quantize.channels_last(source.state.start()), *samples[0])
         try:
-            in_int8 = lower.use_core(lowered, options.core, samples[0], path)
+            in_int8 = lower.use_core(lowered, options.core, first, path)
         except quantize.NoInt8Form as error:
             console.say(f"export: note: {path}: what the NPU can't take computes in floating point: {error}")
         else:
             lowered, operators = in_int8, cortex_m.BORDER
     edge = lowered.manager.exported_program()
+    inputs_to_state(edge, source.state, source.inputs)
     in_float = quantize.unquantized(edge, path)
     on_core = npu_report.on_core(lowered.rejected, in_float)
     estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)

@@ -165,7 +165,7 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     )
     keeps_state = bool(edge.graph_signature.buffers_to_mutate)
     keeps_plan = has_control_flow or _has_dynamic_shapes(edge)
-    _mark_states(edge)
+    mark_states(edge)
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
         # In other plans our own passes remove the views, where it can be seen which memory they alias.
         ExecutorchBackendConfig(remove_view_copy=keeps_plan, segment_alignment=CONSTANT_ALIGNMENT)
@@ -183,7 +183,7 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     return EmittedProgram(program, nodes, None, keeps_state, states)
 
 
-def _mark_states(edge: ExportedProgram) -> None:
+def mark_states(edge: ExportedProgram) -> None:
     """Asks the emitter for the initial values of buffers that the program changes; planned memory starts with zeros."""
     signature = edge.graph_signature
     changed = set(signature.buffers_to_mutate.values())

@@ -288,6 +288,13 @@ def _find_state(graph: Graph, count: int) -> list[Node]:
     return list(found)
 
 
+def leave_state(graph: Graph, count: int) -> None:
+    """Marks what computes the first outputs of a graph as seen by a quantizer, and left in floating point."""
+    for node in _find_state(graph, count):
+        _mark_node_as_quantized(node, {}, None, False)
+        node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+
+
 def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
     """Inputs that nothing reads but what stays in floating point up to spectra, which would lose by steps of int8."""
     found = []

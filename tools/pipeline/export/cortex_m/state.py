@@ -80,8 +80,12 @@ def _set_call(program: ExportedProgram, examples: tuple[torch.Tensor, ...]) -> N
     program.example_inputs = (examples, {})
 
 
-def inputs_to_state(program: ExportedProgram, state: State) -> None:
-    """Makes the first inputs of a lowered program buffers, which its first outputs change, in place."""
+def inputs_to_state(program: ExportedProgram, state: State, examples: tuple[torch.Tensor, ...]) -> None:
+    """Makes the first inputs of a lowered program buffers, which its first outputs change, in place.
+
+    Args:
+      examples: of the other inputs.
+    """
     if not state.buffers:
         return
     signature = program.graph_signature
@@ -94,4 +98,4 @@ def inputs_to_state(program: ExportedProgram, state: State) -> None:
     for index, name in enumerate(names):
         arg = signature.output_specs[index].arg
         signature.output_specs[index] = OutputSpec(OutputKind.BUFFER_MUTATION, arg, name)
-    _set_call(program, program.example_inputs[0][len(names) :])
+    _set_call(program, tuple(examples))

@@ -21,8 +21,9 @@ from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
-from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated
+from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated, leave_state
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
+from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
 from tools.quiet.console import UserError
@@ -46,29 +47,42 @@ class Lowered:
 
 
 class _Quantizer(EthosUQuantizer):
-    """ExecuTorch's quantizer, and functions that it leaves alone: they are tables on the core."""
+    """ExecuTorch's quantizer, which leaves what is computed for a state in floating point.
+
+    With activations of 8 bits, functions that it leaves alone are tables on the core.
+    """
+
+    def __init__(self, npu: Npu, bits: int, states: int) -> None:
+        super().__init__(vela.compile_spec(npu))
+        self._bits = bits
+        self._states = states
 
     def annotate(self, model: GraphModule) -> GraphModule:
+        leave_state(model.graph, self._states)
         annotated = super().annotate(model)
-        annotate_functions([each for each in find_functions(annotated.graph) if not is_annotated(each)])
+        if self._bits == 8:
+            annotate_functions([each for each in find_functions(annotated.graph) if not is_annotated(each)])
         return annotated
 
 
-def quantize(program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits: int, path: Path) -> Quantized:
+def quantize(
+    program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits: int, path: Path, state: State
+) -> Quantized:
     """The program with quantize and dequantize operators of ExecuTorch's Ethos-U quantizer, calibrated on the samples.
 
     Args:
       bits: of the activations, 8 or 16; weights have 8.
       path: the model file, for messages.
+      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = _Quantizer(vela.compile_spec(npu)) if bits == 8 else EthosUQuantizer(vela.compile_spec(npu))
+    quantizer = _Quantizer(npu, bits, len(state.buffers))
     quantizer.set_global(
         get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
     )
     _reduce_strides(program)
-    return delegates.quantize(program, samples, quantizer, path)
+    return delegates.quantize(program, samples, quantizer, path, state)
 
 
 def _reduce_strides(program: ExportedProgram) -> None:
