@@ -86,25 +86,63 @@ ET_INLINE int8_t* fill_bytes(int32_t value, int32_t count, int8_t* to) {
 #endif
 }
 
-/// Where the window at an output position begins, if it lies within the image and has no gaps; else
-/// null.
-ET_INLINE const int8_t* undivided_window(
-    const PackedLayer& layer,
-    const PackedImages& images,
-    const int8_t* image,
-    int32_t y,
-    int32_t x) {
-  const int32_t top = y * images.height.stride - images.height.padding;
-  const int32_t left = x * images.width.stride - images.width.padding;
-  const bool fits = top >= 0 && left >= 0 && top + images.height.kernel <= images.height.in &&
-      left + images.width.kernel <= images.width.in;
-  const bool is_dense = images.height.dilation == 1 && images.width.dilation == 1;
-  return fits && is_dense ? image + (top * images.width.in + left) * layer.in_channels : nullptr;
-}
-
 #if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
 
-/// Puts what is under the window at an output position into `to`, in the order of the weights.
+/// Positions in a row of outputs, [begin, end).
+struct Inside {
+  int32_t begin;
+  int32_t end;
+};
+
+/// Where in a row of outputs the windows lie within the image and have no gaps.
+Inside undivided_windows(const PackedImages& images, int32_t y) {
+  const Window& width = images.width;
+  const int32_t top = y * images.height.stride - images.height.padding;
+  const int32_t last = width.in + width.padding - width.kernel;
+  if (images.height.dilation != 1 || width.dilation != 1 || top < 0 || last < 0 ||
+      top + images.height.kernel > images.height.in) {
+    return {0, 0};
+  }
+  const int32_t end = last / width.stride + 1;
+  return {(width.padding + width.stride - 1) / width.stride, end < width.out ? end : width.out};
+}
+
+/// Copies rows of `bytes` bytes, from one of which to the next there are `from_step` and `to_step`.
+ET_INLINE void copy_rows(
+    const int8_t* from,
+    int32_t from_step,
+    int32_t rows,
+    int32_t bytes,
+    int8_t* to,
+    int32_t to_step) {
+#ifdef __ARM_FEATURE_MVE
+  if (bytes <= 16) {
+    __asm__ volatile(
+        "vctp.8 %[bytes]\n"
+        "wls lr, %[rows], 2f\n"
+        "1:\n"
+        "vpstt\n"
+        "vldrbt.8 q0, [%[from]]\n"
+        "vstrbt.8 q0, [%[to]]\n"
+        "add %[from], %[from_step]\n"
+        "add %[to], %[to_step]\n"
+        "le lr, 1b\n"
+        "2:\n"
+        : [from] "+r"(from), [to] "+r"(to)
+        : [from_step] "r"(from_step), [to_step] "r"(to_step), [rows] "r"(rows), [bytes] "r"(bytes)
+        : "memory", "lr", "q0", "p0");
+    return;
+  }
+#endif
+  for (; rows > 0; --rows) {
+    copy_bytes(from, bytes, to);
+    from += from_step;
+    to += to_step;
+  }
+}
+
+/// Puts what is under the window at an output position into `to`, in the order of the weights; one
+/// that isn't undivided, as others take less.
 void gather(
     const PackedLayer& layer,
     const PackedImages& images,
@@ -114,36 +152,29 @@ void gather(
     int8_t* to) {
   const int32_t channels = layer.in_channels;
   const int32_t row_bytes = images.width.kernel * channels;
-  if (const int8_t* from = undivided_window(layer, images, image, y, x)) {
-    const int32_t step = images.width.in * channels;
-    for (int32_t i = images.height.kernel; i > 0; --i) {
-      to = copy_bytes(from, row_bytes, to);
-      from += step;
-    }
-    return;
-  }
+  const int32_t step = images.width.in * channels;
+  fill_bytes(layer.input_zero_point, images.height.kernel * row_bytes, to);
   const Taps rows(images.height, y);
   const Taps columns(images.width, x);
-  const int32_t zero_point = layer.input_zero_point;
-  for (int32_t i = 0; i < images.height.kernel; ++i) {
-    if (i < rows.begin || i >= rows.end || columns.begin >= columns.end) {
-      to = fill_bytes(zero_point, row_bytes, to);
-      continue;
+  const int32_t count = rows.end - rows.begin;
+  if (count <= 0) {
+    return;
+  }
+  const int8_t* from = image +
+      ((rows.origin + rows.begin * images.height.dilation) * images.width.in + columns.origin +
+       columns.begin * images.width.dilation) *
+          channels;
+  to += (rows.begin * images.width.kernel + columns.begin) * channels;
+  // Columns lie together, or are copied one by one.
+  const bool is_dense = images.width.dilation == 1;
+  const int32_t column_bytes = is_dense ? (columns.end - columns.begin) * channels : channels;
+  for (int32_t j = columns.begin; j < columns.end; ++j) {
+    copy_rows(from, step * images.height.dilation, count, column_bytes, to, row_bytes);
+    if (is_dense) {
+      return;
     }
-    const int8_t* from = image +
-        ((rows.origin + i * images.height.dilation) * images.width.in + columns.origin +
-         columns.begin * images.width.dilation) *
-            channels;
-    to = fill_bytes(zero_point, columns.begin * channels, to);
-    if (images.width.dilation == 1) {
-      to = copy_bytes(from, (columns.end - columns.begin) * channels, to);
-    } else {
-      for (int32_t j = columns.begin; j < columns.end; ++j) {
-        to = copy_bytes(from, channels, to);
-        from += images.width.dilation * channels;
-      }
-    }
-    to = fill_bytes(zero_point, (images.width.kernel - columns.end) * channels, to);
+    from += images.width.dilation * channels;
+    to += channels;
   }
 }
 
@@ -324,6 +355,22 @@ uint32_t* fill_words(int32_t value, uint32_t* to, int32_t words) {
     to += 2 * kLanes;
   }
   return to;
+}
+
+/// Where the window at an output position begins, if it lies within the image and has no gaps; else
+/// null.
+ET_INLINE const int8_t* undivided_window(
+    const PackedLayer& layer,
+    const PackedImages& images,
+    const int8_t* image,
+    int32_t y,
+    int32_t x) {
+  const int32_t top = y * images.height.stride - images.height.padding;
+  const int32_t left = x * images.width.stride - images.width.padding;
+  const bool fits = top >= 0 && left >= 0 && top + images.height.kernel <= images.height.in &&
+      left + images.width.kernel <= images.width.in;
+  const bool is_dense = images.height.dilation == 1 && images.width.dilation == 1;
+  return fits && is_dense ? image + (top * images.width.in + left) * layer.in_channels : nullptr;
 }
 
 /// As gather() and expand(), for a number of channels that is a multiple of four.
@@ -1281,6 +1328,77 @@ void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
 
 #if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
 
+#ifdef __ARM_FEATURE_MVE
+
+/// Where three windows at a time are computed from, and where their outputs go.
+class ThreeWindows final {
+ public:
+  /// @param[in] scratch What convolution_scratch() says.
+  ThreeWindows(
+      const PackedParts& parts,
+      const PackedImages& images,
+      const int8_t* in,
+      int8_t* scratch,
+      const int8_t* out)
+      : parts_(parts),
+        rows_{
+            images.height.kernel,
+            images.width.kernel * parts.layer->in_channels,
+            (images.width.in - images.width.kernel) * parts.layer->in_channels,
+            images.width.stride * parts.layer->in_channels},
+        outputs_(kWindows * parts.layer->channels) {
+    const PackedLayer& layer = *parts.layer;
+    if (layer.is_wide != 0 || parts.inner <= 64 || rows_.bytes % 16 != 0 ||
+        layer.channels % 4 != 0) {
+      return;
+    }
+    const int32_t in_size = images.batch * images.height.in * images.width.in * layer.in_channels;
+    const int32_t out_size = images.batch * images.height.out * images.width.out * layer.channels;
+    const auto from = reinterpret_cast<uintptr_t>(in);
+    const auto to = reinterpret_cast<uintptr_t>(out);
+    const bool overlaps =
+        from < to + static_cast<uintptr_t>(out_size) && to < from + static_cast<uintptr_t>(in_size);
+    if (overlaps) {
+      // The plan keeps the other windows only until a window's outputs are written.
+      if (is_pointwise(layer) || outputs_ > parts.inner) {
+        return;
+      }
+      buffer_ = scratch;
+    }
+    is_used_ = true;
+  }
+
+  bool is_used() const {
+    return is_used_;
+  }
+
+  /// Computes the outputs of the window that begins at `first` and the next two.
+  void compute(const int8_t* first, int8_t* out) const {
+    const int32_t vectors = rows_.bytes / 16;
+    const auto compute = vectors % 3 == 0 ? windows_to_outputs<3> : windows_to_outputs<1>;
+    if (buffer_ == nullptr) {
+      compute(parts_, rows_, first, out);
+    } else {
+      compute(parts_, rows_, first, buffer_);
+      copy_bytes(buffer_, outputs_, out);
+    }
+  }
+
+  /// Bytes of three outputs.
+  int32_t outputs() const {
+    return outputs_;
+  }
+
+ private:
+  const PackedParts& parts_;
+  WindowRows rows_;
+  int32_t outputs_;
+  int8_t* buffer_ = nullptr;
+  bool is_used_ = false;
+};
+
+#endif
+
 void convolution_mve(
     const PackedParts& parts,
     const PackedImages& images,
@@ -1289,22 +1407,46 @@ void convolution_mve(
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const bool pointwise = is_pointwise(layer);
+#ifdef __ARM_FEATURE_MVE
+  if (pointwise && are_short_pixels(parts)) {
+    short_pixels(parts, in, images.batch * images.height.out * images.width.out, out);
+    return;
+  }
+  const ThreeWindows three(parts, images, in, scratch, out);
+#endif
+  const int32_t channels = layer.in_channels;
+  const int32_t in_row = images.width.in * channels;
+  const int32_t row_bytes = images.width.kernel * channels;
   for (int32_t n = 0; n < images.batch; ++n) {
     for (int32_t y = 0; y < images.height.out; ++y) {
+      const Inside inside = undivided_windows(images, y);
+      const int8_t* const origin = in +
+          (y * images.height.stride - images.height.padding) * in_row -
+          images.width.padding * channels;
       for (int32_t x = 0; x < images.width.out; ++x) {
+        const int8_t* const window = origin + x * images.width.stride * channels;
+        const bool is_inside = x >= inside.begin && x < inside.end;
+#ifdef __ARM_FEATURE_MVE
+        if (is_inside && three.is_used() && x + kWindows <= inside.end) {
+          three.compute(window, out);
+          x += kWindows - 1;
+          out += three.outputs();
+          continue;
+        }
+#endif
+        const int8_t* from = scratch;
         if (pointwise) {
-          rows_to_outputs(parts, in, out);
-          in += layer.in_channels;
+          from = window;
+        } else if (is_inside) {
+          copy_rows(window, in_row, images.height.kernel, row_bytes, scratch, row_bytes);
         } else {
           gather(layer, images, in, y, x, scratch);
-          rows_to_outputs(parts, scratch, out);
         }
+        rows_to_outputs(parts, from, out);
         out += layer.channels;
       }
     }
-    if (!pointwise) {
-      in += images.height.in * images.width.in * layer.in_channels;
-    }
+    in += images.height.in * in_row;
   }
 }
 

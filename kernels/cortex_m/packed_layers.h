@@ -16,7 +16,8 @@ namespace cortex_m {
  * where the input's channels are no multiple of four, all rows under a pixel's window have been
  * copied,
  * - depthwise convolution with padding: a row, whose input rows are copied,
- * - other convolutions: a pixel, whose window is read meanwhile,
+ * - other convolutions: a pixel, whose window is read meanwhile; or several, all of whose windows
+ * are read before their outputs are written, unless nothing lies over the input,
  * - linear layers: a row, which is read meanwhile.
  */
 

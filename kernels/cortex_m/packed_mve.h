@@ -2,6 +2,8 @@
 
 #include <arm_mve.h>
 
+#include <cstddef>
+
 #include "kernels/cortex_m/packed_scale.h"
 
 namespace torch {
@@ -44,6 +46,32 @@ struct VectorScale {
     shifts += step;
   }
 
+  /// As store(), of two pixels, whose outputs lie `channels` apart.
+  ET_INLINE void store_two(int32x4_t a, int32x4_t b, int8_t* out, int32_t channels) {
+    const int32x4_t biases = vldrwq_s32(bias);
+    const int32x4_t factors = vldrwq_s32(multipliers);
+    const int32x4_t places = vldrbq_s32(shifts);
+    vstrbq_s32(out, saturated(requantized(vaddq_s32(a, biases), factors, places)));
+    vstrbq_s32(out + channels, saturated(requantized(vaddq_s32(b, biases), factors, places)));
+    bias += 4;
+    multipliers += step;
+    shifts += step;
+  }
+
+  /// As store(), of `kCount` pixels whose outputs lie `channels` apart, and whose sums have biases.
+  template <int32_t kCount>
+  ET_INLINE void store_windows(const int32_t (&sums)[4 * kCount], int8_t* out, int32_t channels) {
+    const int32x4_t factors = vldrwq_s32(multipliers);
+    const int32x4_t places = vldrbq_s32(shifts);
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < kCount; ++i) {
+      vstrbq_s32(out, saturated(requantized(vldrwq_s32(sums + 4 * i), factors, places)));
+      out += channels;
+    }
+    multipliers += step;
+    shifts += step;
+  }
+
   /// As store(), of the last channels.
   ET_INLINE void store_some(int32x4_t sums, int8_t* out, mve_pred16_t active) const {
     const int32x4_t factors = vldrwq_z_s32(multipliers, active);
@@ -53,9 +81,10 @@ struct VectorScale {
  private:
   /// Saturates in the lowest byte of each lane, which is all that is stored.
   ET_INLINE int32x4_t saturated(int32x4_t value) const {
-    const int32x4_t result = vaddq_n_s32(value, offset);
-    const int16x8_t halves = vqmovnbq_s32(vreinterpretq_s16_s32(result), result);
-    return vreinterpretq_s32_s8(vqmovnbq_s16(vreinterpretq_s8_s16(halves), halves));
+    int32x4_t result = vaddq_n_s32(value, offset);
+    // The compiler would copy what is narrowed to where the narrowed lanes go.
+    __asm__("vqmovnb.s32 %q0, %q0\nvqmovnb.s16 %q0, %q0" : "+w"(result));
+    return result;
   }
 };
 
@@ -232,6 +261,29 @@ inline void store_wide(const PackedParts& parts, int32x4_t value, int32_t channe
   }
 }
 
+/// Outputs of one vector from `channel` on. A function of its own: what calls it needs less of the
+/// stack.
+inline __attribute__((noinline)) void
+last_rows(const PackedParts& parts, const int8_t* in, int32_t channel, int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  const int32_t inner = parts.inner;
+  const bool is_wide = parts.layer->is_wide != 0;
+  const int8_t* weights = parts.weights + channel * inner;
+  const VectorScale scale(parts, channel, parts.factor_step);
+  for (; channel < channels; channel += 4) {
+    const int32_t left = channels - channel;
+    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
+    const int32x4_t sums = vaddq_s32(
+        multiply_rows(in, weights, inner, left < 4 ? left : 4),
+        vldrwq_z_s32(parts.bias + channel, active));
+    if (is_wide) {
+      store_wide(parts, sums, channel, out + channel);
+    } else {
+      scale.store_some(sums, out + channel, active);
+    }
+  }
+}
+
 /// All outputs of one vector.
 inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t channels = parts.layer->channels;
@@ -249,9 +301,6 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
                                 : short_rows<1, 1, false>;
     rows(parts, in, out);
     channel = channels & ~3;
-    if (channel == channels) {
-      return;
-    }
   }
   if (const int32_t end = channels & ~3; !is_wide && channel < end) {
     if (is_linear) {
@@ -261,19 +310,217 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
     }
     channel = end;
   }
-  const int8_t* weights = parts.weights + channel * inner;
-  const VectorScale scale(parts, channel, parts.factor_step);
-  for (; channel < channels; channel += 4) {
-    const int32_t left = channels - channel;
-    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(left));
-    const int32x4_t sums = vaddq_s32(
-        multiply_rows(in, weights, inner, left < 4 ? left : 4),
-        vldrwq_z_s32(parts.bias + channel, active));
-    if (is_wide) {
-      store_wide(parts, sums, channel, out + channel);
+  if (channel < channels) {
+    last_rows(parts, in, channel, out);
+  }
+}
+
+/// As multiply_row(), with two pixels' vectors.
+template <int32_t kVectors>
+ET_INLINE void multiply_row_twice(
+    const int8x16_t (&x)[kVectors],
+    const int8x16_t (&y)[kVectors],
+    int32_t rest,
+    const int8_t*& weights,
+    int32_t& x_sum,
+    int32_t& y_sum) {
+  int8x16_t w;
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < kVectors; ++i) {
+    if (i + 1 < kVectors) {
+      __asm__ volatile("vldrb.8 %q0, [%1], #16" : "=w"(w), "+r"(weights) : : "memory");
     } else {
-      scale.store_some(sums, out + channel, active);
+      w = vldrbq_s8(weights);
+      weights += rest;
     }
+    x_sum = i == 0 ? vmladavq_s8(x[i], w) : vmladavaq_s8(x_sum, x[i], w);
+    y_sum = i == 0 ? vmladavq_s8(y[i], w) : vmladavaq_s8(y_sum, y[i], w);
+  }
+}
+
+/// The outputs of two pixels, of which each has what `kVectors` registers hold, as often as there
+/// are two. What they need is read before they are written. Channels are a multiple of four.
+template <int32_t kVectors>
+void short_pairs(const PackedParts& parts, const int8_t* in, int32_t pairs, int8_t* out) {
+  const int32_t inner = parts.inner;
+  const int32_t channels = parts.layer->channels;
+  const int32_t rest = inner - 16 * (kVectors - 1);
+  const mve_pred16_t active = vctp8q(static_cast<uint32_t>(rest));
+  for (; pairs > 0; --pairs) {
+    int8x16_t x[kVectors], y[kVectors];
+#pragma GCC unroll 4
+    for (int32_t i = 0; i < kVectors; ++i) {
+      const bool is_whole = i + 1 < kVectors;
+      x[i] = is_whole ? vldrbq_s8(in + 16 * i) : vldrbq_z_s8(in + 16 * i, active);
+      y[i] = is_whole ? vldrbq_s8(in + inner + 16 * i) : vldrbq_z_s8(in + inner + 16 * i, active);
+    }
+    in += 2 * inner;
+    const int8_t* weights = parts.weights;
+    VectorScale scale(parts, 0, 1);
+    for (int32_t groups = channels / 4; groups > 0; --groups) {
+      int32_t x0, x1, x2, x3, y0, y1, y2, y3;
+      multiply_row_twice<kVectors>(x, y, rest, weights, x0, y0);
+      multiply_row_twice<kVectors>(x, y, rest, weights, x1, y1);
+      multiply_row_twice<kVectors>(x, y, rest, weights, x2, y2);
+      multiply_row_twice<kVectors>(x, y, rest, weights, x3, y3);
+      scale.store_two(four(x0, x1, x2, x3), four(y0, y1, y2, y3), out, channels);
+      out += 4;
+    }
+    out += channels;
+  }
+}
+
+/// Whether short_pixels() takes a pointwise layer.
+inline bool are_short_pixels(const PackedParts& parts) {
+  return parts.layer->is_wide == 0 && parts.inner <= 32 && parts.layer->channels % 4 == 0;
+}
+
+/// All outputs of a pointwise layer with few inputs, two pixels at a time.
+inline void short_pixels(const PackedParts& parts, const int8_t* in, int32_t pixels, int8_t* out) {
+  const int32_t inner = parts.inner;
+  const auto pairs = inner > 16 ? short_pairs<2> : short_pairs<1>;
+  pairs(parts, in, pixels / 2, out);
+  if (pixels % 2 != 0) {
+    rows_to_outputs(parts, in + (pixels - 1) * inner, out + (pixels - 1) * parts.layer->channels);
+  }
+}
+
+/// Windows of an image that lie within it, in a row of outputs, as one of them is read: `count`
+/// rows of `bytes` bytes, a multiple of sixteen.
+struct WindowRows {
+  int32_t count;
+  int32_t bytes;
+  /// From the end of a row to the next one.
+  int32_t jump;
+  /// From a window to the next one.
+  int32_t step;
+};
+
+/// Windows that are multiplied at a time.
+constexpr int32_t kWindows = 3;
+
+/// What multiply_windows() takes, in the order in which one instruction loads the first five.
+struct alignas(16) WindowProducts {
+  const int8_t* x[kWindows];
+  /// The next channel's weights.
+  const int8_t* weights;
+  int32_t rows;
+  /// The next channel's bias.
+  const int32_t* bias;
+  /// Those of WindowRows.
+  int32_t loops;
+  int32_t jump;
+  /// Bytes of a channel's weights.
+  int32_t inner;
+  /// Where the next two channels' sums of the first window go: sums[0] or sums[2].
+  int32_t* next;
+  int32_t unused[2];
+  /// Four channels' sums of a window, then the next window's.
+  int32_t sums[4 * kWindows];
+};
+static_assert(sizeof(void*) != 4 || offsetof(WindowProducts, sums) == 48);
+
+/**
+ * The sums of four channels for three windows: biases and products. Two channels at a time; weights
+ * and biases move on. `kUnrolled` vectors at a time, of which a row of a window has a multiple:
+ * eleven instructions each for 96 products, and one more per loop. All registers but the one with
+ * the address are taken: sums' are even ones.
+ */
+template <int32_t kUnrolled>
+ET_INLINE void multiply_windows(WindowProducts& products) {
+  register WindowProducts* from __asm__("r7") = &products;
+  __asm__ volatile(
+      "1:\n"
+      "ldm %[from], {r1, r3, r5, r9, r12}\n"
+      "ldr lr, [%[from], #20]\n"
+      "ldrd r0, r6, [lr], #8\n"
+      "str lr, [%[from], #20]\n"
+      "ldr lr, [%[from], #32]\n"
+      "add r11, r9, lr\n"
+      "mov r2, r0\n"
+      "mov r4, r0\n"
+      "mov r8, r6\n"
+      "mov r10, r6\n"
+      "2:\n"
+      "ldr lr, [%[from], #24]\n"
+      "dls lr, lr\n"
+      "3:\n"
+      ".rept %c[unrolled]\n"
+      "vldrb.8 q1, [r9], #16\n"
+      "vldrb.8 q0, [r1], #16\n"
+      "vldrb.8 q2, [r11], #16\n"
+      "vmladava.s8 r0, q0, q1\n"
+      "vmladava.s8 r6, q0, q2\n"
+      "vldrb.8 q0, [r3], #16\n"
+      "vmladava.s8 r2, q0, q1\n"
+      "vmladava.s8 r8, q0, q2\n"
+      "vldrb.8 q0, [r5], #16\n"
+      "vmladava.s8 r4, q0, q1\n"
+      "vmladava.s8 r10, q0, q2\n"
+      ".endr\n"
+      "le lr, 3b\n"
+      "ldr lr, [%[from], #28]\n"
+      "add r1, lr\n"
+      "add r3, lr\n"
+      "add r5, lr\n"
+      "subs r12, #1\n"
+      "bne 2b\n"
+      // The second row ends where the next channel's begins.
+      "str r11, [%[from], #12]\n"
+      "ldr r12, [%[from], #36]\n"
+      "strd r0, r6, [r12]\n"
+      "strd r2, r8, [r12, #16]\n"
+      "strd r4, r10, [r12, #32]\n"
+      "eor r12, #8\n"
+      "str r12, [%[from], #36]\n"
+      "lsls lr, r12, #28\n"
+      "bmi 1b\n"
+      :
+      : [from] "r"(from), [unrolled] "i"(kUnrolled)
+      : "memory",
+        "cc",
+        "r0",
+        "r1",
+        "r2",
+        "r3",
+        "r4",
+        "r5",
+        "r6",
+        "r8",
+        "r9",
+        "r10",
+        "r11",
+        "r12",
+        "lr",
+        "q0",
+        "q1",
+        "q2");
+}
+
+/// All outputs of three windows, of a layer that is not wide and whose channels are a multiple of
+/// four.
+template <int32_t kUnrolled>
+__attribute__((noinline)) void windows_to_outputs(
+    const PackedParts& parts,
+    const WindowRows& rows,
+    const int8_t* in,
+    int8_t* out) {
+  const int32_t channels = parts.layer->channels;
+  WindowProducts products;
+  products.x[0] = in;
+  products.x[1] = in + rows.step;
+  products.x[2] = in + 2 * rows.step;
+  products.weights = parts.weights;
+  products.rows = rows.count;
+  products.bias = parts.bias;
+  products.loops = static_cast<int32_t>(static_cast<uint32_t>(rows.bytes) / (16 * kUnrolled));
+  products.jump = rows.jump;
+  products.inner = parts.inner;
+  products.next = products.sums;
+  VectorScale scale(parts, 0, 1);
+  for (int8_t* const end = out + channels; out != end; out += 4) {
+    multiply_windows<kUnrolled>(products);
+    scale.store_windows<kWindows>(products.sums, out, channels);
   }
 }
 
@@ -298,21 +545,26 @@ struct SixteenSums {
     s3 = vaddq_s32(s3, vmovltq_s16(odd));
   }
 
-  /// Stores the outputs of a layer that is not wide.
+  /// Stores the outputs of a layer that is not wide: all sixteen, or those of `active`.
+  template <bool kWhole>
   ET_INLINE void store(
       const int32_t* multipliers,
       const int8_t* shifts,
       int32_t offset,
       int8_t* out,
-      mve_pred16_t active) const {
-    const int32x4_t v0 = requantized(s0, vldrwq_s32(multipliers), vldrbq_s32(shifts));
-    const int32x4_t v1 = requantized(s1, vldrwq_s32(multipliers + 4), vldrbq_s32(shifts + 4));
-    const int32x4_t v2 = requantized(s2, vldrwq_s32(multipliers + 8), vldrbq_s32(shifts + 8));
-    const int32x4_t v3 = requantized(s3, vldrwq_s32(multipliers + 12), vldrbq_s32(shifts + 12));
-    const int16x8_t even = narrowed(v0, v2, offset);
+      [[maybe_unused]] mve_pred16_t active) const {
+    const int32x4_t v0 = requantized(s0, vldrwq_s32(multipliers), four_shifts<0>(shifts));
+    const int32x4_t v1 = requantized(s1, vldrwq_s32(multipliers + 4), four_shifts<4>(shifts));
+    const int32x4_t v2 = requantized(s2, vldrwq_s32(multipliers + 8), four_shifts<8>(shifts));
+    const int32x4_t v3 = requantized(s3, vldrwq_s32(multipliers + 12), four_shifts<12>(shifts));
+    int16x8_t even = narrowed(v0, v2, offset);
     const int16x8_t odd = narrowed(v1, v3, offset);
-    const int8x16_t outputs = vqmovnbq_s16(vreinterpretq_s8_s16(even), even);
-    vstrbq_p_s8(out, vqmovntq_s16(outputs, odd), active);
+    __asm__("vqmovnb.s16 %q0, %q0\nvqmovnt.s16 %q0, %q1" : "+w"(even) : "w"(odd));
+    if constexpr (kWhole) {
+      vstrbq_s8(out, vreinterpretq_s8_s16(even));
+    } else {
+      vstrbq_p_s8(out, vreinterpretq_s8_s16(even), active);
+    }
   }
 
   /// Stores `count` outputs of a layer that is wide.
@@ -329,10 +581,18 @@ struct SixteenSums {
   }
 
  private:
-  /// Pairs of outputs, saturated to 16 bits.
+  /// Four shifts. The compiler would compute their address.
+  template <int32_t kAt>
+  ET_INLINE static int32x4_t four_shifts(const int8_t* shifts) {
+    int32x4_t result;
+    __asm__("vldrb.s32 %q0, [%1, %2]" : "=w"(result) : "l"(shifts), "i"(kAt), "m"(shifts[kAt]));
+    return result;
+  }
+
+  /// Pairs of outputs, saturated to 16 bits. The compiler would copy what is narrowed.
   ET_INLINE static int16x8_t narrowed(int32x4_t low, int32x4_t high, int32_t offset) {
-    const int16x8_t result = vqmovnbq_s32(vreinterpretq_s16_s32(low), low);
-    return vqaddq_n_s16(vqmovntq_s32(result, high), static_cast<int16_t>(offset));
+    __asm__("vqmovnb.s32 %q0, %q0\nvqmovnt.s32 %q0, %q1" : "+w"(low) : "w"(high));
+    return vqaddq_n_s16(vreinterpretq_s16_s32(low), static_cast<int16_t>(offset));
   }
 };
 
@@ -421,7 +681,7 @@ ET_INLINE void multiply_3x3(
 #undef FIRST
 
 /// All channels of a depthwise convolution of three by three at one position.
-inline void depthwise_pixel_3x3(
+inline __attribute__((noinline)) void depthwise_pixel_3x3(
     const PackedParts& parts,
     const int8_t* row0,
     const int8_t* row1,
@@ -433,11 +693,10 @@ inline void depthwise_pixel_3x3(
   const int32_t* multipliers = parts.multipliers;
   const int8_t* shifts = parts.shifts;
   const int8_t* weights = parts.weights;
-  const mve_pred16_t all = vctp8q(16);
   for (int32_t groups = step / 16; groups > 0; --groups) {
     SixteenSums sums(bias);
     multiply_3x3<true>(sums, row0, row1, row2, step, weights, 16);
-    sums.store(multipliers, shifts, offset, out, all);
+    sums.store<true>(multipliers, shifts, offset, out, 0);
     bias += 16;
     multipliers += 16;
     shifts += 16;
@@ -447,18 +706,17 @@ inline void depthwise_pixel_3x3(
     const int32_t rest = step % 16;
     SixteenSums sums(bias);
     multiply_3x3<false>(sums, row0, row1, row2, step, weights, rest);
-    sums.store(multipliers, shifts, offset, out, vctp8q(static_cast<uint32_t>(rest)));
+    sums.store<false>(multipliers, shifts, offset, out, vctp8q(static_cast<uint32_t>(rest)));
   }
 }
 
-/// All channels of a depthwise convolution at one position.
-inline void
-depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t offset, int8_t* out) {
+/// As depthwise_pixel(), of any kernel.
+inline __attribute__((noinline)) void depthwise_pixel_any(
+    const PackedParts& parts,
+    const int8_t* const* rows,
+    int32_t offset,
+    int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
-    depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
-    return;
-  }
   const int32_t channels = layer.channels;
   const int8_t* weights = parts.weights;
   for (int32_t c = 0; c < channels; c += 16) {
@@ -476,8 +734,20 @@ depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t off
     if (layer.is_wide != 0) {
       sums.store_wide(parts, c, count, out + c);
     } else {
-      sums.store(parts.multipliers + c, parts.shifts + c, layer.output_offset, out + c, active);
+      sums.store<false>(
+          parts.multipliers + c, parts.shifts + c, layer.output_offset, out + c, active);
     }
+  }
+}
+
+/// All channels of a depthwise convolution at one position.
+ET_INLINE void
+depthwise_pixel(const PackedParts& parts, const int8_t* const* rows, int32_t offset, int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
+    depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
+  } else {
+    depthwise_pixel_any(parts, rows, offset, out);
   }
 }
 

@@ -174,6 +174,15 @@ def convolution_cases(count: int) -> Iterator[Case]:
         groups = random.choice([1, 1, 1, 2, 3])
         in_channels = random.choice([1, 2, 3, 4, 5, 8, 12, 16, 19]) * groups
         out_channels = random.choice([1, 2, 3, 4, 5, 8, 16]) * groups
+        if random.random() < 0.25:
+            # As networks have them: kernels compute several outputs at a time.
+            height, width = random.choice([(5, 5), (4, 9), (3, 14)])
+            kh = kw = random.choice([1, 3])
+            ph = pw = random.choice([0, kh // 2])
+            dh = dw = groups = 1
+            sh = sw = random.choice([1, 1, 2])
+            in_channels = random.choice([16, 24, 32, 48, 64, 80, 128])
+            out_channels = random.choice([4, 8, 12, 16, 18])
         batch = random.choice([1, 1, 2])
         weight = integers((out_channels, kh, kw, in_channels // groups), -127)
         bias, multipliers, shifts = _per_channel(out_channels, weight[0].numel())
