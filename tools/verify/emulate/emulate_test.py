@@ -12,9 +12,9 @@ from tools.abi.layouts.layouts import HOST_REPORT_PASS
 from tools.artifacts.board.testing import write_board
 from tools.artifacts.golden.golden import Golden
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
-from tools.verify.emulate.emulate import main
+from tools.verify.emulate.emulate import check_arenas, main
 from tools.verify.environment.comparison import accuracy, compare, differences
-from tools.verify.environment.hosted import join_inputs, split_outputs
+from tools.verify.environment.hosted import Report, Result, join_inputs, split_outputs
 
 # An emulator of an emulator: echoes the inputs as outputs, as the options in the environment say.
 _FAKE_QEMU = """\
@@ -116,6 +116,16 @@ def test_an_arena_that_is_not_used_to_the_planned_byte(setup: Setup, capsys: pyt
     setup.behave("report['planned'] = 28")
     assert setup.run("--test") == 1
     assert "arena planned: 28 bytes used, 32 planned" in capsys.readouterr().err
+
+
+def test_memory_that_an_npu_works_in_may_end_with_bytes_that_nothing_has(setup: Setup) -> None:
+    def problems(planned_used: int, has_npu: bool) -> list[str]:
+        report = Report(HOST_REPORT_PASS, 0, 1, 8, 16, 185, planned_used, 0, 100, 1000)
+        return check_arenas(Result(b"", "", None, None, report), setup.plan, has_npu)
+
+    assert problems(17, True) == []
+    assert problems(16, True) == ["arena planned: 16 bytes used, 32 planned"]
+    assert problems(28, False) == ["arena planned: 28 bytes used, 32 planned"]
 
 
 @pytest.mark.parametrize(
