@@ -410,8 +410,8 @@ def test_int8_layers_read_no_tensor_of_numbers_that_integers_were_written_into(t
 
 _STATE = """
 self.register_buffer('mean', torch.zeros(1, 4)); self.first = nn.Linear(4, 4)
-self.register_buffer('past', torch.zeros(1, 4, 8)); self.conv = nn.Conv1d(4, 6, 8)
-self.register_buffer('h', torch.zeros(1, 8)); self.cell = nn.GRUCell(4, 8); self.out = nn.Linear(8, 2)
+self.register_buffer('past', torch.ones(1, 4, 8)); self.conv = nn.Conv1d(4, 6, 8)
+self.register_buffer('h', torch.eye(8)[:1]); self.cell = nn.GRUCell(4, 8); self.out = nn.Linear(8, 2)
 """
 # A running mean, a ring buffer and a recurrent cell.
 _STREAM = """
@@ -437,7 +437,7 @@ def evaluation_set():
 """
     result = exported(tmp_path, _STREAM, f"({inputs},)", _STATE, more=more)
     assert result.operators["aten::copy_"] == 3
-    # The state of the module in eager mode is that of twelve calls; what is exported starts with zeros.
+    # The state of the module in eager mode is that of twelve calls; what is exported starts as it was made.
     for index in range(3):
         eager = result.golden[f"eager_{index}"]
         assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
@@ -681,3 +681,54 @@ return self.out(x)
         if plan.operators[call.op_index].name == "aten::upsample_bilinear2d":
             result_tensor = plan.values[call.args[-1]].val
             assert isinstance(result_tensor, Tensor) and list(result_tensor.dim_order) == [0, 1, 2, 3]
+
+
+_LAYERS = ("torch_fusion::linear", "torch_fusion::convolution")
+# Two layers that are called several times, each time on tensors of another range.
+_REPEATED = {
+    "solver": (
+        "for _ in range(5):\n    x = x + 0.2 * self.b(torch.relu(self.a(x)))\nreturn x",
+        "torch.randn(1, 16)",
+        "self.a = nn.Linear(16, 48); self.b = nn.Linear(48, 16)",
+    ),
+    "recurrent": (
+        "h = torch.zeros(1, 24)\nfor t in range(6):\n    h = torch.tanh(self.a(x[:, t]) + self.b(h))\nreturn h",
+        "torch.randn(1, 6, 8)",
+        "self.a = nn.Linear(8, 24); self.b = nn.Linear(24, 24)",
+    ),
+    "towers": (
+        "a, b = (torch.relu(self.b(torch.relu(self.a(y)))).mean((2, 3)) for y in (x[:, :3], x[:, 3:]))\nreturn a - b",
+        "torch.randn(1, 6, 8, 8)",
+        "self.a = nn.Conv2d(3, 16, 3, padding=1); self.b = nn.Conv2d(16, 16, 3)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _REPEATED)
+def test_a_layer_that_is_called_several_times_is_in_the_program_once(case: str, tmp_path: Path) -> None:
+    forward, sample, init = _REPEATED[case]
+    more = f"""
+
+def calibration_inputs():
+    torch.manual_seed(2)
+    return [({sample},) for _ in range(20)]
+"""
+    result = exported(tmp_path, forward, f"({sample},)", init, more=more, packed=True)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    layers = [index for index, entry in enumerate(plan.operators) if entry.name in _LAYERS]
+    calls = [call.instr_args.args for call in plan.chains[0].instructions if call.instr_args.op_index in layers]
+    assert len(calls) >= 4
+    assert len({plan.values[packed].val.data_buffer_idx for _, packed, *_ in calls}) == 2
+    eager, outputs = result.golden["eager_0"].astype(float), result.golden["output_0"].astype(float)
+    assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
+
+
+def test_calls_of_one_layer_on_tensors_of_far_apart_ranges_keep_their_own(tmp_path: Path) -> None:
+    inputs = "torch.randn(1, 16)"
+    more = f"\n\ndef calibration_inputs():\n    torch.manual_seed(2)\n    return [({inputs},) for _ in range(20)]\n"
+    init = "self.fc = nn.Linear(16, 16, bias=False)"
+    result = exported(tmp_path, "return self.fc(x), self.fc(0.01 * x)", f"({inputs},)", init, more=more, packed=True)
+    assert result.operators["torch_fusion::linear"] == 2
+    for index in range(2):
+        eager, outputs = (result.golden[f"{kind}_{index}"].astype(float) for kind in ("eager", "output"))
+        assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()

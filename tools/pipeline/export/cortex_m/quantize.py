@@ -32,6 +32,7 @@ from tools.pipeline.export.cortex_m.no_ops import drop_no_ops
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
 from tools.pipeline.export.cortex_m.ranges import WideningObserver, WideningQuantizers, note_bounds
 from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round_weights
+from tools.pipeline.export.cortex_m.repeated_layers import share_ranges
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.cortex_m.written_norms import find_norms
 from tools.pipeline.export.dead_channels import remove_dead_channels
@@ -237,6 +238,7 @@ def quantize(
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     note_bounds(prepared)
     observed, kept = calibrate(prepared, samples, path, state)
+    share_ranges(prepared)
     floating = _without_observers(prepared)
     converted = convert_pt2e(prepared)
     round_weights(converted)

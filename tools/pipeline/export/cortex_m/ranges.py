@@ -35,6 +35,7 @@ class WideningObserver(HistogramObserver):
       bounds: what the tensor can't be beyond, as bounds() has it; it is not widened without.
       tensors: how many tensors of each sample it sees.
       count: how many numbers it has seen.
+      group: observers that give the same parameters, those of the range that has all of theirs; empty: it is alone.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -43,6 +44,9 @@ class WideningObserver(HistogramObserver):
         self.tensors = 0
         self._extremes: list[tuple[float, float]] = []
         self.count = 0
+        self.group: tuple[WideningObserver, ...] = ()
+        # With the count that it is of.
+        self._own_range: tuple[int, tuple[float, float]] | None = None
 
     def forward(self, x_orig: Tensor) -> Tensor:
         """Sees a tensor, and returns it."""
@@ -53,7 +57,22 @@ class WideningObserver(HistogramObserver):
         return super().forward(x_orig)
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        """Scale and zero point of the widened range."""
+        """Scale and zero point of the widened range, or of that of the group."""
+        if not self.group:
+            return self._own_qparams()
+        lows, highs = zip(*(observer.own_range() for observer in self.group), strict=True)
+        return self._calculate_qparams(torch.tensor(min(lows)), torch.tensor(max(highs)))
+
+    def own_range(self) -> tuple[float, float]:
+        """What the integers stand for with parameters of its own."""
+        # The histogram is searched anew each time, and the members of a group ask one another.
+        if self._own_range is None or self._own_range[0] != self.count:
+            scale, zero_point = self._own_qparams()
+            low, high = (float((limit - zero_point) * scale) for limit in (self.quant_min, self.quant_max))
+            self._own_range = self.count, (low, high)
+        return self._own_range[1]
+
+    def _own_qparams(self) -> tuple[Tensor, Tensor]:
         scale, zero_point = super().calculate_qparams()
         samples = len(self._extremes) // max(self.tensors, 1)
         if not samples or samples >= _SAMPLES or self.bounds[0] > self.bounds[1]:
