@@ -43,6 +43,9 @@ CONTIGUOUS_ONLY = frozenset(
     }
 )
 
+# Their kernels take any order, but compute others than the default one product after another: a copy costs less.
+_FAST_IN_DEFAULT_ORDER = frozenset({"aten::convolution"})
+
 # Emission would copy images to the default order before poolings, means and sums, whose kernels take any order, and not
 # back for what reads their results.
 LegalizePortableDimOrderPass._target_ops = frozenset()
@@ -63,10 +66,11 @@ _KNOWN_NAMESPACES = frozenset(
 
 
 def _takes_any_order(name: str | None) -> bool:
-    """Whether an operator's kernel takes images in any order; those of a user's own take the default one."""
+    """Whether an operator's kernel is as good on images of any order; those of a user's own take the default one."""
     if name is None:
         return True
-    return name not in CONTIGUOUS_ONLY and name.partition("::")[0] in _KNOWN_NAMESPACES
+    is_ordered = name in CONTIGUOUS_ONLY or name in _FAST_IN_DEFAULT_ORDER
+    return not is_ordered and name.partition("::")[0] in _KNOWN_NAMESPACES
 
 
 def default_order(tensor: torch.Tensor) -> list[int]:
@@ -106,12 +110,14 @@ def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
     graph = program.graph
     copies: dict[Node, Node] = {}
     for node in list(graph.nodes):
-        schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or _takes_any_order(getattr(schema, "name", None)):
+        name = getattr(getattr(node.target, "_schema", None), "name", None)
+        if node.op != "call_function" or _takes_any_order(name):
             continue
         for source in list(node.all_input_nodes):
             value = source.meta.get("val")
             if not isinstance(value, torch.Tensor) or (has_default_order(value) and not _is_ambiguous(value)):
+                continue
+            if _order_constant(program, source):
                 continue
             if source not in copies:
                 with graph.inserting_before(node):
@@ -119,7 +125,7 @@ def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
                 copies[source].meta["val"] = value.new_empty(value.shape)
             node.replace_input_with(source, copies[source])
         if isinstance(node.meta["val"], torch.Tensor):
-            _order_result(program, node)
+            _order_result(program, node, name in _FAST_IN_DEFAULT_ORDER)
         else:
             node.meta["val"] = tuple(value if value is None else value.contiguous() for value in node.meta["val"])
             for user in node.users:
@@ -129,13 +135,31 @@ def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _order_result(program: ExportedProgram, node: Node) -> None:
-    """Gives a result the default order, and what reads it a copy in the order that it had."""
+def _order_constant(program: ExportedProgram, node: Node) -> bool:
+    """Lays a weight out in the default order, if nothing else reads it than operators that compute faster with it."""
+    signature = program.graph_signature
+    name = signature.inputs_to_parameters.get(node.name)
+    if name is None or any(
+        getattr(getattr(user.target, "_schema", None), "name", "") not in _FAST_IN_DEFAULT_ORDER for user in node.users
+    ):
+        return False
+    data = program.state_dict[name].detach()
+    program.state_dict[name] = torch.nn.Parameter(data.new_empty(data.shape).copy_(data), requires_grad=False)
+    node.meta["val"] = node.meta["val"].new_empty(data.shape)
+    return True
+
+
+def _order_result(program: ExportedProgram, node: Node, is_ambiguity_ordered: bool = False) -> None:
+    """Gives a result the default order, and what reads it a copy in the order that it had.
+
+    Args:
+      is_ambiguity_ordered: whether a result that lies in both orders is such a one, too.
+    """
     value = node.meta["val"]
-    if has_default_order(value):
+    if has_default_order(value) and not (is_ambiguity_ordered and _is_ambiguous(value)):
         return
     users = list(node.users)
-    node.meta["val"] = value.contiguous()
+    node.meta["val"] = value.new_empty(value.shape)
     with program.graph.inserting_after(node):
         copy = copy_to_order(program, node, [int(dim) for dim in value.dim_order()], node.meta)
     for user in users:

@@ -12,6 +12,8 @@ from tools.pipeline.export.lower import capture, emit, to_edge
 _CATALOGS = [Path(path) for path in os.environ["CATALOGS"].split()]
 _IMAGE = (2, 6, 4, 5)
 _LAYERS = {
+    "convolution": (nn.Conv2d(6, 3, 3), "aten::convolution"),
+    "pointwise": (nn.Conv2d(6, 1, 1), "aten::convolution"),
     "group_norm": (nn.GroupNorm(3, 6), "aten::native_group_norm"),
     "layer_norm": (nn.LayerNorm(5), "aten::native_layer_norm"),
     "upsample": (nn.Upsample(scale_factor=2, mode="bilinear"), "aten::upsample_bilinear2d"),
