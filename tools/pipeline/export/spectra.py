@@ -82,14 +82,26 @@ def front_end(program: ExportedProgram, path: Path) -> frozenset[str]:
 
     What spans many orders of magnitude, as power does before its logarithm is taken, has no accurate int8 form.
     """
-    found = {node for node in program.graph.nodes if node.target in SPECTRA}
-    pending = list(found)
-    while pending:
-        before = [operand for operand in pending.pop().all_input_nodes if operand not in found]
-        found.update(before)
-        pending += before
-    features = {node for node in found if node.target in SPECTRA}
     parameters = program.graph_signature.inputs_to_parameters
+    found: set[Node] = set()
+    # What depends on a spectrum: from there to an inverse transform lies a network, perhaps.
+    behind: set[Node] = set()
+    for node in program.graph.nodes:
+        is_behind = not behind.isdisjoint(node.all_input_nodes)
+        if is_behind or node.target in SPECTRA:
+            behind.add(node)
+        pending = [node] if node.target in SPECTRA else []
+        found.update(pending)
+        while pending:
+            before = [
+                operand
+                for operand in pending.pop().all_input_nodes
+                if operand not in found
+                and not (operand in behind and any(each.name in parameters for each in operand.all_input_nodes))
+            ]
+            found.update(before)
+            pending += before
+    features = {node for node in found if node.target in SPECTRA}
     for node in program.graph.nodes:
         operands = node.all_input_nodes
         if not features.isdisjoint(operands) and not any(operand.name in parameters for operand in operands):
@@ -386,6 +398,10 @@ class _RealNumbers:
             replace_node(self._program, node, self._emit(_aten.atan2.default, *parts))
         elif node.target == _aten.view_as_real.default:
             replace_node(self._program, node, self._pair(source))
+        elif node.target == _aten.fft_irfft.default:
+            replace_node(self._program, node, self._signals_of(node))
+        elif node.target == _aten.istft.default and not _is_complex(node):
+            replace_node(self._program, node, self._overlapped(node))
         elif _is_complex(node):
             self._pairs[node] = self._complex_result(node)
         else:
@@ -655,6 +671,100 @@ class _RealNumbers:
         signal, pad, reflect, factor = self._signal(x, takes_pad=False)
         window = self._window(None, size, 0, factor * scales[given["norm"]])
         return _Spectrum(signal, window, size, size, pad, reflect, 1, onesided, shape, False, True)
+
+    # Inverse transforms.
+
+    def _inverse(self, pair: Node, size: int, norm: str | None) -> Node:
+        """Real signals [..., size] of spectra [..., frequencies, 2], of which those are read that a real signal has.
+
+        Real and imaginary part A and B of a real signal's spectrum are even and odd. So the signal is the discrete
+        Hartley transform of A - B, which is the difference of real and imaginary part of that one's Fourier transform
+        (R. N. Bracewell, The Fourier Transform and Its Applications, chapter 19): the operator for spectra computes it.
+        """
+        value = pair.meta["val"]
+        *outer, frequencies, _ = value.shape
+        if value.dtype != torch.float32 or size < 1:
+            raise self._unknown()
+        used = size // 2 + 1
+        if frequencies > used:
+            pair = self._emit(_aten.slice.Tensor, pair, -2, 0, used)
+        elif frequencies < used:
+            pair = self._emit(_aten.constant_pad_nd.default, pair, [0, 0, 0, used - frequencies])
+        even, odd = (self._part(pair, index) for index in (0, 1))
+        # Imaginary parts of the first frequency, and of the last one of an even size, are no signal's.
+        end = size - used + 1
+        inner = self._emit(_aten.slice.Tensor, odd, -1, 1, end)
+        odd = self._emit(_aten.constant_pad_nd.default, inner, [1, used - end])
+        transformed = self._emit(_aten.sub.Tensor, even, odd)
+        if end > 1:
+            mirrored = self._emit(_aten.slice.Tensor, self._emit(_aten.add.Tensor, even, odd), -1, 1, end)
+            mirrored = self._emit(_aten.flip.default, mirrored, [mirrored.meta["val"].dim() - 1])
+            transformed = self._emit(_aten.cat.default, [transformed, mirrored], -1)
+        signal = self._emit(_aten.reshape.default, transformed, [-1, size])
+        scales = {None: 1 / size, "backward": 1 / size, "forward": 1.0, "ortho": 1 / math.sqrt(size)}
+        window = self._window(None, size, 0, scales[norm])
+        shape = (math.prod(outer), size)
+        spectrum = _Spectrum(signal, window, size, size, 0, False, 1, False, shape, False, True)
+        result = self._emit(_aten.reshape.default, self._run(_own.stft.default, spectrum, (), False), [*shape, 2])
+        parts = [self._part(result, index) for index in (0, 1)]
+        return self._emit(_aten.reshape.default, self._emit(_aten.sub.Tensor, *parts), [*outer, size])
+
+    def _signals_of(self, node: Node) -> Node:
+        given = _arguments(node)
+        source = given["self"]
+        self._check_sizes(source)
+        shape = source.meta["val"].shape
+        dim = given["dim"] % len(shape)
+        size = 2 * (shape[dim] - 1) if given["n"] is None else given["n"]
+        pair = self._pair(source)
+        if dim != len(shape) - 1:
+            pair = self._emit(_aten.transpose.int, pair, dim, len(shape) - 1)
+        result = self._inverse(pair, size, given["norm"])
+        return result if dim == len(shape) - 1 else self._emit(_aten.transpose.int, result, dim, len(shape) - 1)
+
+    def _overlapped(self, node: Node) -> Node:
+        """Signals of transforms of their frames, as torch.istft() documents it."""
+        given = _arguments(node)
+        source, size = given["self"], given["n_fft"]
+        self._check_sizes(source)
+        hop, length = given["hop_length"] or size // 4, given["win_length"] or size
+        window = given["window"]
+        if window is None:
+            window = self._emit(_aten.full.default, [length], 1.0)
+        window = self._window(window, size, (size - length) // 2, 1.0)
+        assert window is not None
+        rank = source.meta["val"].dim()
+        frames = self._emit(_aten.transpose.int, self._pair(source), rank - 2, rank - 1)
+        frames = self._inverse(frames, size, "ortho" if given["normalized"] else None)
+        sums = self._overlap(self._emit(_aten.mul.Tensor, frames, window), size, hop)
+        # What the windows of all frames add up to.
+        count = frames.meta["val"].shape[-2]
+        squares = self._emit(_aten.expand.default, self._emit(_aten.mul.Tensor, window, window), [count, size])
+        weights = self._overlap(squares, size, hop)
+        samples = size + hop * (count - 1)
+        start = size // 2 if given["center"] else 0
+        wanted = samples - 2 * start if given["length"] is None else given["length"]
+        end = min(start + wanted, samples)
+        sums, weights = (self._emit(_aten.slice.Tensor, each, -1, start, end) for each in (sums, weights))
+        result = self._emit(_aten.mul.Tensor, sums, self._emit(_aten.reciprocal.default, weights))
+        missing = wanted - (end - start)
+        return self._emit(_aten.constant_pad_nd.default, result, [0, missing]) if missing else result
+
+    def _overlap(self, frames: Node, size: int, hop: int) -> Node:
+        """Sums of frames [..., count, size] that begin `hop` samples after one another: [..., samples]."""
+        parts = -(-size // hop)
+        if size % hop:
+            frames = self._emit(_aten.constant_pad_nd.default, frames, [0, parts * hop - size])
+        *outer, count, _ = frames.meta["val"].shape
+        total: Node | None = None
+        # The first `hop` samples of all frames lie in a row, so do the next ones, `hop` samples later.
+        for index in range(parts):
+            part = self._emit(_aten.slice.Tensor, frames, -1, index * hop, (index + 1) * hop)
+            part = self._emit(_aten.reshape.default, part, [*outer, count * hop])
+            part = self._emit(_aten.constant_pad_nd.default, part, [index * hop, (parts - 1 - index) * hop])
+            total = part if total is None else self._emit(_aten.add.Tensor, total, part)
+        assert total is not None
+        return total
 
     def _is_constant_window(self, window: Node | None) -> bool:
         return window is None or self._value(window) is not None

@@ -47,6 +47,20 @@ _EXPRESSIONS = [
     (f"(lambda p: (self.mel @ p).mean() + p.mean())({_STFT}.abs())", "spectrogram"),
     ("self.mel @ torch.stft((x * 9e3).to(torch.int16).float() / 32768, 64, 16, window=self.window, "
      "return_complex=True).abs()", "filtered_spectrogram"),
+    ("torch.fft.irfft(torch.fft.rfft(x) * (0.5 + 2j))", "stft stft"),
+    ("torch.fft.irfft(torch.fft.rfft(x, n=99) * 1j, n=99, norm='ortho')", "stft stft"),
+    ("torch.fft.irfft(torch.view_as_complex(x[:, :66].reshape(2, 33, 2)), n=40)", "stft"),
+    ("torch.fft.irfft(torch.view_as_complex(x[:, :66].reshape(2, 33, 2)), n=101, norm='forward')", "stft"),
+    ("torch.fft.irfft(torch.view_as_complex(x.reshape(10, 20, 2)), dim=0)", "stft"),
+    ("torch.fft.irfft(torch.view_as_complex(x[0, :8].reshape(4, 2)), n=1)", "stft"),
+    (f"torch.istft({_STFT} * torch.sigmoid(self.mel.sum(0)[:, None]), 64, 16, window=self.window)", "stft stft"),
+    ("torch.istft(torch.stft(x, 64, 16, return_complex=True)[0], 64, 16, length=230)", "stft stft"),
+    (f"torch.istft({_STFT}, 64, 16, window=self.window, length=150)", "stft stft"),
+    ("torch.istft(torch.stft(x, 48, 14, 48, self.window[8:56] + 0.1, False, normalized=True, return_complex=True), 48, "
+     "14, 48, self.window[8:56] + 0.1, center=False, normalized=True, length=100)", "stft stft"),
+    ("torch.istft(torch.stft(x, 60, 14, 48, self.window[8:56], return_complex=True), 60, 14, 48, self.window[8:56])",
+     "stft stft"),
+    ("torch.istft(torch.stft(x, 32, 8, onesided=False, return_complex=True), 32, 8, onesided=False)", "stft stft"),
 ]  # fmt: skip
 
 
@@ -82,7 +96,7 @@ def test_a_program_takes_samples_as_they_are_and_stores_nothing_of_their_spectra
 @pytest.mark.parametrize(
     ("forward", "says"),
     [
-        ("return torch.fft.irfft(torch.fft.rfft(x))", r"my_model.py:\d+.*\(`return torch.fft.irfft.*complex numbers"),
+        ("return torch.fft.irfft2(torch.fft.rfft(x))", r"my_model.py:\d+.*\(`return torch.fft.irfft2.*complex numbers"),
         ("return torch.fft.rfft(x, dim=0).abs()", r"my_model.py:\d+.*dimension 0 of 2; write x.movedim\(0, -1\)"),
         ("return torch.fft.rfft(x.double()).abs()", r"my_model.py:\d+.*of float64 numbers .*; use float32"),
         ("return torch.fft.rfft(x)", r"complex64.*a program cannot hold"),
