@@ -4,6 +4,8 @@ Ctrl-C at any moment, also while the program's modules are imported, ends it wit
 nobody reads, or that a full disk doesn't take, ends it as tools/quiet/tool.py does, wherever it is printed.
 """
 
+import atexit
+import contextlib
 import errno
 import os
 import runpy
@@ -19,6 +21,8 @@ _OF_OUTPUT = (errno.EDQUOT, errno.ENOSPC, errno.EPIPE)
 
 def main() -> None:
     interrupted = False
+    # What Python ends with after a traceback.
+    status = 1
     _, name, module, *arguments = sys.argv
     line = f"\n{name}: interrupted\n".encode()
 
@@ -31,6 +35,15 @@ def main() -> None:
         os.write(2, line)
         os._exit(_INTERRUPTED)
 
+    def finish() -> None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+
+    # The first is called as the last, after the threads have ended. What Python has left to do then is to take itself
+    # apart: Ctrl-C would end it without a word, and destructors of modules whose globals are gone print tracebacks.
+    atexit.register(finish)
     sys.argv = [module, *arguments]
     try:
         try:
@@ -43,18 +56,29 @@ def main() -> None:
             if not interrupted:
                 # Else a full disk would only be met when Python ends.
                 sys.stdout.flush()
-    except SystemExit:
+        status = 0
+    except SystemExit as end_of_program:
+        status = _status(end_of_program.code)
         raise
     except BaseException as error:
         # Also what Python makes of an interrupt, such as a RuntimeError where a class is being defined.
         if interrupted:
             os.write(2, line)
-            sys.exit(_INTERRUPTED)
+            status = _INTERRUPTED
+            sys.exit(status)
         if isinstance(error, OSError) and error.errno in _OF_OUTPUT:
             from tools.quiet.tool import run_tool
 
-            sys.exit(run_tool(name, _raise, error))
+            status = run_tool(name, _raise, error)
+            sys.exit(status)
         raise
+
+
+def _status(code: object) -> int:
+    """What sys.exit(code) ends a program with (Python library reference, sys.exit)."""
+    if code is None:
+        return 0
+    return code & 0xFF if isinstance(code, int) else 1
 
 
 def _raise(error: OSError) -> NoReturn:

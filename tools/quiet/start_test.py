@@ -40,6 +40,13 @@ def start(folder: Path, importing: float, working: float) -> subprocess.Popen[st
     )
 
 
+def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    command = [sys.executable, str(Path(__file__).with_name("start.py")), "tool", "program"]
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
 def test_a_program_runs_as_with_python_m(tmp_path: Path) -> None:
     process = start(tmp_path, 0, 0)
     out, err = process.communicate(timeout=60)
@@ -80,6 +87,38 @@ def test_an_interrupt_while_python_waits_for_a_thread(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "\ntool: interrupted\n")
+
+
+def test_an_interrupt_while_python_ends(tmp_path: Path) -> None:
+    program = (
+        "import os, signal\n"
+        "class Last:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "last = Last()\n"
+        "last.itself = last\n"
+        "print('done')\n"
+    )
+    result = run(tmp_path, program)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("sys.exit()", (0, "", "")),
+        ("sys.exit(3)", (3, "", "")),
+        ("sys.exit('no')", (1, "", "no\n")),
+        ("print('last', end='')", (0, "last", "")),
+        ("atexit.register(print, 'later')", (0, "later\n", "")),
+        ("threading.Timer(0.2, print, ['threads']).start()", (0, "threads\n", "")),
+        ("folder = tempfile.TemporaryDirectory(dir='.')", (0, "", "")),
+    ],
+)
+def test_a_program_ends_as_with_python(tmp_path: Path, program: str, expected: tuple[int, str, str]) -> None:
+    result = run(tmp_path, f"import atexit, sys, tempfile, threading\n{program}\n")
+    left = [path for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__"]
+    assert ((result.returncode, result.stdout, result.stderr), left) == (expected, [])
 
 
 def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
