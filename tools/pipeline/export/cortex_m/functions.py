@@ -23,7 +23,9 @@ from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_ACT
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves, tree_map
 from torchao.quantization.pt2e.quantizer import Quantizer
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
@@ -564,6 +566,34 @@ def _is_quantized(node: Node) -> bool:
     return annotation.output_qspec is not None or any(spec is not None for spec in annotation.input_qspec_map.values())
 
 
+def _number_sizes(graph: Graph) -> None:
+    """Gives tensors sizes that are numbers, unless sizes of the inputs vary.
+
+    ExecuTorch's passes take the sizes of constants for ones that vary, and those of all that follows from them.
+    """
+
+    def numbered(value: Any) -> Any:
+        if not isinstance(value, FakeTensor):
+            return value
+        sizes, strides = (
+            [size.node.hint if isinstance(size, torch.SymInt) else size for size in of]
+            for of in (value.shape, value.stride())
+        )
+        with value.fake_mode:
+            return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
+
+    inputs = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
+    if not any(_has_names(value) for value in inputs):
+        for node in graph.nodes:
+            if any(_has_names(value) for value in tree_leaves(node.meta.get("val"))):
+                node.meta["val"] = tree_map(numbered, node.meta["val"])
+
+
+def _has_names(value: Any) -> bool:
+    """Whether a tensor has sizes that PyTorch has names for."""
+    return isinstance(value, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in value.shape)
+
+
 class Quantizers(CortexMQuantizer):
     """ExecuTorch's quantizer with functions and masked scores as a whole.
 
@@ -590,6 +620,12 @@ class Quantizers(CortexMQuantizer):
         self.quantizers: list[Quantizer] = [
             self._groups, per_channel, per_tensor, *own, _Functions(self._groups, has_float_border), shared,
         ]  # fmt: skip
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Transforms a graph as ExecuTorch's quantizer does."""
+        transformed = super().transform_for_annotation(model)
+        _number_sizes(transformed.graph)
+        return transformed
 
     @property
     def functions(self) -> list[Function]:

@@ -482,6 +482,22 @@ def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it
     assert chosen.report["notes"][0].startswith("everything stays in floating point")
 
 
+def test_sequences_of_groups_of_channels_have_costs_that_are_numbers(tmp_path: Path) -> None:
+    init = (
+        "c = lambda i, o: nn.Sequential(nn.Conv1d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.LeakyReLU(0.1))\n"
+        "self.a, self.b, self.c, self.out = c(1, 8), c(8, 16), c(24, 8), nn.Conv1d(8, 1, 1)\n"
+        "self.up = nn.ConvTranspose1d(16, 16, 2, 2)"
+    )
+    forward = (
+        "a = self.a(x)\ny = self.up(self.b(nn.functional.max_pool1d(a, 2)))\n"
+        "return x - self.out(self.c(torch.cat([y, a], 1)))"
+    )
+    inputs = "(torch.randn(1, 1, 64),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True, float_growth=16384)
+    assert any("instructions" in text for text in result.said)
+    assert numpy.abs(result.golden["eager_0"] - result.golden["output_0"]).max() < 0.1
+
+
 def test_images_are_not_convolved_in_floating_point_between_int8_layers(tmp_path: Path) -> None:
     init = "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 8, 3, groups=4); self.c = nn.Conv2d(8, 16, 3)"
     forward, inputs = "return self.c(self.b(self.a(x)))", "(torch.randn(1, 3, 12, 12),)"

@@ -16,6 +16,8 @@ the same in another form would stay in floating point, or be refused on the devi
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -70,11 +72,13 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         if node.target == _aten.relu6.default:
             _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
         elif node.target == _aten.pad.default and _arguments(node)[2] == "constant":
-            _replace(graph, node, _aten.constant_pad_nd.default, *node.args[:2], _arguments(node)[3] or 0.0)
+            _pad_or_slice(graph, node, _arguments(node)[3] or 0.0)
+        elif node.target == _aten.constant_pad_nd.default:
+            _pad_or_slice(graph, node, _arguments(node)[2])
         elif node.target == _aten.pad.default and _arguments(node)[2] == "circular":
             _join_ends(graph, node)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
-            _make_linear(graph, node)
+            _make_linear(graph, _with_matrices(graph, node))
         elif node.target == _aten.addmm.default:
             _make_biased_linear(graph, node)
         elif node.target in _ARITHMETIC:
@@ -147,6 +151,22 @@ def _make_number_constant(program: ExportedProgram, node: Node) -> None:
         node.update_arg(1, add_constant(program, f"{node.name}_number", number))
 
 
+def _with_matrices(graph: Graph, product: Node) -> Node:
+    """x @ y with a vector: the product with a matrix of one row or column, in its place."""
+    one, other = product.args
+    ranks = [factor.meta["val"].dim() for factor in product.args]
+    if 1 not in ranks:
+        return product
+    with graph.inserting_before(product):
+        if ranks[0] == 1:
+            one = emit(graph, product, _aten.unsqueeze.default, one, 0)
+        if ranks[1] == 1:
+            other = emit(graph, product, _aten.unsqueeze.default, other, 1)
+        product_of_matrices = emit(graph, product, _aten.matmul.default, one, other)
+    _replace(graph, product, _aten.squeeze.dims, product_of_matrices, [-1 - i for i in range(2) if ranks[1 - i] == 1])
+    return product_of_matrices
+
+
 def _make_linear(graph: Graph, product: Node) -> None:
     """x @ w with a constant matrix: a linear layer whose weight is w transposed; or w @ x, whose operand is."""
     operand, matrix = product.args
@@ -178,33 +198,66 @@ def _make_biased_linear(graph: Graph, layer: Node) -> None:
 
 
 def _batch(graph: Graph, product: Node) -> None:
-    """x @ y of as many matrices each: a batched product, all dimensions before the matrices as one.
+    """x @ y of stacks of matrices: a batched product, all dimensions before the matrices as one.
 
     A transposition of the second one comes last: the kernel undoes it.
     """
     one, other = product.args
-    shapes = [factor.meta["val"].shape for factor in product.args]
-    if len(shapes[0]) < 3 or shapes[0][:-2] != shapes[1][:-2]:
+    shapes = [tuple(factor.meta["val"].shape) for factor in product.args]
+    if max(map(len, shapes)) < 3 or not all(isinstance(size, int) for shape in shapes for size in shape):
         return
-    rank = len(shapes[0])
-    is_transposed = other.target == _aten.transpose.int and {dim % rank for dim in other.args[1:]} == {
-        rank - 2,
-        rank - 1,
+    if len(shapes[1]) == 2:
+        # One matrix for all rows.
+        batch: tuple[int, ...] = (1,)
+        matrices = [(1, math.prod(shapes[0][:-1]), shapes[0][-1]), (1, *shapes[1])]
+    else:
+        batch = tuple(torch.broadcast_shapes(shapes[0][:-2], shapes[1][:-2]))
+        matrices = [(math.prod(batch), *shape[-2:]) for shape in shapes]
+    is_transposed = other.target == _aten.transpose.int and {dim % len(shapes[1]) for dim in other.args[1:]} == {
+        len(shapes[1]) - 2,
+        len(shapes[1]) - 1,
     }
+    if is_transposed:
+        other = other.args[0]
+        matrices[1] = (matrices[1][0], *matrices[1][:0:-1])
     with graph.inserting_before(product):
-        factors = [
-            factor
-            if rank == 3
-            else emit(graph, product, _aten.reshape.default, factor, [-1, *factor.meta["val"].shape[-2:]])
-            for factor in (one, other.args[0] if is_transposed else other)
-        ]
+        given = zip((one, other), matrices, strict=True)
+        factors = [_as_matrices(graph, product, factor, batch, shape) for factor, shape in given]
         if is_transposed:
             factors[1] = emit(graph, product, _aten.transpose.int, factors[1], 1, 2)
     result = _replace(graph, product, _aten.bmm.default, *factors)
-    if rank > 3:
+    out = (*batch, shapes[0][-2], shapes[1][-1]) if len(shapes[1]) > 2 else (*shapes[0][:-1], shapes[1][-1])
+    if len(out) > 3 or out[0] != matrices[0][0]:
         with graph.inserting_after(result):
-            shaped = emit(graph, result, _aten.reshape.default, result, [*shapes[0][:-1], shapes[1][-1]])
+            shaped = emit(graph, result, _aten.reshape.default, result, list(out))
         result.replace_all_uses_with(shaped, delete_user_cb=lambda user: user is not shaped)
+
+
+def _as_matrices(graph: Graph, origin: Node, factor: Node, batch: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+    """A factor with its matrices, repeated where the other one has more of them, as one dimension."""
+    given = tuple(factor.meta["val"].shape)
+    if shape[0] != 1 and given[:-2] != batch:
+        factor = emit(graph, origin, _aten.expand.default, factor, [*batch, *given[-2:]])
+    if tuple(factor.meta["val"].shape) != shape:
+        factor = emit(graph, origin, _aten.reshape.default, factor, list(shape))
+    return factor
+
+
+def _pad_or_slice(graph: Graph, pad: Node, value: float) -> None:
+    """Padding with a constant. Less than no elements of it take elements away: a slice, of which the rest is padded."""
+    source, ends = pad.args[0], list(pad.args[1])
+    with graph.inserting_before(pad):
+        for place in range(0, len(ends), 2):
+            before, after = ends[place : place + 2]
+            if min(before, after) < 0:
+                dim = source.meta["val"].dim() - 1 - place // 2
+                end = after if after < 0 else sys.maxsize
+                source = emit(graph, pad, _aten.slice.Tensor, source, dim, max(-before, 0), end)
+                ends[place : place + 2] = max(before, 0), max(after, 0)
+        if any(ends):
+            source = emit(graph, pad, _aten.constant_pad_nd.default, source, ends, value)
+    pad.replace_all_uses_with(source)
+    graph.erase_node(pad)
 
 
 def _join_ends(graph: Graph, pad: Node) -> None:

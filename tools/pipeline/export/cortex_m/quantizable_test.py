@@ -36,6 +36,16 @@ _LAYERS = {
         "return self.b(self.a(x).relu())",
         "(torch.randn(1, 2, 6, 5),)",
     ),
+    "shifted": (
+        "self.a = nn.Conv1d(4, 8, 3, padding=1); self.f = nn.Linear(8, 3)",
+        "y = F.pad(self.a(x), (-2, 3))\nreturn self.f(y.transpose(1, 2) + F.pad(y.transpose(1, 2), (0, 0, 1, -1)))",
+        "(torch.randn(1, 4, 20),)",
+    ),
+    "normalized": (
+        "self.a = nn.Conv1d(4, 8, 3, padding=1); self.n = nn.GroupNorm(2, 8); self.u = nn.ConvTranspose1d(8, 4, 2, 2)",
+        "return x + self.u(F.max_pool1d(F.leaky_relu(self.n(self.a(x))), 2))",
+        "(torch.randn(1, 4, 20),)",
+    ),
     "steps first": (
         "self.a = nn.Conv1d(4, 8, 3); self.f = nn.Linear(8, 3)",
         "return self.f(self.a(x.transpose(1, 2)).relu().transpose(1, 2))",
@@ -112,6 +122,26 @@ _LAYERS = {
         "self.m = nn.Parameter(torch.randn(16, 5)); self.b = nn.Parameter(torch.randn(5))",
         "return torch.addmm(self.b, x, self.m)",
         "(torch.randn(3, 16),)",
+    ),
+    "matrix times vector": (
+        "self.f = nn.Linear(6, 8); self.q = nn.Parameter(torch.randn(8))",
+        "return torch.softmax(torch.tanh(self.f(x)) @ self.q, dim=1)",
+        "(torch.randn(2, 5, 6),)",
+    ),
+    "vector times matrix": (
+        "self.f = nn.Linear(6, 8); self.q = nn.Parameter(torch.randn(5))",
+        "return self.q @ self.f(x)",
+        "(torch.randn(2, 5, 6),)",
+    ),
+    "one matrix times many": (
+        "self.f = nn.Linear(6, 8); self.m = nn.Parameter(torch.randn(3, 4, 5))",
+        "return self.m @ self.f(x)",
+        "(torch.randn(1, 5, 6),)",
+    ),
+    "many times one matrix": (
+        "self.f = nn.Linear(6, 4); self.g = nn.Linear(6, 3)",
+        "y = self.f(x)\nreturn y[:, :2] @ self.g(x)[0].reshape(4, 3)",
+        "(torch.randn(2, 4, 6),)",
     ),
     "rounded up": (
         "self.a = nn.Conv2d(3, 4, 3); self.b = nn.Conv2d(4, 4, 3)",
