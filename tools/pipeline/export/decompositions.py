@@ -382,6 +382,89 @@ def _embedding_bag(
     return out, unused, unused, unused
 
 
+def _windows(size: int, kernel: int, dilation: int, padding: int, stride: int) -> int:
+    """How many windows of a kernel there are in a row of an image, by the documentation of torch.nn.Unfold."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def _im2col(
+    x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]
+) -> Tensor:
+    # PyTorch's own takes element by element from where an index says.
+    if not _is_static(x):
+        return NotImplemented
+    *batch, channels, height, width = x.shape
+    rows, columns = (
+        _windows(size, *axis) for size, *axis in zip((height, width), kernel, dilation, padding, stride, strict=True)
+    )
+    if any(padding):
+        x = _functional.pad(x, [padding[1], padding[1], padding[0], padding[0]])
+    if [*kernel] == [*stride] and [*dilation] == [1, 1]:
+        # Patches.
+        x = x[..., : rows * kernel[0], : columns * kernel[1]]
+        patches = x.reshape(*batch, channels, rows, kernel[0], columns, kernel[1])
+        elements = patches.permute(*range(len(batch) + 1), *(len(batch) + place for place in (2, 4, 1, 3)))
+    else:
+        elements = torch.stack(
+            [
+                x[
+                    ...,
+                    row * dilation[0] : row * dilation[0] + (rows - 1) * stride[0] + 1 : stride[0],
+                    column * dilation[1] : column * dilation[1] + (columns - 1) * stride[1] + 1 : stride[1],
+                ]
+                for row in range(kernel[0])
+                for column in range(kernel[1])
+            ],
+            -3,
+        )
+    return elements.reshape(*batch, channels * kernel[0] * kernel[1], rows * columns)
+
+
+def _col2im(
+    x: Tensor,
+    size: Sequence[int],
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    batch = x.shape[:-2]
+    channels = x.shape[-2] // (kernel[0] * kernel[1])
+    axes = [*zip(size, kernel, dilation, padding, stride, strict=True)]
+    rows, columns = (_windows(*axis) for axis in axes)
+    elements = x.reshape(*batch, channels, kernel[0], kernel[1], rows, columns)
+    if [*kernel] == [*stride] and [*dilation] == [1, 1]:
+        patches = elements.permute(*range(len(batch) + 1), *(len(batch) + place for place in (3, 1, 4, 2)))
+        image = patches.reshape(*batch, channels, rows * kernel[0], columns * kernel[1])
+        return _placed(image, axes, (0, 0))
+    total: Tensor | None = None
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            # What all windows have at one place, as far apart as the windows are.
+            spread = elements[..., row, column, :, :]
+            if [*stride] != [1, 1]:
+                spread = spread.unsqueeze(-2).unsqueeze(-1)
+                spread = _functional.pad(spread, [0, stride[1] - 1, 0, 0, 0, stride[0] - 1])
+                spread = spread.reshape(*batch, channels, rows * stride[0], columns * stride[1])
+            spread = _placed(spread, axes, (row, column))
+            total = spread if total is None else total + spread
+    assert total is not None
+    return total
+
+
+def _placed(elements: Tensor, axes: Sequence[Sequence[int]], place: Sequence[int]) -> Tensor:
+    """What windows have at one place, where it is in their image, with zeros around; the padding is cut off."""
+    for dim, (size, _, dilation, padding, _), number in zip((-2, -1), axes, place, strict=True):
+        begin = number * dilation - padding
+        kept = elements[(..., slice(max(-begin, 0), max(size - begin, 0)), *[slice(None)] * (-1 - dim))]
+        before = min(max(begin, 0), size)
+        ends = [before, size - before - kept.shape[dim]]
+        elements = _functional.pad(kept, [*[0, 0] * (-1 - dim), *ends]) if any(ends) else kept
+    return elements
+
+
 # What PyTorch itself decomposes to operators of the table.
 _COMPOSITES = (
     _aten.adaptive_max_pool1d.default,
@@ -414,6 +497,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.baddbmm.default: _baddbmm,
     _aten.bilinear.default: _bilinear,
     _aten.bucketize.Tensor: _bucketize,
+    _aten.col2im.default: _col2im,
     _aten.copysign.Tensor: _copysign,
     _aten.cummax.default: _cumulative(torch.ge),
     _aten.cummin.default: _cumulative(torch.le),
@@ -424,6 +508,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.fmin.default: _present(torch.minimum),
     _aten.histc.default: _histc,
     _aten.hypot.default: _hypot,
+    _aten.im2col.default: _im2col,
     _aten.kthvalue.default: _kthvalue,
     _aten.logaddexp2.default: _logaddexp2,
     _aten.logcumsumexp.default: _logcumsumexp,

@@ -24,6 +24,7 @@ def _volume(*shape: int) -> Tensor:
     return torch.randn(shape or (2, 3, 6, 7, 8), generator=torch.Generator().manual_seed(0))
 
 
+_IMAGES = _volume(2, 3, 7, 8)
 _TABLE = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
 _BAGS = torch.tensor([[0, 2, 5, 2], [1, 1, 3, 0]])
 _WEIGHTS = torch.tensor([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 1.0, 2.0]])
@@ -144,6 +145,29 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _MATRICES),
         "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4)), _MATRICES),
         "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4), upper=True), _MATRICES),
+    },
+    "windows": {
+        "unfold": (lambda x: _F.unfold(x, 3, padding=1), _IMAGES),
+        "unfold apart": (lambda x: _F.unfold(x, (2, 3), dilation=(2, 1), padding=(0, 2), stride=(1, 2)), _IMAGES),
+        "unfold one image": (lambda x: _F.unfold(x[0], 2), _IMAGES),
+        "unfold patches": (lambda x: _F.unfold(x, (2, 3), stride=(2, 3)), _IMAGES),
+        "unfold padded patches": (lambda x: _F.unfold(x, 3, padding=1, stride=3), _IMAGES),
+        "fold": (lambda x: _F.fold(_F.unfold(x, 3, padding=1), (7, 8), 3, padding=1), _IMAGES),
+        "fold apart": (
+            lambda x: _F.fold(_F.unfold(x, (2, 3), (2, 1), (0, 2), (1, 2)), (7, 8), (2, 3), (2, 1), (0, 2), (1, 2)),
+            _IMAGES,
+        ),
+        "fold patches": (
+            lambda x: _F.fold(_F.unfold(x, (2, 3), stride=(2, 3)), (7, 8), (2, 3), stride=(2, 3)),
+            _IMAGES,
+        ),
+        "fold padded patches": (lambda x: _F.fold(_F.unfold(x, 3, 1, 1, 3), (7, 8), 3, 1, 1, 3), _IMAGES),
+    },
+    "indices that are computed": {
+        "select": (lambda x: x[:, x[0, :, 0].argmax()], _TOKENS),
+        "from the end": (lambda x: x[0, :, -x[0, 1].argmax() - 1], _TOKENS),
+        "of an index": (lambda x: x[1, x[0].argmax(0)[x[1, 0].argmax()]], _TOKENS),
+        "in a loop": (lambda x: torch.stack([x[1, step] for step in x[0].argmax(0)]), _TOKENS),
     },
     "bags": {
         "embedding_bag": (lambda x: _F.embedding_bag(x, _TABLE), _BAGS),

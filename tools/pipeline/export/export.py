@@ -24,6 +24,7 @@ from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden
 from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.diagnosis import (
     check_captured,
     check_examples,
@@ -753,7 +754,8 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     source = _source(asked)
 
     def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
-        return lower.quantize(fold_batch_norm(captured), given, npu, bits, path, source.state)
+        folded = decompose(fold_batch_norm(captured))
+        return lower.quantize(folded, given, npu, bits, path, source.state)
 
     prepared = _prepare(source, quantized)
     samples = [quantize.channels_last(sample) for sample in asked.eager.samples]

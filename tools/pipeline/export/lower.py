@@ -30,6 +30,7 @@ from tools.pipeline.export.dim_orders import copy_to_order, default_order, order
 from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
 from tools.pipeline.export.scalar_types import itemsize
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
+from tools.pipeline.export.tensor_indices import keep_tensor_indices
 
 # Operators that are kept whole. The kernel of linear reads the weight as the module stores it, [out, in]; decomposed, a
 # transposition of the weight and a matrix product would be left. The others are one pass over their elements instead
@@ -91,7 +92,8 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
     """
     with torch.no_grad():
-        return torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+        captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
+    return keep_tensor_indices(captured)
 
 
 def _has_dynamic_shapes(program: ExportedProgram) -> bool:

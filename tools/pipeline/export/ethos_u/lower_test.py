@@ -124,6 +124,16 @@ def test_what_the_npu_cannot_take_runs_on_the_core(
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
+def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
+    init = "self.conv, self.pairs = nn.Conv2d(4, 2, 3, 4), nn.Bilinear(18, 18, 3)"
+    source = model_source("y = self.conv(x).flatten(1)\nreturn self.pairs(y, torch.relu(y))", _IMAGE, init)
+    result = _export(tmp_path, source)
+    assert "aten::_trilinear" not in result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
 def test_memory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         _export(tmp_path, _LAYER, npu=replace(_NPU, arena_bytes=256))
