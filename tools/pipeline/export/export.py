@@ -17,6 +17,7 @@ from executorch.exir.schema import ExecutionPlan, Program, Tensor
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
 from torch.fx import Node
+from torch.nn.utils import parametrize
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
@@ -220,6 +221,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     model = file.model()
     if weights is not None:
         _load_weights(model, weights, path)
+    _keep_weights(model)
     eager = _run_eager(file, model)
     for index in golden.non_finite_outputs(eager.outputs):
         console.say(f"export: warning: {path}: output {index} of the model holds NaN or infinity in eager mode.")
@@ -269,6 +271,14 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         npu=None if lowered.npu is None else (lowered.npu[0].encode(), lowered.npu[1].encode()),
         vgf=lowered.vgf,
     )
+
+
+def _keep_weights(model: torch.nn.Module) -> None:
+    """Makes weights that parametrizations compute (spectral or weight normalization, orthogonal ones) plain ones."""
+    for module in list(model.modules()):
+        if parametrize.is_parametrized(module):
+            for name in list(module.parametrizations):
+                parametrize.remove_parametrizations(module, name, leave_parametrized=True)
 
 
 def _run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> _Eager:
@@ -880,7 +890,7 @@ def _capture(file: ModelFile, eager: _Eager, console: Console | None) -> Exporte
         captured = capture(eager.module, eager.inputs, file.dynamic_shapes())
     except Exception as error:
         raise explain_capture(file, error) from error
-    remove_complex_numbers(captured, file.path)
+    captured = remove_complex_numbers(captured, file.path)
     check_captured(captured, file.path)
     if console is not None:
         for place in random_operators(captured, file.path):

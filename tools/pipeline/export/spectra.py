@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from executorch.backends.transforms.utils import create_constant_placeholder
+from executorch.backends.transforms.utils import create_constant_placeholder, delete_constant_placeholder
 from torch import Tensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
+from tools.pipeline.export.complex_parts import real_graph
 from tools.pipeline.export.diagnosis import written
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.rewrite import emit, replace_node
@@ -65,16 +66,22 @@ _ON_DIMS: dict[Any, tuple[int, ...]] = {
 SPECTRA = (_own.stft.default, _own.spectrogram.default, _own.filtered_spectrogram.default)
 
 
-def remove_complex_numbers(program: ExportedProgram, path: Path) -> None:
-    """Lets a captured program compute in real numbers, in place; one without complex numbers stays as it is.
+def remove_complex_numbers(program: ExportedProgram, path: Path) -> ExportedProgram:
+    """A captured program that computes in real numbers; one without complex numbers stays as it is.
 
     Args:
       path: the model file, for messages.
 
     Raises UserError for what has no form in real numbers here, by its line.
     """
-    if any(_is_complex(node) or node.target in _TRANSFORMS for node in program.graph.nodes):
-        _RealNumbers(program, path).rewrite()
+    if not any(
+        _is_complex(node) or node.target in _ALONG_LAST or node.target in _TRANSFORMS for node in program.graph.nodes
+    ):
+        return program
+    if any(_is_complex(node) and _is_mutation(node) for node in program.graph.nodes):
+        program = program.run_decompositions({})
+    _RealNumbers(program, path).rewrite()
+    return program
 
 
 def front_end(program: ExportedProgram, path: Path) -> frozenset[str]:
@@ -114,6 +121,10 @@ def _is_complex(node: Any) -> bool:
         return True
     value = node.meta.get("val") if isinstance(node, Node) else None
     return isinstance(value, Tensor) and value.is_complex()
+
+
+def _is_mutation(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def _arguments(node: Node) -> dict[str, Any]:
@@ -273,6 +284,8 @@ class _RealNumbers:
         self._pairs: dict[Node, Node] = {}
         # Real nodes that are absolute values of a spectrum, or (True) their squares.
         self._powers: dict[Node, tuple[_Spectrum, bool]] = {}
+        # Real and imaginary parts of the tensors of complex nodes that are several.
+        self._several: dict[Node, list[Node]] = {}
         self._constants: dict[str, Node] = {}
         # What is rewritten.
         self._node: Node = next(iter(program.graph.nodes))
@@ -286,6 +299,9 @@ class _RealNumbers:
                 with self._graph.inserting_before(node):
                     square = self._emit(_aten.square.default, self._emit(_aten.abs.default, z))
                 replace_node(self._program, node, square)
+            elif node.target in _ALONG_LAST:
+                with self._graph.inserting_before(node):
+                    replace_node(self._program, node, self._along_last(node))
         self._graph.eliminate_dead_code()
         for node in list(self._graph.nodes):
             self._node = node
@@ -297,6 +313,9 @@ class _RealNumbers:
                 with self._graph.inserting_before(node):
                     self._rewrite(node)
         self._graph.eliminate_dead_code()
+        for node in list(self._graph.nodes):
+            if node.op == "placeholder" and _is_complex(node) and not node.users and self._value(node) is not None:
+                delete_constant_placeholder(self._program, node)
         self._program.graph_module.recompile()
 
     def _rewrite(self, node: Node) -> None:
@@ -310,15 +329,23 @@ class _RealNumbers:
             self._pairs[node] = operands[0]
         elif node.target in (_aten.complex.default, _aten.polar.default):
             self._pairs[node] = self._joined(*self._parts_given(node))
+        elif node.target == operator.getitem and operands[0] in self._several:
+            self._pairs[node] = self._several[operands[0]][node.args[1]]
         elif any(map(_is_complex, operands)):
             self._compute(node)
         elif _is_complex(node):
-            raise self._unknown()
+            self._pairs[node] = self._made_complex(node)
         elif any(each in self._powers for each in operands):
             self._follow_powers(node)
 
     def _check_input(self, node: Node) -> None:
-        if _is_complex(node) and node.users:
+        if not _is_complex(node) or not node.users:
+            return
+        value = self._value(node)
+        if value is not None:
+            pair = torch.view_as_real(value.detach().resolve_conj()).contiguous()
+            self._pairs[node] = self._constant(f"pairs_{node.name}", pair)
+        else:
             raise UserError(
                 f"{self._path}: {node.name} is complex, which a program cannot hold; use torch.view_as_real(...) of "
                 "it, and torch.view_as_complex() in the model."
@@ -402,10 +429,12 @@ class _RealNumbers:
             replace_node(self._program, node, self._signals_of(node))
         elif node.target == _aten.istft.default and not _is_complex(node):
             replace_node(self._program, node, self._overlapped(node))
+        elif node.target in (_aten.fft_fft.default, _aten.fft_ifft.default):
+            self._pairs[node] = self._transformed(node)
         elif _is_complex(node):
             self._pairs[node] = self._complex_result(node)
         else:
-            raise self._unknown()
+            self._in_parts(node)
 
     def _complex_result(self, node: Node) -> Node:
         target, args = node.target, list(node.args)
@@ -431,9 +460,59 @@ class _RealNumbers:
             return self._emit(_aten.reshape.default, self._pair(first), [*node.meta["val"].shape, 2])
         if target == _aten.expand.default:
             return self._emit(target, self._pair(first), [*node.meta["val"].shape, 2])
-        if target in _ON_DIMS:
+        if target in _ON_DIMS and not (target == _aten.roll.default and len(args) < 3):
             return self._on_dims(node)
-        raise self._unknown()
+        return self._in_parts(node)
+
+    def _made_complex(self, node: Node) -> Node:
+        """What a node makes complex of real numbers, or of nothing."""
+        shape, operands = list(node.meta["val"].shape), node.all_input_nodes
+        if node.target == _aten.mul.Tensor:
+            return self._product(*node.args)
+        if node.target in _CASTS:
+            part = self._emit(_aten.to.dtype, operands[0], node.meta["val"].dtype.to_real())
+            return self._joined(part, self._emit(_aten.zeros_like.default, part))
+        if not operands and all(isinstance(size, int) for size in shape):
+            numbers = torch.view_as_real(node.target(*node.args, **node.kwargs))
+            return self._constant(f"made_{node.name}", numbers)
+        if node.target in _FILLED:
+            real = self._emit(_aten.full.default, shape, float(_FILLED[node.target]))
+            return self._joined(real, self._emit(_aten.zeros_like.default, real))
+        parts = {each: [each, self._emit(_aten.zeros_like.default, each)] for each in operands}
+        return self._computed(node, parts)
+
+    def _in_parts(self, node: Node) -> Node:
+        """What PyTorch itself makes of real and imaginary parts; real results take the node's place."""
+        operands = {
+            each: [self._part(self._pair(each), index) for index in (0, 1)] if _is_complex(each) else [each]
+            for each in node.all_input_nodes
+        }
+        return self._computed(node, operands)
+
+    def _computed(self, node: Node, operands: dict[Node, list[Node]]) -> Node:
+        """What a node computes of real tensors, or of real and imaginary parts."""
+        module = real_graph(node, {each: [part.meta["val"] for part in parts] for each, parts in operands.items()})
+        if module is None:
+            raise self._unknown()
+        given = iter([part for parts in operands.values() for part in parts])
+        copies: dict[Node, Any] = {}
+        for each in module.graph.nodes:
+            if each.op == "placeholder":
+                copies[each] = next(given)
+            elif each.op == "get_attr":
+                value = getattr(module, each.target)
+                copies[each] = self._constant(f"{node.name}_{each.name}", value)
+            elif each.op == "call_function":
+                args, options = torch.fx.node.map_arg((each.args, each.kwargs), copies.__getitem__)
+                copies[each] = self._emit(each.target, *args, **options)
+        (results,) = module.graph.output_node().args
+        parts = [copies[result] for result in results]
+        if isinstance(node.meta["val"], (list, tuple)):
+            self._several[node] = [self._joined(*parts[index : index + 2]) for index in range(0, len(parts), 2)]
+        elif not _is_complex(node):
+            replace_node(self._program, node, parts[0])
+            return parts[0]
+        return self._joined(*parts) if len(parts) == 2 else parts[0]
 
     def _on_dims(self, node: Node) -> Node:
         args = list(node.args)
@@ -442,8 +521,6 @@ class _RealNumbers:
         adds_dim = node.target in (_aten.unsqueeze.default, _aten.stack.default)
         places = _ON_DIMS[node.target]
         if len(args) <= max(places):
-            if node.target == _aten.roll.default:
-                raise self._unknown()
             args.append(0)
         for place in places:
             args[place] = _normalized(args[place], rank + adds_dim)
@@ -459,8 +536,10 @@ class _RealNumbers:
     def _product(self, one: Any, other: Any) -> Node:
         if not isinstance(one, Node) or not _is_complex(one):
             one, other = other, one
-        if not isinstance(one, Node):
-            raise self._unknown()
+        if not isinstance(one, Node) or not _is_complex(one):
+            # A complex number times real ones.
+            one, number = (other, one) if isinstance(other, Node) else (one, other)
+            return self._joined(*(self._emit(_aten.mul.Tensor, one, part) for part in (number.real, number.imag)))
         pair = self._pair(one)
         if not _is_complex(other):
             return self._emit(_aten.mul.Tensor, pair, self._beside_pairs(other))
@@ -639,20 +718,52 @@ class _RealNumbers:
         of_transforms = tuple(result if _is_complex(node) else result[:-1])
         return _Spectrum(signal, window, size, hop, pad, reflect, count, onesided, of_transforms, True, False)
 
+    def _along_last(self, node: Node) -> Node:
+        """The same transforms along the last dimension, one after another, by those that have an operator."""
+        given = _arguments(node)
+        x, norm = given["self"], given["norm"]
+        rank = x.meta["val"].dim()
+        if "n" in given:
+            return self._along(node.target, x, given["n"], given["dim"], norm)
+        sizes, dims = given["s"], given["dim"]
+        if dims is None:
+            dims = range(rank if sizes is None else len(sizes))
+            dims = [dim - len(dims) for dim in dims]
+        sizes = [None if sizes is None or sizes[index] == -1 else sizes[index] for index in range(len(dims))]
+        others, last = _ALONG_LAST[node.target]
+        axes = [(others, sizes[index], dims[index]) for index in range(len(dims) - 1)]
+        axes.append((last, sizes[-1], dims[-1]))
+        # Of real signals half a spectrum is the last dimension's, which comes first, and last on the way back.
+        for target, size, dim in axes if last == _aten.fft_irfft.default else reversed(axes):
+            x = self._along(target, x, size, dim, norm)
+        return x
+
+    def _along(self, target: Any, x: Node, size: int | None, dim: int, norm: str | None) -> Node:
+        rank = x.meta["val"].dim()
+        dim %= rank
+        if dim != rank - 1:
+            x = self._emit(_aten.transpose.int, x, dim, rank - 1)
+        if target in (_aten.fft_hfft.default, _aten.fft_irfft.default) and not _is_complex(x):
+            x = self._emit(_aten.to.dtype, x, x.meta["val"].dtype.to_complex())
+        if target == _aten.fft_hfft.default:
+            conjugate = self._emit(_aten.conj_physical.default, x)
+            x = self._emit(_aten.fft_irfft.default, conjugate, size, -1, _INVERSE_NORMS[norm])
+        elif target == _aten.fft_ihfft.default or (target == _aten.fft_ifft.default and not _is_complex(x)):
+            forward = _aten.fft_rfft.default if target == _aten.fft_ihfft.default else _aten.fft_fft.default
+            x = self._emit(_aten.conj_physical.default, self._emit(forward, x, size, -1, _INVERSE_NORMS[norm]))
+        else:
+            x = self._emit(target, x, size, -1, norm)
+        return x if dim == rank - 1 else self._emit(_aten.transpose.int, x, dim, rank - 1)
+
     def _fft(self, node: Node) -> _Spectrum:
         """Transforms of the last dimension; of frames that unfold() cut from signals, perhaps with a window."""
         given = _arguments(node)
         x = given["self"]
         self._check_sizes(x)
         rank = x.meta["val"].dim()
-        if given["dim"] % rank != rank - 1:
-            raise UserError(
-                f"{origin(self._node, self._path)}: spectra on a device are of a tensor's last dimension, not of "
-                f"dimension {given['dim'] % rank} of {rank}; write x.movedim({given['dim'] % rank}, -1) before it."
-            )
         length = x.meta["val"].shape[-1]
         size = given["n"] or length
-        scales = {None: 1.0, "backward": 1.0, "forward": 1 / size, "ortho": 1 / math.sqrt(size)}
+        scale = _scale(given["norm"], size)
         onesided = node.target == _aten.fft_rfft.default
         shape = tuple(node.meta["val"].shape)
         source, window = x, None
@@ -665,12 +776,43 @@ class _RealNumbers:
             signal, pad, reflect, factor = self._signal(source.args[0], takes_pad=False)
             if window is None and size > length:
                 window = self._emit(_aten.full.default, [length], 1.0)
-            window = self._window(window, size, 0, factor * scales[given["norm"]])
+            window = self._window(window, size, 0, factor * scale)
             hop, count = source.args[3], shape[-2]
             return _Spectrum(signal, window, size, hop, pad, reflect, count, onesided, shape, True, True)
         signal, pad, reflect, factor = self._signal(x, takes_pad=False)
-        window = self._window(None, size, 0, factor * scales[given["norm"]])
+        window = self._window(None, size, 0, factor * scale)
         return _Spectrum(signal, window, size, size, pad, reflect, 1, onesided, shape, False, True)
+
+    def _transformed(self, node: Node) -> Node:
+        """Transforms of complex numbers, or back: those of their real and of their imaginary parts, added."""
+        given = _arguments(node)
+        source = given["self"]
+        self._check_sizes(source)
+        pair = self._pair(source)
+        *outer, length, _ = pair.meta["val"].shape
+        size = given["n"] or length
+        if pair.meta["val"].dtype != torch.float32:
+            raise self._unknown()
+        if length > size:
+            pair = self._emit(_aten.slice.Tensor, pair, -2, 0, size)
+        elif length < size:
+            pair = self._emit(_aten.constant_pad_nd.default, pair, [0, 0, 0, size - length])
+        signal = self._emit(_aten.transpose.int, pair, len(outer), len(outer) + 1)
+        signal = self._emit(_aten.reshape.default, signal, [-1, size])
+        is_inverse = node.target == _aten.fft_ifft.default
+        norm = _INVERSE_NORMS[given["norm"]] if is_inverse else given["norm"]
+        window = self._window(None, size, 0, _scale(norm, size))
+        spectrum = _Spectrum(signal, window, size, size, 0, False, 1, False, (), False, True)
+        result = self._run(_own.stft.default, spectrum, (), False)
+        result = self._emit(_aten.reshape.default, result, [*outer, 2, size, 2])
+        (a, b), (c, d) = (
+            [self._part(self._emit(_aten.select.int, result, -3, each), part) for part in (0, 1)] for each in (0, 1)
+        )
+        # Back, the transform of real numbers is the conjugate one.
+        add, sub = _aten.add.Tensor, _aten.sub.Tensor
+        if is_inverse:
+            return self._joined(self._emit(add, a, d), self._emit(sub, c, b))
+        return self._joined(self._emit(sub, a, d), self._emit(add, b, c))
 
     # Inverse transforms.
 
@@ -701,8 +843,7 @@ class _RealNumbers:
             mirrored = self._emit(_aten.flip.default, mirrored, [mirrored.meta["val"].dim() - 1])
             transformed = self._emit(_aten.cat.default, [transformed, mirrored], -1)
         signal = self._emit(_aten.reshape.default, transformed, [-1, size])
-        scales = {None: 1 / size, "backward": 1 / size, "forward": 1.0, "ortho": 1 / math.sqrt(size)}
-        window = self._window(None, size, 0, scales[norm])
+        window = self._window(None, size, 0, _scale(_INVERSE_NORMS[norm], size))
         shape = (math.prod(outer), size)
         spectrum = _Spectrum(signal, window, size, size, 0, False, 1, False, shape, False, True)
         result = self._emit(_aten.reshape.default, self._run(_own.stft.default, spectrum, (), False), [*shape, 2])
@@ -713,14 +854,8 @@ class _RealNumbers:
         given = _arguments(node)
         source = given["self"]
         self._check_sizes(source)
-        shape = source.meta["val"].shape
-        dim = given["dim"] % len(shape)
-        size = 2 * (shape[dim] - 1) if given["n"] is None else given["n"]
-        pair = self._pair(source)
-        if dim != len(shape) - 1:
-            pair = self._emit(_aten.transpose.int, pair, dim, len(shape) - 1)
-        result = self._inverse(pair, size, given["norm"])
-        return result if dim == len(shape) - 1 else self._emit(_aten.transpose.int, result, dim, len(shape) - 1)
+        size = 2 * (source.meta["val"].shape[-1] - 1) if given["n"] is None else given["n"]
+        return self._inverse(self._pair(source), size, given["norm"])
 
     def _overlapped(self, node: Node) -> Node:
         """Signals of transforms of their frames, as torch.istft() documents it."""
@@ -776,6 +911,45 @@ _TRANSFORMS: dict[Any, Callable[[_RealNumbers, Node], _Spectrum]] = {
     _aten.fft_rfft.default: _RealNumbers._fft,
     _aten.fft_fft.default: _RealNumbers._fft,
 }
+
+
+_CASTS = (_aten.to.dtype, _aten._to_copy.default)
+# What has one value everywhere, and which.
+_FILLED = {
+    _aten.new_ones.default: 1,
+    _aten.new_zeros.default: 0,
+    _aten.ones_like.default: 1,
+    _aten.zeros_like.default: 0,
+}
+# Transforms that are brought to the last dimension; of several dimensions those of all but the last one, and of it.
+_ALONG_LAST: dict[Any, tuple[Any, Any]] = {
+    **{
+        target: (target, target)
+        for target in (
+            _aten.fft_fft.default,
+            _aten.fft_hfft.default,
+            _aten.fft_ifft.default,
+            _aten.fft_ihfft.default,
+            _aten.fft_irfft.default,
+            _aten.fft_rfft.default,
+        )
+    },
+    _aten.fft_fft2.default: (_aten.fft_fft.default, _aten.fft_fft.default),
+    _aten.fft_fftn.default: (_aten.fft_fft.default, _aten.fft_fft.default),
+    _aten.fft_ifft2.default: (_aten.fft_ifft.default, _aten.fft_ifft.default),
+    _aten.fft_ifftn.default: (_aten.fft_ifft.default, _aten.fft_ifft.default),
+    _aten.fft_irfft2.default: (_aten.fft_ifft.default, _aten.fft_irfft.default),
+    _aten.fft_irfftn.default: (_aten.fft_ifft.default, _aten.fft_irfft.default),
+    _aten.fft_rfft2.default: (_aten.fft_fft.default, _aten.fft_rfft.default),
+    _aten.fft_rfftn.default: (_aten.fft_fft.default, _aten.fft_rfft.default),
+}
+# The normalization of a transform that is computed by one in the other direction.
+_INVERSE_NORMS = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _scale(norm: str | None, size: int) -> float:
+    """The factor of a transform that is no inverse one."""
+    return {"forward": 1 / size, "ortho": 1 / math.sqrt(size)}.get(norm or "", 1.0)
 
 
 def _is_number(value: Any) -> bool:
