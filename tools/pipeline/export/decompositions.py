@@ -285,6 +285,20 @@ def _hypot(one: Tensor, other: Tensor) -> Tensor:
     return torch.where(large == torch.inf, large, large * (1 + ratio * ratio).sqrt())
 
 
+def _sinc(x: Tensor) -> Tensor:
+    angle = math.pi * (x if x.is_floating_point() else x.float())
+    return torch.where(angle == 0, 1.0, angle.sin() / angle)
+
+
+def _fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    places = torch.arange(n, dtype=dtype or torch.get_default_dtype())
+    return torch.where(places < (n + 1) // 2, places, places - n) / (n * d)
+
+
+def _rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype()) / (n * d)
+
+
 def _logaddexp2(one: Tensor, other: Tensor) -> Tensor:
     larger, distance = torch.maximum(one, other), (one - other).abs()
     # Equal infinities have no distance.
@@ -321,6 +335,36 @@ def _searchsorted(
     # NaN is behind all boundaries.
     is_behind = ~(ordered > values) if right or side == "right" else ~(ordered >= values)
     return is_behind.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def _scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if not _is_static(x) or x.dim() == 0 or x.dtype == torch.bool:
+        return NotImplemented
+    dim %= x.dim()
+    if any(index.shape[axis] != x.shape[axis] for axis in range(x.dim()) if axis != dim):
+        return NotImplemented
+    source = source[tuple(slice(size) for size in index.shape)]
+    # [..., places, elements]: which elements go to which places.
+    goes = index.movedim(dim, -1).unsqueeze(-2) == torch.arange(x.shape[dim]).unsqueeze(-1)
+    is_reached = goes.any(-1).movedim(-1, dim)
+    if reduce in ("sum", "mean"):
+        start = x if include_self else torch.where(is_reached, torch.zeros_like(x), x)
+        total = start.scatter_add(dim, index, source)
+        if reduce == "sum":
+            return total
+        count = (goes.sum(-1).movedim(-1, dim) + include_self).clamp(min=1).to(x.dtype)
+        return total / count if x.is_floating_point() else torch.div(total, count, rounding_mode="floor")
+    limits: Any = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
+    infinity = math.inf if x.is_floating_point() else limits.max
+    neutral = {"amax": -infinity if x.is_floating_point() else limits.min, "amin": infinity, "prod": 1}[reduce]
+    elements = torch.where(goes, source.movedim(dim, -1).unsqueeze(-2), neutral)
+    combined = {"amax": torch.amax, "amin": torch.amin, "prod": torch.prod}[reduce](elements, -1)
+    parts = combined.to(x.dtype).movedim(-1, dim)
+    if not include_self:
+        return torch.where(is_reached, parts, x)
+    return {"amax": torch.maximum, "amin": torch.minimum, "prod": torch.mul}[reduce](x, parts)
 
 
 def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -504,6 +548,8 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.cumprod.default: _cumprod,
     _aten.embedding_bag.padding_idx: _embedding_bag,
     _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
+    _aten.fft_fftfreq.default: _fftfreq,
+    _aten.fft_rfftfreq.default: _rfftfreq,
     _aten.fmax.default: _present(torch.maximum),
     _aten.fmin.default: _present(torch.minimum),
     _aten.histc.default: _histc,
@@ -519,8 +565,10 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.nanmedian.default: _nanmedian_of_all,
     _aten.nanmedian.dim: _nanmedian,
     _aten.one_hot.default: _one_hot,
+    _aten.scatter_reduce.two: _scatter_reduce,
     _aten.searchsorted.Tensor: _searchsorted,
     _aten.signbit.default: _is_negative,
+    _aten.sinc.default: _sinc,
     _aten.sort.default: _sort,
     _aten.sort.stable: _stable_sort,
     _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(

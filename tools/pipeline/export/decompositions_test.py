@@ -25,6 +25,7 @@ def _volume(*shape: int) -> Tensor:
 
 
 _IMAGES = _volume(2, 3, 7, 8)
+_PLACES = torch.tensor([[0, 2, 2, 0, 5, 2], [1, 1, 3, 0, 3, 3], [4, 4, 4, 4, 4, 4]])
 _TABLE = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
 _BAGS = torch.tensor([[0, 2, 5, 2], [1, 1, 3, 0]])
 _WEIGHTS = torch.tensor([[1.0, -2.0, 0.5, 3.0], [0.0, 1.0, 1.0, 2.0]])
@@ -145,6 +146,26 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "slogdet": (lambda x: tuple(torch.linalg.slogdet(x)), _MATRICES),
         "cholesky": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4)), _MATRICES),
         "cholesky upper": (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(4), upper=True), _MATRICES),
+    },
+    "scatter_reduce": {
+        f"{reduce} {kind} {dtype} {dim}": (
+            lambda x, args=(reduce, kind == "with", dim), dtype=dtype: (
+                (x * 4)
+                .to(dtype)
+                .scatter_reduce(args[2], _PLACES, (x.flip(0) * 3).to(dtype), args[0], include_self=args[1])
+            ),
+            _volume(3, 6),
+        )
+        for reduce in ("sum", "mean", "amax", "amin", "prod")
+        for kind, dtype, dim in (("with", torch.float32, 1), ("without", torch.float32, -1), ("with", torch.int32, 1))
+    },
+    "frequencies": {
+        "fftfreq": (lambda x: x[:8] * torch.fft.fftfreq(8, 0.5), torch.linspace(-2, 2, 9)),
+        "rfftfreq": (lambda x: x[:5] * torch.fft.rfftfreq(9), torch.linspace(-2, 2, 9)),
+        "sinc": (
+            lambda x: (torch.sinc(torch.cat([x, torch.zeros(1)])), torch.sinc(x.to(torch.int32))),
+            torch.linspace(-2, 2, 9),
+        ),
     },
     "windows": {
         "unfold": (lambda x: _F.unfold(x, 3, padding=1), _IMAGES),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +24,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from tools.pipeline.export import rewrite
 from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.dead_channels import remove_dead_channels
@@ -58,6 +61,12 @@ EDGE = EdgeCompileConfig(
     ],
 )
 
+_EMPTY = (
+    torch.ops.aten.empty.memory_format,
+    torch.ops.aten.empty_like.default,
+    torch.ops.aten.new_empty.default,
+)
+
 _propagation: Any = importlib.import_module("executorch.exir.passes.constant_prop_pass")
 # It takes operators whose arguments it does not know for ones that depend on an input: a mask begins as zeros_like().
 _propagation._PRIMITIVE_TYPES = (*_propagation._PRIMITIVE_TYPES, torch.memory_format)
@@ -91,9 +100,38 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     Args:
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
     """
-    with torch.no_grad():
+    with torch.no_grad(), _distributions_unchecked():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
-    return keep_tensor_indices(captured)
+    return keep_tensor_indices(_fill_memory(captured))
+
+
+@contextlib.contextmanager
+def _distributions_unchecked() -> Iterator[None]:
+    """torch.distributions without the checks of their arguments, which depend on values."""
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+
+
+def _fill_memory(program: ExportedProgram) -> ExportedProgram:
+    """Lets memory that the model takes to write into begin with zeros, in place: of other numbers, which may be NaN or
+    infinity, calibration would take ranges.
+    """
+    for node in list(program.graph.nodes):
+        value = node.meta.get("val")
+        if node.target in _EMPTY and all(isinstance(size, int) for size in value.shape):
+            with program.graph.inserting_before(node):
+                zeros = program.graph.call_function(
+                    torch.ops.aten.full.default, (list(value.shape), 0), {"dtype": value.dtype}
+                )
+            zeros.meta = {**rewrite.place_of(node), "val": value.new_zeros(value.shape)}
+            rewrite.replace_node(program, node, zeros)
+            program.graph.erase_node(node)
+    program.graph_module.recompile()
+    return program
 
 
 def _has_dynamic_shapes(program: ExportedProgram) -> bool:

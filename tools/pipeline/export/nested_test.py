@@ -96,6 +96,9 @@ def model():
         export_source(tmp_path, f"{model}\ndef example_inputs():\n    return {example}\n", options=options)
 
 
+_INT8 = Options(core="cortex-m4", backend="cortex_m")
+
+
 @pytest.mark.parametrize("make", ["torch.jit.script(net)", "torch.jit.trace(net, torch.ones(1, 4))"])
 def test_torchscript_is_refused_with_the_way_to_go(make: str, tmp_path: Path) -> None:
     source = f"""
@@ -112,6 +115,85 @@ def example_inputs():
         UserError, match=r"my_model.py:4: model\(\) returned a TorchScript module.*\.pt2.*torch.export.save"
     ):
         export_source(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.compile(net)",
+        "nn.Sequential(torch.compile(net))",
+        "torch.export.export(net, example_inputs())",
+        "nn.Sequential(net, *(norm(nn.Linear(2, 2)) for norm in (p.orthogonal, p.weight_norm)))",
+    ],
+)
+def test_modules_that_pytorch_made_of_others_are_exported(made: str, tmp_path: Path) -> None:
+    source = f"""
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations as p
+
+def model():
+    torch.manual_seed(0)
+    net = nn.Linear(4, 2).eval()
+    made = {made}
+    return made.eval() if isinstance(made, nn.Module) else made
+
+def example_inputs():
+    return (torch.ones(1, 4),)
+"""
+    result = export_source(tmp_path, source)
+    assert set(result.operators) == {"aten::linear"}
+
+
+def test_distributions_have_no_checks_of_values_in_a_program(tmp_path: Path) -> None:
+    source = """
+import torch
+from torch import nn
+
+class Policy(nn.Module):
+    def forward(self, x):
+        normal = torch.distributions.Normal(x, x.exp())
+        choice = torch.distributions.Categorical(logits=x)
+        return normal.log_prob(x.sin()), choice.log_prob(choice.probs.argmax(-1)), choice.entropy()
+
+def model():
+    return Policy().eval()
+
+def example_inputs():
+    return (torch.linspace(-1, 1, 4),)
+"""
+    assert len(export_source(tmp_path, source).manifest["outputs"]) == 3
+
+
+def test_memory_that_is_written_later_has_no_range_of_its_own_in_int8(tmp_path: Path) -> None:
+    source = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 6)
+
+    def forward(self, x):
+        y = self.fc(x)
+        out = torch.empty_like(y)
+        out[:, :3] = y[:, 3:]
+        out[:, 3:] = y[:, :3]
+        return out
+
+def model():
+    torch.manual_seed(0)
+    return Net().eval()
+
+def example_inputs():
+    return (torch.linspace(-1, 1, 4).reshape(1, 4),)
+
+def calibration_inputs():
+    return [example_inputs()]
+"""
+    result = export_source(tmp_path, source, options=_INT8)
+    assert abs(result.golden["eager_0"] - result.golden["output_0"]).max() < 0.05
 
 
 _NAMED = """
@@ -140,9 +222,6 @@ def model():
 def example_inputs():
     return (torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),)
 """
-
-
-_INT8 = Options(core="cortex-m4", backend="cortex_m")
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,10 @@ class ModelFile:
 
     def _checked_module(self, function: str) -> torch.nn.Module:
         module, place = self._call(function)
+        if isinstance(module, torch.export.ExportedProgram):
+            module = module.module()
+        # What torch.compile() returned runs the module that it was given, in eager mode.
+        module = getattr(module, "_orig_mod", module)
         if not isinstance(module, torch.nn.Module):
             raise UserError(f"{place}: {function}() must return a torch.nn.Module, not {describe(module)}.")
         if isinstance(module, torch.jit.ScriptModule):
@@ -169,7 +173,7 @@ class ModelFile:
                 f"{place}: {function}() returned a TorchScript module, which torch.export cannot capture. Export the "
                 "module that it was made of where that is, to a .pt2 file: "
                 'torch.export.save(torch.export.export(module, inputs), "model.pt2"); list that in `data` and return '
-                'torch.export.load("path/to/model.pt2").module().'
+                'torch.export.load("path/to/model.pt2").'
             )
         # A graph that torch.export made has one behaviour, and cannot be told to be in evaluation mode.
         if module.training and function == "model" and not isinstance(module, torch.fx.GraphModule):
@@ -190,7 +194,9 @@ class ModelFile:
         place = f"{self.path}:{code.co_firstlineno}" if code and code.co_filename == str(self.path) else str(self.path)
         try:
             with _kept_directory():
-                return callee(), place
+                result = callee()
+            _run_eagerly()
+            return result, place
         except UserError:
             raise
         except SystemExit as error:
@@ -200,6 +206,15 @@ class ModelFile:
             missing = error.filename if isinstance(error, FileNotFoundError) else None
             hint = f". Is {str(missing)!r} in `data` of the target?" if missing else ""
             raise UserError(f"{self.place_of(error)}: {function}() failed: {brief(error)}{hint}") from error
+
+
+def _run_eagerly() -> None:
+    """Lets functions that torch.compile() made run as they were written, which needs no C++ compiler.
+
+    Nothing is to do before the model file has imported PyTorch's compiler, which takes seconds.
+    """
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.set_stance("force_eager")
 
 
 def brief(error: BaseException) -> str:
