@@ -23,7 +23,6 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
-from tools.pipeline.export.complex_parts import real_graph
 from tools.pipeline.export.diagnosis import written
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.rewrite import emit, replace_node
@@ -491,6 +490,9 @@ class _RealNumbers:
 
     def _computed(self, node: Node, operands: dict[Node, list[Node]]) -> Node:
         """What a node computes of real tensors, or of real and imaginary parts."""
+        # Imported here: it takes time, and few programs need it.
+        from tools.pipeline.export.complex_parts import real_graph
+
         module = real_graph(node, {each: [part.meta["val"] for part in parts] for each, parts in operands.items()})
         if module is None:
             raise self._unknown()
