@@ -19,6 +19,32 @@ struct Rows {
   size_t rows;
 };
 
+/// As each_rows(), of tensors whose shapes or dim orders differ. Apart, as a nest is large: what
+/// runs it has it on the stack, wherever it is inlined.
+template <size_t kInputs, class Go>
+__attribute__((noinline)) void each_nest_rows(
+    KernelRuntimeContext& ctx,
+    const Tensor* const (&inputs)[kInputs],
+    const Tensor& out,
+    const Go& go) {
+  LoopNest nest;
+  if (!nest.init(ctx, out, inputs, kInputs)) {
+    return;
+  }
+  do {
+    Rows rows = {};
+    for (size_t i = 0; i < kInputs; ++i) {
+      rows.offsets[i] = nest.offset(i);
+      rows.steps[i] = nest.stride(i);
+      rows.row_steps[i] = nest.row_stride(i);
+    }
+    rows.out_offset = nest.out_offset();
+    rows.count = nest.size();
+    rows.rows = nest.rows();
+    go(rows);
+  } while (nest.next_rows());
+}
+
 /// Gives `out` the shape that the inputs broadcast to, and calls `go(rows)` for all elements of
 /// `out`: once if the tensors have one shape and dim order.
 template <class S, size_t kInputs, class Go>
@@ -46,22 +72,7 @@ void each_rows(
   }
   if constexpr (kHasNest) {
     if (!is_flat) {
-      LoopNest nest;
-      if (!nest.init(ctx, out, inputs, kInputs)) {
-        return;
-      }
-      do {
-        Rows rows = {};
-        for (size_t i = 0; i < kInputs; ++i) {
-          rows.offsets[i] = nest.offset(i);
-          rows.steps[i] = nest.stride(i);
-          rows.row_steps[i] = nest.row_stride(i);
-        }
-        rows.out_offset = nest.out_offset();
-        rows.count = nest.size();
-        rows.rows = nest.rows();
-        go(rows);
-      } while (nest.next_rows());
+      each_nest_rows(ctx, inputs, out, go);
       return;
     }
   }

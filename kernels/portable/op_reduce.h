@@ -1,8 +1,8 @@
 #pragma once
 
-#include <limits>
 #include <optional>
 
+#include "kernels/portable/reduce.h"
 #include "kernels/util/dtypes.h"
 #include "kernels/util/reduction.h"
 #include "kernels/util/scalars.h"
@@ -36,13 +36,13 @@ void reduce(
 }
 
 /**
- * Reduces self in out's dtype to one value each.
+ * Reduces self in out's dtype to one value each. As all that have a Reduction, which is large, on
+ * the stack, it is not inlined into what has other calls, too.
  *
- * @param[in] make Called as make(TypeTag<T>()), gives an object with start(),
- *     accumulate(T, T) and finish(T, size_t count).
+ * @param[in] make Called as make(TypeTag<T>()), gives an operation of kernels/portable/reduce.h.
  */
 template <class S, class Types, class Make>
-Tensor& fold(
+__attribute__((noinline)) Tensor& fold(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     const std::optional<ArrayRef<int64_t>>& dims,
@@ -71,69 +71,6 @@ Tensor& fold(
   });
   return out;
 }
-
-template <class T>
-struct Sum {
-  T start() const {
-    return T(0);
-  }
-  T accumulate(T sum, T element) const {
-    return wrapping_sum(sum, element);
-  }
-  T finish(T sum, size_t) const {
-    return sum;
-  }
-};
-
-template <class T>
-struct Mean : Sum<T> {
-  T finish(T sum, size_t count) const {
-    return sum / static_cast<T>(count);
-  }
-};
-
-template <class T>
-struct Product {
-  T start() const {
-    return T(1);
-  }
-  T accumulate(T product, T element) const {
-    return static_cast<T>(
-        static_cast<ArithmeticType<T>>(product) * static_cast<ArithmeticType<T>>(element));
-  }
-  T finish(T product, size_t) const {
-    return product;
-  }
-};
-
-/// Whether an element comes before another in the search for the largest, or the
-/// smallest: NaN before all.
-template <bool kLargest, class T>
-bool precedes(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return kLargest ? !(a <= b) && b == b : !(a >= b) && b == b;
-  } else {
-    return kLargest ? a > b : a < b;
-  }
-}
-
-template <bool kLargest, class T>
-struct Extreme {
-  T start() const {
-    using Limits = std::numeric_limits<T>;
-    if constexpr (std::is_floating_point_v<T>) {
-      return kLargest ? -Limits::infinity() : Limits::infinity();
-    } else {
-      return kLargest ? Limits::min() : Limits::max();
-    }
-  }
-  T accumulate(T extreme, T element) const {
-    return precedes<kLargest>(element, extreme) ? element : extreme;
-  }
-  T finish(T extreme, size_t) const {
-    return extreme;
-  }
-};
 
 /// aten::sum.IntList_out
 template <class S>
@@ -306,7 +243,7 @@ Tensor& any_all_out(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) 
  * @param[out] indices Their places, Long; may be null.
  */
 template <class S, bool kLargest>
-void find_extreme(
+__attribute__((noinline)) void find_extreme(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     const std::optional<int64_t>& dim,
@@ -416,7 +353,7 @@ void min_dim_out(
 
 /// Variances, with `correction` less than their number to divide by, and means.
 template <class S>
-void variance(
+__attribute__((noinline)) void variance(
     KernelRuntimeContext& ctx,
     const Tensor& self,
     const std::optional<ArrayRef<int64_t>>& dims,

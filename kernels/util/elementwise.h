@@ -78,6 +78,29 @@ inline void map(const Op& op, const A* a, const B* b, const C* c, R* out, size_t
   }
 }
 
+/// A walk over an output in memory order and over two inputs, which is known when it is compiled:
+/// sizes, and distances in elements, innermost dim first.
+template <size_t kDims>
+struct Walk {
+  size_t sizes[kDims];
+  int32_t strides[2][kDims];
+};
+
+/// out = op(a, b) on such a walk; returns the end of what was written.
+template <size_t kDims, class T, class R, class Op, size_t kDim = kDims - 1>
+inline R* map(const Op& op, const T* a, const T* b, R* out, const Walk<kDims>& walk) {
+  for (size_t i = walk.sizes[kDim]; i > 0; --i) {
+    if constexpr (kDim == 0) {
+      *out++ = op(*a, *b);
+    } else {
+      out = map<kDims, T, R, Op, kDim - 1>(op, a, b, out, walk);
+    }
+    a += walk.strides[0][kDim];
+    b += walk.strides[1][kDim];
+  }
+  return out;
+}
+
 /// out[i] = a[i * stride] converted to T, for a dtype in Selection S; false if it
 /// is not in it.
 template <class S, class T>
@@ -257,6 +280,24 @@ void map_tensors(
   map(op, inputs[kIndex]->template const_data_ptr<In>()..., out, count);
 }
 
+/// As run(), of tensors of In and R, whose shapes or dim orders differ. Apart, as a nest is large:
+/// what runs it has it on the stack, wherever it is inlined.
+template <class... In, class Op, class R>
+__attribute__((noinline)) void run_nest(
+    KernelRuntimeContext& ctx,
+    const Op& op,
+    const Tensor* const* inputs,
+    const Tensor& out,
+    R* results) {
+  LoopNest nest;
+  if (!nest.init(ctx, out, inputs, sizeof...(In))) {
+    return;
+  }
+  do {
+    map_nest<In...>(op, nest, inputs, results, std::index_sequence_for<In...>());
+  } while (nest.next());
+}
+
 /// out = op(inputs...) for an operation on In..., computed in the dtype of T.
 template <class S, class T, class... In, class Op>
 void run(
@@ -319,14 +360,7 @@ void run(
       ,
       "The tensors' dtypes differ, and mixed dtypes are not linked in");
   if constexpr (kHasNest) {
-    LoopNest nest;
-    if (!nest.init(ctx, out, inputs, kInputs)) {
-      return;
-    }
-    do {
-      map_nest<In...>(
-          op, nest, inputs, out.mutable_data_ptr<R>(), std::index_sequence_for<In...>());
-    } while (nest.next());
+    run_nest<In...>(ctx, op, inputs, out, out.mutable_data_ptr<R>());
   }
 }
 

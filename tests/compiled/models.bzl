@@ -5,6 +5,11 @@ HOST_MODELS = {
     # Inner functions.
     "sine": "//models/sine",
     "softmax": "//models/softmax",
+    "add_float32": "//models/add:add_float32",
+    "avg_pool2d": "//models/layers:avg_pool2d",
+    "conv2d_grouped": "//models/layers:conv2d_grouped",
+    "phyto_cnn": "//models/phyto_cnn",
+    "resnet8": "//models/resnet8",
     # Outer functions of several kinds, lists, and views.
     "transformer": "//models/architectures:transformer",
     "lstm": "//models/layers:lstm",

@@ -5,8 +5,8 @@ Any other operator is called by its kernel's outer function, which checks its te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -20,31 +20,15 @@ from tools.artifacts.packed_layer.packed_layer import (
     POINTWISE_INT4,
     Head,
 )
+from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
-from tools.pipeline.link.layout import elements, is_constant, kind_of
+from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
+from tools.pipeline.link.layout import kind_of
 
 # kMaxDepthwiseKernel of kernels/cortex_m/packed_layers.h.
 _MAX_DEPTHWISE_KERNEL = 15
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of an inner function.
-
-    Attributes:
-        header: where it is declared.
-        function: its name.
-        arguments: C++ expressions.
-        tensors: the tensors that these name.
-        objects: constants of other types that they name: definitions by their names.
-    """
-
-    header: str
-    function: str
-    arguments: list[str]
-    tensors: tuple[int, ...]
-    objects: Mapping[str, str] = field(default_factory=dict)
 
 
 def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call | None:
@@ -53,42 +37,19 @@ def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call 
     return make(method, arguments) if make is not None else None
 
 
-def _pointer(method: Method, index: int, c_type: str, is_out: bool = False) -> str:
-    """The address of a tensor's elements."""
-    if is_constant(method.value(index)):
-        return method.constants[method.value(index).val.data_buffer_idx]
-    const = "" if is_out else "const "
-    return f"at<{const}{c_type}>(model, {method.names[index]}Offset)"
-
-
-def _are_plain(method: Method, dtype: str, *tensors: int) -> bool:
-    """Whether tensors are of a dtype, contiguous, and at a place that is known when the program is compiled."""
-    return all(
-        index in method.shapes and method.shapes[index].dtype == dtype and method.shapes[index].is_contiguous
-        for index in tensors
-    ) and _are_placed(method, *tensors)
-
-
-def _are_placed(method: Method, *tensors: int) -> bool:
-    """Whether tensors are at places that are known when the program is compiled, and of static shape."""
-    return all(
-        is_constant(method.value(index)) or (index in method.offsets and index not in method.kept) for index in tensors
-    )
-
-
 def _linear(method: Method, arguments: Sequence[int]) -> Call | None:
     x, weight, bias, out = arguments
     has_bias = kind_of(method.value(bias)) == "Tensor"
     tensors = (x, weight, *((bias,) if has_bias else ()), out)
-    if not _are_plain(method, "FLOAT", *tensors):
+    if not are_plain(method, "FLOAT", *tensors):
         return None
     features = method.shapes[weight].sizes
     rows = method.shapes[out].numel // features[0] if features[0] else 0
     given = [
-        _pointer(method, x, "float"),
-        _pointer(method, weight, "float"),
-        _pointer(method, bias, "float") if has_bias else "nullptr",
-        _pointer(method, out, "float", is_out=True),
+        pointer(method, x, "float"),
+        pointer(method, weight, "float"),
+        pointer(method, bias, "float") if has_bias else "nullptr",
+        pointer(method, out, "float", is_out=True),
         f"{rows} /* rows */",
         f"{features[1]} /* in */",
         f"{features[0]} /* out */",
@@ -98,11 +59,11 @@ def _linear(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _relu(method: Method, arguments: Sequence[int]) -> Call | None:
     x, out = arguments
-    if not _are_plain(method, "FLOAT", x, out):
+    if not are_plain(method, "FLOAT", x, out):
         return None
     given = [
-        _pointer(method, x, "float"),
-        _pointer(method, out, "float", is_out=True),
+        pointer(method, x, "float"),
+        pointer(method, out, "float", is_out=True),
         f"{method.shapes[out].numel} /* elements */",
     ]
     return Call("kernels/portable/relu.h", "relu", given, (x, out))
@@ -111,7 +72,7 @@ def _relu(method: Method, arguments: Sequence[int]) -> Call | None:
 def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
     x, dim, half_to_float, out = arguments
     value = method.value(dim)
-    if not _are_plain(method, "FLOAT", x, out) or kind_of(value) != "Int" or method.value(half_to_float).val.bool_val:
+    if not are_plain(method, "FLOAT", x, out) or kind_of(value) != "Int" or method.value(half_to_float).val.bool_val:
         return None
     sizes = method.shapes[x].sizes
     axis = value.val.int_val
@@ -121,8 +82,8 @@ def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
     for size in sizes[axis % len(sizes) + 1 :]:
         inner *= size
     given = [
-        _pointer(method, x, "float"),
-        _pointer(method, out, "float", is_out=True),
+        pointer(method, x, "float"),
+        pointer(method, out, "float", is_out=True),
         f"{method.shapes[x].numel} /* elements */",
         f"{sizes[axis]} /* of the softmax */",
         f"{inner} /* apart */",
@@ -132,14 +93,14 @@ def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _packed_linear(method: Method, arguments: Sequence[int]) -> Call | None:
     x, packed, _geometry, out = arguments
-    if not _are_plain(method, "CHAR", x, packed, out) or packed not in method.packed:
+    if not are_plain(method, "CHAR", x, packed, out) or packed not in method.packed:
         return None
     features = method.shapes[x].sizes[-1]
     given = [
-        _pointer(method, packed, "int8_t"),
-        _pointer(method, x, "int8_t"),
+        pointer(method, packed, "int8_t"),
+        pointer(method, x, "int8_t"),
         f"{method.shapes[x].numel // features if features else 0} /* rows */",
-        _pointer(method, out, "int8_t", is_out=True),
+        pointer(method, out, "int8_t", is_out=True),
         _linear_needs(method),
     ]
     return Call("kernels/cortex_m/packed_layers.h", "cortex_m::packed_linear", given, (x, packed, out))
@@ -160,7 +121,7 @@ def _linear_needs(method: Method) -> str:
 
 def _linear_int4(method: Method, arguments: Sequence[int]) -> Call | None:
     x, packed, _channels, out = arguments
-    if not _are_plain(method, "CHAR", x, packed, out):
+    if not are_plain(method, "CHAR", x, packed, out):
         return None
     return _packed_int4(method, arguments, LINEAR_INT4, -1)
 
@@ -170,7 +131,7 @@ def _pointwise_int4(method: Method, arguments: Sequence[int]) -> Call | None:
     shapes = [method.shapes.get(index) for index in (x, out)]
     if any(shape is None or shape.dtype != "CHAR" or not shape.is_channels_last for shape in shapes):
         return None
-    return _packed_int4(method, arguments, POINTWISE_INT4, 1) if _are_placed(method, x, packed, out) else None
+    return _packed_int4(method, arguments, POINTWISE_INT4, 1) if are_placed(method, x, packed, out) else None
 
 
 def _packed_int4(method: Method, arguments: Sequence[int], kind: int, dim: int) -> Call | None:
@@ -184,44 +145,12 @@ def _packed_int4(method: Method, arguments: Sequence[int], kind: int, dim: int) 
     if tuple(expected) != tuple(method.shapes[out].sizes):
         return None
     given = [
-        _pointer(method, packed, "int8_t"),
-        _pointer(method, x, "int8_t"),
+        pointer(method, packed, "int8_t"),
+        pointer(method, x, "int8_t"),
         f"{method.shapes[x].numel // head.in_channels} /* rows */",
-        _pointer(method, out, "int8_t", is_out=True),
+        pointer(method, out, "int8_t", is_out=True),
     ]
     return Call("kernels/cortex_m/int4.h", "cortex_m::packed_int4", given, (x, packed, out))
-
-
-@dataclass(frozen=True)
-class _Window:
-    """One dim of a window that moves over images: Window of kernels/util/window.h."""
-
-    size: int
-    kernel: int
-    stride: int
-    padding: int
-    dilation: int
-
-    @property
-    def out(self) -> int:
-        return (self.size + 2 * self.padding - self.dilation * (self.kernel - 1) - 1) // self.stride + 1
-
-    @property
-    def text(self) -> str:
-        return f"{{{self.size}, {self.kernel}, {self.stride}, {self.padding}, {self.dilation}, {self.out}}}"
-
-
-def _windows_name(windows: Sequence[_Window]) -> str:
-    """What windows on images are, as part of a name: sizes, kernel, and what isn't usual."""
-    name = f"{'x'.join(str(window.size) for window in windows)}Kernel{'x'.join(str(w.kernel) for w in windows)}"
-    for word, values, usual in (
-        ("Stride", [window.stride for window in windows], 1),
-        ("Padding", [window.padding for window in windows], 0),
-        ("Dilation", [window.dilation for window in windows], 1),
-    ):
-        if any(value != usual for value in values):
-            name += word + "x".join(map(str, values))
-    return name
 
 
 def _packed_convolution(method: Method, arguments: Sequence[int]) -> Call | None:
@@ -240,24 +169,24 @@ def _packed_images(method: Method, arguments: Sequence[int], kind: int, function
     if head is None or head.kind != kind or not all(index in method.shapes for index in tensors):
         return None
     given, result = method.shapes[x], method.shapes[out]
-    if not _are_placed(method, *tensors) or {given.dtype, result.dtype} != {"CHAR"}:
+    if not are_placed(method, *tensors) or {given.dtype, result.dtype} != {"CHAR"}:
         return None
     if not (given.is_channels_last and result.is_channels_last and _is_whole(method, packed, head)):
         return None
     windows = [
-        _Window(given.sizes[2 + i], head.kernel[i], head.stride[i], head.padding[i], head.dilation[i]) for i in range(2)
+        Window(given.sizes[2 + i], head.kernel[i], head.stride[i], head.padding[i], head.dilation[i]) for i in range(2)
     ]
     sizes = (given.sizes[0], head.channels, *(window.out for window in windows))
     if given.sizes[1] != head.in_channels or result.sizes != sizes or min(*given.sizes, *sizes) < 1:
         return None
-    name = f"k{given.sizes[0]}Images{_windows_name(windows)}"
+    name = f"k{given.sizes[0]}Images{windows_name(windows)}"
     images = f"constexpr cortex_m::PackedImages {name} = {{{given.sizes[0]}, {', '.join(w.text for w in windows)}}};"
     call = [
-        _pointer(method, packed, "int8_t"),
+        pointer(method, packed, "int8_t"),
         name,
-        _pointer(method, x, "int8_t"),
-        _pointer(method, scratch, "int8_t", is_out=True),
-        _pointer(method, out, "int8_t", is_out=True),
+        pointer(method, x, "int8_t"),
+        pointer(method, scratch, "int8_t", is_out=True),
+        pointer(method, out, "int8_t", is_out=True),
     ]
     return Call("kernels/cortex_m/packed_layers.h", function, call, tensors, {name: images})
 
@@ -297,7 +226,7 @@ class _Pool:
 
 def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
     x, kernel, stride, padding, zero_point, multiplier, shift, _scratch, out = arguments
-    given = _ints(method, zero_point, multiplier, shift)
+    given = ints(method, zero_point, multiplier, shift)
     pool = _pool(method, x, kernel, stride, padding, out)
     if given is None or pool is None:
         return None
@@ -311,9 +240,9 @@ def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
 
 def _max_pool(method: Method, arguments: Sequence[int]) -> Call | None:
     x, kernel, stride, padding, dilation, ceil_mode, before_zero, after_zero, least, greatest, out = arguments
-    numbers = _ints(method, before_zero, after_zero, least, greatest)
+    numbers = ints(method, before_zero, after_zero, least, greatest)
     pool = _pool(method, x, kernel, stride, padding, out)
-    dilations = _int_list(method, dilation)
+    dilations = int_list(method, dilation)
     if numbers is None or pool is None or dilations is None or any(value != 1 for value in dilations):
         return None
     if method.value(ceil_mode).val.bool_val or numbers[0] != numbers[1] or not -128 <= numbers[2] <= numbers[3] <= 127:
@@ -323,17 +252,17 @@ def _max_pool(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _pool_call(method: Method, function: str, pool: _Pool, numbers: Sequence[str], x: int, out: int) -> Call:
-    given = [pool.windows, *numbers, pool.before, _pointer(method, x, "int8_t")]
-    given += [pool.after, _pointer(method, out, "int8_t", is_out=True)]
+    given = [pool.windows, *numbers, pool.before, pointer(method, x, "int8_t")]
+    given += [pool.after, pointer(method, out, "int8_t", is_out=True)]
     return Call("kernels/cortex_m/pool.h", function, given, (x, out), pool.objects)
 
 
 def _pool(method: Method, x: int, kernel: int, stride: int, padding: int, out: int) -> _Pool | None:
     """What is known of a pooling; None if it is none of int8 images."""
-    if not all(index in method.shapes for index in (x, out)) or not _are_placed(method, x, out):
+    if not all(index in method.shapes for index in (x, out)) or not are_placed(method, x, out):
         return None
     given, result = method.shapes[x], method.shapes[out]
-    lists = [_int_list(method, index) for index in (kernel, stride, padding)]
+    lists = [int_list(method, index) for index in (kernel, stride, padding)]
     if {given.dtype, result.dtype} != {"CHAR"} or len(given.sizes) != 4 or any(items is None for items in lists):
         return None
     pairs = []
@@ -343,7 +272,7 @@ def _pool(method: Method, x: int, kernel: int, stride: int, padding: int, out: i
             return None
         pairs.append((chosen[0], chosen[-1]))
     windows = [
-        _Window(given.sizes[2 + i], kernel=pairs[0][i], stride=pairs[1][i], padding=pairs[2][i], dilation=1)
+        Window(given.sizes[2 + i], kernel=pairs[0][i], stride=pairs[1][i], padding=pairs[2][i], dilation=1)
         for i in range(2)
     ]
     if min(given.sizes) < 1 or any(
@@ -353,22 +282,10 @@ def _pool(method: Method, x: int, kernel: int, stride: int, padding: int, out: i
         return None
     if result.sizes != (*given.sizes[:2], windows[0].out, windows[1].out):
         return None
-    name = f"kWindows{_windows_name(windows)}"
+    name = f"kWindows{windows_name(windows)}"
     before, after = _image(given), _image(result)
     definition = f"constexpr cortex_m::PoolWindows {name} = {{{', '.join(window.text for window in windows)}}};"
     return _Pool(name, before[0], after[0], dict([(name, definition), before, after]))
-
-
-def _ints(method: Method, *indices: int) -> list[int] | None:
-    """The integers of a program; None if it computes one."""
-    if any(index in method.values or kind_of(method.value(index)) != "Int" for index in indices):
-        return None
-    return [int(method.value(index).val.int_val) for index in indices]
-
-
-def _int_list(method: Method, index: int) -> list[int] | None:
-    """A list of integers of a program; None if it computes one of them."""
-    return _ints(method, *elements(method.value(index))) if kind_of(method.value(index)) == "IntList" else None
 
 
 _INTEGERS = {"CHAR": "int8_t", "SHORT": "int16_t"}
@@ -384,7 +301,7 @@ def _mapped(method: Method, x: int, out: int, integers: int) -> str | None:
         return None
     if method.shapes[x].sizes != method.shapes[out].sizes or not method.shapes[x].lies_as(method.shapes[out]):
         return None
-    return c_type if _are_placed(method, x, out) else None
+    return c_type if are_placed(method, x, out) else None
 
 
 def _quantization(method: Method, arguments: Sequence[int]) -> str | None:
@@ -406,9 +323,9 @@ def _quantize(method: Method, arguments: Sequence[int]) -> Call | None:
         return None
     given = [
         quantization,
-        _pointer(method, x, "float"),
+        pointer(method, x, "float"),
         "1 /* step */",
-        _pointer(method, out, c_type, is_out=True),
+        pointer(method, out, c_type, is_out=True),
         f"{method.shapes[x].numel} /* elements */",
     ]
     return Call("kernels/cortex_m/quantize.h", "cortex_m::quantize", given, (x, out))
@@ -423,9 +340,9 @@ def _dequantize(method: Method, arguments: Sequence[int]) -> Call | None:
     given = [
         quantization,
         f"{floating(float(np.float32(method.value(scale).val.double_val)), True)} /* scale */",
-        _pointer(method, x, c_type),
+        pointer(method, x, c_type),
         "1 /* step */",
-        _pointer(method, out, "float", is_out=True),
+        pointer(method, out, "float", is_out=True),
         f"{method.shapes[x].numel} /* elements */",
     ]
     return Call("kernels/cortex_m/quantize.h", "cortex_m::dequantize", given, (x, out))
@@ -440,6 +357,8 @@ def inverse(scale: float) -> float:
 
 
 _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
+    **ELEMENTWISE_CALLS,
+    **WINDOW_CALLS,
     "aten::linear.out": _linear,
     "aten::relu.out": _relu,
     "aten::_softmax.out": _softmax,

@@ -7,10 +7,11 @@ import re
 import struct
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.artifacts.core.core import PORTABLE, has_vectors
 from tools.artifacts.packed_layer.packed_layer import describe
+from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.inner import inner_call
 from tools.pipeline.compile.names import module_of
 from tools.pipeline.compile.program import VIEW, Method, Shape
@@ -599,7 +600,7 @@ class _Source:
         if direct is not None:
             self.is_direct = True
             self.headers.add(direct.header)
-            self.objects |= direct.objects
+            direct = self.place(direct)
             for index in direct.tensors:
                 (self.constants if is_constant(self.method.value(index)) else self.placed).setdefault(index, False)
             return _wrapped(f"{direct.function}({', '.join(direct.arguments)});")
@@ -614,6 +615,17 @@ class _Source:
         passed = ", ".join(["context", *map(self.argument, arguments)])
         callee = f"call_boxed({function}, {passed})" if kernel.is_boxed else f"call<&{function}>({passed})"
         return [*_wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
+
+    def place(self, call: Call) -> Call:
+        """Takes the constants that a call names; those whose name another constant has get one of their own."""
+        arguments = list(call.arguments)
+        for wanted, definition in call.objects.items():
+            name, number, text = wanted, 2, definition
+            while self.objects.setdefault(name, text) != text:
+                name, number = f"{wanted}_{number}", number + 1
+                text = definition.replace(f" {wanted} = ", f" {name} = ")
+            arguments = [name if argument == wanted else argument for argument in arguments]
+        return replace(call, arguments=arguments)
 
     def interface(self) -> list[str]:
         """Functions on inputs and outputs."""

@@ -1,0 +1,63 @@
+"""Calls of kernels' inner functions, and what is known of their arguments when a program is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tools.pipeline.compile.program import Method
+from tools.pipeline.link.layout import elements, is_constant, kind_of
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an inner function.
+
+    Attributes:
+        header: where it is declared.
+        function: its name.
+        arguments: C++ expressions.
+        tensors: the tensors that these name.
+        objects: constants of other types that they name: definitions by their names.
+    """
+
+    header: str
+    function: str
+    arguments: list[str]
+    tensors: tuple[int, ...]
+    objects: Mapping[str, str] = field(default_factory=dict)
+
+
+def pointer(method: Method, index: int, c_type: str, is_out: bool = False) -> str:
+    """The address of a tensor's elements."""
+    if is_constant(method.value(index)):
+        return method.constants[method.value(index).val.data_buffer_idx]
+    const = "" if is_out else "const "
+    return f"at<{const}{c_type}>(model, {method.names[index]}Offset)"
+
+
+def are_plain(method: Method, dtype: str, *tensors: int) -> bool:
+    """Whether tensors are of a dtype, contiguous, and at a place that is known when the program is compiled."""
+    return all(
+        index in method.shapes and method.shapes[index].dtype == dtype and method.shapes[index].is_contiguous
+        for index in tensors
+    ) and are_placed(method, *tensors)
+
+
+def are_placed(method: Method, *tensors: int) -> bool:
+    """Whether tensors are at places that are known when the program is compiled, and of static shape."""
+    return all(
+        is_constant(method.value(index)) or (index in method.offsets and index not in method.kept) for index in tensors
+    )
+
+
+def ints(method: Method, *indices: int) -> list[int] | None:
+    """The integers of a program; None if it computes one."""
+    if any(index in method.values or kind_of(method.value(index)) != "Int" for index in indices):
+        return None
+    return [int(method.value(index).val.int_val) for index in indices]
+
+
+def int_list(method: Method, index: int) -> list[int] | None:
+    """A list of integers of a program; None if it computes one of them."""
+    return ints(method, *elements(method.value(index))) if kind_of(method.value(index)) == "IntList" else None

@@ -1,0 +1,248 @@
+"""Calls of inner functions that go over elements: operations on two tensors, broadcast or not, and reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.program import Method, Shape
+from tools.pipeline.link.layout import kind_of
+
+# kMulOffsets of kernels/cortex_m/elementwise.h.
+_MUL_OFFSETS = 0x7FFF
+# Of a walk; more become loops within loops of code that is rarely worth it.
+_MAX_DIMS = 4
+_ARITHMETIC = {"FLOAT": "float", "INT": "int32_t"}
+
+
+@dataclass(frozen=True)
+class Dim:
+    """Of a walk: how many elements, and how far apart they lie in each array."""
+
+    size: int
+    strides: tuple[int, ...]
+
+
+def walk(sizes: Sequence[int], order: Sequence[int], strides: Sequence[Sequence[int]]) -> list[Dim]:
+    """A walk over arrays of those strides, innermost dim first, in as few dims as there can be: as LoopNest of
+    kernels/util/loop_nest.h, in whose order elements are summed.
+
+    Args:
+        order: the dims, outermost first.
+    """
+    dims: list[Dim] = []
+    for dim in reversed(order):
+        if sizes[dim] == 1:
+            continue
+        steps = tuple(of_array[dim] for of_array in strides)
+        last = dims[-1] if dims else None
+        if last and steps == tuple(stride * last.size for stride in last.strides):
+            dims[-1] = Dim(last.size * sizes[dim], last.strides)
+        else:
+            dims.append(Dim(sizes[dim], steps))
+    return dims
+
+
+def broadcast_walk(out: Shape, inputs: Sequence[Shape]) -> list[Dim] | None:
+    """The walk over an output in memory order and over inputs that broadcast to it; None if there is none."""
+    rank = len(out.sizes)
+    if min(out.sizes, default=1) < 1 or any(len(shape.sizes) > rank for shape in inputs):
+        return None
+    strides = []
+    for shape in inputs:
+        missing = rank - len(shape.sizes)
+        if any(size not in (1, of_out) for size, of_out in zip(shape.sizes, out.sizes[missing:], strict=True)):
+            return None
+        own = [0 if size == 1 else stride for size, stride in zip(shape.sizes, shape.strides, strict=True)]
+        strides.append([0] * missing + own)
+    return walk(out.sizes, out.dim_order, strides) or [Dim(1, (1,) * len(inputs))]
+
+
+def _binary_walk(method: Method, dtype: str, a: int, b: int, out: int) -> list[Dim] | None:
+    tensors = (a, b, out)
+    if not all(index in method.shapes and method.shapes[index].dtype == dtype for index in tensors):
+        return None
+    if not are_placed(method, *tensors):
+        return None
+    return broadcast_walk(method.shapes[out], [method.shapes[a], method.shapes[b]])
+
+
+# ---- float32 and int32
+
+
+def _binary(operation: str, dtypes: Sequence[str], method: Method, arguments: Sequence[int]) -> Call | None:
+    """out = operation(self, other), and with a factor for other, which has to be 1."""
+    a, b, *alpha, out = arguments
+    dtype = method.shapes[out].dtype if out in method.shapes else ""
+    if dtype not in dtypes or any(_number(method, index) != 1 for index in alpha):
+        return None
+    dims = _binary_walk(method, dtype, a, b, out)
+    if dims is None or len(dims) > _MAX_DIMS:
+        return None
+    c_type = _ARITHMETIC[dtype]
+    given = [f"operation::{operation}()", pointer(method, a, c_type), pointer(method, b, c_type)]
+    given.append(pointer(method, out, c_type, is_out=True))
+    if dims == [Dim(method.shapes[out].numel, (1, 1))]:
+        given.append(f"{method.shapes[out].numel} /* elements */")
+        return Call("kernels/portable/op_binary.h", "map", given, (a, b, out))
+    sizes = ", ".join(str(dim.size) for dim in dims)
+    strides = [[dim.strides[array] for dim in dims] for array in range(2)]
+    name = f"kWalk{'x'.join(str(dim.size) for dim in dims)}Strides" + "And".join(
+        "x".join(map(str, of_array)) for of_array in strides
+    )
+    listed = ", ".join("{" + ", ".join(map(str, of_array)) + "}" for of_array in strides)
+    definition = f"constexpr Walk<{len(dims)}> {name} = {{{{{sizes}}}, {{{listed}}}}};"
+    return Call("kernels/portable/op_binary.h", "map", [*given, name], (a, b, out), {name: definition})
+
+
+def _number(method: Method, index: int) -> float | None:
+    """A number of a program; None if it computes it."""
+    value = method.value(index)
+    if index in method.values or kind_of(value) not in ("Int", "Double"):
+        return None
+    return value.val.int_val if kind_of(value) == "Int" else float(value.val.double_val)
+
+
+def _reduction(operation: str, method: Method, arguments: Sequence[int]) -> Call | None:
+    """A reduction of float32 over dims that lie side by side; the others stay as they are, or of size 1."""
+    x, dims, _keepdim, *_dtype, out = arguments
+    chosen = [] if kind_of(method.value(dims)) == "Null" else int_list(method, dims)
+    if chosen is None or not are_plain(method, "FLOAT", x, out):
+        return None
+    sizes = method.shapes[x].sizes
+    if min(sizes, default=0) < 1 or any(not -len(sizes) <= dim < len(sizes) for dim in chosen):
+        return None
+    gone = [dim % len(sizes) for dim in chosen] or list(range(len(sizes)))
+    if len(set(gone)) < len(gone):
+        return None
+    # Where they begin and end, but for dims of size 1, which may lie anywhere.
+    places = [dim for dim in gone if sizes[dim] > 1]
+    first, end = (min(places), max(places) + 1) if places else (0, 0)
+    if any(sizes[dim] > 1 and dim not in gone for dim in range(first, end)):
+        return None
+    times, apart = math.prod(sizes[:first]), math.prod(sizes[end:])
+    if method.shapes[out].numel != times * apart:
+        return None
+    given = [
+        f"{operation}()",
+        pointer(method, x, "float"),
+        pointer(method, out, "float", is_out=True),
+        f"{times} /* times */",
+        f"{math.prod(sizes[first:end])} /* of each result */",
+        f"{apart} /* apart */",
+    ]
+    return Call("kernels/portable/reduce.h", "reduce_dim", given, (x, out))
+
+
+# ---- int8
+
+
+def _rows(dims: Sequence[Dim]) -> tuple[str, str] | None:
+    """The name and definition of cortex_m::Rows of a walk; None if it has more dims than these."""
+    if len(dims) > 2:
+        return None
+    inner = dims[0]
+    outer = dims[1] if len(dims) > 1 else Dim(1, (0, 0))
+    name = f"k{f'{outer.size}RowsOf' if outer.size > 1 else ''}{inner.size}Elements"
+    if (inner.strides, outer.strides) != ((1, 1), (0, 0)):
+        name += f"Steps{'x'.join(map(str, inner.strides))}RowSteps{'x'.join(map(str, outer.strides))}"
+    steps, row_steps = (f"{{{', '.join(map(str, dim.strides))}}}" for dim in (inner, outer))
+    name = f"{name[0]}Rows{name[1:]}" if outer.size == 1 else name
+    return name, (
+        f"constexpr cortex_m::Rows {name} = {{{{0, 0}}, {steps}, {row_steps}, 0, {inner.size}, {outer.size}}};"
+    )
+
+
+def _int8_call(
+    method: Method, function: str, parameters: tuple[str, str] | None, a: int, b: int, out: int
+) -> Call | None:
+    """A call of an inner function on rows of two inputs, after its parameters' name and definition."""
+    dims = _binary_walk(method, "CHAR", a, b, out)
+    rows = _rows(dims) if dims is not None else None
+    if rows is None:
+        return None
+    objects = dict([parameters, rows] if parameters else [rows])
+    given = [*objects, pointer(method, a, "int8_t"), pointer(method, b, "int8_t")]
+    given.append(pointer(method, out, "int8_t", is_out=True))
+    return Call("kernels/cortex_m/elementwise.h", f"cortex_m::{function}", given, (a, b, out), objects)
+
+
+def _is_factor(multiplier: int, shift: int) -> bool:
+    """What check_factor() of kernels/cortex_m/requantize.h takes."""
+    return -(2**31) <= multiplier < 2**31 and -62 <= shift <= 31
+
+
+def _quantized_add(method: Method, arguments: Sequence[int]) -> Call | None:
+    a, b, out = arguments[0], arguments[4], arguments[13]
+    numbers = ints(method, *arguments[1:4], *arguments[5:13])
+    if numbers is None:
+        return None
+    triples = [numbers[0:3], numbers[3:6], numbers[6:9]]
+    least, greatest = numbers[9:11]
+    if not all(-256 <= zero < 256 and _is_factor(factor, shift) for zero, factor, shift in triples):
+        return None
+    if not -128 <= least <= greatest <= 127:
+        return None
+    zeros = ", ".join(str(triple[0]) for triple in triples)
+    factors = ", ".join(f"{{{factor}, {shift}}}" for _, factor, shift in triples)
+    name = f"{method.names[out]}Add"
+    text = f"constexpr cortex_m::AddParameters {name} = {{{{{zeros}}}, {{{factors}}}, {{{least}, {greatest}}}}};"
+    return _int8_call(method, "add", (name, text), a, b, out)
+
+
+def _quantized_mul(method: Method, arguments: Sequence[int]) -> Call | None:
+    a, a_zero, b, b_zero, out_zero, factor, shift, out = arguments
+    numbers = ints(method, a_zero, b_zero, out_zero, factor, shift)
+    if numbers is None or any(not -_MUL_OFFSETS <= zero < _MUL_OFFSETS for zero in numbers[:2]):
+        return None
+    if not -256 <= numbers[2] < 256 or not _is_factor(*numbers[3:]):
+        return None
+    zeros = ", ".join(map(str, numbers[:3]))
+    name = f"{method.names[out]}Mul"
+    text = f"constexpr cortex_m::MulParameters {name} = {{{{{zeros}}}, {{{numbers[3]}, {numbers[4]}}}}};"
+    return _int8_call(method, "mul", (name, text), a, b, out)
+
+
+def _quantized_extreme(is_max: bool, method: Method, arguments: Sequence[int]) -> Call | None:
+    a, b, out = arguments
+    return _int8_call(method, f"choose<{'true' if is_max else 'false'}>", None, a, b, out)
+
+
+def _quantized_activation(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, table, out = arguments
+    if not all(index in method.shapes and method.shapes[index].dtype == "CHAR" for index in arguments):
+        return None
+    if not are_placed(method, x, table, out) or method.shapes[table].numel != 256:
+        return None
+    if method.shapes[x].sizes != method.shapes[out].sizes or not method.shapes[x].lies_as(method.shapes[out]):
+        return None
+    given = [
+        pointer(method, table, "int8_t"),
+        pointer(method, x, "int8_t"),
+        "1 /* step */",
+        pointer(method, out, "int8_t", is_out=True),
+        f"{method.shapes[out].numel} /* elements */",
+    ]
+    return Call("kernels/cortex_m/elementwise.h", "cortex_m::look_up", given, (table, x, out))
+
+
+ELEMENTWISE_CALLS: Mapping[str, Callable[[Method, Sequence[int]], Call | None]] = {
+    "aten::add.out": partial(_binary, "Add", ("FLOAT", "INT")),
+    "aten::amax.out": partial(_reduction, "Extreme<true, float>"),
+    "aten::amin.out": partial(_reduction, "Extreme<false, float>"),
+    "aten::div.out": partial(_binary, "Div", ("FLOAT",)),
+    "aten::maximum.out": partial(_binary, "Maximum", ("FLOAT", "INT")),
+    "aten::mean.out": partial(_reduction, "Mean<float>"),
+    "aten::minimum.out": partial(_binary, "Minimum", ("FLOAT", "INT")),
+    "aten::mul.out": partial(_binary, "Mul", ("FLOAT", "INT")),
+    "aten::sub.out": partial(_binary, "Sub", ("FLOAT", "INT")),
+    "aten::sum.IntList_out": partial(_reduction, "Sum<float>"),
+    "cortex_m::maximum.out": partial(_quantized_extreme, True),
+    "cortex_m::minimum.out": partial(_quantized_extreme, False),
+    "cortex_m::quantized_activation.out": _quantized_activation,
+    "cortex_m::quantized_add.out": _quantized_add,
+    "cortex_m::quantized_mul.out": _quantized_mul,
+}
