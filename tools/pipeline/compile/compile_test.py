@@ -27,8 +27,12 @@ def test_source_has_one_call_per_layer_and_the_parameters_by_name() -> None:
     assert "// 2 (Linear)" in run
     assert "const float layer_2_weight[256]" in source
     assert "constexpr size_t kInput0Offset = " in source
-    for word in ("EValue", "KernelRuntimeContext", "TensorShape k"):
+    # Nothing of what calls of outer functions need.
+    for word in ("EValue", "KernelRuntimeContext", "TensorShape", "kernels/call.h", "<new>"):
         assert word not in source
+    assert "// 2: float32 [16, 16]\nalignas(16) const float layer_2_weight[256]" in source
+    assert re.search(r"constexpr size_t kInput0Offset = \d+; // float32 \[1, 1\], 4 bytes\n", source)
+    assert max(map(len, source.splitlines())) <= 120
     assert "#define SINE_INPUT_0_SIZE 4" in texts["sine.h"]
     assert "using Input0 = float;" in texts["sine.hpp"]
 

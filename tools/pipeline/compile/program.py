@@ -95,6 +95,7 @@ class Method:
         packed: of packed layers the heads, by the constant tensor's index.
         offsets: where a tensor of fixed place lies in the arena, in bytes.
         constants: names of the arrays of constant tensors, by the index of their data; of initial states the same.
+        users: of the same what reads them, for a reader.
         shared: those of the data that other methods of the program have, too.
         names: of values: what their constants in C++ are called.
         kept: tensors that the instance keeps: their shape or memory changes while the program runs.
@@ -112,6 +113,7 @@ class Method:
     packed: dict[int, Head] = field(default_factory=dict)
     offsets: dict[int, int] = field(default_factory=dict)
     constants: dict[int, str] = field(default_factory=dict)
+    users: dict[int, list[str]] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
     names: dict[int, str] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
@@ -397,6 +399,9 @@ def _name(method: Method) -> None:
                 buffer = method.value(index).val.data_buffer_idx
                 if buffer not in method.constants:
                     method.constants[buffer] = arrays.unique(wanted)
+                users = method.users.setdefault(buffer, [])
+                if module not in users:
+                    users.append(module)
             if index not in method.names:
                 if is_constant(method.value(index)):
                     wanted = method.constants[method.value(index).val.data_buffer_idx]
