@@ -776,6 +776,18 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
 
 #endif
 
+#ifndef __ARM_FEATURE_DSP
+
+/// Stores the outputs of a channel at four pixels, `step` apart, of a layer that is not wide.
+ET_INLINE void store_pixels(const int32_t* sums, Scale scale, int8_t* out, int32_t step) {
+  out[0] = scale.apply(sums[0]);
+  out[step] = scale.apply(sums[1]);
+  out[2 * step] = scale.apply(sums[2]);
+  out[3 * step] = scale.apply(sums[3]);
+}
+
+#endif
+
 /// All output channels of up to four neighbouring pixels of a convolution. A function of its own:
 /// within a larger one the compiler would keep more on the stack.
 __attribute__((noinline)) void
@@ -789,6 +801,8 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
     weights = pairs_to_outputs(parts, expanded, channels / 2, out);
     c = channels & ~1;
   }
+#else
+  const int32_t addend = addend_of(*parts.layer);
 #endif
   for (; c < channels; c += 2) {
     const int32_t first = parts.bias[c];
@@ -799,6 +813,16 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
 #else
     weights = parts.layer->is_wide != 0 ? dot_lanes_wide(expanded, weights, inner, sums)
                                         : dot_lanes(expanded, weights, inner, sums);
+    // What pairs_to_outputs() is with DSP instructions.
+    if (lanes == kLanes && parts.layer->is_wide == 0 && c + 1 < channels) {
+      store_pixels(sums, {parts.multipliers[c], parts.shifts[c], addend}, out + c, channels);
+      store_pixels(
+          sums + kLanes,
+          {parts.multipliers[c + 1], parts.shifts[c + 1], addend},
+          out + c + 1,
+          channels);
+      continue;
+    }
 #endif
     store_pair(parts, sums, c, lanes, out);
   }
