@@ -1,7 +1,7 @@
 """Writes a Bazel workspace that makes firmware of a model file; examples/own_model is what comes out.
 
-The model file is loaded and its model run once before anything is written. What it imports from its own folder is
-copied with it.
+The model file is loaded and its model run once before anything is written. What it imports and reads from its own
+folder is copied with it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,36 +29,48 @@ _TARGETS = ("nucleo_wb55rg", "pico2_w")
 
 @dataclass(frozen=True)
 class Model:
-    """A model file that works: its path, whether it has train(), and the modules beside it that it imports."""
+    """A model file that works.
+
+    Attributes:
+        path: the file.
+        name: the program's.
+        trains: whether it has train().
+        beside: the files in its folder, or below it, that it imports and reads.
+    """
 
     path: Path
+    name: str
     trains: bool
-    modules: tuple[Path, ...]
+    beside: tuple[Path, ...]
 
-    @property
-    def name(self) -> str:
-        return self.path.stem
+
+def program_name(path: Path) -> str:
+    """The name of a model file's program, a C identifier in lower case.
+
+    Raises:
+        UserError: it is no Python file.
+    """
+    if path.suffix != ".py":
+        raise UserError(f"{path}: a model file must be a Python file, named *.py")
+    letters = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^a-z0-9]+", "_", letters.lower()).strip("_") or "model"
+    return f"{name}_model" if name in _TARGETS else f"_{name}" if name[0].isdigit() else name
 
 
 def check_model(path: Path) -> Model:
     """Loads a model file and runs its model once.
 
     Raises:
-        UserError: the file, one of its functions or the model does not work, or its name is no C identifier.
+        UserError: the file, one of its functions or the model does not work.
     """
-    if path.suffix != ".py" or not re.fullmatch(r"[a-z_][a-z0-9_]*", path.stem):
-        raise UserError(
-            f"{path}: the file's name becomes the program's, so it must be a C identifier in lower case and end in "
-            ".py, such as my_model.py; rename it"
-        )
-    if path.stem in _TARGETS:
-        raise UserError(f"{path}: the workspace has a target {path.stem} for that board; rename the file")
+    name = program_name(path)
     # Costs seconds, and checking the arguments comes first.
     import torch
 
     from tools.pipeline.model_file.call import called
     from tools.pipeline.model_file.model_file import ModelFile, brief
 
+    read = _files_read()
     try:
         file = ModelFile(path)
     except UserError as error:
@@ -73,16 +87,43 @@ def check_model(path: Path) -> Model:
             called(model, call, call.names(model.forward))(*call.tensors)
     except Exception as error:
         raise UserError(f"{file.place_of(error)}: the model fails on example_inputs(): {brief(error)}") from error
-    return Model(path, file.has("train"), _modules_beside(path))
+    if file.has("calibration_inputs"):
+        file.calibration_inputs()
+    if file.has("evaluation_set"):
+        file.evaluation_set()
+    return Model(path, name, file.has("train"), _beside(path, read))
 
 
-def _modules_beside(path: Path) -> tuple[Path, ...]:
-    """The files of the imported modules that lie in the model file's folder or below it."""
+def _files_read() -> list[str]:
+    """A list that gets the names of the files that Python opens to read, from now on."""
+    names: list[str] = []
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], (str, Path)) and str(arguments[1] or "r").startswith("r"):
+            names.append(os.path.abspath(arguments[0]))  # noqa: PTH100  # resolve() would open folders
+
+    sys.addaudithook(note)
+    return names
+
+
+def _beside(path: Path, read: Sequence[str]) -> tuple[Path, ...]:
+    """The files that were read, and those of imported modules, that lie in the model file's folder or below it."""
     folder = path.parent.resolve()
     # Some of PyTorch's modules give a relative path, which is no file's.
-    names = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    files = {Path(name).resolve() for name in names if name and Path(name).is_absolute()}
-    return tuple(sorted(file for file in files if file.is_relative_to(folder) and file != path.resolve()))
+    modules = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    imported = {file: name for name, file in modules.items() if file and Path(file).is_absolute()}
+    files = {Path(name).resolve() for name in (*imported, *read)}
+    # The model file itself if others import it by its name.
+    itself = path.resolve()
+    if imported.get(str(itself)) != itself.stem:
+        files.discard(itself)
+    return tuple(
+        sorted(
+            file
+            for file in files
+            if file.is_relative_to(folder) and file.is_file() and "__pycache__" not in file.parts
+        )
+    )
 
 
 def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
@@ -94,9 +135,9 @@ def workspace_files(model: Model, checkout: Path) -> dict[str, str]:
     """
     # As buildifier formats it.
     options = ""
-    if model.modules:
+    if model.beside:
         folder = model.path.parent.resolve()
-        names = [f'"{module.relative_to(folder)}"' for module in model.modules]
+        names = [json.dumps(str(file.relative_to(folder)), ensure_ascii=False) for file in model.beside]
         listed = f"[{names[0]}]" if len(names) == 1 else "[\n        " + ",\n        ".join(names) + ",\n    ]"
         options += f"    data = {listed},\n"
     if model.trains:
@@ -135,8 +176,9 @@ def write_workspace(model: Model, output: Path, checkout: Path) -> None:
         for name, text in workspace_files(model, checkout).items():
             (output / name).write_text(text, encoding="utf-8")
         folder = model.path.parent.resolve()
-        for source in (model.path.resolve(), *model.modules):
-            copy = output / source.relative_to(folder)
+        copies = {output / file.relative_to(folder): file for file in model.beside}
+        copies[output / f"{model.name}.py"] = model.path
+        for copy, source in copies.items():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
     except BaseException as error:
@@ -167,9 +209,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parse(argv)
-    output = arguments.output or arguments.model.parent.resolve() / arguments.model.stem
 
     def step(console: Console) -> None:
+        output = arguments.output or arguments.model.parent.resolve() / program_name(arguments.model)
         here = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
         if arguments.output is None and here is not None and output.is_relative_to(here):
             raise UserError(
@@ -184,11 +226,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         model = check_model(arguments.model)
         write_workspace(model, output, arguments.checkout)
+        bazelw = shlex.quote(f"{arguments.checkout}/bazelw")
+        copied = "" if model.path.stem == model.name else f", in which {model.path.name} is {model.name}.py"
         console.say(
-            f"{output} is a workspace for {model.name}:\n"
-            f"  cd {output}\n"
-            f"  {arguments.checkout}/bazelw test //...                    # against PyTorch, on simulated boards\n"
-            f"  {arguments.checkout}/bazelw run //:nucleo_wb55rg.flash    # onto a connected board"
+            f"{output} is a workspace for {model.name}{copied}:\n"
+            f"  cd {shlex.quote(str(output))}\n"
+            f"  {bazelw} test //...                    # against PyTorch, on simulated boards\n"
+            f"  {bazelw} run //:nucleo_wb55rg.flash    # onto a connected board"
         )
 
     # A name that nobody can know before, and a file that only this user can read: the folder is everybody's.

@@ -7,7 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy
 import pytest
+import torch
 
 from tools.commands.new_model.new_model import main
 
@@ -72,12 +74,8 @@ def test_a_model_that_trains_and_has_modules_of_its_own(tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("my-model.py", "", "my-model.py: the file's name becomes the program's"),
-        ("wave.txt", "", "rename it"),
-        ("wave.py\n.py", "", "rename it"),
-        ("größe.py", "", "rename it"),
-        (".py", "", "rename it"),
-        ("pico2_w.py", "", "pico2_w.py: the workspace has a target pico2_w for that board; rename the file"),
+        ("wave.txt", "", "wave.txt: a model file must be a Python file, named *.py"),
+        (".py", "", "must be a Python file"),
         ("wave.py", "import torch\n", "there is no function model()"),
         ("wave.py", "def model(:\n", "wave.py:1: "),
         ("wave.py", "import a_package_of_mine\n", 'add yours in its workspace: docs/models.md, "Python packages"'),
@@ -96,6 +94,61 @@ def test_a_model_file_that_does_not_work(
     assert main([str(path), "--output", str(tmp_path / "new")]) == 1
     assert says in capfd.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [
+        ("my-Net v2.py", "my_net_v2"),
+        ("größe.py", "groe"),
+        ("2d.py", "_2d"),
+        ("...py", "model"),
+        ("pico2_w.py", "pico2_w_model"),
+    ],
+)
+def test_any_file_has_a_program(tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, program: str) -> None:
+    path = _write(tmp_path, _MODEL.replace("from layers.gate import Gate", "Gate = torch.nn.ReLU"), name)
+    assert main([str(path), "--checkout", "/checkout"]) == 0
+    assert f"in which {name} is {program}.py" in capfd.readouterr().err
+    assert (tmp_path / program / f"{program}.py").read_bytes() == path.read_bytes()
+    assert f'name = "{program}",' in (tmp_path / program / "BUILD.bazel").read_text(encoding="utf-8")
+
+
+_READS = """
+import json
+from pathlib import Path
+import torch
+from .parts import make
+
+HERE = Path(__file__).parent
+
+def model():
+    net = make(json.loads((HERE / "my settings.json").read_text())["size"])
+    net.load_state_dict(torch.load(HERE / "weights/net.pt"))
+    return net.eval()
+
+def example_inputs():
+    return (torch.rand(1, 4),)
+
+def calibration_inputs():
+    return [(torch.from_numpy(__import__("numpy").load(HERE / "samples.npy")),)]
+"""
+
+
+def test_files_that_the_model_reads_are_its_data(tmp_path: Path) -> None:
+    path = _write(tmp_path / "mine", _READS)
+    _write(tmp_path / "mine", "import torch\n\ndef make(n):\n    return torch.nn.Linear(4, n)\n", "parts.py")
+    _write(tmp_path / "mine", '{"size": 2}', "my settings.json")
+    _write(tmp_path / "mine", "", "unused.json")
+    (tmp_path / "mine/weights").mkdir()
+    torch.save(torch.nn.Linear(4, 2).state_dict(), tmp_path / "mine/weights/net.pt")
+    numpy.save(tmp_path / "mine/samples.npy", numpy.ones((1, 4), numpy.float32))
+    output = tmp_path / "new"
+    assert main([str(path), "--output", str(output), "--checkout", "/checkout"]) == 0
+    build = (output / "BUILD.bazel").read_text(encoding="utf-8")
+    (data,) = re.findall(r"    data = (\[.*?\]),\n", build, re.DOTALL)
+    assert ast.literal_eval(data) == ["my settings.json", "parts.py", "samples.npy", "weights/net.pt"]
+    assert all((output / name).read_bytes() == (path.parent / name).read_bytes() for name in ast.literal_eval(data))
 
 
 def test_a_model_file_that_is_not_there(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

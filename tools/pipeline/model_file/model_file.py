@@ -235,6 +235,11 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UserError(f"{path}: a model file must be a Python file, named *.py.")
     module = importlib.util.module_from_spec(spec)
+    # What the file imports relatively lies beside it, as if its folder were a package.
+    package = ModuleType("_model_files")
+    package.__path__ = [str(path.parent.absolute())]
+    sys.modules[package.__name__] = package
+    module.__package__ = package.__name__
     # dataclasses and torch.export look the module of a class up by its name.
     sys.modules[name] = module
     # Frames carry the path as given, so that no absolute path gets into any output.
