@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,6 +111,20 @@ def _wanted(plan: Any, inputs: Sequence[np.ndarray]) -> list[int]:
     return wanted
 
 
+def _exported_number(value: Any, one: Any) -> Any:
+    """The number that a program was exported with, the only one that it takes; else one."""
+    number = next(iter(vars(value).values()), None)
+    return one if number is None else number
+
+
+def check_outputs(plan: Any) -> None:
+    """Raises RunError for outputs that the runner can't return."""
+    for i, index in enumerate(plan.outputs or []):
+        kind = type(plan.values[index].val).__name__
+        if kind != "Tensor" and kind not in _NUMBERS:
+            raise RunError("NotSupported", f"output {i} is of type {kind}, which cannot be returned; leave it out")
+
+
 def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, ...]:
     """The program's inputs as the runner takes them: those given, or ones.
 
@@ -118,6 +133,7 @@ def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, .
         ProgramError: the file is no program.
     """
     plan = read(program).execution_plan[0]
+    check_outputs(plan)
     encoded = []
     for i, index in enumerate(_wanted(plan, inputs)):
         value = plan.values[index].val
@@ -129,7 +145,7 @@ def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, .
         if kind not in _NUMBERS:
             raise RunError("NotSupported", f"input {i} is of type {kind}, which cannot be passed")
         scalar_type, one = _NUMBERS[kind]
-        number = np.asarray(one if given is None else given, dtype=numpy_dtype(scalar_type))
+        number = np.asarray(_exported_number(value, one) if given is None else given, dtype=numpy_dtype(scalar_type))
         if number.size != 1:
             raise RunError("InvalidArgument", f"input {i} has {number.size} elements, but the program takes one number")
         encoded.append(encode(number.reshape(()), scalar_type, ()))
@@ -171,8 +187,25 @@ def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.nd
     if problem and result.step != "load":
         raise problem
     if result.error != "Ok":
-        raise RunError(result.error, "; ".join(result.messages))
+        raise RunError(result.error, for_this_command("; ".join(result.messages)))
     return result
+
+
+def for_this_command(message: str) -> str:
+    """What the runtime says of images that were built for a program, as it is here: every kernel and no backend."""
+    missing = re.match(r"no kernel for operator (\S+?): the image was built", message)
+    if missing:
+        return (
+            f"Torch Fusion has no kernel for operator {missing[1]}; let torch_program export the model, which "
+            "decomposes many, or express it by other functions of torch"
+        )
+    backend = re.match(r"the image has no backend (\S+?);", message)
+    if backend:
+        return (
+            f"the program has parts for {backend[1]}, which run_pte has not; lower the model without its partitioner, "
+            "or put the program into a torch_firmware that has the torch_backend"
+        )
+    return message
 
 
 def has_vgf(program: Path) -> bool:
