@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tools.artifacts.manifest.manifest import manifest_json
+from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.compile import compile_method, main
 from tools.pipeline.compile.names import Names, camel, module_of, snake
+from tools.pipeline.compile.source import take_objects
 from tools.pipeline.compile.values import data_array, floating, string
 from tools.quiet.console import UserError
 
@@ -140,6 +142,17 @@ def test_names_are_identifiers_and_unique() -> None:
     assert (snake("0"), camel("features.0.conv")) == ("layer_0", "Features0Conv")
     names = Names()
     assert [names.unique("weight") for _ in range(3)] == ["weight", "weight_2", "weight_3"]
+
+
+def test_layers_with_other_parameters_have_constants_of_their_own() -> None:
+    """As two sums that are written to one tensor, each with its own scales."""
+    objects: dict[str, str] = {}
+    calls = [
+        take_objects(Call("", "add", ["kAdd", "out"], (), {"kAdd": f"constexpr int kAdd = {value};"}), objects)
+        for value in (1, 2, 1, 3, 2)
+    ]
+    assert [call.arguments[0] for call in calls] == ["kAdd", "kAdd_2", "kAdd", "kAdd_3", "kAdd_2"]
+    assert list(objects.values()) == [f"constexpr int {name} = {i};" for i, name in enumerate(objects, 1)]
 
 
 def test_numbers_keep_their_bits() -> None:

@@ -615,7 +615,7 @@ class _Source:
         if direct is not None:
             self.is_direct = True
             self.headers.add(direct.header)
-            direct = self.place(direct)
+            direct = take_objects(direct, self.objects)
             for index in direct.tensors:
                 (self.constants if is_constant(self.method.value(index)) else self.placed).setdefault(index, False)
             return _wrapped(f"{direct.function}({', '.join(direct.arguments)});")
@@ -630,17 +630,6 @@ class _Source:
         passed = ", ".join(["context", *map(self.argument, arguments)])
         callee = f"call_boxed({function}, {passed})" if kernel.is_boxed else f"call<&{function}>({passed})"
         return [*_wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
-
-    def place(self, call: Call) -> Call:
-        """Takes the constants that a call names; those whose name another constant has get one of their own."""
-        arguments = list(call.arguments)
-        for wanted, definition in call.objects.items():
-            name, number, text = wanted, 2, definition
-            while self.objects.setdefault(name, text) != text:
-                name, number = f"{wanted}_{number}", number + 1
-                text = definition.replace(f" {wanted} = ", f" {name} = ")
-            arguments = [name if argument == wanted else argument for argument in arguments]
-        return replace(call, arguments=arguments)
 
     def interface(self) -> list[str]:
         """Functions on inputs and outputs."""
@@ -775,6 +764,20 @@ class _Source:
             return BorderCase(method.constants[method.value(index).val.data_buffer_idx], "", sizes)
         self.placed.setdefault(index, False)
         return BorderCase(f"model->arena + {method.names[index]}Offset", "", sizes)
+
+
+def take_objects(call: Call, objects: dict[str, str]) -> Call:
+    """Adds the constants that a call names to those of a source, and returns the call, with other names for those whose
+    name another constant has.
+    """
+    arguments = list(call.arguments)
+    for wanted, definition in call.objects.items():
+        name, number, text = wanted, 2, definition
+        while objects.setdefault(name, text) != text:
+            name, number = f"{wanted}_{number}", number + 1
+            text = definition.replace(f" {wanted} = ", f" {name} = ")
+        arguments = [name if argument == wanted else argument for argument in arguments]
+    return replace(call, arguments=arguments)
 
 
 def _wrapped(statement: str, indent: str = "  ") -> list[str]:
