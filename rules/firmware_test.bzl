@@ -56,6 +56,8 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
       tags: tags of the suite and of each test.
       **kwargs: `atol`, `rtol`, `min_accuracy`, `max_accuracy_drop` of the comparison.
     """
+    if not boards:
+        fail("//%s:%s: boards is empty; name at least one board" % (native.package_name(), name))
     tests = []
     for board in boards:
         test = "%s_%s" % (name, Label(board).name)

@@ -1,5 +1,6 @@
 """Configuration transitions of the rules."""
 
+load("//firmware/boards:boards.bzl", "BOARDS")
 load("//platforms:cores.bzl", "CORES", "representative")
 
 visibility(["//rules/..."])
@@ -11,8 +12,18 @@ _PROFILE = "//firmware:profiling"
 _NPU = "//rules:npu"
 _NO_NPU = "//rules:no_npu"
 
+def no_board(board):
+    """Says which boards there are if a label names none of them where this project's lie; else None."""
+    folder = Label("//firmware/boards")
+    if board.repo_name != folder.repo_name or not board.package.startswith(folder.package + "/") or board.name in BOARDS:
+        return None
+    return "board: there is no %s; there are %s, and your own (docs/boards.md)" % (board, ", ".join(sorted(BOARDS)))
+
 def _board_settings(board):
     """The settings that stand for a board, by its label."""
+    problem = no_board(board)
+    if problem:
+        fail(problem)
     return {
         _PLATFORMS: [str(board.same_package_label(board.name + ".platform"))],
         _NPU: str(board.same_package_label(board.name + ".npu")),

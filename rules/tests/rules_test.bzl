@@ -1,8 +1,9 @@
 """Analysis tests of the rules: what they provide and how they refuse."""
 
-load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_program")
+load("//rules/private:transitions.bzl", "no_board")
 
 def _refusal_test_impl(ctx):
     env = analysistest.begin(ctx)
@@ -30,6 +31,16 @@ def _command_test_impl(ctx):
     return analysistest.end(env)
 
 _command_test = analysistest.make(_command_test_impl)
+
+# Rules refuse such a board in their transition, of which an analysis test knows nothing.
+def _no_board_test_impl(ctx):
+    env = unittest.begin(ctx)
+    asserts.true(env, "nucleo_wb55; there are b_l475e_iot01a, " in no_board(Label("//firmware/boards/nucleo_wb55")))
+    for board in ["//firmware/boards/nucleo_wb55rg", "//examples/own_board:mine", "@bazel_skylib//firmware/boards/mine"]:
+        asserts.equals(env, None, no_board(Label(board)))
+    return unittest.end(env)
+
+_no_board_test = unittest.make(_no_board_test_impl)
 
 def _action_arguments(env, mnemonic):
     for action in analysistest.target_actions(env):
@@ -332,6 +343,7 @@ def rules_test_suite(name):
             tags = ["manual"],
         )
 
+    _no_board_test(name = "no_board_test")
     _board_test(name = "board_test", target_under_test = ":good_board")
     _shared_program_test(
         name = "shared_program_test",
@@ -402,6 +414,7 @@ def rules_test_suite(name):
         name = name,
         tests = [
             ":board_test",
+            ":no_board_test",
             ":copy_for_tests_test",
             ":engine_by_default_test",
             ":engine_linked_test",
