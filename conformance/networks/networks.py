@@ -874,3 +874,55 @@ class SensorStatistics(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         parts = [x.mean(-1), x.std(-1), x.amax(-1), x.amin(-1), x.abs().mean(-1)]
         return self.fc(torch.cat(parts, 1))
+
+
+@_network(1, 8, 8, 4)
+class GlobalFilter(nn.Module):
+    """A filter in the spectrum of images, with complex weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+        self.weight = nn.Parameter(torch.randn(8, 5, 4, 2) * 0.3)
+        self.fc = nn.Linear(4, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        spectrum = torch.fft.rfft2(self.norm(x), dim=(1, 2), norm="ortho")
+        filtered = torch.fft.irfft2(spectrum * torch.view_as_complex(self.weight), s=(8, 8), dim=(1, 2), norm="ortho")
+        return F.gelu(self.fc(x + filtered)).mean((1, 2))
+
+
+@_network(1, 4, 32)
+class FourierOperator(nn.Module):
+    """A layer of a Fourier neural operator: the lowest frequencies are mixed, the others are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4, 6, dtype=torch.cfloat) * 0.3)
+        self.skip = nn.Conv1d(4, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        spectrum = torch.fft.rfft(x)
+        mixed = torch.zeros_like(spectrum)
+        mixed[..., :6] = torch.einsum("bix,iox->box", spectrum[..., :6], self.weight)
+        return F.gelu(torch.fft.irfft(mixed, n=x.shape[-1]) + self.skip(x))
+
+
+@_network(6, 5)
+class GraphAttention(nn.Module):
+    """Attention along the edges of a graph: a softmax over those that end in the same node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(5, 8)
+        self.attention = nn.Linear(16, 1)
+        self.register_buffer("edges", torch.tensor([[0, 1, 2, 3, 4, 5, 0, 2, 4], [1, 2, 3, 4, 5, 0, 3, 5, 1]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        begin, end = self.edges
+        x = self.fc(x)
+        score = F.leaky_relu(self.attention(torch.cat([x[begin], x[end]], -1)).squeeze(-1), 0.2)
+        largest = torch.full((len(x),), -math.inf).scatter_reduce(0, end, score, "amax")
+        weight = (score - largest[end]).exp()
+        weight = weight / torch.zeros(len(x)).scatter_add(0, end, weight)[end]
+        return torch.zeros_like(x).index_add(0, end, weight[:, None] * x[begin])
