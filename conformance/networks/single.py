@@ -133,6 +133,7 @@ for _image in _IMAGES:
         "slice": lambda x: x[:, :6],
         "permute": lambda x: x.permute(0, 2, 3, 1).contiguous(),
         "pad": lambda x: F.pad(x, (1, 1, 1, 1)),
+        "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
     }.items():
         _add(_name, lambda f=_function: _Call(f), _image)
     for _name, _function in {"hardtanh": F.relu6, "scale": lambda x: x * 0.3}.items():

@@ -1,5 +1,6 @@
 #include "kernels/cortex_m/packed_layers.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cortex_m/packed_scale.h"
@@ -17,6 +18,8 @@ namespace {
 
 /// Output pixels that are computed at a time.
 constexpr int32_t kLanes = 4;
+/// Bytes behind a window that may be copied with it.
+constexpr int32_t kCopiedMore = 8;
 
 bool is_pointwise(const PackedLayer& layer) {
   return layer.kernel[0] == 1 && layer.kernel[1] == 1 && layer.stride[0] == 1 &&
@@ -231,15 +234,16 @@ class PaddedRows final {
     return place;
   }
 
-  /// Copies what is under the window at an output position, whose rows row() has returned, in the
-  /// order of the weights, and up to seven bytes more.
-  void gather(int32_t y, int32_t x, int8_t* to) const {
+  /// Copies what is under the windows at output positions of a row, the rows of which row() has
+  /// returned, in the order of the weights, and up to seven bytes more; each `to_step` bytes behind
+  /// the one before.
+  void gather(int32_t y, int32_t x, int32_t windows, int8_t* to, int32_t to_step) const {
     const int32_t channels = layer_.in_channels;
     const int32_t step = layer_.dilation[0] * row_bytes_;
     const int32_t size = count_ * row_bytes_;
+    const int32_t from_step = layer_.stride[1] * channels;
     const int8_t* const end = scratch_ + size;
-    const int8_t* from =
-        scratch_ + y * layer_.stride[0] % count_ * row_bytes_ + x * layer_.stride[1] * channels;
+    const int8_t* from = scratch_ + y * layer_.stride[0] % count_ * row_bytes_ + x * from_step;
     // Columns lie together, or are copied one by one.
     const bool is_dense = layer_.dilation[1] == 1;
     const int32_t columns = is_dense ? 1 : layer_.kernel[1];
@@ -248,7 +252,7 @@ class PaddedRows final {
     for (int32_t i = layer_.kernel[0]; i > 0; --i) {
       const int8_t* column = from;
       for (int32_t j = columns; j > 0; --j) {
-        copy_words(column, column_bytes, to);
+        copy_words(column, from_step, windows, column_bytes, to, to_step);
         to += column_bytes;
         column += column_step;
       }
@@ -258,27 +262,48 @@ class PaddedRows final {
   }
 
  private:
-  /// Copies at least one byte, and up to seven more than `count`.
-  static ET_INLINE void copy_words(const int8_t* from, int32_t count, int8_t* to) {
+  /// Copies rows of at least one byte, and up to seven bytes more than `bytes`.
+  static ET_INLINE void copy_words(
+      const int8_t* from,
+      int32_t from_step,
+      int32_t rows,
+      int32_t bytes,
+      int8_t* to,
+      int32_t to_step) {
 #ifdef __ARM_FEATURE_DSP
+    const int32_t copied = (bytes + 7) & ~7;
+    from_step -= copied;
+    to_step -= copied;
     uint32_t first, second;
+    int32_t count;
     __asm__ volatile(
         "1:\n"
+        "mov %[count], %[copied]\n"
+        "2:\n"
         "ldr %[first], [%[from]], #4\n"
         "ldr %[second], [%[from]], #4\n"
         "str %[first], [%[to]], #4\n"
         "str %[second], [%[to]], #4\n"
         "subs %[count], #8\n"
+        "bgt 2b\n"
+        "add %[from], %[from_step]\n"
+        "add %[to], %[to_step]\n"
+        "subs %[rows], #1\n"
         "bgt 1b\n"
         : [from] "+r"(from),
           [to] "+r"(to),
-          [count] "+r"(count),
+          [rows] "+r"(rows),
+          [count] "=&r"(count),
           [first] "=&r"(first),
           [second] "=&r"(second)
-        :
+        : [copied] "r"(copied), [from_step] "r"(from_step), [to_step] "r"(to_step)
         : "memory", "cc");
 #else
-    copy_bytes(from, count, to);
+    for (; rows > 0; --rows) {
+      copy_bytes(from, bytes, to);
+      from += from_step;
+      to += to_step;
+    }
 #endif
   }
 
@@ -293,125 +318,201 @@ class PaddedRows final {
 
 #if !defined(__ARM_FEATURE_MVE)
 
-#ifdef __ARM_FEATURE_DSP
-
-/// Two numbers in a word, as dot_lanes() multiplies them.
-inline uint32_t two_halves(int32_t low, int32_t high) {
-  return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;
-}
-
-/// Writes four bytes as pairs of 16-bit numbers into a lane: bytes 0 and 2, then 1 and 3.
-ET_INLINE void expand_word(const int8_t* from, uint32_t* to) {
-  const uint32_t word = load_word(from);
-  to[0] = static_cast<uint32_t>(even_bytes(word));
-  to[kLanes] = static_cast<uint32_t>(odd_bytes(word));
-}
-
-#else
-
-/// Two numbers in a word, as dot_lanes() multiplies them: `low + high * 2^16`.
+/// Two numbers in a word, as dot_lanes() multiplies them: without the DSP extension `low + high *
+/// 2^16`.
 constexpr uint32_t two_halves(int32_t low, int32_t high) {
+#ifdef __ARM_FEATURE_DSP
+  return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;
+#else
   return static_cast<uint32_t>(low) + (static_cast<uint32_t>(high) << 16);
-}
-
-/// Writes four bytes in twos into a lane: bytes 0 and 2, then 1 and 3.
-ET_INLINE void expand_word(const int8_t* from, uint32_t* to) {
-  to[0] = two_halves(from[0], from[2]);
-  to[kLanes] = two_halves(from[1], from[3]);
-}
-
 #endif
+}
 
-/// As expand_word(), for as many words as there are.
-uint32_t* expand_words(const int8_t* from, uint32_t* to, int32_t words) {
-  for (; words >= 4; words -= 4) {
-    expand_word(from, to);
-    expand_word(from + 4, to + 2 * kLanes);
-    expand_word(from + 8, to + 4 * kLanes);
-    expand_word(from + 12, to + 6 * kLanes);
-    from += 16;
-    to += 8 * kLanes;
+/// Writes rows of words from four places as pairs of 16-bit numbers, a lane for each: bytes 0 and
+/// 2 of all lanes, then 1 and 3. From one row to the next there are `step` bytes. Returns where
+/// they end.
+__attribute__((noinline)) uint32_t* expand_rows(
+    const int8_t* const (&from)[kLanes],
+    int32_t words,
+    int32_t rows,
+    int32_t step,
+    uint32_t* to) {
+  step -= 4 * words;
+#ifdef __ARM_FEATURE_DSP
+  const int8_t* p0 = from[0];
+  const int8_t* p1 = from[1];
+  const int8_t* p2 = from[2];
+  const int8_t* p3 = from[3];
+  for (; rows > 0; --rows) {
+    int32_t count = words;
+    // 1 instruction per byte.
+    __asm__ volatile(
+        "1:\n"
+        "ldr r4, [%[p0]], #4\n"
+        "ldr r5, [%[p1]], #4\n"
+        "ldr r6, [%[p2]], #4\n"
+        "ldr r8, [%[p3]], #4\n"
+        "sxtb16 r9, r4\n"
+        "sxtb16 r10, r5\n"
+        "sxtb16 r11, r6\n"
+        "sxtb16 r12, r8\n"
+        "stmia %[to]!, {r9, r10, r11, r12}\n"
+        "sxtb16 r4, r4, ror #8\n"
+        "sxtb16 r5, r5, ror #8\n"
+        "sxtb16 r6, r6, ror #8\n"
+        "sxtb16 r8, r8, ror #8\n"
+        "subs %[count], #1\n"
+        "stmia %[to]!, {r4, r5, r6, r8}\n"
+        "bgt 1b\n"
+        : [p0] "+r"(p0),
+          [p1] "+r"(p1),
+          [p2] "+r"(p2),
+          [p3] "+r"(p3),
+          [to] "+r"(to),
+          [count] "+r"(count)
+        :
+        : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12");
+    p0 += step;
+    p1 += step;
+    p2 += step;
+    p3 += step;
   }
-  for (; words > 0; --words) {
-    expand_word(from, to);
-    from += 4;
-    to += 2 * kLanes;
+#else
+  int32_t offset = 0;
+  for (; rows > 0; --rows) {
+    for (int32_t i = words; i > 0; --i) {
+      for (const int8_t* lane : from) {
+        const int8_t* const x = lane + offset;
+        to[0] = two_halves(x[0], x[2]);
+        to[kLanes] = two_halves(x[1], x[3]);
+        ++to;
+      }
+      to += kLanes;
+      offset += 4;
+    }
+    offset += step;
   }
+#endif
   return to;
 }
 
-void expand(const int8_t* from, uint32_t* to, int32_t count) {
-  to = expand_words(from, to, count / 4);
-  if (count % 4 != 0) {
-    int8_t rest[4] = {};
-    copy_bytes(from + (count & ~3), count % 4, rest);
-    expand_word(rest, to);
+/// Expands the pixels at four places, of any number of channels. With `has_more`, what follows the
+/// last one may be read; it is multiplied by zeros.
+void expand_pixels(
+    const int8_t* const (&from)[kLanes],
+    int32_t channels,
+    bool has_more,
+    uint32_t* to) {
+  const int32_t words = (has_more ? channels + 3 : channels) / 4;
+  if (words > 0) {
+    to = expand_rows(from, words, 1, 0, to);
+  }
+  if (4 * words < channels) {
+    int8_t rest[kLanes][4] = {};
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      copy_bytes(from[lane] + 4 * words, channels % 4, rest[lane]);
+    }
+    expand_rows({rest[0], rest[1], rest[2], rest[3]}, 1, 1, 0, to);
   }
 }
 
-uint32_t* fill_words(int32_t value, uint32_t* to, int32_t words) {
+/// Fills words of a lane.
+__attribute__((noinline)) void fill_lane(uint32_t* to, int32_t words, uint32_t value) {
   for (; words > 0; --words) {
-    to[0] = to[kLanes] = two_halves(value, value);
+    to[0] = to[kLanes] = value;
     to += 2 * kLanes;
   }
-  return to;
 }
 
-/// Where the window at an output position begins, if it lies within the image and has no gaps; else
-/// null.
-ET_INLINE const int8_t* undivided_window(
-    const PackedLayer& layer,
-    const PackedImages& images,
-    const int8_t* image,
-    int32_t y,
-    int32_t x) {
-  const int32_t top = y * images.height.stride - images.height.padding;
-  const int32_t left = x * images.width.stride - images.width.padding;
-  const bool fits = top >= 0 && left >= 0 && top + images.height.kernel <= images.height.in &&
-      left + images.width.kernel <= images.width.in;
-  const bool is_dense = images.height.dilation == 1 && images.width.dilation == 1;
-  return fits && is_dense ? image + (top * images.width.in + left) * layer.in_channels : nullptr;
-}
-
-/// As gather() and expand(), for a number of channels that is a multiple of four.
-void expand_window(
+/// Expands what is under the windows at neighbouring output positions, for a number of channels
+/// that is a multiple of four. `expanded` has room for `size` words; of less than four windows the
+/// last one is repeated.
+__attribute__((noinline)) void expand_windows(
     const PackedLayer& layer,
     const PackedImages& images,
     const int8_t* image,
     int32_t y,
     int32_t x,
-    uint32_t* to) {
+    int32_t lanes,
+    uint32_t* expanded,
+    int32_t size) {
+  const Window& height = images.height;
+  const Window& width = images.width;
   const int32_t channels = layer.in_channels;
   const int32_t words = channels / 4;
-  if (const int8_t* from = undivided_window(layer, images, image, y, x)) {
-    const int32_t step = images.width.in * channels;
-    for (int32_t i = images.height.kernel; i > 0; --i) {
-      to = expand_words(from, to, images.width.kernel * words);
-      from += step;
-    }
-    return;
-  }
-  const Taps rows(images.height, y);
-  const Taps columns(images.width, x);
-  for (int32_t i = 0; i < images.height.kernel; ++i) {
-    if (i < rows.begin || i >= rows.end || columns.begin >= columns.end) {
-      to = fill_words(layer.input_zero_point, to, images.width.kernel * words);
-      continue;
-    }
-    const int8_t* from = image +
-        ((rows.origin + i * images.height.dilation) * images.width.in + columns.origin +
-         columns.begin * images.width.dilation) *
-            channels;
-    to = fill_words(layer.input_zero_point, to, columns.begin * words);
-    if (images.width.dilation == 1) {
-      to = expand_words(from, to, (columns.end - columns.begin) * words);
-    } else {
-      for (int32_t j = columns.begin; j < columns.end; ++j) {
-        to = expand_words(from, to, words);
-        from += images.width.dilation * channels;
+  const int32_t step = width.in * channels;
+  const int32_t kernel = width.kernel;
+  const int8_t* from[kLanes];
+  const bool is_dense = height.dilation == 1 && width.dilation == 1;
+  if (is_dense && x + lanes <= width.out) {
+    const int32_t top = y * height.stride - height.padding;
+    const int32_t left = x * width.stride - width.padding;
+    const int32_t last = left + (lanes - 1) * width.stride;
+    // Rows of the kernel, [begin, end), that lie within the image.
+    const int32_t begin = top < 0 ? -top : 0;
+    const int32_t end = top + height.kernel > height.in ? height.in - top : height.kernel;
+    const int32_t first_byte = (top + begin) * step + left * channels;
+    const int32_t end_byte = (top + end - 1) * step + (last + kernel) * channels;
+    // What is read beside the rows lies within the image, too, and padding takes its place.
+    if (begin < end && first_byte >= 0 && end_byte <= height.in * step) {
+      from[0] = image + first_byte;
+      for (int32_t lane = 1; lane < kLanes; ++lane) {
+        from[lane] = from[lane - 1] + (lane < lanes ? width.stride * channels : 0);
       }
+      const int32_t row_words = kernel * words;
+      uint32_t* const rows = expanded + 2 * kLanes * begin * row_words;
+      uint32_t* const rows_end = expand_rows(from, row_words, end - begin, step, rows);
+      if (end - begin == height.kernel && left >= 0 && last + kernel <= width.in) {
+        return;
+      }
+      const uint32_t padding = two_halves(layer.input_zero_point, layer.input_zero_point);
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        fill_lane(expanded + lane, begin * row_words, padding);
+        fill_lane(rows_end + lane, (height.kernel - end) * row_words, padding);
+        const int32_t column = lane < lanes ? left + lane * width.stride : last;
+        const int32_t before = std::clamp<int32_t>(-column, 0, kernel);
+        const int32_t inside = std::clamp<int32_t>(width.in - column, 0, kernel);
+        if (before == 0 && inside == kernel) {
+          continue;
+        }
+        for (uint32_t* row = rows + lane; row < rows_end; row += 2 * kLanes * row_words) {
+          fill_lane(row, before * words, padding);
+          fill_lane(row + 2 * kLanes * inside * words, (kernel - inside) * words, padding);
+        }
+      }
+      return;
     }
-    to = fill_words(layer.input_zero_point, to, (images.width.kernel - columns.end) * words);
+  }
+  int32_t tops[kLanes];
+  int32_t lefts[kLanes];
+  for (int32_t lane = 0; lane < kLanes; ++lane) {
+    tops[lane] = y * height.stride - height.padding;
+    lefts[lane] = x * width.stride - width.padding;
+    if (lane + 1 < lanes && ++x == width.out) {
+      x = 0;
+      ++y;
+    }
+  }
+  // The padding lies at the end of what is written last: no word of it is overwritten before it is
+  // read.
+  int8_t* const padding = reinterpret_cast<int8_t*>(expanded + size) - channels;
+  std::memset(padding, layer.input_zero_point, static_cast<size_t>(channels));
+  for (int32_t i = 0; i < height.kernel; ++i) {
+    const int8_t* rows[kLanes];
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      const int32_t row = tops[lane] + i * height.dilation;
+      const bool is_inside = static_cast<uint32_t>(row) < static_cast<uint32_t>(height.in);
+      rows[lane] = is_inside ? image + row * step : nullptr;
+    }
+    for (int32_t j = 0; j < kernel; ++j) {
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t column = lefts[lane] + j * width.dilation;
+        const bool is_inside = rows[lane] != nullptr &&
+            static_cast<uint32_t>(column) < static_cast<uint32_t>(width.in);
+        from[lane] = is_inside ? rows[lane] + column * channels : padding;
+      }
+      expanded = expand_rows(from, words, 1, 0, expanded);
+    }
   }
 }
 
@@ -1070,24 +1171,40 @@ void convolution_dsp(
         }
         continue;
       }
-      for (int32_t lane = 0; lane < lanes; ++lane) {
-        if (pointwise) {
-          expand(in, expanded + lane, layer.in_channels);
-          in += layer.in_channels;
-          continue;
+      // Of less than four pixels the last one is repeated.
+      const int8_t* from[kLanes];
+      if (pointwise) {
+        for (int32_t lane = 0; lane < kLanes; ++lane) {
+          from[lane] = in;
+          in += lane < lanes - 1 ? layer.in_channels : 0;
         }
-        if (by_bytes) {
+        in += layer.in_channels;
+        const bool has_more = (pixels - pixel - lanes) * layer.in_channels >= 3;
+        expand_pixels(from, layer.in_channels, has_more, expanded);
+      } else if (by_bytes) {
+        const int32_t step = parts.padded_inner + kCopiedMore;
+        for (int32_t lane = 0; lane < kLanes; ++lane) {
+          from[lane] = gathered + (lane < lanes ? lane : 0) * step;
+        }
+        for (int32_t lane = 0; lane < lanes;) {
           for (int32_t i = x == 0 ? window : 0; i > 0; --i) {
             static_cast<void>(padded.row(y * layer.stride[0] + window - i));
           }
-          padded.gather(y, x, gathered);
-          // What follows the last of them is multiplied by zeros.
-          expand_words(gathered, expanded + lane, parts.padded_inner / 4);
-        } else {
-          expand_window(layer, images, in, y, x, expanded + lane);
+          const int32_t in_row = images.width.out - x;
+          const int32_t windows = lanes - lane < in_row ? lanes - lane : in_row;
+          padded.gather(y, x, windows, gathered + lane * step, step);
+          lane += windows;
+          x += windows;
+          if (x == images.width.out) {
+            x = 0;
+            ++y;
+          }
         }
-        if (++x == images.width.out) {
-          x = 0;
+        // What follows the last of each is multiplied by zeros.
+        expand_rows(from, parts.padded_inner / 4, 1, 0, expanded);
+      } else {
+        expand_windows(layer, images, in, y, x, lanes, expanded, 2 * parts.padded_inner);
+        for (x += lanes; x >= images.width.out; x -= images.width.out) {
           ++y;
         }
       }
@@ -1489,8 +1606,8 @@ int64_t convolution_scratch(const PackedParts& parts, const Window& width) {
   if (layer.arrangement == Arrangement::Mve) {
     return gathered;
   }
-  // What is copied by words may be seven bytes more.
-  const int64_t copied = gathered == 0 ? 0 : rows_scratch(layer, width) + gathered + 8;
+  const int64_t copied =
+      gathered == 0 ? 0 : rows_scratch(layer, width) + kLanes * (gathered + kCopiedMore);
   return 2 * kLanes * parts.padded_inner + copied;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/util/view.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/util/loop_nest.h"
@@ -80,6 +81,22 @@ void copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride
   }
 }
 
+/// Rows up to this long, as those of an image's pixels, are copied without a call.
+constexpr size_t kShortBytes = 64;
+
+void copy_short(const char* from, char* to, size_t bytes) {
+  for (; bytes >= sizeof(uint32_t); bytes -= sizeof(uint32_t)) {
+    uint32_t word;
+    std::memcpy(&word, from, sizeof(word));
+    std::memcpy(to, &word, sizeof(word));
+    from += sizeof(word);
+    to += sizeof(word);
+  }
+  for (; bytes > 0; --bytes) {
+    *to++ = *from++;
+  }
+}
+
 } // namespace
 
 void copy_strided(
@@ -103,22 +120,46 @@ void copy_strided(
 }
 
 void copy_view(const View& from, const View& to) {
-  const int32_t* const strides[] = {from.strides, to.strides};
+  // Dims in the order in which the target lies in memory, so that runs are dense there.
+  SizesType sizes[kMaxDims];
+  int32_t from_strides[kMaxDims];
+  int32_t to_strides[kMaxDims];
+  for (size_t dim = 0; dim < to.shape.dims; ++dim) {
+    const int32_t distance = std::abs(to.strides[dim]);
+    size_t place = dim;
+    for (; place > 0 && std::abs(to_strides[place - 1]) < distance; --place) {
+      sizes[place] = sizes[place - 1];
+      from_strides[place] = from_strides[place - 1];
+      to_strides[place] = to_strides[place - 1];
+    }
+    sizes[place] = to.shape.sizes[dim];
+    from_strides[place] = from.strides[dim];
+    to_strides[place] = to.strides[dim];
+  }
+  const int32_t* const strides[] = {from_strides, to_strides};
   LoopNest nest;
-  nest.init(to.shape.sizes, strides, 2, to.shape.dims);
+  nest.init(sizes, strides, 2, to.shape.dims);
   if (nest.size() == 0) {
     return;
   }
   const int32_t size = to.element_size;
+  const size_t bytes = nest.size() * static_cast<size_t>(size);
+  const bool is_short = nest.stride(0) == 1 && nest.stride(1) == 1 && bytes <= kShortBytes;
+  const int32_t from_step = nest.row_stride(0) * size;
+  const int32_t to_step = nest.row_stride(1) * size;
   do {
-    copy_strided(
-        from.data + nest.offset(0) * size,
-        nest.stride(0),
-        to.data + nest.offset(1) * size,
-        nest.stride(1),
-        nest.size(),
-        size);
-  } while (nest.next());
+    const char* source = from.data + nest.offset(0) * size;
+    char* target = to.data + nest.offset(1) * size;
+    for (size_t row = nest.rows(); row > 0; --row) {
+      if (is_short) {
+        copy_short(source, target, bytes);
+      } else {
+        copy_strided(source, nest.stride(0), target, nest.stride(1), nest.size(), size);
+      }
+      source += from_step;
+      target += to_step;
+    }
+  } while (nest.next_rows());
 }
 
 bool broadcast_view(KernelRuntimeContext& ctx, View& view, ArrayRef<SizesType> sizes) {

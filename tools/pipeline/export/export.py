@@ -56,9 +56,6 @@ if TYPE_CHECKING:
     from tools.pipeline.export.cortex_m.quantize import Quantized
     from tools.pipeline.export.cortex_m.state import State
 
-# How many times the instructions of floating point int8 must be estimated to take for a program to grow by that.
-_LEAST_GAIN = 1.05
-
 # Of weight_dtype: int4 where min_snr allows it.
 _AUTO = "auto"
 
@@ -698,8 +695,6 @@ def _without_int8(
     counts = f"about {in_float:,.0f} instructions instead of {in_int8:,.0f}"
     sizes = f"{floating[0]:,} bytes of program and {floating[1]:,} of memory instead of {int8[0]:,} and {int8[1]:,}"
     growth = sum(floating) - sum(int8)
-    if growth > 0 and in_int8 < _LEAST_GAIN * in_float:
-        return None
     if growth > asked.options.float_growth:
         asked.console.say(
             f"export: note: {path}: all in floating point it would take {counts}, but {sizes}; "

@@ -32,6 +32,7 @@ from tools.artifacts.core.core import has_dsp_and_fpu
 from tools.artifacts.packed_layer.packed_layer import round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS
+from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.rewrite import named_arguments
 
@@ -288,14 +289,26 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
     crossed = (paid for one, other, paid in cut.edges(data="instructions") if one in in_int8 and other in in_float)
     floating = {node: costs.float32(work_of(node)) for node in module.graph.nodes}
     # The cut has no price for what is in floating point anyway.
-    anyway = sum(instructions for node, instructions in floating.items() if not can_be_int8(node))
+    anyway = sum(
+        instructions + _cost_of_order(node, costs) for node, instructions in floating.items() if not can_be_int8(node)
+    )
     return Choice(cheaper, sum(crossed) + anyway, sum(floating.values()))
+
+
+def _cost_of_order(node: Node, costs: Costs) -> float:
+    """Instructions that copy images for an operator that takes the default order of dims only, among int8 ones."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.name not in CONTIGUOUS_ONLY:
+        return 0.0
+    images = [each for each in (*node.all_input_nodes, node) if isinstance(each.meta.get("val"), torch.Tensor)]
+    shapes = [_shape(each) for each in images]
+    return sum(costs.float32(Work("permute", (1, math.prod(shape)))) for shape in shapes if len(shape) == 4)
 
 
 # Kinds of operators whose kernels for floating point walk an image that lies channels-last element by element.
 _SLOW_CHANNELS_LAST = frozenset((
     "convolution", "depthwise", "few_groups", "grouped", "grouped_depthwise", "transposed", "avg_pool2d", "max_pool2d",
-    "group_norm",
+    "group_norm", "pixel_shuffle",
 ))  # fmt: skip
 # Kinds that move elements, or repeat them.
 _ROW_BY_ROW = frozenset((*_MOVES.values(), "add_broadcast", "mul_broadcast"))

@@ -30,6 +30,8 @@ from tools.pipeline.export.plan_passes import LEAD
 
 # Output pixels that the kernels for DSP compute at a time.
 _LANES = 4
+# Bytes behind a window that these copy with it.
+_COPIED_MORE = 8
 _MAX_DEPTHWISE_KERNEL = 15
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
 # its products take a quarter of the instructions of those that are not packed.
@@ -227,8 +229,8 @@ def scratch_size(head: Head, input_width: int) -> int:
     gathered = _up(head.inner, 4) if is_gathered else 0
     if head.arrangement == MVE:
         return gathered
-    # What is copied by words may be seven bytes more.
-    return 2 * _LANES * _up(head.inner, 4) + (rows + gathered + 8 if is_gathered else 0)
+    # What is copied by words may be some bytes more.
+    return 2 * _LANES * _up(head.inner, 4) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
 
 
 def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
