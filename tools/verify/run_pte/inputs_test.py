@@ -55,3 +55,11 @@ def test_parts_for_another_processor_are_named() -> None:
     assert "parts for XnnpackBackend, which run_pte has not; lower the model without" in run_pte.for_this_command(
         of_runtime
     )
+
+
+def test_the_method_of_several_that_is_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = [SimpleNamespace(name=name) for name in ("encode", "forward")]
+    for count, lines in ((1, []), (2, ["method encode, the first one; not run: forward"])):
+        program = SimpleNamespace(execution_plan=plans[:count])
+        monkeypatch.setattr(run_pte, "read", lambda _, program=program: program)
+        assert run_pte.note_of_methods(Path("several.pte")) == lines

@@ -281,8 +281,13 @@ def error_json(error: RunError) -> dict[str, Any]:
     }
 
 
-def _text(run_: CaseResult, files: Sequence[Path]) -> str:
-    lines = []
+def note_of_methods(program: Path) -> list[str]:
+    """A line that says which method of a program with several ones is run."""
+    names = [str(plan.name) for plan in read(program).execution_plan]
+    return [f"method {names[0]}, the first one; not run: {', '.join(names[1:])}"] if len(names) > 1 else []
+
+
+def _text(run_: CaseResult, files: Sequence[Path], lines: list[str]) -> str:
     for i, value in enumerate(run_.outputs):
         elements = np.array2string(value.array, threshold=64, precision=7, separator=", ")
         lines += [f"output {i}: {value.dtype} {list(value.array.shape)}", "  " + elements.replace("\n", "\n  ")]
@@ -358,7 +363,10 @@ def _run(arguments: argparse.Namespace) -> int | None:
         if folder is None and arguments.json:
             folder = Path(tempfile.mkdtemp(prefix="run_pte-"))
         files = save_outputs(result.outputs, folder.absolute()) if folder else []
-        print(json.dumps(as_json(result, files), indent=2) if arguments.json else _text(result, files))
+        if arguments.json:
+            print(json.dumps(as_json(result, files), indent=2))
+        else:
+            print(_text(result, files, note_of_methods(arguments.program)))
     except RunError as error:
         if arguments.json:
             print(json.dumps(error_json(error), indent=2))
