@@ -23,13 +23,21 @@ _functional = torch.nn.functional
 
 def decompose(program: ExportedProgram) -> ExportedProgram:
     """Decomposes the operators of this module; a program without any stays as it is."""
-    called = {node.target for node in program.graph.nodes if node.op == "call_function"}
+    called = {_functional_form(node.target) for node in program.graph.nodes if node.op == "call_function"}
     table = dict(DECOMPOSITIONS)
     if any(_is_mixed_norm(node) for node in program.graph.nodes):
         table[_aten.layer_norm.default] = _layer_norm
     defaults = torch.export.default_decompositions()
     table |= {target: defaults[target] for target in _COMPOSITES}
     return program.run_decompositions(table) if called & table.keys() else program
+
+
+def _functional_form(target: Any) -> Any:
+    """An operator as it is once nothing works in place any more: `aten.exp2_.default` is `aten.exp2.default`."""
+    name = getattr(target, "_opname", "")
+    if not name.endswith("_") or name.startswith("_"):
+        return target
+    return getattr(getattr(_aten, name[:-1], None), target._overloadname, target)
 
 
 def _is_static(x: Tensor) -> bool:

@@ -159,6 +159,10 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         for reduce in ("sum", "mean", "amax", "amin", "prod")
         for kind, dtype, dim in (("with", torch.float32, 1), ("without", torch.float32, -1), ("with", torch.int32, 1))
     },
+    "in place": {
+        "scatter_reduce_": (lambda x: (x * 2).scatter_reduce_(1, _PLACES, x, "amax"), _volume(3, 6)),
+        "exp2_": (lambda x: (x * 2).exp2_(), _volume(3)),
+    },
     "frequencies": {
         "fftfreq": (lambda x: x[:8] * torch.fft.fftfreq(8, 0.5), torch.linspace(-2, 2, 9)),
         "rfftfreq": (lambda x: x[:5] * torch.fft.rfftfreq(9), torch.linspace(-2, 2, 9)),
