@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
@@ -13,21 +12,18 @@ from tosa.TosaGraph import TosaGraph
 from conformance.ethos_u.networks import Network
 from npu import ethos_u55, ethos_u85
 from npu.device import engine_of
-from npu.engine import Operation
 from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
-from tools.artifacts.ethos_u.payload import Payload, TensorPlace, parse, parse_commands
+from tools.artifacts.ethos_u.payload import Payload, parse, parse_commands
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m.state import State
-from tools.pipeline.export.ethos_u import lower
+from tools.pipeline.export.ethos_u import lower, model
 from tools.pipeline.export.ethos_u.vela import Compiled
 from tools.pipeline.export.lower import capture
 
 # All sizes of the NPU that there is a model of, by Vela's name.
 CONFIGURATIONS = ethos_u55.CONFIGURATIONS | ethos_u85.CONFIGURATIONS
 
-# Where the model's memory has the regions; they are of no consequence.
-_CONSTANTS, _ARENA = 0x1000_0000, 0x3000_0000
 _PORT = {"burst_length": 32, "read_latency": 32, "write_latency": 32, "max_reads": 4, "max_writes": 4}
 
 
@@ -57,40 +53,17 @@ def build(network: Network, accelerator: str) -> list[Compiled]:
     return lowered.compiled
 
 
-@dataclass
-class Run:
-    """One run of a payload.
-
-    Attributes:
-      outputs: their bytes.
-      operations: what the NPU did.
-    """
-
-    outputs: list[bytes]
-    operations: list[Operation]
-
-
-def execute(payload: Payload, inputs: list[bytes], accelerator: str) -> Run:
+def execute(payload: Payload, inputs: list[bytes], accelerator: str) -> model.Run:
     """Runs a payload on the model, with a memory to work in that holds anything before."""
-    commands = parse_commands(payload.commands)
-    arena = numpy.random.default_rng(7).integers(0, 256, payload.scratch_size).astype(numpy.uint8)
-    for place, data in zip(payload.inputs, inputs, strict=True):
-        arena[_range(place)] = numpy.frombuffer(data, numpy.uint8)
-    memory = Segments()
-    memory.add(_CONSTANTS, numpy.frombuffer(payload.weights, numpy.uint8), writable=False)
-    memory.add(_ARENA, arena, writable=True)
-    # The fast scratch is the same as the scratch where there is no cache.
-    config, model = engine_of(accelerator, memory)
-    assert commands.config == config, f"0x{commands.config:x} is not {accelerator}"
-    operations = model.run(commands.words, {0: _CONSTANTS, 1: _ARENA, 2: _ARENA})
-    return Run([arena[_range(place)].tobytes() for place in payload.outputs], operations)
+    config, _ = engine_of(accelerator, Segments())
+    found = parse_commands(payload.commands).config
+    assert found == config, f"0x{found:x} is not {accelerator}"
+    assert len(inputs) == len(payload.inputs)
+    scratch = numpy.random.default_rng(7).integers(0, 256, payload.scratch_size).astype(numpy.uint8)
+    return model.execute(payload, inputs, accelerator, scratch)
 
 
-def _range(place: TensorPlace) -> slice:
-    return slice(place.offset, place.offset + place.size)
-
-
-def check(compiled: Compiled, accelerator: str, bits: int) -> Run:
+def check(compiled: Compiled, accelerator: str, bits: int) -> model.Run:
     """Holds the model to the reference model on random inputs; returns what it did."""
     payload = parse(compiled.payload)
     generator = numpy.random.default_rng(11)

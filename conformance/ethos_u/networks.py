@@ -81,6 +81,10 @@ def _separable() -> nn.Module:
     return nn.Sequential(*layers, nn.AvgPool2d((25, 5)), nn.Flatten(), nn.Linear(16, 12))
 
 
+def _scaled_by_mean(x: Tensor) -> Tensor:
+    return x * x.mean((2, 3), keepdim=True)
+
+
 _IMAGE = (1, 8, 10, 10)
 
 
@@ -176,6 +180,10 @@ NETWORKS = {
     "upsample_nearest": _one(lambda: nn.Upsample(scale_factor=2), u85_only=True),
     "residual": _one(_Residual, (1, 3, 32, 32)),
     "separable": _one(_separable, (1, 1, 49, 10)),
-    # With a U55 or U65 the results differ; docs/ethos_u.md says what is known.
-    "attention": _one(_Attention, (1, 10, 16), u85_only=True),
+    "attention": _one(_Attention, (1, 10, 16)),
+    # Parts that are copied, as Vela's commands would be wrong without.
+    "slice_softmax": _call(lambda x: x[:, 1:7].softmax(1)),
+    "slice_layer_norm": _call(lambda x: F.layer_norm(x[:, :, 2:7], (10,))),
+    "slice_transposed": _one(lambda: nn.Sequential(Call(lambda x: x[:, 2:6]), nn.ConvTranspose2d(4, 12, 2, 2))),
+    "cat_scaled_by_mean": _call(lambda a, b: _scaled_by_mean(torch.cat([a, b], 1)), _IMAGE, (1, 5, 10, 10)),
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy.typing as npt
 import torch
 import tosa_reference_model
 from executorch.backends.arm.quantizer import TOSAQuantizer
@@ -145,8 +146,17 @@ def border_operators(bits: int) -> BorderOperators:
     return BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8 if bits == 8 else torch.int16)
 
 
-def run(program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sample]) -> list[list[torch.Tensor]]:
+# Told of a delegate's call, its payload, and its inputs and outputs as they lie in memory.
+Observer = Callable[[Node, bytes, list[npt.NDArray], list[npt.NDArray]], None]
+
+
+def run(
+    program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sample], observe: Observer | None = None
+) -> list[list[torch.Tensor]]:
     """What the program returns: delegates by the TOSA reference model, everything else by PyTorch.
+
+    Args:
+      observe: told of every call of a delegate.
 
     What the program keeps goes on from one sample to the next.
     """
@@ -159,7 +169,7 @@ def run(program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sa
         given = iter(sample)
         arguments = [next(given) if spec.kind == InputKind.USER_INPUT else constants[spec.target] for spec in specs]
         with computing():
-            results = list(_Run(program.graph_module, by_payload).run(*arguments))
+            results = list(_Run(program.graph_module, by_payload, observe).run(*arguments))
         # A program's first outputs are what it keeps.
         constants |= dict(zip(changed, results, strict=False))
         outputs.append(results[len(changed) :])
@@ -167,9 +177,10 @@ def run(program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sa
 
 
 class _Run(Interpreter):
-    def __init__(self, module: GraphModule, tosa: Mapping[bytes, bytes]) -> None:
+    def __init__(self, module: GraphModule, tosa: Mapping[bytes, bytes], observe: Observer | None) -> None:
         super().__init__(module)
         self._tosa = tosa
+        self._observe = observe
 
     def run_node(self, n: Node) -> Any:
         if n.target != executorch_call_delegate:
@@ -182,6 +193,8 @@ class _Run(Interpreter):
         results, status = tosa_reference_model.run(self._tosa[module.processed_bytes], arrays, verbosity="LOW")
         if status != tosa_reference_model.GraphStatus.TOSA_VALID:
             raise RuntimeError(f"the TOSA reference model returned {status} for {n.name}")
+        if self._observe is not None:
+            self._observe(n, module.processed_bytes, arrays, results)
         expected = n.meta["val"]
         values = expected if isinstance(expected, (list, tuple)) else [expected]
         tensors = []

@@ -749,6 +749,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
     from tools.pipeline.export.ethos_u.addresses import check_addresses
+    from tools.pipeline.export.ethos_u.results import Comparison
 
     file, options, console = asked.file, asked.options, asked.console
     path, npu = file.path, options.npu
@@ -779,7 +780,8 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     on_core = npu_report.on_core(lowered.rejected, in_float)
     estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
     npu_report.check_memory(estimate, npu)
-    for unchecked in check_addresses([item.payload for item in lowered.compiled], npu, path):
+    payloads = [item.payload for item in lowered.compiled]
+    for unchecked in check_addresses(payloads, npu, path):
         console.say(f"export: note: {path}: {unchecked}")
     for entry in on_core:
         console.say(f"export: note: {path}: stays on the core: {entry}")
@@ -787,7 +789,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     if options.io != "float32":
         operators.remove(edge, path)
         samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
-    outputs = delegates.run(edge, lowered.compiled, samples)
+    outputs = delegates.run(edge, lowered.compiled, samples, Comparison(payloads, npu, path))
     return _Lowered(
         delegates.emit(lowered.manager),
         samples,

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import numpy
 
-from npu.device import engine_of
 from npu.fault import NpuFault
-from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
-from tools.artifacts.ethos_u.payload import PayloadError, TensorPlace, parse, parse_commands
+from tools.artifacts.ethos_u.payload import PayloadError, TensorPlace, parse
+from tools.pipeline.export.ethos_u.model import execute
 from tools.quiet.console import UserError
 
-# Where the regions lie for the check: weights and scales, memory to work in, the NPU's own memory. Addresses have
-# 40 bits, so that none reaches from one into another.
-_WEIGHTS, _SCRATCH, _CACHE = 1 << 44, 2 << 44, 3 << 44
 _ALIGNMENT = 16
 
 
@@ -37,22 +33,11 @@ def check_addresses(payloads: Iterable[bytes], npu: Npu, path: Path) -> list[str
     for index, content in enumerate(payloads):
         try:
             payload = parse(content)
-            commands = parse_commands(payload.commands)
             for place in (*payload.inputs, *payload.outputs):
                 _check_place(place, payload.scratch_size)
+            execute(payload, [], npu.accelerator, numpy.zeros(payload.scratch_size, numpy.uint8), npu.cache_bytes)
         except PayloadError as error:
             raise UserError(f"{path}: subgraph {index}: what Vela compiled can't be run: {error}.") from error
-        memory = Segments()
-        scratch = numpy.zeros(payload.scratch_size, numpy.uint8)
-        memory.add(_WEIGHTS, numpy.frombuffer(payload.weights, numpy.uint8), writable=False)
-        memory.add(_SCRATCH, scratch, writable=True)
-        cache = _SCRATCH
-        if npu.cache_bytes:
-            cache = _CACHE
-            memory.add(_CACHE, numpy.zeros(npu.cache_bytes, numpy.uint8), writable=True)
-        _, engine = engine_of(npu.accelerator, memory)
-        try:
-            engine.run(commands.words, {0: _WEIGHTS, 1: _SCRATCH, 2: cache})
         except NpuFault as fault:
             if "bus error" in str(fault) or "has no base address" in str(fault):
                 raise UserError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +17,9 @@ from executorch.backends.arm.quantizer import (
 )
 from executorch.backends.arm.tosa.dialect.lib import TosaValueError
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
@@ -28,7 +31,21 @@ from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
 from tools.quiet.console import UserError
 
-_POOLS = (torch.ops.aten.avg_pool2d.default, torch.ops.aten.max_pool2d.default)
+_aten = torch.ops.aten
+_POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
+_PARTS = frozenset((
+    _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
+    _aten.stack.default,
+))  # fmt: skip
+_SPLITS = frozenset((
+    _aten.chunk.default, _aten.split.Tensor, _aten.split.sizes, _aten.split_with_sizes.default,
+    _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
+))  # fmt: skip
+# What Vela computes right of parts that are not copied.
+_READ_PARTS = frozenset((
+    _aten.avg_pool2d.default, _aten.cat.default, _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default,
+    _aten.conv2d.padding, _aten.linear.default,
+))  # fmt: skip
 
 
 @dataclass
@@ -81,8 +98,18 @@ def quantize(
     quantizer.set_global(
         get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
     )
+    _write_strides(program)
     _reduce_strides(program)
+    _copy_parts(program)
     return delegates.quantize(program, samples, quantizer, path, state)
+
+
+def _write_strides(program: ExportedProgram) -> None:
+    """Gives poolings the stride that they have without one, the kernel's size, in place: ExecuTorch's checks ask."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target in _POOLS and not any(node.args[2:3]):
+            node.args = (*node.args[:2], node.args[1], *node.args[3:])
+    program.graph_module.recompile()
 
 
 def _reduce_strides(program: ExportedProgram) -> None:
@@ -104,6 +131,51 @@ def _reduce_strides(program: ExportedProgram) -> None:
                     source.meta = dict(node.meta) | {"val": value}
         node.args = (source, kernel, [1, 1], *rest[1:])
     program.graph_module.recompile()
+
+
+def _copy_parts(program: ExportedProgram) -> None:
+    """Lets parts of tensors, and tensors of parts, be tensors of their own, in place; some readers can do without.
+
+    Vela 5.2 copies neither: a part is read from the whole tensor, and a concatenation's parts are written to where they
+    belong. Of what it takes apart on the way (softmax, transposed convolutions, products of matrices, means, norms) its
+    commands then compute with the whole tensor's channels, or write all parts to the first one's place. An average
+    of one element is a copy that it makes.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if not _is_part(node) or not node.meta["val"].is_floating_point():
+            continue
+        readers = [user for user in node.users if user.op == "call_function" and user.target not in _READ_PARTS]
+        if not readers:
+            continue
+        copy = _copy(graph, node)
+        for reader in readers:
+            reader.replace_input_with(node, copy)
+    program.graph_module.recompile()
+
+
+def _copy(graph: Graph, node: Node) -> Node:
+    """The same tensor, an average of single elements."""
+    shape = list(node.meta["val"].shape)
+    if len(shape) == 4 and shape[0] == 1:
+        return _call_after(graph, node, _aten.avg_pool2d.default, [1, 1])
+    rows = math.prod(shape[:-1])
+    image = _call_after(graph, node, _aten.reshape.default, [1, 1, rows, shape[-1] if shape else 1])
+    return _call_after(graph, _call_after(graph, image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
+
+
+def _call_after(graph: Graph, node: Node, target: OpOverload, argument: list[int]) -> Node:
+    with graph.inserting_after(node):
+        call = graph.call_function(target, (node, argument))
+    call.meta = dict(node.meta) | {"val": target(node.meta["val"], argument)}
+    return call
+
+
+def _is_part(node: Node) -> bool:
+    """Whether it is a part of a tensor, or has parts that are tensors."""
+    if node.target is operator.getitem:
+        return node.args[0].target in _SPLITS
+    return node.target in _PARTS
 
 
 def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:

@@ -12,6 +12,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
+from tools.pipeline.export.ethos_u import lower
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
@@ -84,6 +85,14 @@ def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path, size: str) -> No
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
+@pytest.mark.parametrize("pool", ["max_pool2d", "avg_pool2d"])
+def test_a_pooling_without_a_stride(tmp_path: Path, pool: str) -> None:
+    result = _export(tmp_path, model_source(f"return nn.functional.{pool}(torch.relu(x), 2)", _IMAGE))
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert result.golden["output_0"].shape == (1, 1, 4, 6, 6)
+
+
 _CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3)"
 
 
@@ -132,6 +141,38 @@ def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+_PARTS = "self.up, self.norm = nn.ConvTranspose2d(2, 4, 2, 2), nn.LayerNorm(12)"
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return self.up(x[:, 1:3])",
+        "return self.up(x.chunk(2, 1)[0])",
+        "return torch.softmax(x.select(1, 2), 1)",
+        "return self.norm(x[:, :, 3:])",
+        "q, k = x[0].split(6, 2)\nreturn q @ k.transpose(1, 2)",
+        # Whose parts end up in the same place.
+        "y = torch.cat([x, -x], 1)\nreturn y * y.mean((2, 3), keepdim=True)",
+    ],
+)
+def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
+    """What Vela takes apart: it would compute with the whole tensors' channels, and the export would say so."""
+    result = _export(tmp_path, model_source(forward, _IMAGE, _PARTS))
+    assert _delegates(result) == 1
+    assert not result.operators
+
+
+def test_other_numbers_than_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower, "_copy_parts", lambda program: None)
+    message = (
+        r"my_model\.py: subgraph 0: Vela's commands for ethos-u55-128 give other numbers than the TOSA reference "
+        r"model: [\d,]+ of 2,304 elements of output 0\. .*it has .*up \(ConvTranspose2d\) at my_model\.py:\d+\."
+    )
+    with pytest.raises(UserError, match=message):
+        _export(tmp_path, model_source("return self.up(x[:, 1:3])", _IMAGE, _PARTS))
 
 
 def test_memory_that_is_not_there(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""Holds what Vela compiled to the integers of the TOSA reference model, on the golden inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy
+import numpy.typing as npt
+from torch.fx import GraphModule, Node
+
+from npu.fault import NpuFault
+from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.ethos_u.payload import parse
+from tools.pipeline.export.ethos_u.model import execute
+from tools.pipeline.export.manifest import origin
+from tools.quiet.console import UserError
+
+# Calls of each subgraph that are compared: an image's network takes the model of the NPU most of a second.
+_CALLS = 4
+
+
+class Comparison:
+    """Compares calls of delegates, as `delegates.run` observes them.
+
+    Args:
+      payloads: what Vela made of each subgraph.
+      npu: the board's NPU.
+      path: the model file, for messages.
+    """
+
+    def __init__(self, payloads: Iterable[bytes], npu: Npu, path: Path) -> None:
+        self._numbers = {payload: number for number, payload in enumerate(payloads)}
+        self._npu = npu
+        self._path = path
+        self._calls: dict[bytes, int] = {}
+
+    def __call__(self, call: Node, payload: bytes, inputs: list[npt.NDArray], outputs: list[npt.NDArray]) -> None:
+        """Executes a subgraph on the model of the NPU; what that can't execute, `check_addresses` has a note of.
+
+        Raises UserError for an output that isn't the reference model's.
+        """
+        self._calls[payload] = self._calls.get(payload, 0) + 1
+        if self._calls[payload] > _CALLS:
+            return
+        parsed = parse(payload)
+        # What nothing has been written to is unlike what the reference model has there.
+        scratch = numpy.random.default_rng(0).integers(0, 256, parsed.scratch_size, numpy.uint8)
+        try:
+            run = execute(
+                parsed,
+                [array.tobytes() for array in inputs],
+                self._npu.accelerator,
+                scratch,
+                self._npu.cache_bytes,
+            )
+        except NpuFault:
+            return
+        for index, (data, expected) in enumerate(zip(run.outputs, outputs, strict=True)):
+            got = numpy.frombuffer(data, expected.dtype).reshape(expected.shape)
+            wrong = int(numpy.count_nonzero(got != expected))
+            if wrong:
+                raise UserError(
+                    f"{self._path}: subgraph {self._numbers[payload]}: Vela's commands for {self._npu.accelerator} "
+                    f"give other numbers than the TOSA reference model: {wrong:,} of {expected.size:,} elements of "
+                    f"output {index}. Write one of its layers another way, or leave the model to the core "
+                    f'(backend = "cortex_m"); it has {self._layers(call)}.'
+                )
+
+    def _layers(self, call: Node) -> str:
+        module = call.args[0]
+        assert isinstance(module, Node)
+        owner: GraphModule = call.graph.owning_module
+        subgraph = getattr(owner, str(module.target)).original_module.graph
+        places = dict.fromkeys(origin(node, self._path) for node in subgraph.nodes if node.op == "call_function")
+        return ", ".join(places)
