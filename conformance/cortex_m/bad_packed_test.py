@@ -262,6 +262,21 @@ def test_padding_whose_scratch_memory_has_no_size_is_refused() -> None:
     assert problem_of(bytes(made.packed)) == "its padding is out of range"
 
 
+def test_padding_far_beside_an_image_is_not_read() -> None:
+    # The last window of a row begins 32767 pixels of 2^16 - 4 channels behind the image: about 2^31 bytes.
+    made = _Made(CONVOLUTION, DSP)
+    channels = (1 << 16) - 4
+    made.packed[:] = made.packed[: Head.SIZE] + bytes(20 + 2 * channels)
+    struct.pack_into("<2i8H", made.packed, 4, channels, 1, 1, 1, 1, 0x7FFF, 0, 0x7FFF, 1, 1)
+    made.values[PACKED].sizes = [len(made.packed)]
+    made.values[INPUT].sizes = [1, channels, 2, 4]
+    made.values[SCRATCH].sizes = [8 * channels]
+    made.values[OUT].sizes = [1, 1, 2, 3]
+    made.memories = [0, 8 * channels, 8 * channels, 8 * channels]
+    (result,) = _run(made)
+    assert result.error == "Ok", result.text()
+
+
 def test_ranges_that_are_empty_give_some_outputs_and_are_not_linked() -> None:
     for low, high in ((1, 0), (-129, 127), (-128, 128)):
         made = _Made(LINEAR, DSP)

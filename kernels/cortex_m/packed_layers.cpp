@@ -183,9 +183,10 @@ void gather(
 
 #endif
 
-/// Bytes of a row of an image with the padding beside it.
-ET_INLINE int32_t padded_row_bytes(const PackedLayer& layer, const Window& width) {
-  return (width.in + 2 * width.padding) * layer.in_channels;
+/// Bytes of a row of an image with the padding beside it. Of layers that take no such rows they may
+/// be more than 32 bits have.
+ET_INLINE uint32_t padded_row_bytes(const PackedLayer& layer, const Window& width) {
+  return static_cast<uint32_t>(width.in + 2 * width.padding) * layer.in_channels;
 }
 
 /// Rows of an image from the first one under a window to the last one.
@@ -209,7 +210,7 @@ class PaddedRows final {
         image_(image),
         scratch_(scratch),
         count_(window_rows(layer)),
-        row_bytes_(padded_row_bytes(layer, images.width)) {
+        row_bytes_(static_cast<int32_t>(padded_row_bytes(layer, images.width))) {
     if (is_used) {
       // The padding beside the rows stays.
       std::memset(scratch, layer.input_zero_point, static_cast<size_t>(count_ * row_bytes_));
@@ -443,8 +444,10 @@ __attribute__((noinline)) void expand_windows(
   const int32_t step = width.in * channels;
   const int32_t kernel = width.kernel;
   const int8_t* from[kLanes];
-  const bool is_dense = height.dilation == 1 && width.dilation == 1;
-  if (is_dense && x + lanes <= width.out) {
+  // Each window has a pixel of the image then, and lies near it: distances have 32 bits.
+  const bool is_near = height.dilation == 1 && width.dilation == 1 &&
+      height.padding < height.kernel && width.padding < kernel;
+  if (is_near && x + lanes <= width.out) {
     const int32_t top = y * height.stride - height.padding;
     const int32_t left = x * width.stride - width.padding;
     const int32_t last = left + (lanes - 1) * width.stride;
@@ -454,7 +457,7 @@ __attribute__((noinline)) void expand_windows(
     const int32_t first_byte = (top + begin) * step + left * channels;
     const int32_t end_byte = (top + end - 1) * step + (last + kernel) * channels;
     // What is read beside the rows lies within the image, too, and padding takes its place.
-    if (begin < end && first_byte >= 0 && end_byte <= height.in * step) {
+    if (first_byte >= 0 && end_byte <= height.in * step) {
       from[0] = image + first_byte;
       for (int32_t lane = 1; lane < kLanes; ++lane) {
         from[lane] = from[lane - 1] + (lane < lanes ? width.stride * channels : 0);
@@ -1154,7 +1157,8 @@ void convolution_dsp(
   const bool pointwise = is_pointwise(layer);
   const bool by_bytes = is_gathered(layer);
   const int32_t window = window_rows(layer);
-  int8_t* const gathered = rows + window * padded_row_bytes(layer, images.width);
+  int8_t* const gathered =
+      rows + static_cast<uint32_t>(window) * padded_row_bytes(layer, images.width);
   const int32_t image_size = images.height.in * images.width.in * layer.in_channels;
   const int32_t pixels = images.height.out * images.width.out;
   for (int32_t n = 0; n < images.batch; ++n) {
