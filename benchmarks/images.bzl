@@ -51,26 +51,28 @@ def benchmark_images(name, models, layers = {}, engine = "auto", boards = None, 
         _benchmark(name + "_limited", "index_limited", limited_rows, tags)
     size_report(name = name + "_sizes", firmware = rows.keys(), tags = tags)
 
-def int4_images(name, models):
-    """Declares the images of models with int4 weights and the target that measures them beside those with int8 weights.
+def variant_images(name, variant, models, boards):
+    """Declares the images of models in another variant than int8 and the target that measures them beside those in int8.
 
     Args:
       name: the firmware_benchmark.
-      models: names of models, which `benchmark_images` has with int8 weights.
+      variant: the rows' name for it.
+      models: dict from names of models, which `benchmark_images` has in int8, to their programs in this variant.
+      boards: boards of INT8_BOARDS.
     """
     rows = {}
-    for model in models:
-        for board in INT8_BOARDS:
+    for model, program in models.items():
+        for board in boards:
             short = Label(board).name
-            image = "%s_int4_%s" % (model, short)
+            image = "%s_%s_%s" % (model, name, short)
             benchmark_image(
                 name = image,
                 board = board,
-                model = "//models/{0}:{0}_int4".format(model),
+                model = program,
                 tags = ["manual"],
             )
             rows[":%s_int8_%s" % (model, short)] = model + " int8"
-            rows[":" + image] = model + " int4"
+            rows[":" + image] = "%s %s" % (model, variant)
     firmware_benchmark(name = name, firmware = rows, tags = ["manual"])
 
 def _benchmark(name, index, rows, tags):

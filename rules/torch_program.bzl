@@ -79,6 +79,10 @@ def _check_attributes(ctx, name, npu):
         fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
     if ctx.attr.float_growth < 0:
         fail("%s: float_growth = %d; it is a number of bytes, 0 for none" % (ctx.label, ctx.attr.float_growth))
+    if ctx.attr.winograd_growth < 0:
+        fail("%s: winograd_growth = %d; it is a number of bytes, 0 for none" % (ctx.label, ctx.attr.winograd_growth))
+    if ctx.attr.winograd_growth and (backend != "cortex_m" or not ctx.attr.packed):
+        fail("%s: winograd_growth is for backend = \"cortex_m\" with packed = True" % ctx.label)
     if ctx.attr.weights and not ctx.attr.weights[TorchProgramInfo].weights:
         fail("%s: weights = %s is a program that is not trained; set train = True there" % (ctx.label, ctx.attr.weights.label))
     if ctx.attr.weights and ctx.attr.train:
@@ -182,6 +186,8 @@ def _export(ctx, name, core, npu, model, weights, operators):
     if chooses_float(ctx.attr):
         arguments.add("--float-where-faster")
         arguments.add("--float-growth", ctx.attr.float_growth)
+    if ctx.attr.winograd_growth:
+        arguments.add("--winograd-growth", ctx.attr.winograd_growth)
     arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
     if ctx.attr.min_snr:
         arguments.add("--min-snr", ctx.attr.min_snr)
@@ -331,6 +337,9 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         "float_growth": attr.int(
             default = 16384,
             doc = "How many bytes, of program and of memory for tensors together, `float_where_faster` may take more than int8 for a program that is all in floating point, where that is estimated to take fewer instructions. 0: only what is no larger.",
+        ),
+        "winograd_growth": attr.int(
+            doc = "How many bytes of memory for tensors an int8 program may take more for convolutions of three by three without stride that compute the same integers with less than half of the multiplications, on cores with the DSP extension. 0: none does.",
         ),
         "keep_float": attr.string_list(
             doc = "Layers of an int8 program that stay in floating point with all that is inside them, by their names in the model: `[\"head\", \"blocks.3.attention\"]`. The quantization report has the names, and what each layer costs in accuracy.",

@@ -5,6 +5,7 @@ Each is an error with a name, and no access outside of the tensors.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import random
@@ -43,11 +44,13 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR,
     LINEAR_INT4,
     POINTWISE_INT4,
+    WINOGRAD,
     Head,
     problem_of,
 )
 from tools.pipeline.export.cortex_m.int4 import Int4Layer, pack_int4
 from tools.pipeline.export.cortex_m.pack import DSP, MVE, Layer, geometry_of, pack, scratch_size
+from tools.pipeline.export.cortex_m.winograd import as_winograd
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
 # This machine's, with every kernel, under the sanitizers; no emulator is needed.
@@ -55,8 +58,10 @@ RUNNER = Runner(Path(os.environ["RUNNER"]), None, Path())
 # How a case ends that the runtime does not end itself.
 CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
 NAMES = {CONVOLUTION: "convolution", DEPTHWISE: "depthwise_convolution", LINEAR: "linear"}
+OTHER_NAMES = {WINOGRAD: "winograd_convolution"}
 INT4_NAMES = {LINEAR_INT4: "linear_int4", POINTWISE_INT4: "pointwise_int4"}
 INT4_LAYERS = [(kind, arrangement) for kind in INT4_NAMES for arrangement in (DSP, MVE)]
+IMAGE_LAYERS = [(kind, arrangement) for kind in (CONVOLUTION, DEPTHWISE) for arrangement in (DSP, MVE)]
 LAYERS = [(kind, arrangement) for kind in NAMES for arrangement in (DSP, MVE)]
 COPY = Operator("aten::alias_copy", "out")
 # Values of the programs made here.
@@ -97,7 +102,8 @@ def _packed(kind: int, arrangement: int, is_wide: bool) -> bytes:
         packed = pack_int4(_int4_layer(kind), arrangement)
         assert packed is not None
         return bytes(packed.numpy().tobytes())
-    return bytes(pack(_layer(kind, is_wide), arrangement).numpy().tobytes())
+    packed = bytes(pack(_layer(CONVOLUTION if kind == WINOGRAD else kind, is_wide), arrangement).numpy().tobytes())
+    return as_winograd(packed, 4) if kind == WINOGRAD else packed
 
 
 def _tensor(sizes: list[int], memory: int, dtype: ScalarType = ScalarType.CHAR, constant: int = 0) -> Tensor:
@@ -124,7 +130,7 @@ class _Made:
         head = self.head
         image = [2, 4] if kind in (LINEAR, LINEAR_INT4) else [1, 4, 6, 6]
         self.shape = image
-        has_scratch = kind in (CONVOLUTION, DEPTHWISE)
+        has_scratch = kind in (CONVOLUTION, DEPTHWISE, WINOGRAD)
         scratch = scratch_size(head, image[-1]) if has_scratch else 0
         self.values: list[Any] = [
             _tensor(image, 1),
@@ -137,7 +143,7 @@ class _Made:
         arguments = [INPUT, PACKED, GEOMETRY] + ([SCRATCH] if has_scratch else []) + [OUT, OUT]
         self.call = KernelCall(0, arguments)
         self.instructions: list[Any] = [self.call]
-        self.operators = [Operator(f"torch_fusion::{(NAMES | INT4_NAMES)[kind]}", "out"), COPY]
+        self.operators = [Operator(f"torch_fusion::{(NAMES | INT4_NAMES | OTHER_NAMES)[kind]}", "out"), COPY]
         # Bytes by which the layer lies behind where it is written.
         self.moved = 0
 
@@ -224,8 +230,7 @@ def test_a_layer_that_becomes_another_is_refused(kind: int, arrangement: int) ->
     _check_refused(viewed, "InvalidProgram", "load", "changes what must stay")
 
 
-@pytest.mark.parametrize("arrangement", [DSP, MVE])
-@pytest.mark.parametrize("kind", [CONVOLUTION, DEPTHWISE])
+@pytest.mark.parametrize(("kind", "arrangement"), [*IMAGE_LAYERS, (WINOGRAD, DSP)])
 def test_scratch_memory_that_is_a_constant_is_refused(kind: int, arrangement: int) -> None:
     made = _Made(kind, arrangement)
     made.values[SCRATCH] = _tensor(made.values[SCRATCH].sizes, 0, ScalarType.BYTE, constant=2)
@@ -350,11 +355,30 @@ def test_int4_layers_are_checked_when_they_are_loaded(kind: int, arrangement: in
         assert [result.error for result in _run(made)] == ["Ok"]
 
 
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("kernel", (1, 3)),
+        ("stride", (1, 2)),
+        ("dilation", (2, 1)),
+        ("group_size", 0),
+        ("group_size", 6),
+        ("is_wide", 1),
+    ],
+)
+def test_other_convolutions_are_none_of_winograds(field: str, values: Any) -> None:
+    sound = _Made(WINOGRAD, DSP)
+    assert [result.error for result in _run(sound)] == ["Ok"]
+    made = _Made(WINOGRAD, DSP)
+    made.packed[: Head.SIZE] = dataclasses.replace(made.head, **{field: values}).pack()
+    _check_refused(made, "InvalidProgram", "execute", "are none that its operator has")
+
+
 def test_corrupted_layers_break_nothing() -> None:
     """Each byte of heads and tables, and some of it at once: an error with a name, or some result."""
     rng = random.Random(0)
     made = []
-    for kind, arrangement in [*LAYERS, *INT4_LAYERS]:
+    for kind, arrangement in [*LAYERS, *INT4_LAYERS, (WINOGRAD, DSP)]:
         for is_wide in (False, True) if kind in NAMES else (False,):
             end = _Made(kind, arrangement, is_wide).head.tables[2]
             for place in range(end):

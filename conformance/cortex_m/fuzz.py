@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from conformance.check import encode_input
 from tools.artifacts.board.board import read_board
-from tools.artifacts.core.core import has_vectors
-from tools.pipeline.export.cortex_m import lower, quantize
+from tools.artifacts.core.core import has_dsp, has_vectors
+from tools.pipeline.export.cortex_m import lower, quantize, winograd
 from tools.pipeline.export.lower import capture, emit
 from tools.pipeline.export.manifest import Parameters
 from tools.pipeline.export.plan_passes import optimize_plan
@@ -315,7 +315,10 @@ def export(model: Model, inputs: Sequence[Tensor], targets: Sequence[str]) -> di
         outputs = lower.run(edge, taken)
         _check_lowering(outputs, [quantized.module(*sample) for sample in samples], parameters.outputs)
         emitted = emit(lower.pack(edge, target), lower.config())
-        optimize_plan(emitted.program.execution_plan[0])
+        report = optimize_plan(emitted.program.execution_plan[0])
+        if has_dsp(name):
+            # As much as any layer takes.
+            winograd.use_winograd(emitted.program, report, 1 << 20)
         content = serialize(emitted.program, [buffer.storage for buffer in emitted.program.constant_buffer])
         exported[name] = Exported(content, taken, outputs)
     return exported

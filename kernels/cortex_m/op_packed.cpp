@@ -9,12 +9,13 @@ bool check_packed_images(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const Tensor& packed,
-    LayerKind kind,
+    const PackedImageKernel& kernel,
     const Tensor& scratch,
     const Tensor& out,
     PackedParts& parts,
     PackedImages& images,
     Shape& sizes) {
+  const LayerKind kind = kernel.kind;
   if (!check_int8(ctx, input, out) || !open_packed(ctx, packed, kind, parts)) {
     return false;
   }
@@ -29,14 +30,10 @@ bool check_packed_images(
       "input does not have the channels that its layer was packed for");
   KERNEL_CHECK(
       ctx,
-      kind != LayerKind::Depthwise ||
-          (layer.kernel[0] <= kMaxDepthwiseKernel &&
-           (layer.arrangement == Arrangement::Dsp ? layer.channels >= 4
-                                                  : layer.channels % 4 == 0) &&
-           layer.dilation[0] == 1 && layer.dilation[1] == 1),
+      kernel.takes(layer),
       InvalidProgram,
       false,
-      "A depthwise layer's kernel, channels or dilation are none that can be packed");
+      "A packed layer's kernel, channels, stride or dilation are none that its operator has");
   images.batch = in_sizes[0];
   Window* const windows[] = {&images.height, &images.width};
   sizes.append(in_sizes[0]);
@@ -52,8 +49,7 @@ bool check_packed_images(
     }
     sizes.append(windows[i]->out);
   }
-  const int64_t needed = kind == LayerKind::Depthwise ? depthwise_scratch(parts, images.width)
-                                                      : convolution_scratch(parts, images.width);
+  const int64_t needed = kernel.scratch(parts, images.width);
   KERNEL_CHECK(
       ctx,
       static_cast<int64_t>(scratch.nbytes()) >= needed &&

@@ -8,12 +8,26 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
+/// What computes packed layers of a kind on images: which of them it takes, and the bytes of
+/// scratch memory that it needs for them.
+struct PackedImageKernel {
+  LayerKind kind;
+  bool (*takes)(const PackedLayer& layer);
+  int64_t (*scratch)(const PackedParts& parts, const Window& width);
+  void (*compute)(
+      const PackedParts& parts,
+      const PackedImages& images,
+      const int8_t* in,
+      int8_t* scratch,
+      int8_t* out);
+};
+
 /// Checks a packed layer on images against its tensors, and describes it.
 bool check_packed_images(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const Tensor& packed,
-    LayerKind kind,
+    const PackedImageKernel& kernel,
     const Tensor& scratch,
     const Tensor& out,
     PackedParts& parts,
@@ -40,16 +54,15 @@ void packed_images_out(
     KernelRuntimeContext& ctx,
     const Tensor& input,
     const Tensor& packed,
-    LayerKind kind,
-    void (*layer)(const PackedParts&, const PackedImages&, const int8_t*, int8_t*, int8_t*),
+    const PackedImageKernel& kernel,
     Tensor& scratch,
     Tensor& out) {
   PackedParts parts;
   PackedImages images;
   Shape sizes;
-  if (check_packed_images(ctx, input, packed, kind, scratch, out, parts, images, sizes) &&
+  if (check_packed_images(ctx, input, packed, kernel, scratch, out, parts, images, sizes) &&
       shape_out<S>(ctx, out, sizes) && check_channels_last(ctx, input, out)) {
-    layer(
+    kernel.compute(
         parts,
         images,
         input.const_data_ptr<int8_t>(),
@@ -67,8 +80,9 @@ Tensor& packed_convolution_out(
     int64_t /*geometry*/,
     Tensor& scratch,
     Tensor& out) {
-  packed_images_out<S>(
-      ctx, input, packed, LayerKind::Convolution, packed_convolution, scratch, out);
+  constexpr PackedImageKernel kKernel = {
+      LayerKind::Convolution, takes_convolution, convolution_scratch, packed_convolution};
+  packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
   return out;
 }
 
@@ -82,7 +96,9 @@ Tensor& packed_depthwise_convolution_out(
     int64_t /*geometry*/,
     Tensor& scratch,
     Tensor& out) {
-  packed_images_out<S>(ctx, input, packed, LayerKind::Depthwise, packed_depthwise, scratch, out);
+  constexpr PackedImageKernel kKernel = {
+      LayerKind::Depthwise, takes_depthwise, depthwise_scratch, packed_depthwise};
+  packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
   return out;
 }
 

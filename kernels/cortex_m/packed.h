@@ -22,13 +22,15 @@ enum class Arrangement : uint8_t {
 };
 
 /// What a packed layer computes. PointwiseInt4 is a convolution of one by one, without stride and
-/// padding; it and LinearInt4 have weights of four bits, see Int4Weights.
+/// padding; it and LinearInt4 have weights of four bits. Winograd is a convolution that winograd.h
+/// computes, with weights as those of others.
 enum class LayerKind : uint8_t {
   Convolution = 1,
   Depthwise = 2,
   Linear = 3,
   LinearInt4 = 4,
   PointwiseInt4 = 5,
+  Winograd = 6,
 };
 
 /// Whether a layer's weights have four bits.
@@ -65,7 +67,8 @@ struct PackedLayer {
   /// also if two products that are added need more than 16 bits.
   uint8_t is_wide;
   uint16_t in_channels;
-  /// Inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel do.
+  /// Inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel do. Of Winograd:
+  /// tiles that are computed at a time.
   uint16_t group_size;
   int32_t channels;
   uint16_t kernel[2];

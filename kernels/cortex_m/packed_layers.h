@@ -31,6 +31,18 @@ struct PackedImages {
 /// The largest kernel, in rows, of a packed depthwise convolution.
 constexpr int32_t kMaxDepthwiseKernel = 15;
 
+/// Whether packed_convolution() computes a layer of its kind: any.
+inline bool takes_convolution(const PackedLayer& /*layer*/) {
+  return true;
+}
+
+/// Whether packed_depthwise() computes a layer of its kind.
+inline bool takes_depthwise(const PackedLayer& layer) {
+  return layer.kernel[0] <= kMaxDepthwiseKernel &&
+      (layer.arrangement == Arrangement::Dsp ? layer.channels >= 4 : layer.channels % 4 == 0) &&
+      layer.dilation[0] == 1 && layer.dilation[1] == 1;
+}
+
 /// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py
 /// has the same function.
 int64_t convolution_scratch(const PackedParts& parts, const Window& width);

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.pipeline.export.cortex_m import int4, norms, pack, recurrent
+from tools.pipeline.export.cortex_m import int4, norms, pack, recurrent, winograd
 from tools.pipeline.export.cortex_m.dialect import passes_utils
 
 _operators = torch.ops.cortex_m
@@ -381,6 +381,7 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.
         norm_cases(count),
         recurrent_cases(count),
         *(packed_cases(count, arrangement) for arrangement in arrangements),
+        winograd_cases(count) if pack.DSP in arrangements else [],
         *(int4_cases(2 * count, arrangement) for arrangement in arrangements),
     ]
     return list(itertools.chain.from_iterable(groups))
@@ -611,6 +612,27 @@ _LAYERS = {
     "quantized_depthwise_conv2d": _depthwise_layer,
     "quantized_linear": _linear_layer,
 }
+
+
+def winograd_cases(count: int) -> Iterator[Case]:
+    """Convolutions of three by three in tiles: sizes that leave a part of the last ones, and all borders."""
+    for _ in range(count):
+        channels, out_channels = 4 * random.randint(1, 6), random.randint(1, 9)
+        x = image(random.randint(1, 2), channels, random.randint(3, 9), random.randint(3, 9))
+        windows = ((1, 1), (random.randint(0, 2), random.randint(0, 2)), (1, 1))
+        weight = integers((out_channels, 3, 3, channels), -127)
+        bias, multipliers, shifts = _per_channel(out_channels, 9 * channels)
+        rest = (-zero_point(), zero_point(), multipliers, shifts, *activation())
+        found = case("quantized_conv2d", x, weight, bias, *windows, *rest, _SCRATCH)
+        constant = pack.pack(pack.Layer(pack.CONVOLUTION, weight, bias, *windows, *rest), pack.DSP).numpy().tobytes()
+        if not pack.Head.unpack(constant).can_be_winograd:
+            continue
+        packed = winograd.as_winograd(constant, 4 * random.randint(1, 5))
+        head = pack.Head.unpack(packed)
+        scratch = torch.zeros(pack.scratch_size(head, x.shape[-1]), dtype=torch.uint8)
+        given = [x, torch.frombuffer(bytearray(packed), dtype=torch.int8), pack.geometry_of(head), scratch]
+        given.append(found.arguments[-1])
+        yield Case("torch_fusion::winograd_convolution.out", given, found.expected)
 
 
 def packed_cases(count: int, arrangement: int) -> Iterator[Case]:

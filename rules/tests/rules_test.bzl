@@ -180,6 +180,8 @@ def rules_test_suite(name):
     _manual_program("int8_of_a_portable", io = "int8")
     _manual_program("min_snr_of_a_portable", min_snr = 30)
     _manual_program("min_snr_of_integers", backend = "cortex_m", io = "int8", min_snr = 30)
+    _manual_program("winograd_growth_below_zero", backend = "cortex_m", winograd_growth = -1)
+    _manual_program("winograd_growth_of_a_portable", winograd_growth = 1024)
     _manual_program("float_growth_below_zero", backend = "cortex_m", float_growth = -1)
     _manual_program("auto_of_no_ratio", backend = "cortex_m", weight_dtype = "auto")
     _manual_program("int4_of_a_portable", weight_dtype = "int4")
@@ -398,6 +400,8 @@ def rules_test_suite(name):
     refusals_on_cortex_m4 = {
         "auto_of_no_ratio": ["weight_dtype = \"auto\" needs min_snr"],
         "bad_number_board": ["rules/tests:bad_number_board", "length of ram: '192 KB' is not a number"],
+        "winograd_growth_below_zero": ["rules/tests:winograd_growth_below_zero: winograd_growth = -1; it is a number of bytes, 0 for none"],
+        "winograd_growth_of_a_portable": ["winograd_growth is for backend = \"cortex_m\" with packed = True"],
         "float_growth_below_zero": ["rules/tests:float_growth_below_zero: float_growth = -1; it is a number of bytes, 0 for none"],
         "int3_of_a_layer": ["weight_dtypes: 'head' has 'int3'; allowed: 'int8', 'int4'"],
         "int4_that_is_plain": ["int4 weights are for backend = \"cortex_m\" with packed = True"],

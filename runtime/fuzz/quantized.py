@@ -29,6 +29,20 @@ class Convolutions(nn.Module):
         return self.linear(x.mean((2, 3)))
 
 
+class Tiles(nn.Module):
+    """Convolutions of three by three that are computed in tiles, in the memory that the first layer needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 16, 3, padding=1)
+        self.down = nn.MaxPool2d(2)
+        self.even = nn.Conv2d(16, 8, 3, padding=1)
+        self.odd = nn.Conv2d(8, 7, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.odd(functional.relu(self.even(self.down(self.first(x)))))
+
+
 class Depthwise(nn.Module):
     """Depthwise convolutions: packed, with and without padding, and what is not packed."""
 
@@ -107,4 +121,5 @@ def entries() -> dict[str, _Entry]:
         "elementwise": _Entry(Elementwise, image, image),
         "int4": _Entry(Int4, (2, 5, 4, 3)),
         "norms": _Entry(Norms, (2, 6, 8)),
+        "tiles": _Entry(Tiles, (1, 1, 15, 14)),
     }

@@ -20,6 +20,11 @@ def has_vectors(core: str) -> bool:
     return CORES[core][0] == "mve"
 
 
+def has_dsp(core: str) -> bool:
+    """Whether a Cortex-M has the DSP extension, but no vectors."""
+    return CORES[core][0] == "dsp"
+
+
 def has_dsp_and_fpu(core: str) -> bool:
     """Whether a Cortex-M has the DSP extension and an FPU, but no vectors."""
     return CORES[core] == ("dsp", True)

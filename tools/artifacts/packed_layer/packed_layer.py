@@ -23,6 +23,9 @@ from tools.abi.layouts.layouts import (
 DSP, MVE = PACKED_ARRANGEMENTS["Dsp"], PACKED_ARRANGEMENTS["Mve"]
 CONVOLUTION, DEPTHWISE, LINEAR = (PACKED_KINDS[kind] for kind in ("Convolution", "Depthwise", "Linear"))
 LINEAR_INT4, POINTWISE_INT4 = PACKED_KINDS["LinearInt4"], PACKED_KINDS["PointwiseInt4"]
+WINOGRAD = PACKED_KINDS["Winograd"]
+# Tiles of a WINOGRAD layer that are multiplied at a time.
+WINOGRAD_LANES = 4
 # Factors of a linear layer.
 LINEAR_FACTORS = 4
 # Channels that the depthwise kernel for MVE computes at a time.
@@ -82,6 +85,13 @@ class Head:
     def is_int4(self) -> bool:
         """Whether the weights have four bits."""
         return self.kind in (LINEAR_INT4, POINTWISE_INT4)
+
+    @property
+    def can_be_winograd(self) -> bool:
+        """Whether WINOGRAD layers can be so: takes_winograd(), and the sums are below 2**29."""
+        is_usual = self.stride == self.dilation == (1, 1) and self.kernel == (3, 3)
+        is_taken = self.arrangement == DSP and not self.is_wide and self.in_channels % 4 == 0
+        return is_usual and is_taken and 9 * self.in_channels * 128 * 128 < 2**29
 
     @property
     def inner(self) -> int:

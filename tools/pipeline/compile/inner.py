@@ -18,6 +18,8 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR_INT4,
     MVE,
     POINTWISE_INT4,
+    WINOGRAD,
+    WINOGRAD_LANES,
     Head,
 )
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, pointer
@@ -161,7 +163,13 @@ def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
     return _packed_images(method, arguments, DEPTHWISE, "cortex_m::packed_depthwise")
 
 
-def _packed_images(method: Method, arguments: Sequence[int], kind: int, function: str) -> Call | None:
+def _packed_winograd(method: Method, arguments: Sequence[int]) -> Call | None:
+    return _packed_images(method, arguments, WINOGRAD, "cortex_m::packed_winograd", "winograd")
+
+
+def _packed_images(
+    method: Method, arguments: Sequence[int], kind: int, function: str, header: str = "packed_layers"
+) -> Call | None:
     """A packed layer on images. That its scratch memory suffices for its kernel, the export sees to."""
     x, packed, _geometry, scratch, out = arguments
     head = method.packed.get(packed)
@@ -188,7 +196,7 @@ def _packed_images(method: Method, arguments: Sequence[int], kind: int, function
         pointer(method, scratch, "int8_t", is_out=True),
         pointer(method, out, "int8_t", is_out=True),
     ]
-    return Call("kernels/cortex_m/packed_layers.h", function, call, tensors, {name: images})
+    return Call(f"kernels/cortex_m/{header}.h", function, call, tensors, {name: images})
 
 
 def _is_whole(method: Method, packed: int, head: Head) -> bool:
@@ -202,6 +210,8 @@ def _is_whole(method: Method, packed: int, head: Head) -> bool:
         can_be = head.channels % 4 == 0 if is_mve else head.channels >= 4
         is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.dilation == (1, 1)
         is_taken &= head.channels == head.in_channels
+    if head.kind == WINOGRAD:
+        is_taken &= head.can_be_winograd and head.group_size > 0 and head.group_size % WINOGRAD_LANES == 0
     return is_taken and method.shapes[packed].nbytes >= size
 
 
@@ -368,6 +378,7 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "cortex_m::quantized_max_pool2d.out": _max_pool,
     "torch_fusion::convolution.out": _packed_convolution,
     "torch_fusion::depthwise_convolution.out": _packed_depthwise,
+    "torch_fusion::winograd_convolution.out": _packed_winograd,
     "torch_fusion::linear.out": _packed_linear,
     "torch_fusion::linear_int4.out": _linear_int4,
     "torch_fusion::pointwise_int4.out": _pointwise_int4,

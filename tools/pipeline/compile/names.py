@@ -22,6 +22,7 @@ _ROLES = {
     "torch_fusion::linear": {1: PACKED},
     "torch_fusion::linear_int4": {1: PACKED},
     "torch_fusion::pointwise_int4": {1: PACKED},
+    "torch_fusion::winograd_convolution": {1: PACKED},
     "torch_fusion::quantized_group_norm": {1: "weight", 2: "bias"},
     "torch_fusion::quantized_gru": {2: "weights", 3: "factors"},
     "torch_fusion::quantized_layer_norm": {1: "weight", 2: "bias"},

@@ -52,6 +52,12 @@ def _parser() -> argparse.ArgumentParser:
         "all in floating point",
     )
     parser.add_argument(
+        "--winograd-growth",
+        type=int,
+        default=0,
+        help="bytes of memory that the program may take more for convolutions with fewer multiplications",
+    )
+    parser.add_argument(
         "--keep-float", action="append", default=[], help="the name of a layer that stays in floating point; repeatable"
     )
     parser.add_argument(
@@ -121,7 +127,7 @@ def _check_options(options: argparse.Namespace) -> None:
     elif options.backend == "portable" and options.io != "float32":
         raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
     if options.backend != "cortex_m":
-        for option in ("plain", "float_where_faster", "float_growth", "keep_float", "min_snr"):
+        for option in ("plain", "float_where_faster", "float_growth", "winograd_growth", "keep_float", "min_snr"):
             if getattr(options, option):
                 raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
     _check_weights(options)
@@ -159,6 +165,7 @@ def _target(options: argparse.Namespace) -> Options:
         packed=not options.plain,
         float_where_faster=options.float_where_faster,
         float_growth=options.float_growth,
+        winograd_growth=options.winograd_growth,
         keep_float=tuple(options.keep_float),
         min_snr=options.min_snr,
         weight_dtype=options.weight_dtype,

@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.nn.utils import parametrize
 
+from tools.artifacts.core.core import has_dsp
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.npu_report.npu_report import npu_report_json
@@ -105,6 +106,8 @@ class Options:
         where they take fewer instructions and are no larger.
       float_growth: bytes of program and memory together that such a program may take more for being all in floating
         point, where that takes fewer instructions.
+      winograd_growth: bytes of memory that a packed program for a core with the DSP extension may take more for
+        convolutions with fewer multiplications.
       keep_float: names of modules of a model that is quantized which stay in floating point.
       min_snr: what the outputs of an int8 program must have of signal-to-noise ratio, in dB; 0: nothing is demanded.
       weight_dtype: of the weights of linear layers and convolutions of one by one, with backend `cortex_m`: `int8`,
@@ -124,6 +127,7 @@ class Options:
     packed: bool = True
     float_where_faster: bool = False
     float_growth: int = 0
+    winograd_growth: int = 0
     keep_float: tuple[str, ...] = ()
     min_snr: int = 0
     weight_dtype: str = "int8"
@@ -229,7 +233,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     nodes: list[Node] = []
     memory = None
     if emitted.file is None:
-        nodes, memory = _optimize(emitted)
+        nodes, memory = _optimize(emitted, options)
     else:
         check_examples(eager.inputs, emitted.program, path)
     if options.methods and (emitted.file is not None or emitted.keeps_state or options.backend != "portable"):
@@ -312,13 +316,17 @@ def _run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> _Ea
     return _Eager(module, (input_names, output_names), inputs, samples, outputs, labels)
 
 
-def _optimize(emitted: EmittedProgram) -> tuple[list[Node], MemoryPlan]:
+def _optimize(emitted: EmittedProgram, options: Options) -> tuple[list[Node], MemoryPlan]:
     """Optimizes the plan of a program; returns the nodes of the instructions that it keeps, and its memory."""
     plan = emitted.program.execution_plan[0]
     leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
     report = optimize_plan(plan, leads)
     wasted = constant_only_instructions(plan)
     assert not wasted, f"instructions {wasted} of the plan work on constants only"
+    if options.winograd_growth and has_dsp(options.core):
+        from tools.pipeline.export.cortex_m.winograd import use_winograd
+
+        use_winograd(emitted.program, report, options.winograd_growth)
     return [emitted.nodes[index] for index in report.kept], report.memory
 
 
@@ -360,7 +368,7 @@ def _add_method(
         emitted = _lower(file, eager, console)
     if emitted.file is not None or emitted.keeps_state:
         raise UserError(f"{path}: {_ONE_METHOD}")
-    nodes, memory = _optimize(emitted)
+    nodes, memory = _optimize(emitted, options)
     own = [buffer.storage for buffer in emitted.program.constant_buffer]
     manifest = make_manifest(
         f"{name}_{method}",
@@ -685,13 +693,13 @@ def _without_int8(
         # Who asks for small weights wants no large ones.
         return None
     path = asked.file.path
-    int8 = _bytes(emit(lower.pack(copy.deepcopy(edge), target), lower.config()))
+    int8 = _bytes(emit(lower.pack(copy.deepcopy(edge), target), lower.config()), asked.options)
     try:
         emitted = _lower(asked.file, asked.eager, None)
     except UserError:
         # It is in int8 that it exists.
         return None
-    floating = _bytes(emitted)
+    floating = _bytes(emitted, asked.options)
     counts = f"about {in_float:,.0f} instructions instead of {in_int8:,.0f}"
     sizes = f"{floating[0]:,} bytes of program and {floating[1]:,} of memory instead of {int8[0]:,} and {int8[1]:,}"
     growth = sum(floating) - sum(int8)
@@ -711,11 +719,11 @@ def _without_int8(
     return _Lowered(emitted, asked.eager.samples, outputs, quantization, made)
 
 
-def _bytes(emitted: EmittedProgram) -> tuple[int, int]:
+def _bytes(emitted: EmittedProgram, options: Options) -> tuple[int, int]:
     """Bytes of a program's file and of its memory for tensors, once it is optimized."""
     emitted = copy.deepcopy(emitted, {id(emitted.nodes): emitted.nodes})
     if emitted.file is None:
-        _optimize(emitted)
+        _optimize(emitted, options)
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
     file = emitted.file or serialize(emitted.program, constants, emitted.states)
     return len(file), sum(emitted.program.execution_plan[0].non_const_buffer_sizes)

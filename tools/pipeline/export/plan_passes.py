@@ -110,10 +110,12 @@ class PlanReport:
     Attributes:
       kept: indices of the instructions that are left, in the plan as it was.
       memory: the memory plan.
+      buffers: what it has placed, in the order of its offsets; in terms of instructions of the plan as it was.
     """
 
     kept: list[int]
     memory: MemoryPlan
+    buffers: list[Buffer]
 
 
 def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, int] | None = None) -> PlanReport:
@@ -132,8 +134,8 @@ def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, int] | None = None) -
     plan.values, plan.chains = layout.plan.values, layout.plan.chains
     layout.assign(plan)
     _drop_values(plan)
-    _drop_operators(plan)
-    return PlanReport(layout.kept, layout.memory)
+    drop_operators(plan)
+    return PlanReport(layout.kept, layout.memory, layout.buffers)
 
 
 def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
@@ -225,7 +227,8 @@ class _Layout:
         lasting = self._accesses().keys() | self.inputs | self.outputs
         self.storages = sorted({region.storage for index, region in self.regions.items() if index in lasting})
         self.overlaps = self._overlaps()
-        self.memory = self._plan()
+        self.buffers = self._buffers()
+        self.memory = plan_memory(self.buffers, self.overlaps)
 
     def check(self) -> None:
         """Follows every byte through the plan; AssertionError if an instruction would read a wrong one.
@@ -458,7 +461,7 @@ class _Layout:
             )
         return overlaps
 
-    def _plan(self) -> MemoryPlan:
+    def _buffers(self) -> list[Buffer]:
         accesses = self._accesses()
         buffers = []
         for storage in self.storages:
@@ -474,7 +477,7 @@ class _Layout:
                 first, last = -1, self.end
             alignment = max(4, *(itemsize(self.plan.values[index].val.scalar_type) for index in members))
             buffers.append(Buffer(self.sizes[storage], alignment, first, last))
-        return plan_memory(buffers, self.overlaps)
+        return buffers
 
     def _accesses(self) -> dict[int, _Accesses]:
         accesses: dict[int, _Accesses] = {}
@@ -659,7 +662,8 @@ def _drop_values(plan: ExecutionPlan) -> None:
         instruction.instr_args.args = [new_index[index] for index in instruction.instr_args.args]
 
 
-def _drop_operators(plan: ExecutionPlan) -> None:
+def drop_operators(plan: ExecutionPlan) -> None:
+    """Drops operators that no instruction calls, in place."""
     used = sorted({instruction.instr_args.op_index for instruction in plan.chains[0].instructions})
     plan.operators = [plan.operators[index] for index in used]
     for instruction in plan.chains[0].instructions:

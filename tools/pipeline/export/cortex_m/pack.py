@@ -23,7 +23,17 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.library import Library, impl, register_fake
 
-from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DEPTHWISE, DSP, LINEAR, LINEAR_FACTORS, MVE, Head
+from tools.artifacts.packed_layer.packed_layer import (
+    CONVOLUTION,
+    DEPTHWISE,
+    DSP,
+    LINEAR,
+    LINEAR_FACTORS,
+    MVE,
+    WINOGRAD,
+    WINOGRAD_LANES,
+    Head,
+)
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.plan_passes import LEAD
@@ -219,6 +229,9 @@ def scratch_size(head: Head, input_width: int) -> int:
     """Bytes of scratch memory of a packed layer on images of a width, exactly."""
     if head.kind == LINEAR:
         return 0
+    if head.kind == WINOGRAD:
+        # Tiles, two channels' weights and their products with four tiles, at sixteen places.
+        return 4 * 16 * (head.in_channels // 2 * (head.group_size + 2) + 2 * WINOGRAD_LANES)
     # The rows under a window, with their padding.
     extent = (head.kernel[0] - 1) * head.dilation[0] + 1
     rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
@@ -274,6 +287,7 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
 _SCHEMAS = {
     "convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "winograd_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear": "Tensor input, Tensor packed, int geometry",
 }
 # Bits of the numbers in a geometry, the first one lowest: channels, extents of the kernel, strides, padding.
@@ -325,6 +339,12 @@ def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
     return _convolution(input, packed, geometry, scratch)
 
 
+@impl(_library, "winograd_convolution", "CompositeExplicitAutograd")
+def winograd_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution of three by three without groups, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
 @impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")
 def depthwise_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     """A convolution with as many groups as channels, by the dialect."""
@@ -354,6 +374,7 @@ def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
 
 
 register_fake("torch_fusion::convolution")(_image_like)
+register_fake("torch_fusion::winograd_convolution")(_image_like)
 register_fake("torch_fusion::depthwise_convolution")(_image_like)
 
 

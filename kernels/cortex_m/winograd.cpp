@@ -1,0 +1,493 @@
+#include "kernels/cortex_m/winograd.h"
+
+#include <cstring>
+
+#include "kernels/cortex_m/packed_scale.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+namespace {
+
+/// Tiles that are multiplied at a time.
+constexpr int32_t kLanes = 4;
+/// Rows and columns of a tile's window, and of what it and a kernel are transformed to.
+constexpr int32_t kSide = 4;
+constexpr int32_t kPlaces = kSide * kSide;
+/// Output channels whose weights are transformed at a time.
+constexpr int32_t kChannels = 2;
+/// Sums at a place, of all lanes and channels.
+constexpr int32_t kSums = kLanes * kChannels;
+
+/*
+ * Pairs are two numbers of 16 bits in a word, of two input channels. Memory to work in has
+ * - tiles, in groups of four: [pair of channels][place][lane],
+ * - weights: [pair of channels][place][output channel],
+ * - sums: [place][output channel][lane].
+ */
+
+#ifdef __ARM_FEATURE_DSP
+
+using Pair = int16x2_t;
+
+ET_INLINE Pair add(Pair a, Pair b) {
+  return __sadd16(a, b);
+}
+
+ET_INLINE Pair subtract(Pair a, Pair b) {
+  return __ssub16(a, b);
+}
+
+/// Bytes 0 and 2 of a word, or 1 and 3.
+template <bool kOdd>
+ET_INLINE Pair bytes(const void* from) {
+  const uint32_t word = load_word(from);
+  return kOdd ? odd_bytes(word) : even_bytes(word);
+}
+
+#else
+
+struct Pair {
+  int16_t low;
+  int16_t high;
+};
+
+Pair add(Pair a, Pair b) {
+  return {static_cast<int16_t>(a.low + b.low), static_cast<int16_t>(a.high + b.high)};
+}
+
+Pair subtract(Pair a, Pair b) {
+  return {static_cast<int16_t>(a.low - b.low), static_cast<int16_t>(a.high - b.high)};
+}
+
+template <bool kOdd>
+Pair bytes(const void* from) {
+  const auto* const first = static_cast<const int8_t*>(from) + kOdd;
+  return {first[0], first[2]};
+}
+
+#endif
+
+static_assert(sizeof(Pair) == 4);
+
+#ifdef __ARM_FEATURE_DSP
+
+/// The word `kCount` steps behind `from`, which nothing writes meanwhile: the compiler would
+/// compute all such addresses before, and keep them on the stack.
+template <int kCount>
+ET_INLINE uint32_t word_at(const int8_t* from, int32_t step) {
+  static_assert(kCount == 1 || kCount == 2);
+  uint32_t word;
+  if constexpr (kCount == 1) {
+    __asm__("ldr %0, [%1, %2]" : "=r"(word) : "r"(from), "r"(step));
+  } else {
+    __asm__("ldr %0, [%1, %2, lsl #1]" : "=r"(word) : "r"(from), "r"(step));
+  }
+  return word;
+}
+
+template <bool kOdd, int kCount>
+ET_INLINE Pair bytes_at(const int8_t* from, int32_t step) {
+  const uint32_t word = word_at<kCount>(from, step);
+  return kOdd ? odd_bytes(word) : even_bytes(word);
+}
+
+#else
+
+template <bool kOdd, int kCount>
+Pair bytes_at(const int8_t* from, int32_t step) {
+  return bytes<kOdd>(from + kCount * step);
+}
+
+#endif
+
+/// A column of a tile's window, transformed: pixels lie `row` bytes apart.
+struct Column {
+  Pair places[kSide];
+
+  template <bool kOdd>
+  static ET_INLINE Column transform(const int8_t* from, int32_t row) {
+    const Pair d1 = bytes_at<kOdd, 1>(from, row);
+    const Pair d2 = bytes_at<kOdd, 2>(from, row);
+    const Pair d0 = bytes<kOdd>(from);
+    const Pair d3 = bytes_at<kOdd, 2>(from + row, row);
+    return {subtract(d0, d2), add(d1, d2), subtract(d2, d1), subtract(d1, d3)};
+  }
+};
+
+/// A pair of channels of a tile's window, transformed, into a lane.
+template <bool kOdd>
+ET_INLINE void transform_window(const int8_t* from, int32_t row, int32_t column, Pair* to) {
+  constexpr int32_t kRow = kSide * kLanes;
+  const Column third = Column::transform<kOdd>(from + 2 * column, row);
+  const Column first = Column::transform<kOdd>(from, row);
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < kSide; ++i) {
+    to[i * kRow] = subtract(first.places[i], third.places[i]);
+  }
+  const Column second = Column::transform<kOdd>(from + column, row);
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < kSide; ++i) {
+    to[i * kRow + kLanes] = add(second.places[i], third.places[i]);
+    to[i * kRow + 2 * kLanes] = subtract(third.places[i], second.places[i]);
+  }
+  const Column fourth = Column::transform<kOdd>(from + 3 * column, row);
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < kSide; ++i) {
+    to[i * kRow + 3 * kLanes] = subtract(second.places[i], fourth.places[i]);
+  }
+}
+
+/// All channels of a tile's window, transformed, into a lane.
+ET_NOINLINE void transform_windows(const int8_t* from, int32_t row, int32_t channels, Pair* to) {
+  for (const int8_t* const end = from + channels; from != end; from += 4) {
+    transform_window<false>(from, row, channels, to);
+    transform_window<true>(from, row, channels, to + kPlaces * kLanes);
+    to += 2 * kPlaces * kLanes;
+  }
+}
+
+/// Three weights of a row or column, which has its four transformed ones.
+struct Three {
+  Pair g0;
+  Pair g1;
+  Pair g2;
+
+  /// The elements of a kernel in a row of it, `step` bytes apart.
+  template <bool kSecond>
+  static ET_INLINE Three load(const int8_t* from, int32_t step) {
+    return {
+        bytes<kSecond>(from), bytes_at<kSecond, 1>(from, step), bytes_at<kSecond, 2>(from, step)};
+  }
+
+  ET_INLINE void transform(Pair* to) const {
+    const Pair outer = add(g0, g2);
+    to[0] = add(g0, g0);
+    to[kChannels] = add(outer, g1);
+    to[2 * kChannels] = subtract(outer, g1);
+    to[3 * kChannels] = add(g2, g2);
+  }
+
+  friend ET_INLINE Three operator+(const Three& a, const Three& b) {
+    return {add(a.g0, b.g0), add(a.g1, b.g1), add(a.g2, b.g2)};
+  }
+
+  friend ET_INLINE Three operator-(const Three& a, const Three& b) {
+    return {subtract(a.g0, b.g0), subtract(a.g1, b.g1), subtract(a.g2, b.g2)};
+  }
+};
+
+/// A pair of weights of the first of two output channels, or the second, for all elements of the
+/// kernel, which lie `step` bytes apart, transformed.
+template <bool kSecond>
+ET_INLINE void transform_kernel(const int8_t* from, int32_t step, Pair* to) {
+  constexpr int32_t kRow = kSide * kChannels;
+  const int32_t row = 3 * step;
+  const Three above = Three::load<kSecond>(from, step);
+  (above + above).transform(to);
+  const Three below = Three::load<kSecond>(from + 2 * row, step);
+  (below + below).transform(to + 3 * kRow);
+  const Three outer = above + below;
+  const Three middle = Three::load<kSecond>(from + row, step);
+  (outer + middle).transform(to + kRow);
+  (outer - middle).transform(to + 2 * kRow);
+}
+
+/// The weights of two output channels, transformed.
+ET_NOINLINE void transform_kernels(const int8_t* from, int32_t channels, Pair* to) {
+  const int32_t step = kChannels * channels;
+  for (const int8_t* const end = from + step; from != end; from += 4) {
+    transform_kernel<false>(from, step, to);
+    transform_kernel<true>(from, step, to + 1);
+    to += kPlaces * kChannels;
+  }
+}
+
+/// The sums of four tiles and two output channels at all places. Sums that do not fit in 32 bits
+/// lose their upper bits: what is computed of them does fit.
+ET_NOINLINE void multiply(const Pair* tiles, const Pair* weights, int32_t channels, int32_t* sums) {
+#ifdef __ARM_FEATURE_DSP
+  const int32_t* const sums_end = sums + kPlaces * kSums;
+  const Pair* end = weights + channels / 2 * kPlaces * kChannels;
+  // From the end of a place's pairs to the next one's first.
+  const int32_t back = channels / 2 * kPlaces * kLanes * 4 - 4 * kLanes;
+  int32_t s0, s1, s2, s3, s4, s5, s6, s7;
+  uint32_t a, b, v, w;
+  // 0.69 instructions per product, and what a place costs.
+#define PAIRS(multiply, s0, s1, s2, s3, s4, s5, s6, s7)                            \
+  "ldrd %[v], %[w], [%[weights]], #128\n"                                          \
+  "ldrd %[a], %[b], [%[x]], #8\n" multiply " %[s0], %[a], %[v]" s0 "\n" multiply   \
+  " %[s4], %[a], %[w]" s4 "\n" multiply " %[s1], %[b], %[v]" s1 "\n" multiply      \
+  " %[s5], %[b], %[w]" s5                                                          \
+  "\n"                                                                             \
+  "ldrd %[a], %[b], [%[x]], #248\n" multiply " %[s2], %[a], %[v]" s2 "\n" multiply \
+  " %[s6], %[a], %[w]" s6 "\n" multiply " %[s3], %[b], %[v]" s3 "\n" multiply      \
+  " %[s7], %[b], %[w]" s7 "\n"
+#define FIRST PAIRS("smuad", "", "", "", "", "", "", "", "")
+#define NEXT     \
+  PAIRS(         \
+      "smlad",   \
+      ", %[s0]", \
+      ", %[s1]", \
+      ", %[s2]", \
+      ", %[s3]", \
+      ", %[s4]", \
+      ", %[s5]", \
+      ", %[s6]", \
+      ", %[s7]")
+  __asm__ volatile("1:\n" FIRST NEXT
+                   "ldr %[a], %[end]\n"
+                   "cmp %[a], %[weights]\n"
+                   "beq 3f\n"
+                   "2:\n" NEXT NEXT
+                   "ldr %[a], %[end]\n"
+                   "cmp %[a], %[weights]\n"
+                   "bne 2b\n"
+                   "3:\n"
+                   "ldr %[v], %[sums]\n"
+                   "ldr %[b], %[back]\n"
+                   "strd %[s0], %[s1], [%[v]], #8\n"
+                   "strd %[s2], %[s3], [%[v]], #8\n"
+                   "strd %[s4], %[s5], [%[v]], #8\n"
+                   "strd %[s6], %[s7], [%[v]], #8\n"
+                   "str %[v], %[sums]\n"
+                   "add %[a], #8\n"
+                   "str %[a], %[end]\n"
+                   "ldr %[w], %[sums_end]\n"
+                   "sub %[x], %[b]\n"
+                   "sub %[weights], %[weights], %[b], lsr #1\n"
+                   "cmp %[v], %[w]\n"
+                   "bne 1b\n"
+                   : [s0] "=&r"(s0),
+                     [s1] "=&r"(s1),
+                     [s2] "=&r"(s2),
+                     [s3] "=&r"(s3),
+                     [s4] "=&r"(s4),
+                     [s5] "=&r"(s5),
+                     [s6] "=&r"(s6),
+                     [s7] "=&r"(s7),
+                     [x] "+r"(tiles),
+                     [weights] "+r"(weights),
+                     [a] "=&r"(a),
+                     [b] "=&r"(b),
+                     [v] "=&r"(v),
+                     [w] "=&r"(w),
+                     [end] "+m"(end),
+                     [sums] "+m"(sums)
+                   : [back] "m"(back), [sums_end] "m"(sums_end)
+                   : "memory", "cc");
+#undef NEXT
+#undef FIRST
+#undef PAIRS
+#else
+  for (int32_t place = 0; place < kPlaces; ++place) {
+    for (int32_t i = 0; i < kSums; ++i) {
+      const Pair* x = tiles + place * kLanes + i % kLanes;
+      const Pair* w = weights + place * kChannels + i / kLanes;
+      int32_t sum = 0;
+      for (int32_t pair = channels / 2; pair > 0; --pair) {
+        sum = wrapping_add(wrapping_add(sum, x->low * w->low), x->high * w->high);
+        x += kPlaces * kLanes;
+        w += kPlaces * kChannels;
+      }
+      *sums++ = sum;
+    }
+  }
+#endif
+}
+
+/// A tile's outputs in memory, and how many of its rows and columns there are.
+struct Outputs {
+  int8_t* first;
+  int32_t column_step;
+  int32_t row_step;
+  int32_t columns;
+  int32_t rows;
+};
+
+/// Stores a tile's outputs of a channel.
+ET_NOINLINE void
+store_tile(const uint32_t* sums, int32_t bias, Scale scale, const Outputs& outputs) {
+  constexpr int32_t kRow = kSide * kSums;
+  // The outputs, two by two, each times four.
+  uint32_t y00 = 0;
+  uint32_t y01 = 0;
+  uint32_t y10 = 0;
+  uint32_t y11 = 0;
+#pragma GCC unroll 4
+  for (int32_t j = 0; j < kSide; ++j) {
+    const uint32_t both = sums[kRow];
+    const uint32_t other = sums[2 * kRow];
+    const uint32_t above = sums[0] + both + other;
+    const uint32_t below = both - other - sums[3 * kRow];
+    if (j < 3) {
+      y00 += above;
+      y10 += below;
+    }
+    if (j == 1) {
+      y01 = above;
+      y11 = below;
+    }
+    if (j > 1) {
+      y01 -= above;
+      y11 -= below;
+    }
+    sums += kSums;
+  }
+  const auto store = [&](uint32_t sum, int8_t* out) {
+    *out = scale.apply(wrapping_add(static_cast<int32_t>(sum) >> 2, bias));
+  };
+  int8_t* const out = outputs.first;
+  int8_t* const below = out + outputs.row_step;
+  store(y00, out);
+  if (outputs.columns > 1) {
+    store(y01, out + outputs.column_step);
+  }
+  if (outputs.rows > 1) {
+    store(y10, below);
+    if (outputs.columns > 1) {
+      store(y11, below + outputs.column_step);
+    }
+  }
+}
+
+/// A tile of a batch of images: the position of its first output.
+struct Tile {
+  int32_t image;
+  int32_t y;
+  int32_t x;
+
+  /// Goes on to the next one.
+  ET_INLINE void next(const PackedImages& images) {
+    x += 2;
+    if (x >= images.width.out) {
+      x = 0;
+      y += 2;
+      if (y >= images.height.out) {
+        y = 0;
+        ++image;
+      }
+    }
+  }
+};
+
+/// Transforms the window of a tile into a lane. `patch` has room for a window.
+void transform_tile(
+    const PackedLayer& layer,
+    const PackedImages& images,
+    const Tile& tile,
+    const int8_t* in,
+    int8_t* patch,
+    Pair* to) {
+  const Window& height = images.height;
+  const Window& width = images.width;
+  const int32_t channels = layer.in_channels;
+  const int32_t top = tile.y - height.padding;
+  const int32_t left = tile.x - width.padding;
+  int32_t row = width.in * channels;
+  const int8_t* from = in + (tile.image * height.in + top) * row + left * channels;
+  if (top < 0 || left < 0 || top + kSide > height.in || left + kSide > width.in) {
+    int8_t* place = patch;
+    for (int32_t i = 0; i < kSide; ++i) {
+      for (int32_t j = 0; j < kSide; ++j) {
+        const bool is_inside =
+            top + i >= 0 && top + i < height.in && left + j >= 0 && left + j < width.in;
+        if (is_inside) {
+          // In a corrupted program scratch memory may lie over the input.
+          std::memmove(place, from + i * row + j * channels, static_cast<size_t>(channels));
+        } else {
+          std::memset(place, layer.input_zero_point, static_cast<size_t>(channels));
+        }
+        place += channels;
+      }
+    }
+    from = patch;
+    row = kSide * channels;
+  }
+  transform_windows(from, row, channels, to);
+}
+
+} // namespace
+
+int64_t winograd_scratch(const PackedParts& parts, const Window& /*width*/) {
+  const PackedLayer& layer = *parts.layer;
+  const int64_t pairs = layer.in_channels / 2;
+  const int64_t transformed = pairs * kPlaces * (layer.group_size + kChannels);
+  return 4 * (transformed + kPlaces * kSums);
+}
+
+ET_NOINLINE void packed_winograd(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t channels = layer.in_channels;
+  const int32_t out_channels = layer.channels;
+  const int32_t out_row = images.width.out * out_channels;
+  // Of a tile, or of a channel's weights.
+  const int32_t words = channels / 2 * kPlaces;
+  auto* const tiles = reinterpret_cast<Pair*>(scratch);
+  Pair* const kernels = tiles + layer.group_size * words;
+  auto* const sums = reinterpret_cast<int32_t*>(kernels + kChannels * words);
+  const int32_t addend = addend_of(layer);
+  Tile first = {};
+  int32_t left = images.batch * ((images.height.out + 1) / 2) * ((images.width.out + 1) / 2);
+  while (left > 0) {
+    const int32_t count = left < layer.group_size ? left : layer.group_size;
+    Tile tile = first;
+    for (int32_t i = 0; i < count; ++i) {
+      Pair* const to = tiles + (i & -kLanes) * words + i % kLanes;
+      auto* const patch = reinterpret_cast<int8_t*>(kernels);
+      transform_tile(layer, images, tile, in, patch, to);
+      tile.next(images);
+    }
+    const int8_t* weights = parts.weights;
+    for (int32_t c = 0; c < out_channels; c += kChannels) {
+      transform_kernels(weights, channels, kernels);
+      weights += kChannels * parts.padded_inner;
+      Tile stored = first;
+      for (int32_t i = 0; i < count; i += kLanes) {
+        multiply(tiles + i * words, kernels, channels, sums);
+        const int32_t lanes = count - i < kLanes ? count - i : kLanes;
+        for (int32_t lane = 0; lane < lanes; ++lane) {
+          const int32_t row = stored.image * images.height.out + stored.y;
+          Outputs outputs = {
+              out + row * out_row + stored.x * out_channels + c,
+              out_channels,
+              out_row,
+              images.width.out - stored.x,
+              images.height.out - stored.y};
+          const auto* from = reinterpret_cast<const uint32_t*>(sums) + lane;
+          for (int32_t k = c; k < c + kChannels && k < out_channels; ++k) {
+            const Scale scale = {parts.multipliers[k], parts.shifts[k], addend};
+            store_tile(from, parts.bias[k], scale, outputs);
+            from += kLanes;
+            ++outputs.first;
+          }
+          stored.next(images);
+        }
+      }
+    }
+    first = tile;
+    left -= count;
+  }
+  clamp_outputs(layer, out, images.batch * images.height.out * out_row);
+}
+
+void packed_winograd(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  packed_winograd(image_parts(packed, LayerKind::Winograd), images, in, scratch, out);
+}
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/cortex_m/packed_layers.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/*
+ * Convolutions of three by three without stride and dilation by Winograd's minimal filtering, in
+ * integers and to the bit: F(2x2, 3x3) of A. Lavin and S. Gray, "Fast Algorithms for Convolutional
+ * Neural Networks" (2015), section 4. Two by two outputs take sixteen products per input channel in
+ * place of thirty-six. The transform of weights, which has halves there, is doubled in both
+ * dimensions, so that sums are four times the convolution's.
+ *
+ * A layer is packed as a convolution is, with Arrangement::Dsp, and its channels in are a multiple
+ * of four; PackedLayer::group_size are the tiles of two by two outputs that are computed at a time,
+ * a multiple of four. No sum of it reaches 2^29.
+ *
+ * As the memory planner relies on: tiles go from left to right and from top to bottom, and the
+ * windows of as many as are computed at a time have been copied before their outputs are written.
+ */
+
+/// Whether packed_winograd() computes a layer of its kind.
+inline bool takes_winograd(const PackedLayer& layer) {
+  const auto are = [](const uint16_t(&values)[2], uint16_t value) {
+    return values[0] == value && values[1] == value;
+  };
+  return layer.arrangement == Arrangement::Dsp && layer.is_wide == 0 &&
+      layer.in_channels % 4 == 0 && layer.group_size > 0 && layer.group_size % 4 == 0 &&
+      are(layer.kernel, 3) && are(layer.stride, 1) && are(layer.dilation, 1);
+}
+
+/// Bytes of scratch memory that a packed layer needs; tools/pipeline/export/cortex_m/pack.py has
+/// the same function.
+int64_t winograd_scratch(const PackedParts& parts, const Window& width);
+
+void packed_winograd(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+
+/// As above, of a packed constant that the build has checked.
+void packed_winograd(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch
