@@ -360,6 +360,7 @@ def test_int4_layers_are_checked_when_they_are_loaded(kind: int, arrangement: in
     [
         ("kernel", (1, 3)),
         ("stride", (1, 2)),
+        ("padding", (1, 3)),
         ("dilation", (2, 1)),
         ("group_size", 0),
         ("group_size", 6),

@@ -216,32 +216,19 @@ ET_NOINLINE void multiply(const Pair* tiles, const Pair* weights, int32_t channe
   int32_t s0, s1, s2, s3, s4, s5, s6, s7;
   uint32_t a, b, v, w;
   // 0.69 instructions per product, and what a place costs.
-#define PAIRS(multiply, s0, s1, s2, s3, s4, s5, s6, s7)                            \
-  "ldrd %[v], %[w], [%[weights]], #128\n"                                          \
-  "ldrd %[a], %[b], [%[x]], #8\n" multiply " %[s0], %[a], %[v]" s0 "\n" multiply   \
-  " %[s4], %[a], %[w]" s4 "\n" multiply " %[s1], %[b], %[v]" s1 "\n" multiply      \
-  " %[s5], %[b], %[w]" s5                                                          \
-  "\n"                                                                             \
-  "ldrd %[a], %[b], [%[x]], #248\n" multiply " %[s2], %[a], %[v]" s2 "\n" multiply \
-  " %[s6], %[a], %[w]" s6 "\n" multiply " %[s3], %[b], %[v]" s3 "\n" multiply      \
-  " %[s7], %[b], %[w]" s7 "\n"
-#define FIRST PAIRS("smuad", "", "", "", "", "", "", "", "")
-#define NEXT     \
-  PAIRS(         \
-      "smlad",   \
-      ", %[s0]", \
-      ", %[s1]", \
-      ", %[s2]", \
-      ", %[s3]", \
-      ", %[s4]", \
-      ", %[s5]", \
-      ", %[s6]", \
-      ", %[s7]")
-  __asm__ volatile("1:\n" FIRST NEXT
+#define SMUAD(sum, x, w) "smuad %[" sum "], %[" x "], %[" w "]\n"
+#define SMLAD(sum, x, w) "smlad %[" sum "], %[" x "], %[" w "], %[" sum "]\n"
+#define PAIRS(PRODUCT)                                                                      \
+  "ldrd %[v], %[w], [%[weights]], #128\n"                                                   \
+  "ldrd %[a], %[b], [%[x]], #8\n" PRODUCT("s0", "a", "v") PRODUCT("s4", "a", "w")           \
+      PRODUCT("s1", "b", "v")                                                               \
+          PRODUCT("s5", "b", "w") "ldrd %[a], %[b], [%[x]], #248\n" PRODUCT("s2", "a", "v") \
+              PRODUCT("s6", "a", "w") PRODUCT("s3", "b", "v") PRODUCT("s7", "b", "w")
+  __asm__ volatile("1:\n" PAIRS(SMUAD) PAIRS(SMLAD)
                    "ldr %[a], %[end]\n"
                    "cmp %[a], %[weights]\n"
                    "beq 3f\n"
-                   "2:\n" NEXT NEXT
+                   "2:\n" PAIRS(SMLAD) PAIRS(SMLAD)
                    "ldr %[a], %[end]\n"
                    "cmp %[a], %[weights]\n"
                    "bne 2b\n"
@@ -278,9 +265,9 @@ ET_NOINLINE void multiply(const Pair* tiles, const Pair* weights, int32_t channe
                      [sums] "+m"(sums)
                    : [back] "m"(back), [sums_end] "m"(sums_end)
                    : "memory", "cc");
-#undef NEXT
-#undef FIRST
 #undef PAIRS
+#undef SMLAD
+#undef SMUAD
 #else
   for (int32_t place = 0; place < kPlaces; ++place) {
     for (int32_t i = 0; i < kSums; ++i) {

@@ -16,7 +16,7 @@ namespace cortex_m {
  *
  * A layer is packed as a convolution is, with Arrangement::Dsp, and its channels in are a multiple
  * of four; PackedLayer::group_size are the tiles of two by two outputs that are computed at a time,
- * a multiple of four. No sum of it reaches 2^29.
+ * a multiple of four. No sum of it reaches 2^29, and each window has a pixel of the image.
  *
  * As the memory planner relies on: tiles go from left to right and from top to bottom, and the
  * windows of as many as are computed at a time have been copied before their outputs are written.
@@ -29,7 +29,8 @@ inline bool takes_winograd(const PackedLayer& layer) {
   };
   return layer.arrangement == Arrangement::Dsp && layer.is_wide == 0 &&
       layer.in_channels % 4 == 0 && layer.group_size > 0 && layer.group_size % 4 == 0 &&
-      are(layer.kernel, 3) && are(layer.stride, 1) && are(layer.dilation, 1);
+      are(layer.kernel, 3) && are(layer.stride, 1) && are(layer.dilation, 1) &&
+      layer.padding[0] < 3 && layer.padding[1] < 3;
 }
 
 /// Bytes of scratch memory that a packed layer needs; tools/pipeline/export/cortex_m/pack.py has

@@ -89,7 +89,7 @@ class Head:
     @property
     def can_be_winograd(self) -> bool:
         """Whether WINOGRAD layers can be so: takes_winograd(), and the sums are below 2**29."""
-        is_usual = self.stride == self.dilation == (1, 1) and self.kernel == (3, 3)
+        is_usual = self.stride == self.dilation == (1, 1) and self.kernel == (3, 3) and max(self.padding) < 3
         is_taken = self.arrangement == DSP and not self.is_wide and self.in_channels % 4 == 0
         return is_usual and is_taken and 9 * self.in_channels * 128 * 128 < 2**29
 
