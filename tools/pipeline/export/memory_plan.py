@@ -70,8 +70,9 @@ def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> 
             indices, key=lambda i: (-buffers[i].nbytes * (buffers[i].last - buffers[i].first + 1), buffers[i].first)
         ),
         sorted(indices, key=lambda i: (buffers[i].first, -buffers[i].nbytes)),
-        # Results that lie over their operands begin before them.
+        # Results that lie over their operands begin before them, and what is live beside both finds its place last.
         sorted(indices, key=lambda i: (-buffers[i].first, -buffers[i].nbytes)),
+        sorted(indices, key=lambda i: (-buffers[i].nbytes, -buffers[i].first)),
     ]
     best: tuple[int, list[int], list[int]] | None = None
     for order in orders:

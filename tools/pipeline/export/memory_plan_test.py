@@ -67,6 +67,15 @@ def test_a_chain_of_results_over_their_operands() -> None:
     assert check(buffers, [Overlap(step + 1, step, 4) for step in range(5)]) == 128
 
 
+def test_a_chain_with_scratch_memory_beside_each_step() -> None:
+    # A network of separable convolutions, every other one of which is written over its operand from before that on.
+    buffers, overlaps = [Buffer(8000, 4, 0, 1)], []
+    for step in range(1, 9):
+        buffers += [Buffer(1344 if step % 2 else 512, 4, step, step), Buffer(8000, 4, step, step + 1)]
+        overlaps.append(Overlap(2 * step, 2 * step - 2, 0 if step % 2 else 64))
+    assert check(buffers, overlaps) <= 8000 + 4 * 64 + 1344
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_overlaps(seed: int) -> None:
     generator = random.Random(seed)
