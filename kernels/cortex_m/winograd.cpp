@@ -47,33 +47,6 @@ ET_INLINE Pair bytes(const void* from) {
   return kOdd ? odd_bytes(word) : even_bytes(word);
 }
 
-#else
-
-struct Pair {
-  int16_t low;
-  int16_t high;
-};
-
-Pair add(Pair a, Pair b) {
-  return {static_cast<int16_t>(a.low + b.low), static_cast<int16_t>(a.high + b.high)};
-}
-
-Pair subtract(Pair a, Pair b) {
-  return {static_cast<int16_t>(a.low - b.low), static_cast<int16_t>(a.high - b.high)};
-}
-
-template <bool kOdd>
-Pair bytes(const void* from) {
-  const auto* const first = static_cast<const int8_t*>(from) + kOdd;
-  return {first[0], first[2]};
-}
-
-#endif
-
-static_assert(sizeof(Pair) == 4);
-
-#ifdef __ARM_FEATURE_DSP
-
 /// The word `kCount` steps behind `from`, which nothing writes meanwhile: the compiler would
 /// compute all such addresses before, and keep them on the stack.
 template <int kCount>
@@ -96,12 +69,33 @@ ET_INLINE Pair bytes_at(const int8_t* from, int32_t step) {
 
 #else
 
+struct Pair {
+  int16_t low;
+  int16_t high;
+};
+
+Pair add(Pair a, Pair b) {
+  return {static_cast<int16_t>(a.low + b.low), static_cast<int16_t>(a.high + b.high)};
+}
+
+Pair subtract(Pair a, Pair b) {
+  return {static_cast<int16_t>(a.low - b.low), static_cast<int16_t>(a.high - b.high)};
+}
+
+template <bool kOdd>
+Pair bytes(const void* from) {
+  const auto* const first = static_cast<const int8_t*>(from) + kOdd;
+  return {first[0], first[2]};
+}
+
 template <bool kOdd, int kCount>
 Pair bytes_at(const int8_t* from, int32_t step) {
   return bytes<kOdd>(from + kCount * step);
 }
 
 #endif
+
+static_assert(sizeof(Pair) == 4);
 
 /// A column of a tile's window, transformed: pixels lie `row` bytes apart.
 struct Column {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tools.abi.layouts.layouts import SHIFTS
 from tools.pipeline.compile.program import Method
 from tools.pipeline.link.layout import elements, is_constant, kind_of
 
@@ -61,3 +62,9 @@ def ints(method: Method, *indices: int) -> list[int] | None:
 def int_list(method: Method, index: int) -> list[int] | None:
     """A list of integers of a program; None if it computes one of them."""
     return ints(method, *elements(method.value(index))) if kind_of(method.value(index)) == "IntList" else None
+
+
+def is_factor(multiplier: int, shift: int) -> bool:
+    """What check_factor() of kernels/cortex_m/requantize.h takes."""
+    least, greatest = SHIFTS
+    return -(2**31) <= multiplier < 2**31 and least <= shift <= greatest

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.link.layout import kind_of
 
@@ -170,11 +170,6 @@ def _int8_call(
     return Call("kernels/cortex_m/elementwise.h", f"cortex_m::{function}", given, (a, b, out), objects)
 
 
-def _is_factor(multiplier: int, shift: int) -> bool:
-    """What check_factor() of kernels/cortex_m/requantize.h takes."""
-    return -(2**31) <= multiplier < 2**31 and -62 <= shift <= 31
-
-
 def _quantized_add(method: Method, arguments: Sequence[int]) -> Call | None:
     a, b, out = arguments[0], arguments[4], arguments[13]
     numbers = ints(method, *arguments[1:4], *arguments[5:13])
@@ -182,7 +177,7 @@ def _quantized_add(method: Method, arguments: Sequence[int]) -> Call | None:
         return None
     triples = [numbers[0:3], numbers[3:6], numbers[6:9]]
     least, greatest = numbers[9:11]
-    if not all(-256 <= zero < 256 and _is_factor(factor, shift) for zero, factor, shift in triples):
+    if not all(-256 <= zero < 256 and is_factor(factor, shift) for zero, factor, shift in triples):
         return None
     if not -128 <= least <= greatest <= 127:
         return None
@@ -198,7 +193,7 @@ def _quantized_mul(method: Method, arguments: Sequence[int]) -> Call | None:
     numbers = ints(method, a_zero, b_zero, out_zero, factor, shift)
     if numbers is None or any(not -_MUL_OFFSETS <= zero < _MUL_OFFSETS for zero in numbers[:2]):
         return None
-    if not -256 <= numbers[2] < 256 or not _is_factor(*numbers[3:]):
+    if not -256 <= numbers[2] < 256 or not is_factor(*numbers[3:]):
         return None
     zeros = ", ".join(map(str, numbers[:3]))
     name = f"{method.names[out]}Mul"

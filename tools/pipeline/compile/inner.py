@@ -22,7 +22,7 @@ from tools.artifacts.packed_layer.packed_layer import (
     WINOGRAD_LANES,
     Head,
 )
-from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, pointer
+from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
 from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
@@ -241,7 +241,7 @@ def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
     if given is None or pool is None:
         return None
     offset, factor, power = given
-    if not (-256 <= offset < 256 and 0 < factor < 2**31 and -62 <= power <= 31):
+    if not (-256 <= offset < 256 and factor > 0 and is_factor(factor, power)):
         return None
     scale = float(np.float32(factor) * np.ldexp(np.float32(1), power - 31))
     numbers = [f"{offset} /* zero point */", f"{floating(scale, True)} /* scale */"]

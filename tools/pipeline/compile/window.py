@@ -131,8 +131,8 @@ def _max_pool(method: Method, arguments: Sequence[int]) -> Call | None:
 def _avg_pool(method: Method, arguments: Sequence[int]) -> Call | None:
     x, kernel, stride, padding, ceil_mode, count_padding, divisor, out = arguments
     pool = _pool(method, x, kernel, (stride, padding, None), ceil_mode, out)
-    fixed = [0] if kind_of(method.value(divisor)) == "Null" else ints(method, divisor)
     has_divisor = kind_of(method.value(divisor)) != "Null"
+    fixed = ints(method, divisor) if has_divisor else [0]
     if pool is None or fixed is None or count_padding in method.values or divisor in method.values:
         return None
     if has_divisor and (fixed[0] == 0 or not -(2**31) <= fixed[0] < 2**31):
