@@ -346,24 +346,24 @@ __attribute__((noinline)) uint32_t* expand_rows(
   const int8_t* p3 = from[3];
   for (; rows > 0; --rows) {
     int32_t count = words;
-    // 1 instruction per byte.
+    // 1 instruction per byte. With a register to spare: compilers keep one for a frame pointer.
     __asm__ volatile(
         "1:\n"
-        "ldr r4, [%[p0]], #4\n"
-        "ldr r5, [%[p1]], #4\n"
-        "ldr r6, [%[p2]], #4\n"
-        "ldr r8, [%[p3]], #4\n"
-        "sxtb16 r9, r4\n"
-        "sxtb16 r10, r5\n"
-        "sxtb16 r11, r6\n"
-        "sxtb16 r12, r8\n"
-        "stmia %[to]!, {r9, r10, r11, r12}\n"
-        "sxtb16 r4, r4, ror #8\n"
-        "sxtb16 r5, r5, ror #8\n"
+        "ldr r6, [%[p0]], #4\n"
+        "ldr r8, [%[p1]], #4\n"
+        "ldr r9, [%[p2]], #4\n"
+        "ldr r10, [%[p3]], #4\n"
+        "sxtb16 r4, r6\n"
+        "sxtb16 r5, r8\n"
+        "sxtb16 r11, r9\n"
+        "stmia %[to]!, {r4, r5, r11}\n"
+        "sxtb16 r4, r10\n"
         "sxtb16 r6, r6, ror #8\n"
         "sxtb16 r8, r8, ror #8\n"
+        "sxtb16 r9, r9, ror #8\n"
+        "sxtb16 r10, r10, ror #8\n"
         "subs %[count], #1\n"
-        "stmia %[to]!, {r4, r5, r6, r8}\n"
+        "stmia %[to]!, {r4, r6, r8, r9, r10}\n"
         "bgt 1b\n"
         : [p0] "+r"(p0),
           [p1] "+r"(p1),
@@ -372,7 +372,7 @@ __attribute__((noinline)) uint32_t* expand_rows(
           [to] "+r"(to),
           [count] "+r"(count)
         :
-        : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12");
+        : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10", "r11");
     p0 += step;
     p1 += step;
     p2 += step;
