@@ -139,11 +139,13 @@ class Simulation:
             accesses=tuple(machine.bus.accesses),
         )
 
-    def set_example(self, inputs: Sequence[np.ndarray]) -> None:
-        """Replaces the embedded example in flash by other inputs of the same size."""
+    def set_example(self, inputs: Sequence[np.ndarray], model: str = "") -> None:
+        """Replaces the embedded example in flash, of one of several models, by other inputs of the same size."""
         for index, array in enumerate(inputs):
-            end = f"_example_input_{index}"
-            symbol = next((name for name in self.image.symbols if name.endswith(end)), None)
+            end = f"_pte_example_input_{index}"
+            symbol = next(
+                (name for name in self.image.symbols if name == model + end or (not model and name.endswith(end))), None
+            )
             if symbol is None:
                 raise UserError(f"image {self.image.path} embeds no example; build it with example = True")
             self.machine.debugger.write(self.image.symbols[symbol].address, np.ascontiguousarray(array).tobytes())
@@ -232,14 +234,17 @@ class SimulatedImage:
         simulation: the image on its board.
         typed: a line that is typed on the console when the image waits for one; None for none.
         limit: instructions until a run counts as hung.
+        model: which of several models it runs, chosen by its name at the console; empty for the only one.
     """
 
     kind = "simulated"
 
-    def __init__(self, simulation: Simulation, typed: str | None, limit: int) -> None:
+    def __init__(self, simulation: Simulation, typed: str | None, limit: int, model: str = "") -> None:
         self._simulation = simulation
-        self._typed = b"" if typed is None else f"{typed}\n".encode()
+        self._chosen = f"{model}\n".encode() if model else b""
+        self._typed = self._chosen + (b"" if typed is None else f"{typed}\n".encode())
         self._limit = limit
+        self._model = model
 
     def run_example(self) -> EnvironmentRun:
         """See Environment.run_example()."""
@@ -263,8 +268,8 @@ class SimulatedImage:
         for sample in samples:
             if runs and sum(run.instructions for run in runs) + runs[-1].instructions > _SAMPLES_BUDGET:
                 break
-            simulation.set_example([array[sample] for array in inputs])
-            run = simulation.run(limit=self._limit)
+            simulation.set_example([array[sample] for array in inputs], self._model)
+            run = simulation.run(self._chosen, self._limit)
             if run.stop not in (Stop.IDLE, Stop.SLEEP) or not run.outputs:
                 problems = tuple(f"sample {sample}: {problem}" for problem in simulation.problems(run))
                 return SampleRun((), (), problems=problems)
@@ -287,7 +292,7 @@ def _make(arguments: argparse.Namespace, board: Board, golden: Golden | None) ->
         outputs = find_outputs(arguments.plan, golden)
     image = ElfImage(arguments.elf)
     simulation = Simulation(image, board, trace=arguments.trace_peripherals, outputs=outputs)
-    return SimulatedImage(simulation, arguments.input, arguments.instructions)
+    return SimulatedImage(simulation, arguments.input, arguments.instructions, arguments.model)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -50,10 +50,17 @@ using TempAllocator =
   return allocator.high_water();
 }
 
+constexpr torch_fusion::Program kProgram = TORCH_FUSION_PROGRAM(model_program);
+
 /// A loaded method's engine, see firmware/application.h.
 class LoadedMethod final {
  public:
   using Model = Method;
+  static constexpr size_t kModelCount = 1;
+
+  static constexpr const torch_fusion::Program& program(const Method&) {
+    return kProgram;
+  }
 
   static Error set_input(Method& method, size_t index, const void* data) {
     const auto& spec = model_program::kInputs[index];
@@ -102,7 +109,7 @@ void board_waits() {
 }
 
 int main() {
-  torch_fusion::begin_run();
+  torch_fusion::begin_run(model_program::kName);
   if constexpr (kConsole) {
     console_unsigned(model_program::kSize);
     console_text(" bytes\n");

@@ -2,6 +2,7 @@
 
 #include <stdint.h>
 
+#include <cstring>
 #include <type_traits>
 
 #include <executorch/runtime/core/error.h>
@@ -12,6 +13,7 @@
 #include "firmware/error_text.h"
 #include "firmware/host.h"
 #include "firmware/inference_server.h"
+#include "firmware/program.h"
 #include "firmware/stack.h"
 #include "firmware/tensor_text.h"
 #include "model_program.h"
@@ -19,9 +21,13 @@
 /// What an image does with its model, whatever runs that: in an emulator it runs on the host's
 /// inputs, else on the embedded example and then on what comes from the console. application.cpp
 /// and compiled_application.cpp make a model ready, and give it to run_application() with an
-/// engine, a class of static functions:
+/// engine; compiled_models_application.cpp does so with one of several models at a time. An engine
+/// is a class of static functions:
 ///
 ///     using Model = ...;
+///     /// Models that the image has; of several, the last two functions are there, too.
+///     static constexpr size_t kModelCount;
+///     const Program& program(const Model& model);
 ///     /// Sets an input to contiguous elements of the dtype and shape of kInputs[index].
 ///     Error set_input(Model& model, size_t index, const void* data);
 ///     Error execute(Model& model);
@@ -29,6 +35,10 @@
 ///     Output output(const Model& model, size_t index);
 ///     /// Executes on the inputs; calls `write(operator, ticks)` for each operator, in order.
 ///     Error profile(Model& model, void (*write)(size_t, uint32_t));
+///     static constexpr size_t kLongestName;
+///     const char* name(size_t index);
+///     /// Makes the model of that index ready in place of the one that was.
+///     Error choose(Model& model, size_t index);
 
 namespace torch_fusion {
 
@@ -54,14 +64,14 @@ inline void feed_watchdog() {
   }
 }
 
-/// Starts the watchdog and says which program runs, and after a comma how.
-inline void begin_run() {
+/// Starts the watchdog and says what runs, and after a comma how.
+inline void begin_run(const char* name) {
   if constexpr (kWatchdogMilliseconds > 0) {
     board_watchdog(kWatchdogMilliseconds);
   }
   if constexpr (kConsole) {
     console_text("Torch Fusion: ");
-    console_text(model_program::kName);
+    console_text(name);
     console_text(", ");
   }
 }
@@ -110,15 +120,16 @@ class Run final {
 
   /// Runs on every sample that the host sends and gives it the outputs.
   static void run_host(Model& model) {
-    while (const void* const inputs = host_read(model_program::kInputsSize)) {
-      for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-        set_input(model, i, static_cast<const uint8_t*>(inputs) + model_program::kInputs[i].offset);
+    const Program& program = Engine::program(model);
+    while (const void* const inputs = host_read(program.inputs_size)) {
+      for (size_t i = 0; i < program.num_inputs; ++i) {
+        set_input(model, i, static_cast<const uint8_t*>(inputs) + program.inputs[i].offset);
       }
       const uint32_t ticks = execute(model);
       if (report.samples == 0) {
         report.execute_ticks = ticks;
       }
-      for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+      for (size_t i = 0; i < program.num_outputs; ++i) {
         const Output output = Engine::output(model, i);
         host_write(output.data, output.nbytes);
       }
@@ -150,16 +161,18 @@ class Run final {
   }
 
   /// Answers every line of numbers from the console with the outputs, and frames of
-  /// tools/commands/infer.
+  /// tools/commands/infer. Of several models a line with a name chooses that one.
   template <size_t kSize>
   [[noreturn]] static void run_console(Model& model) {
     ConsoleApplication<kSize> application(model);
     InferenceServer server(application);
     for (;;) {
-      console_text("> ");
+      write_prompt(model);
       if (!console_begin_line()) {
         server.run();
-      } else if (read_inputs(console_inputs<kSize>)) {
+      } else if (choose_by_line(model)) {
+        application.describe();
+      } else if (read_inputs(Engine::program(model), console_inputs<kSize>)) {
         uint32_t ticks = 0;
         check("execute", application.execute(&ticks));
         write_outputs(model);
@@ -171,6 +184,40 @@ class Run final {
     }
   }
 
+  /// The index of the model of that name; kModelCount, and a message, if there is none.
+  static size_t find(const char* name, size_t size) {
+    for (size_t i = 0; i < Engine::kModelCount; ++i) {
+      const char* const known = Engine::name(i);
+      if (std::strlen(known) == size && std::memcmp(known, name, size) == 0) {
+        return i;
+      }
+    }
+    if constexpr (kConsole) {
+      console_text("there is no model ");
+      console_write(name, size);
+      console_text("; there are");
+      for (size_t i = 0; i < Engine::kModelCount; ++i) {
+        console_text(i == 0 ? " " : ", ");
+        console_text(Engine::name(i));
+      }
+      console_text("\n");
+    }
+    return Engine::kModelCount;
+  }
+
+  /// Makes a model of several ready.
+  static void choose(Model& model, size_t index) {
+    if constexpr (kConsole) {
+      console_text("model ");
+      console_text(Engine::name(index));
+      console_text("\n");
+    }
+    const uint32_t start = board_ticks();
+    const Error error = Engine::choose(model, index);
+    report.load_ticks = board_ticks_since(start);
+    check("init", error);
+  }
+
  private:
   /// What the server asks for, on the inputs from the console.
   template <size_t kSize>
@@ -178,23 +225,35 @@ class Run final {
    public:
     explicit ConsoleApplication(Model& model)
         : Application(
-              model_program::kName,
-              model_program::kPteSize,
-              model_program::kPteCrc32,
-              {console_inputs<kSize>, kSize},
-              model_program::kNumInputs,
-              model_program::kNumOutputs),
+              Engine::program(model).name,
+              Engine::program(model).pte_size,
+              Engine::program(model).pte_crc32,
+              {console_inputs<kSize>, Engine::program(model).inputs_size},
+              Engine::program(model).num_inputs,
+              Engine::program(model).num_outputs),
           model_(model) {}
 
+    /// Tells the server of the model that was chosen since.
+    void describe() {
+      const Program& program = Engine::program(model_);
+      this->name = program.name;
+      this->program_size = program.pte_size;
+      this->program_crc32 = program.pte_crc32;
+      this->inputs_size = program.inputs_size;
+      this->num_inputs = static_cast<uint8_t>(program.num_inputs);
+      this->num_outputs = static_cast<uint8_t>(program.num_outputs);
+    }
+
     InferenceServer::Border input(size_t index) const override {
-      return border(model_program::kInputs[index]);
+      return border(Engine::program(model_).inputs[index]);
     }
     InferenceServer::Border output(size_t index) const override {
-      return border(model_program::kOutputs[index]);
+      return border(Engine::program(model_).outputs[index]);
     }
     Error execute(uint32_t* ticks) override {
-      for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-        const uint8_t* const data = console_inputs<kSize> + model_program::kInputs[i].offset;
+      const Program& program = Engine::program(model_);
+      for (size_t i = 0; i < program.num_inputs; ++i) {
+        const uint8_t* const data = console_inputs<kSize> + program.inputs[i].offset;
         const Error error = Engine::set_input(model_, i, data);
         if (error != Error::Ok) {
           return error;
@@ -208,12 +267,39 @@ class Run final {
     }
 
    private:
-    static InferenceServer::Border border(const model_program::TensorSpec& spec) {
+    static InferenceServer::Border border(const TensorSpec& spec) {
       return {spec.dtype, spec.dim, spec.sizes, spec.nbytes, spec.offset};
     }
 
     Model& model_;
   };
+
+  static void write_prompt(const Model& model) {
+    if constexpr (Engine::kModelCount > 1) {
+      console_text(Engine::program(model).name);
+    }
+    console_text("> ");
+  }
+
+  /// Of several models: whether the line was a name. If there is a model of that name, it is ready
+  /// then, and was run on its example.
+  static bool choose_by_line(Model& model) {
+    if constexpr (Engine::kModelCount > 1) {
+      char name[Engine::kLongestName + 1];
+      const size_t size = console_read_name(name, sizeof(name));
+      if (size > 0) {
+        const size_t index = console_end_line() ? find(name, size) : Engine::kModelCount;
+        if (index < Engine::kModelCount) {
+          choose(model, index);
+          if constexpr (model_program::kHasExample) {
+            run_example(model);
+          }
+        }
+        return true;
+      }
+    }
+    return false;
+  }
 
   /// An error ends the application.
   static void check(const char* step, Error error) {
@@ -227,8 +313,9 @@ class Run final {
   }
 
   static void set_example(Model& model) {
-    for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-      set_input(model, i, model_program::kExampleInputs[i]);
+    const Program& program = Engine::program(model);
+    for (size_t i = 0; i < program.num_inputs; ++i) {
+      set_input(model, i, program.example_inputs[i]);
     }
   }
 
@@ -249,7 +336,7 @@ class Run final {
   }
 
   static executorch::aten::TensorImpl output(const Model& model, size_t index) {
-    const auto& spec = model_program::kOutputs[index];
+    const TensorSpec& spec = Engine::program(model).outputs[index];
     const Output output = Engine::output(model, index);
     // TensorImpl has no type for constant data; nothing writes.
     return executorch::aten::TensorImpl(
@@ -261,7 +348,7 @@ class Run final {
   }
 
   static void write_outputs(const Model& model) {
-    for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+    for (size_t i = 0; i < Engine::program(model).num_outputs; ++i) {
       console_text("output ");
       console_unsigned(i);
       console_text(": ");
@@ -273,12 +360,13 @@ class Run final {
   /// Compares the outputs with those that PyTorch computed from the example. Returns whether they
   /// are close enough.
   static bool check_example(const Model& model) {
+    const Program& program = Engine::program(model);
     bool all_are_close = true;
-    for (size_t i = 0; i < model_program::kNumOutputs; ++i) {
+    for (size_t i = 0; i < program.num_outputs; ++i) {
       executorch::aten::TensorImpl impl = output(model, i);
       const executorch::aten::Tensor tensor(&impl);
-      const void* const expected = model_program::kExampleOutputs[i];
-      const bool is_close = all_close(tensor, expected, model_program::kAtol, model_program::kRtol);
+      const void* const expected = program.example_outputs[i];
+      const bool is_close = all_close(tensor, expected, program.atol, program.rtol);
       all_are_close = all_are_close && is_close;
       console_text("  largest difference from PyTorch: ");
       console_float(max_difference(tensor, expected));
@@ -289,9 +377,9 @@ class Run final {
 
   /// Reads all elements of the inputs, in order, from one line of numbers. Returns false if there
   /// are too few or too many.
-  static bool read_inputs(uint8_t* data) {
-    for (size_t i = 0; i < model_program::kNumInputs; ++i) {
-      const auto& spec = model_program::kInputs[i];
+  static bool read_inputs(const Program& program, uint8_t* data) {
+    for (size_t i = 0; i < program.num_inputs; ++i) {
+      const TensorSpec& spec = program.inputs[i];
       for (size_t element = 0; element < spec.numel; ++element) {
         float value;
         if (!console_read_float(&value)) {
@@ -314,6 +402,7 @@ class Run final {
  *
  * @param[in] measure Sets what the report has of the model's memory.
  * @param[in] write_memory Writes the same for a person, without the end of the line.
+ * @param[in] pass Whether outputs of other models, if there were any, are PyTorch's.
  *
  * @returns The image's exit status, if no console is there to go on with.
  */
@@ -322,13 +411,13 @@ int run_application(
     typename Engine::Model& model,
     bool has_host,
     const Measure& measure,
-    const WriteMemory& write_memory) {
+    const WriteMemory& write_memory,
+    bool pass = true) {
   using Run = torch_fusion::Run<Engine>;
-  bool pass = true;
   if (has_host) {
     Run::run_host(model);
   } else if constexpr (model_program::kHasExample) {
-    pass = Run::run_example(model);
+    pass &= Run::run_example(model);
   }
   if constexpr (kProfiling) {
     Run::profile(model);

@@ -3,6 +3,7 @@
 /// says.
 
 #include "firmware/application.h"
+#include "firmware/layer_ticks.h"
 
 namespace {
 
@@ -15,18 +16,19 @@ using torch_fusion::report;
 /// by its name, and reads the outputs from there.
 __attribute__((section(".arena.planned"))) compiled_model::Model compiled_instance;
 
-/// Of an image that measures each operator: which one runs since when, and where its ticks go.
-struct Measurement {
-  void (*write)(size_t layer, uint32_t ticks);
-  size_t layer;
-  uint32_t start;
-};
-Measurement measurement;
+torch_fusion::LayerTicks layer_ticks;
+
+constexpr torch_fusion::Program kProgram = TORCH_FUSION_PROGRAM(model_program);
 
 /// A compiled model's engine, see firmware/application.h. Its statuses are ExecuTorch's errors.
 class CompiledModel final {
  public:
   using Model = compiled_model::Model;
+  static constexpr size_t kModelCount = 1;
+
+  static constexpr const torch_fusion::Program& program(const Model&) {
+    return kProgram;
+  }
 
   static Error set_input(Model& to, size_t index, const void* data) {
     return static_cast<Error>(
@@ -45,9 +47,9 @@ class CompiledModel final {
   }
 
   static Error profile(Model& given, void (*write)(size_t, uint32_t)) {
-    measurement.write = write;
+    layer_ticks.write = write;
     const Error error = execute(given);
-    measurement.write = nullptr;
+    layer_ticks.write = nullptr;
     return error;
   }
 };
@@ -56,14 +58,7 @@ class CompiledModel final {
 
 #ifdef TORCH_FUSION_LAYER_HOOK
 void TORCH_FUSION_LAYER_HOOK(const void*, int layer, const char*) {
-  if (measurement.write == nullptr) {
-    return;
-  }
-  if (layer > 0) {
-    measurement.write(measurement.layer, board_ticks_since(measurement.start));
-  }
-  measurement.layer = static_cast<size_t>(layer);
-  measurement.start = board_ticks();
+  layer_ticks.begin(layer);
 }
 #endif
 
@@ -72,7 +67,7 @@ void board_waits() {
 }
 
 int main() {
-  torch_fusion::begin_run();
+  torch_fusion::begin_run(model_program::kName);
   if constexpr (kConsole) {
     console_text("compiled\n");
   }

@@ -193,6 +193,22 @@ static void skip_separators(void) {
   }
 }
 
+static int is_letter(int byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
+}
+
+size_t console_read_name(char* name, size_t size) {
+  skip_separators();
+  size_t length = 0;
+  while (is_letter(next_byte) || (length > 0 && next_byte >= '0' && next_byte <= '9')) {
+    if (length < size) {
+      name[length++] = (char)next_byte;
+    }
+    advance();
+  }
+  return length;
+}
+
 int console_end_line(void) {
   skip_separators();
   const int complete = next_byte == '\n';

@@ -39,6 +39,11 @@ void console_double(double value);
 int console_begin_line(void);
 int console_read_float(float* value);
 
+/// Reads a name of letters, digits and underscores, after blanks and commas, if what is there
+/// begins with a letter or an underscore. Stores its characters, of a longer one the first `size`,
+/// without a terminating zero. Returns how many these are; 0 if there is no name.
+size_t console_read_name(char* name, size_t size);
+
 /// Consumes the rest of the line. Returns whether there was nothing but blanks and commas.
 int console_end_line(void);
 

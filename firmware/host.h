@@ -9,7 +9,8 @@
 /// back on its built-in example.
 ///
 /// The host names the files on the semihosting command line: `inputs=FILE outputs=FILE report=FILE
-/// console=1`, and by host_file() others, all optional. Tensors are raw, little-endian and in
+/// console=1`, and by host_file() others, all optional: `model=FILE` has the name of the one that
+/// runs of several models. Tensors are raw, little-endian and in
 /// memory order, one sample after the other, within a sample in the order of the method's inputs or
 /// outputs. Inputs are padded to multiples of 16 bytes each, outputs are not.
 

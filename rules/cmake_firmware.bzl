@@ -56,6 +56,7 @@ def _cmake_firmware_impl(ctx):
             board = board,
             program = None,
             plan = None,
+            models = [],
             elf = elf,
             bin = image_files["bin"],
             hex = image_files["hex"],

@@ -25,7 +25,7 @@ the ELF and in the board's emulator; `-- --json FILE` writes them as a list.""",
         "firmware": attr.label_keyed_string_dict(
             mandatory = True,
             providers = [FirmwareInfo],
-            doc = "torch_firmware -> 'model variant', such as 'sine float32'.",
+            doc = "torch_firmware -> 'model variant', such as 'sine float32'. Each of several models that a host can choose has a row under its own name.",
         ),
         "_benchmark": attr.label(default = "//tools/commands/benchmark", executable = True, cfg = "exec"),
     },

@@ -6,7 +6,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "takes_program_for")
 load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "LINK_ATTRS", "REGISTRY_ATTRS", "check_model_names", "choose_kernels", "compile_program", "generate_registry", "link_program", "methods_of")
 load("//rules/private:cc.bzl", "configure_cc")
-load("//rules/private:image.bzl", "NPU_ATTRS", "compile_application", "compile_compiled_application", "link_image", "npu_device", "write_compiled_model_header", "write_compiled_models_header", "write_model_header", "write_models_header")
+load("//rules/private:image.bzl", "NPU_ATTRS", "compile_application", "compile_compiled_application", "link_image", "npu_device", "write_chosen_model_header", "write_compiled_model_header", "write_compiled_models_header", "write_model_header", "write_models_header")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:transitions.bzl", "BOARD_CORE", "CORE_TRANSITION_ATTRS", "LIBRARY_CORE", "core_transition", "firmware_transition", "library_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchBackendInfo", "TorchProgramInfo")
@@ -15,10 +15,8 @@ def _check_settings(ctx):
     """Fails for attributes and settings that don't go together."""
     if bool(ctx.attr.model) == bool(ctx.attr.models):
         fail("%s: give either model or models" % ctx.label)
-    if ctx.attr.models and _has_default_application(ctx):
-        fail("%s: //firmware:application.cpp runs one program; an image with several models needs srcs of its own" % ctx.label)
     profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
-    if profiling and not ctx.attr.models and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
+    if profiling and (not ctx.attr.models or _has_default_application(ctx)) and (ctx.attr._console[BuildSettingInfo].value == "off" or not ctx.attr.example):
         fail("%s: //firmware:profiling=on prints what the example takes; it needs console = \"on\" and example = True" % ctx.label)
     watchdog_ms = ctx.attr.watchdog_ms
     if watchdog_ms < 0 or watchdog_ms > 16000:
@@ -53,8 +51,7 @@ def _has_default_application(ctx):
 def _choose_engine(ctx):
     """The engine that runs the model, and of one that was not asked for why it isn't `compiled`."""
     engine = ctx.attr.engine
-    if engine == "linked":
-        return engine, ""
+    several = ctx.attr.models and _has_default_application(ctx)
 
     # What a compiled image can't have: in words of the attributes, and what to do with engine = "compiled".
     reason, advice = "", ""
@@ -62,6 +59,13 @@ def _choose_engine(ctx):
         reason, advice = "prelink = False loads the program on the device", "leave prelink out"
     elif ctx.attr.backends:
         reason, advice = "it has backends", "leave engine out"
+    if several and (engine == "linked" or reason):
+        fail("%s: without srcs, several models run compiled only, and %s; leave that out, or give an application in srcs" % (
+            ctx.label,
+            "engine = \"linked\" asks for the runtime" if engine == "linked" else reason,
+        ))
+    if engine == "linked":
+        return engine, ""
     if engine == "auto":
         if not reason and not _has_default_application(ctx):
             reason = "srcs are an application of its own, which calls the runtime unless engine = \"compiled\""
@@ -75,17 +79,23 @@ def _compiled_application(ctx, cc, programs, program, backend_targets):
     name = ctx.label.name
     has_default_application = _has_default_application(ctx)
 
-    # Ours runs one method, and what it doesn't run isn't compiled.
-    methods = [program] if has_default_application else methods_of(programs)
+    # Ours runs one method of one model, or any of several; what it doesn't run isn't compiled.
+    chooses = has_default_application and ctx.attr.models
+    methods = [program] if has_default_application and not chooses else methods_of(programs)
     check_model_names(ctx, methods)
     models = [compile_program(ctx, method, method.name, name, example = ctx.attr.example) for method in methods]
     profiling = ctx.attr._profiling[BuildSettingInfo].value == "on"
     headers = []
-    if len(models) > 1 or ctx.attr.models:
+    if chooses:
+        headers.append(write_chosen_model_header(ctx, models, name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
+    elif len(models) > 1 or ctx.attr.models:
         headers.append(write_compiled_models_header(ctx, models, name))
     if not ctx.attr.models:
         headers.append(write_compiled_model_header(ctx, models[methods.index(program)], name, profiling = profiling, watchdog_ms = ctx.attr.watchdog_ms))
-    srcs = ctx.files._compiled_application if has_default_application else ctx.files.srcs
+    if chooses:
+        srcs = ctx.files._compiled_models_application
+    else:
+        srcs = ctx.files._compiled_application if has_default_application else ctx.files.srcs
     if any([entry.accelerator for entry in programs]):
         srcs = srcs + [npu_device(ctx, name)]
     deps = [dep[CcInfo] for dep in ctx.attr.deps + backend_targets] + [choose_kernels(ctx, programs)] + [dep[CcInfo] for dep in ctx.attr._compiled_runtime + ctx.attr.board]
@@ -96,6 +106,7 @@ def _compiled_application(ctx, cc, programs, program, backend_targets):
         ],
         plans = [MemoryPlanInfo(plan = model.plan, core = model.core) for model in models],
         chosen = methods.index(program),
+        models = [struct(program = method, plan = model.plan) for method, model in zip(methods, models)] if chooses else [],
         deps = deps,
         objects = compile_compiled_application(
             ctx,
@@ -105,7 +116,7 @@ def _compiled_application(ctx, cc, programs, program, backend_targets):
             models,
             headers,
             deps,
-            # firmware/compiled_application.cpp has the function.
+            # Our applications have the function.
             defines = ["TORCH_FUSION_LAYER_HOOK=torch_fusion_layer_hook"] if profiling and has_default_application else [],
         ),
     )
@@ -136,6 +147,7 @@ def _linked_application(ctx, cc, programs, program, registry, backend_targets):
     return struct(
         data = data,
         plans = [plan for _, plan in linked],
+        models = [],
         chosen = methods.index(program),
         deps = deps,
         objects = compile_application(ctx, cc, name, srcs, data, headers, deps, registry = registry),
@@ -164,7 +176,7 @@ def _firmware_image_impl(ctx):
     )
 
     # struct: `data` (ProgramDataInfo) and `plans` (MemoryPlanInfo) of each method that the image has; `chosen`, which of them the
-    # application runs; `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
+    # application runs; `models`, FirmwareInfo's; `objects`, CcCompilationOutputs of application and programs; `deps`, CcInfo that they are linked with.
     cc = configure_cc(ctx)
     if engine == "compiled":
         application = _compiled_application(ctx, cc, programs, program, backend_targets)
@@ -196,6 +208,7 @@ def _firmware_image_impl(ctx):
             board = board,
             program = program,
             plan = data.plan,
+            models = application.models,
             elf = elf,
             bin = image_files["bin"],
             hex = image_files["hex"],
@@ -218,10 +231,11 @@ much.""",
         "models": attr.label_list(
             providers = [TorchProgramInfo],
             cfg = core_transition,
-            doc = """Instead of `model`: several programs in one image, for an application of one's own. They share kernels and, by
-\"model_programs.h\", memory; each has its header: \"NAME_pte.h\", and with `engine = \"compiled\"` \"NAME.h\" and \"NAME.hpp\".""",
+            doc = """Instead of `model`: several programs in one image. They share kernels and memory. Without `srcs` a host, or a line on
+the console, chooses which of them runs, see docs/console.md. For an application in `srcs` there is \"model_programs.h\"; each program has its
+header: \"NAME_pte.h\", and with `engine = \"compiled\"` \"NAME.h\" and \"NAME.hpp\".""",
         ),
-        "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has."),
+        "method": attr.string(default = "forward", doc = "The method that the application runs, of those that the program has; with `models` it has all."),
         "board": attr.label(mandatory = True, providers = [BoardInfo], cfg = core_transition, doc = "The board to run on."),
         "console": attr.string(
             values = ["", "on", "off"],
@@ -257,6 +271,7 @@ execution takes longer, whatever the program is. 0 is none. Only on boards that 
         ),
         "_application": attr.label(default = "//firmware:application.cpp", allow_files = True),
         "_compiled_application": attr.label(default = "//firmware:compiled_application.cpp", allow_files = True),
+        "_compiled_models_application": attr.label(default = "//firmware:compiled_models_application.cpp", allow_files = True),
         "_compiled_runtime": attr.label(default = "//runtime:compiled", providers = [CcInfo], cfg = library_transition),
         "_console": attr.label(default = "//firmware:console"),
         "_profiling": attr.label(default = "//firmware:profiling"),

@@ -36,7 +36,7 @@ that //boardsim simulates, the very image that gets flashed on some of them; acc
     test = True,
 )
 
-def firmware_test(name, model, boards, method = "forward", srcs = None, prelink = True, engine = "auto", size = "small", tags = [], **kwargs):
+def firmware_test(name, model = None, boards = [], models = None, method = "forward", srcs = None, prelink = True, engine = "auto", size = "small", tags = [], **kwargs):
     """Tests a model's firmware on emulated and simulated boards.
 
     Creates `<name>_<board>` per board, from the image `<name>_<board>.image`, and the suite `<name>`. A crash, a hang, a
@@ -47,6 +47,7 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
       name: name of the test suite.
       model: the torch_program.
       boards: labels of boards with an emulator or a simulator.
+      models: instead of `model`: several in one image, with the usual application; each is chosen and compared.
       method: as of torch_firmware.
       srcs: an application of your own; None: the usual one. In QEMU it takes its inputs from firmware/host.h, on
         a simulated board it runs the program on the embedded example and ends with PASS on its console.
@@ -58,6 +59,10 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
     """
     if not boards:
         fail("//%s:%s: boards is empty; name at least one board" % (native.package_name(), name))
+    if bool(model) == bool(models):
+        fail("//%s:%s: give either model or models" % (native.package_name(), name))
+    if models and srcs:
+        fail("//%s:%s: srcs run one model here; leave srcs or models out" % (native.package_name(), name))
     tests = []
     for board in boards:
         test = "%s_%s" % (name, Label(board).name)
@@ -66,12 +71,11 @@ def firmware_test(name, model, boards, method = "forward", srcs = None, prelink 
             board = board,
             console = "on",
             method = method,
-            model = model,
             prelink = prelink,
             engine = engine,
             summary = False,
             tags = ["manual"],
-            **({"srcs": srcs} if srcs else {})
+            **(({"models": models} if models else {"model": model}) | ({"srcs": srcs} if srcs else {}))
         )
         firmware_image_test(name = test, firmware = test + ".image", size = size, tags = tags, **kwargs)
         tests.append(test)

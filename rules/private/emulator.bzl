@@ -41,18 +41,23 @@ def write_index(ctx, images):
         _check_emulated(ctx, target)
         firmware = target[FirmwareInfo]
         folder = target.label.package + "/" + target.label.name
-        named = {
-            "elf": firmware.elf,
-            "plan": firmware.plan,
-            "description": firmware.board.description,
-            "report": firmware.report_json,
-            "golden": link_apart(ctx, folder, firmware.program.golden),
-            "manifest": link_apart(ctx, folder, firmware.program.manifest),
-        }
-        if firmware.program.npu_report:
-            named["npu"] = link_apart(ctx, folder, firmware.program.npu_report)
-        rows.append(row | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
-        files += named.values()
+        for model in firmware.models or [firmware]:
+            named = {
+                "elf": firmware.elf,
+                "plan": model.plan,
+                "description": firmware.board.description,
+                "report": firmware.report_json,
+                "golden": link_apart(ctx, folder, model.program.golden),
+                "manifest": link_apart(ctx, folder, model.program.manifest),
+            }
+            if model.program.npu_report:
+                named["npu"] = link_apart(ctx, folder, model.program.npu_report)
+            choice = {"choice": model.program.name} if firmware.models else {}
+            if firmware.models and "model" in row:
+                # Its row in a table.
+                choice["model"] = model.program.name
+            rows.append(row | choice | {"board": firmware.board.name} | {key: root + file.short_path for key, file in named.items()})
+            files += named.values()
 
     # tools/artifacts/image_index reads it.
     content = {"format": "index of images", "version": 1, "images": rows}
@@ -62,11 +67,12 @@ def write_index(ctx, images):
 def environment_arguments(ctx):
     """Arguments of every execution environment for `ctx.attr.firmware`, as create_launcher takes them."""
     firmware = ctx.attr.firmware[FirmwareInfo]
-    return [
-        "--elf",
-        firmware.elf,
-        "--board",
-        firmware.board.description,
+    image = ["--elf", firmware.elf, "--board", firmware.board.description]
+    if firmware.models:
+        for model in firmware.models:
+            image += ["--one-of", model.program.name, model.program.golden, model.plan, model.program.program, model.program.method]
+        return image
+    return image + [
         "--plan",
         firmware.plan,
         "--golden",

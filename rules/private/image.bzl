@@ -79,6 +79,51 @@ inline constexpr auto& output_shape = {name}_output_shape;
 {settings}""".format(name = model.name, settings = _settings(profiling, watchdog_ms)))
     return header
 
+def write_chosen_model_header(ctx, models, directory, profiling = False, watchdog_ms = 0):
+    """Writes `model_program.h` for firmware/compiled_models_application.cpp, which runs one of several compiled models at a time.
+
+    Args:
+      ctx: rule context.
+      models: list of CompiledModelInfo.
+      directory: folder of the header below the package; it becomes an include path.
+      profiling: whether the image measures each operator.
+      watchdog_ms: milliseconds in which the application feeds the board's watchdog; 0 for none.
+
+    Returns:
+      File
+    """
+    header = ctx.actions.declare_file(directory + "/model_program.h")
+    ctx.actions.write(header, """#pragma once
+
+#include "firmware/compiled_model.h"
+
+{includes}
+
+/// The models of this image, in the order of `models`, each followed by its further methods, and what is as large as the largest needs.
+namespace model_program {{
+
+inline constexpr torch_fusion::CompiledModel kModels[] = {{
+{models}
+}};
+inline constexpr size_t kLongestName = {longest};
+inline constexpr bool kHasExample = {first}_pte::kHasExample;
+inline constexpr size_t kInputsSize = torch_fusion::arena_offsets({{{inputs}}}, {{{none}}})[{count}];
+inline constexpr size_t kInstanceSize = torch_fusion::arena_offsets({{{sizes}}}, {{{none}}})[{count}];
+
+}} // namespace model_program
+{settings}""".format(
+        count = len(models),
+        first = models[0].name,
+        includes = "\n".join(["#include \"{0}.h\"\n#include \"{0}_pte.h\"".format(model.name) for model in models] + ["#include \"firmware/shared_arenas.h\""]),
+        inputs = ", ".join([model.name + "_pte::kInputsSize" for model in models]),
+        longest = max([len(model.name) for model in models]),
+        models = "\n".join(["    TORCH_FUSION_COMPILED_MODEL(%s)," % model.name for model in models]),
+        none = ", ".join(["false"] * len(models)),
+        settings = _settings(profiling, watchdog_ms),
+        sizes = ", ".join(["sizeof(%s_model_t)" % model.name for model in models]),
+    ))
+    return header
+
 def write_models_header(ctx, programs, directory):
     """Writes `model_programs.h`: the headers of several programs, and the arenas that these share.
 

@@ -325,6 +325,7 @@ def rules_test_suite(name):
             "compiled",
             {"engine": "compiled", "models": ["//models/sine", "//models/softmax"], "srcs": ["//firmware/tests:undefined.cpp"]},
         ),
+        "of_several_by_default": ("compiled", {"models": ["//models/sine", "//models/softmax"]}),
         "with_srcs": (
             "linked, as srcs are an application of its own, which calls the runtime unless engine = \"compiled\"",
             {"model": "//models/sine", "srcs": ["//firmware/tests:undefined.cpp"]},
@@ -334,15 +335,25 @@ def rules_test_suite(name):
         _engine_test(name = "engine_%s_test" % engine_name, engine = engine, target_under_test = ":engine_" + engine_name)
     for firmware_name, models in {
         "firmware_of_none": [],
-        "firmware_of_several": ["//models/sine", ":untrained"],
         "firmware_of_two_alike": ["//models/sine", ":sine_again"],
     }.items():
         torch_firmware(
             name = firmware_name,
-            srcs = ["//firmware:application.cpp" if firmware_name == "firmware_of_several" else "//firmware/tests:undefined.cpp"],
+            srcs = ["//firmware/tests:undefined.cpp"],
             board = "//firmware/boards/mps2_an386",
             models = models,
             tags = ["manual"],
+        )
+    for firmware_name, attributes in {
+        "several_linked": {"engine": "linked"},
+        "several_loaded": {"prelink": False},
+    }.items():
+        torch_firmware(
+            name = firmware_name,
+            board = "//firmware/boards/mps2_an386",
+            models = ["//models/sine", "//models/softmax"],
+            tags = ["manual"],
+            **attributes
         )
 
     _no_board_test(name = "no_board_test")
@@ -375,7 +386,8 @@ def rules_test_suite(name):
         "benchmark_without_variant": ["row 'sine' of", "is not 'model variant'"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
         "firmware_of_none": ["give either model or models"],
-        "firmware_of_several": ["an image with several models needs srcs of its own"],
+        "several_linked": ["without srcs, several models run compiled only, and engine = \"linked\" asks for the runtime"],
+        "several_loaded": ["without srcs, several models run compiled only, and prelink = False loads the program on the device"],
         "firmware_of_two_alike": ["are both called sine; set program_name of one"],
         "int8_of_a_portable": ["io is for backends that quantize; a portable program takes the dtypes of the model"],
         "kernels_of_one_name": ["operator mine::twice is defined twice, by", "rules/tests:twice and", "rules/tests:twice_again"],
@@ -423,6 +435,7 @@ def rules_test_suite(name):
             ":engine_by_default_test",
             ":engine_linked_test",
             ":engine_loaded_test",
+            ":engine_of_several_by_default_test",
             ":engine_of_several_test",
             ":engine_with_srcs_test",
             ":firmware_mps2_an386_test",

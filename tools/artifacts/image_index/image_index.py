@@ -22,6 +22,7 @@ class Image:
       elf, plan, report, golden, manifest: files of a torch_firmware.
       description: the board's definition.
       model, variant: what it is in a table; empty where the rule has none.
+      choice: the name of the model that the files are of, where the image has several to choose from; empty elsewhere.
       npu: what the board's NPU computes of the program, by its compiler; None if it computes nothing.
     """
 
@@ -34,6 +35,7 @@ class Image:
     manifest: Path
     model: str = ""
     variant: str = ""
+    choice: str = ""
     npu: Path | None = None
 
 
@@ -54,6 +56,7 @@ def _image(entry: dict[str, Any], root: Path) -> Image:
         board=str(entry["board"]),
         model=str(entry.get("model", "")),
         variant=str(entry.get("variant", "")),
+        choice=str(entry.get("choice", "")),
         npu=root / entry["npu"] if "npu" in entry else None,
         **files,
     )

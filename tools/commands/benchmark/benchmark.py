@@ -52,7 +52,7 @@ def measure(image: Image, qemu: Path, timeout: float) -> Row:
     """Runs an image on the first sample of its golden inputs."""
     golden = read_golden(image.golden).part([0])
     environment = Qemu(read_board(image.description), qemu)
-    result, _ = run_golden(environment, image.elf, golden, timeout)
+    result, _ = run_golden(environment, image.elf, golden, timeout, image.choice)
     report = result.report
     assert result.load is not None and result.execute is not None
     return Row(

@@ -56,7 +56,7 @@ def measure_with_npu(image: Image, qemu: Path, timeout: float) -> NpuRow:
     golden = read_golden(image.golden).part([0])
     board = read_board(image.description)
     environment = QemuWithNpu(board, qemu, counts=True) if board.npu else Qemu(board, qemu)
-    result, outputs = run_golden(environment, image.elf, golden, timeout)
+    result, outputs = run_golden(environment, image.elf, golden, timeout, image.choice)
     sizes = read_size_report(image.report).flash
     parts, cycles = delegated(image.npu)
     return NpuRow(

@@ -36,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--probe", help="serial number of the debug probe, or its start, if there are several")
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Adds which of an image's models answers."""
+    parser.add_argument("--model", default="", help="which of an image's several models; default: the one that runs")
+
+
 def open_channel(arguments: argparse.Namespace, board: Board) -> Channel:
     """The channel that the command line asks for.
 

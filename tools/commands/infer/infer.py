@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tools.artifacts.board.board import read_board
-from tools.commands.console.options import add_arguments, open_channel
+from tools.commands.console.options import add_arguments, add_model, open_channel
 from tools.commands.infer.protocol import Client, Device, TensorSpec
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replacing
@@ -207,6 +207,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="infer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_arguments(parser)
+    add_model(parser)
     parser.add_argument("--input", type=user_path, help="one sample: .npy, or .npz with input_0, input_1, ...")
     parser.add_argument("--output", type=user_path, help="where the outputs of --input go (.npy or .npz)")
     parser.add_argument(
@@ -229,7 +230,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def _run(arguments: argparse.Namespace) -> None:
     channel = open_channel(arguments, read_board(arguments.board))
     try:
-        client = Client(channel, arguments.patience)
+        client = Client(channel, arguments.patience, model=arguments.model)
         print(describe(client.device))
         if arguments.input:
             run_input(client, arguments.input, arguments.output)

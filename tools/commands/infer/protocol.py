@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import binascii
 import random
+import re
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,9 @@ _ANSWER = 0x80
 _HELLO, _DESCRIBE, _WRITE, _EXECUTE, _READ, _BYE = range(1, 7)
 _HEADER = struct.Struct("<BBH")
 _STATUS = {1: "malformed request", 2: "outside the tensors"}
+
+# How often a model's name is sent, of which a noisy line may lose some.
+_CHOICES = 3
 
 # Seconds until a request is sent again are doubled each time, up to this.
 _LONGEST_WAIT = 3.0
@@ -141,13 +145,19 @@ class Client:
         channel: its console.
         patience: seconds without an answer after which the device counts as gone.
         first_wait: seconds until a request is sent again; longer than a frame takes to the device and back.
+        model: which of an image's models answers; empty: the one that runs.
+
+    Raises:
+        UserError: the device does not answer, or has no such model.
 
     Attributes:
         device: what the device said of itself.
         repeated: requests that were sent again.
     """
 
-    def __init__(self, channel: Channel, patience: float = 30.0, first_wait: float = 0.3) -> None:
+    def __init__(
+        self, channel: Channel, patience: float = 30.0, first_wait: float = 0.3, model: str = ""
+    ) -> None:
         self._channel = channel
         self._patience = patience
         self._first_wait = first_wait
@@ -159,6 +169,8 @@ class Client:
         self._chunk = self._longest = _SMALLEST_CHUNK
         self.device = self._meet()
         self._chunk = self._longest = self.device.chunk
+        if model:
+            self._choose(model)
 
     def infer(self, inputs: list[np.ndarray]) -> Inference:
         """Executes the program.
@@ -199,6 +211,21 @@ class Client:
             for spec in device.outputs
         )
         return Inference(outputs, ticks / device.ticks_per_second)
+
+    def _choose(self, model: str) -> None:
+        """Has the device run a model: by its name at the console, of which it answers nothing that this waits for."""
+        if not re.fullmatch(r"[A-Za-z_]\w*", model, re.ASCII):
+            raise UserError(f"--model {model} is no model's name; it has letters, digits and underscores")
+        for _ in range(_CHOICES):
+            if self.device.name == model:
+                return
+            self.close()
+            self._channel.write(f"\n{model}\n".encode("ascii"))
+            self.device = self._meet()
+        if self.device.name != model:
+            said = re.search(r"there is no model \w+; there are (.*)$", self._reader.unframed(), re.MULTILINE)
+            known = said[1] if said else self.device.name
+            raise UserError(f"{self._channel.name} has no model {model}; give --model one of: {known}")
 
     def close(self) -> None:
         """Says bye, so that the device goes back to text."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tools.artifacts.board.board import read_board
-from tools.commands.console.options import add_arguments, open_channel
+from tools.commands.console.options import add_arguments, add_model, open_channel
 from tools.commands.infer.infer import fit, load_samples
 from tools.commands.infer.protocol import Client, Device
 from tools.commands.plot.window import Window
@@ -193,6 +193,7 @@ def run(client: Client, arguments: argparse.Namespace, where: str, window: Windo
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="plot", description=__doc__)
     add_arguments(parser)
+    add_model(parser)
     parser.add_argument("--start", type=float, default=0.0, help="first x; default 0")
     parser.add_argument("--stop", type=float, default=2 * math.pi, help="last x; default 2 pi")
     parser.add_argument("--points", type=int, default=64, help="points, or samples at most; default 64")
@@ -214,7 +215,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def _run(arguments: argparse.Namespace) -> None:
     channel = open_channel(arguments, read_board(arguments.board))
     try:
-        client = Client(channel)
+        client = Client(channel, model=arguments.model)
         with Window() if arguments.window else contextlib.nullcontext() as window:
             curves = run(client, arguments, channel.name, window)
             client.close()

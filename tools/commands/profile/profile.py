@@ -127,6 +127,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--board", help="which of the boards' images to measure (default: the first)")
+    parser.add_argument("--model", help="which of an image's several models to measure (default: the first)")
     parser.add_argument(
         "--console", type=user_path, help="what the console of a board printed, instead of running an emulator"
     )
@@ -138,17 +139,29 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _choose(images: list[Image], board: str | None) -> Image:
-    for image in images:
-        if board in (None, image.board):
+def _choose(images: list[Image], board: str | None, model: str | None) -> Image:
+    of_board = [image for image in images if board in (None, image.board)]
+    if not of_board:
+        known = dict.fromkeys(image.board for image in images)
+        raise UserError(f"--board {board}: there is no image for it; there are {', '.join(known)}")
+    for image in of_board:
+        if model in (None, image.choice):
             return image
-    raise UserError(f"--board {board}: there is no image for it; there are {', '.join(i.board for i in images)}")
+    known = dict.fromkeys(image.choice for image in of_board if image.choice)
+    has = f"it has {', '.join(known)}" if known else "it has one, leave --model out"
+    raise UserError(f"--model {model}: the image for {of_board[0].board} has no such model; {has}")
+
+
+def _of_model(console: str, name: str) -> str:
+    """What an image with several models printed of one; all that one with a single model did."""
+    sections = re.split(r"^model (\w+)$", console, flags=re.MULTILINE) if name else []
+    return next((text for title, text in zip(sections[1::2], sections[2::2], strict=True) if title == name), console)
 
 
 def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> None:
     content = read_npu_report(report)
     environment = QemuWithNpu(read_board(image.description), arguments.qemu)
-    environment.run(image.elf, timeout=arguments.timeout)
+    environment.run(image.elf, timeout=arguments.timeout, model=image.choice)
     rows = npu_rows(content, environment.runs[: len(content.delegates)])
     print(f"{content.name} on {image.board}, {content.accelerator} at {content.clock_hz / 1e6:g} MHz")
     print(npu_table(rows))
@@ -161,7 +174,7 @@ def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> N
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    image = _choose(read_image_index(arguments.index), arguments.board)
+    image = _choose(read_image_index(arguments.index), arguments.board, arguments.model)
     if image.npu and not arguments.console:
         _profile_npu(image, image.npu, arguments)
         return
@@ -171,9 +184,9 @@ def _run(arguments: argparse.Namespace) -> None:
         board = "the board"
     else:
         environment = Qemu(read_board(image.description), arguments.qemu)
-        console = environment.run(image.elf, timeout=arguments.timeout).console
+        console = environment.run(image.elf, timeout=arguments.timeout, model=image.choice).console
         board = image.board
-    profile = parse(console, image.manifest, board)
+    profile = parse(_of_model(console, image.choice), image.manifest, board)
     print(f"{profile.name} on {profile.board}")
     print(table(profile))
     picture(profile, arguments.picture)

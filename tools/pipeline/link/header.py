@@ -75,9 +75,11 @@ def header(embedded: Embedded) -> str:
         "#ifdef __cplusplus",
         '}  // extern "C"',
         "",
+        *_TENSOR_SPEC,
+        "",
         f"namespace {embedded.symbol} {{",
         "",
-        *_TENSOR_SPEC,
+        "using torch_fusion::TensorSpec;",
         "",
         *_program(embedded),
         "",
@@ -95,7 +97,11 @@ def header(embedded: Embedded) -> str:
     return "\n".join(lines) + "\n"
 
 
+# Of all programs one type, so that an application of several can treat them alike; the header needs no other.
 _TENSOR_SPEC = [
+    "#ifndef TORCH_FUSION_TENSOR_SPEC",
+    "#define TORCH_FUSION_TENSOR_SPEC",
+    "namespace torch_fusion {",
     "/// An input or output: ExecuTorch's ScalarType, number of dimensions, elements, bytes, offset in bytes",
     f"/// if all inputs (or outputs) lie one after the other, each {ALIGNMENT}-byte aligned, sizes, dim order.",
     "struct TensorSpec {",
@@ -107,6 +113,8 @@ _TENSOR_SPEC = [
     "  const int32_t* sizes;",
     "  const uint8_t* dim_order;",
     "};",
+    "} // namespace torch_fusion",
+    "#endif",
 ]
 
 

@@ -26,9 +26,13 @@ _UNWRITTEN = 3
 _UNWRITTEN_BY_NPU = 15
 
 
-def run_golden(environment: Hosted, elf: Path, golden: Golden, timeout: float) -> tuple[Result, list[np.ndarray]]:
-    """Runs an image on all samples. Returns the run and its outputs, as golden.outputs_in_memory()."""
-    result = environment.run(elf, join_inputs(golden.inputs_in_memory()), timeout)
+def run_golden(
+    environment: Hosted, elf: Path, golden: Golden, timeout: float, model: str = ""
+) -> tuple[Result, list[np.ndarray]]:
+    """Runs an image, one of several models in it, on all samples. Returns the run and its outputs, as
+    golden.outputs_in_memory().
+    """
+    result = environment.run(elf, join_inputs(golden.inputs_in_memory()), timeout, model)
     return result, split_outputs(result.outputs, golden.outputs_in_memory())
 
 
@@ -68,6 +72,7 @@ class HostedImage:
         elf: the image.
         plan: its plan.json, whose arenas must be used to the planned byte; None if that does not matter.
         timeout: seconds until a run counts as hung.
+        model: which of several models it runs; empty for the only one.
         kind: see Environment.
     """
 
@@ -75,11 +80,12 @@ class HostedImage:
     elf: Path
     plan: Path | None
     timeout: float
+    model: str = ""
     kind: str = "emulated"
 
     def run_example(self) -> Run:
         """See Environment.run_example()."""
-        result = self.environment.run(self.elf, timeout=self.timeout)
+        result = self.environment.run(self.elf, timeout=self.timeout, model=self.model)
         # Without an embedded example there is nothing to measure.
         if not result.report.samples:
             return Run(result.console, (), ())
@@ -88,7 +94,7 @@ class HostedImage:
     def run_samples(self, golden: Golden, most: int | None) -> SampleRun:
         """See Environment.run_samples(); without a limit it runs all."""
         samples = spread(golden.samples, most)
-        result, outputs = run_golden(self.environment, self.elf, golden.part(samples), self.timeout)
+        result, outputs = run_golden(self.environment, self.elf, golden.part(samples), self.timeout, self.model)
         return SampleRun(tuple(samples), tuple(outputs), tuple(_measurements(result)), self._problems(result))
 
     def _problems(self, result: Result) -> tuple[str, ...]:
@@ -108,7 +114,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _make(arguments: argparse.Namespace, board: Board, _golden: Golden | None) -> HostedImage:
     qemu = QemuWithNpu if board.npu else Qemu
-    return HostedImage(qemu(board, arguments.qemu), arguments.elf, arguments.plan, arguments.timeout)
+    return HostedImage(qemu(board, arguments.qemu), arguments.elf, arguments.plan, arguments.timeout, arguments.model)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

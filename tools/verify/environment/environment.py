@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -123,6 +123,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", type=user_path, help="the .pte in the image")
     parser.add_argument("--plan", type=user_path, help="plan.json of the image")
     parser.add_argument("--method", default="forward", help="the method that the image runs")
+    parser.add_argument(
+        "--one-of",
+        nargs=5,
+        action="append",
+        default=[],
+        metavar=("NAME", "GOLDEN", "PLAN", "PROGRAM", "METHOD"),
+        help="of an image with several models: one of them, in place of the four options before; repeat for all",
+    )
+    parser.add_argument("--model", default="", help="which of several models to run; default: all, one after the other")
     parser.add_argument("--samples", type=int, help="the most samples of --golden to run")
     parser.add_argument("--atol", type=float, default=1e-5, help="absolute tolerance of an output element")
     parser.add_argument("--rtol", type=float, default=1e-5, help="relative tolerance of an output element")
@@ -160,12 +169,31 @@ def _compare(result: SampleRun, golden: Golden, arguments: argparse.Namespace) -
     return problems
 
 
+def _models(arguments: argparse.Namespace) -> Iterator[argparse.Namespace]:
+    """The arguments for each model that is to run: of an image with one as they are."""
+    names = [entry[0] for entry in arguments.one_of]
+    if arguments.model and arguments.model not in names:
+        known = f"there are {', '.join(names)}" if names else "it has one"
+        raise UserError(f"--model {arguments.model}: {arguments.elf.stem} has no such model; {known}")
+    if not names:
+        yield arguments
+    for name, golden, plan, program, method in arguments.one_of:
+        if arguments.model in ("", name):
+            chosen = {"model": name, "golden": Path(golden), "plan": Path(plan), "program": Path(program)}
+            yield argparse.Namespace(**{**vars(arguments), **chosen, "method": method})
+
+
 def _verify(prog: str, arguments: argparse.Namespace, make: MakeEnvironment) -> int:
+    return max([_verify_model(prog, chosen, make) for chosen in _models(arguments)])
+
+
+def _verify_model(prog: str, arguments: argparse.Namespace, make: MakeEnvironment) -> int:
     board = find_board(arguments.board)
     golden = read_golden(arguments.golden) if arguments.golden else None
     environment = make(arguments, board, golden)
     run = environment.run_example()
-    print(f"{arguments.elf.stem} on {board.description}, {environment.kind}")
+    which = f", model {arguments.model}" if arguments.model else ""
+    print(f"{arguments.elf.stem} on {board.description}, {environment.kind}{which}")
     if run.console:
         print("console:\n" + "\n".join(f"  | {line}" for line in run.console.rstrip().splitlines()))
     problems = list(run.problems)

@@ -10,9 +10,9 @@ from tools.verify.environment.hosted import Result, run_hosted
 class Host:
     """This machine."""
 
-    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
+    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
         """See Hosted.run()."""
-        return run_hosted(self, image, lambda options: [str(image.absolute()), *options[1:]], inputs, timeout)
+        return run_hosted(self, image, lambda options: [str(image.absolute()), *options[1:]], inputs, timeout, model)
 
     def instructions(self, ticks: int) -> None:
         """Ticks of this machine are no instructions."""

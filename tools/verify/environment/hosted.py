@@ -56,7 +56,7 @@ class Result:
 class Hosted(Protocol):
     """An environment whose images talk to a host by files."""
 
-    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
+    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
         """Runs an image until it exits.
 
         Args:
@@ -64,6 +64,7 @@ class Hosted(Protocol):
             inputs: what join_inputs() made of the inputs of all samples, or what else the image takes; None runs the
                 example that it embeds.
             timeout: seconds of this machine's time after which the image counts as hung.
+            model: which of several models it runs; empty: the image decides.
 
         Raises:
             EmulationError: the image crashed, hung, met an error or did not report PASS.
@@ -115,6 +116,7 @@ def run_hosted(
     command: Callable[[Sequence[str]], list[str]],
     inputs: bytes | None,
     timeout: float,
+    model: str,
 ) -> Result:
     """Hosted.run() of an environment that starts its images by a command line.
 
@@ -122,7 +124,7 @@ def run_hosted(
         environment: the environment.
         image: the image.
         command: the command line that runs the image with words of its own, of which the first is its name.
-        inputs, timeout: see Hosted.run().
+        inputs, timeout, model: see Hosted.run().
     """
     with tempfile.TemporaryDirectory(prefix="image-") as scratch:
         folder = Path(scratch)
@@ -131,6 +133,9 @@ def run_hosted(
         if inputs is not None:
             (folder / "inputs.bin").write_bytes(inputs)
             options.append("inputs=inputs.bin")
+        if model:
+            (folder / "model.txt").write_text(model, encoding="ascii")
+            options.append("model=model.txt")
         return finish(environment, command(options), image, folder, timeout)
 
 

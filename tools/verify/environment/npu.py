@@ -188,7 +188,7 @@ class QemuWithNpu(Qemu):
     counts: bool = False
     runs: list[list[Operation]] = field(default_factory=list, compare=False)
 
-    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
+    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
         """See Hosted.run(); what the NPU objected to is part of the error."""
         with attached_npu(image, self.board, self.counts) as (attached, debugger):
 
@@ -196,7 +196,7 @@ class QemuWithNpu(Qemu):
                 return [*command_line(image, self.board, self.qemu, options), *debugger]
 
             try:
-                result = run_hosted(self, image, command, inputs, timeout)
+                result = run_hosted(self, image, command, inputs, timeout, model)
                 self.runs[:] = attached.runs
                 return replace(result, execute=attached.instructions)
             except EmulationError as error:

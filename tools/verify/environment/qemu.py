@@ -57,10 +57,10 @@ class Qemu:
     board: Board
     qemu: Path
 
-    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120) -> Result:
+    def run(self, image: Path, inputs: bytes | None = None, timeout: float = 120, model: str = "") -> Result:
         """See Hosted.run()."""
         return run_hosted(
-            self, image, lambda options: command_line(image, self.board, self.qemu, options), inputs, timeout
+            self, image, lambda options: command_line(image, self.board, self.qemu, options), inputs, timeout, model
         )
 
     def instructions(self, ticks: int) -> int | None:
