@@ -103,7 +103,6 @@ def substitute(edge: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
     lowered = order_for_kernels(propagate_constants(_list_integers(manager.transform())))
     tabulate(lowered)
     _cancel_transpositions(lowered)
-    _slice_in_order(lowered)
     _order_images(lowered)
     _drop_empty_padding(lowered)
     _count_work(lowered)
@@ -283,28 +282,6 @@ def _cancel_transpositions(program: ExportedProgram) -> None:
             if order == sorted(order):
                 node.replace_all_uses_with(source.args[0])
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
-
-
-def _slice_in_order(program: ExportedProgram) -> None:
-    """Lets slices lie as what they are taken from, in place, where all that reads them copies them to that order."""
-    orders = exir_ops.edge.dim_order_ops
-    copies = (orders._clone_dim_order.default, orders._to_dim_order_copy.default)
-    for node in list(program.graph.nodes):
-        if node.target != exir_ops.edge.aten.slice_copy.Tensor:
-            continue
-        value, order = node.meta["val"], node.args[0].meta["val"].dim_order()
-        users = list(node.users)
-        if value.dim_order() == order or any(
-            user.target not in copies or user.meta["val"].dim_order() != order or user.meta["val"].dtype != value.dtype
-            for user in users
-        ):
-            continue
-        # With the strides of its copies.
-        node.meta["val"] = users[0].meta["val"]
-        for user in users:
-            user.replace_all_uses_with(node)
-            program.graph.erase_node(user)
     program.graph_module.recompile()
 
 

@@ -519,6 +519,25 @@ def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tm
     assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
 
 
+@pytest.mark.parametrize(
+    ("part", "copies"),
+    [("[..., 1:]", 0), ("[:, :, ::2]", 0), ("[:, 2:6]", 0), ("[..., :1] * self.scale", 0), ("[:, :, 1:].relu()", 1)],
+)
+def test_parts_of_images_lie_as_the_layer_behind_them_reads_them(part: str, copies: int, tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(3, 8, 3); self.b = nn.LazyConv2d(8, (2, 1))"
+    init += f"; self.scale = nn.Parameter(torch.rand(1, 8, 1, 1)); self.b(self.a(torch.zeros(1, 3, 9, 9)){part})"
+    result = exported(tmp_path, f"return self.b(self.a(x){part})", "(torch.randn(1, 3, 9, 9),)", init, packed=True)
+    assert result.operators["aten::slice_copy"] == 1
+    assert sum(count for name, count in result.operators.items() if name.startswith("dim_order_ops")) == copies
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "torch_fusion::convolution":
+            image = plan.values[call.args[0]].val
+            order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
+            assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
+
+
 def test_some_channels_of_an_image_are_not_copied_twice(tmp_path: Path) -> None:
     init = "self.conv = nn.Conv2d(3, 8, 3); self.fc = nn.Linear(7, 2)"
     forward = "return self.fc(self.conv(x)[:, :7].mean((2, 3)))"
