@@ -209,6 +209,26 @@ def read(path: Path) -> Program:
     return load(path).program
 
 
+def with_first_method(file: ProgramFile, name: str) -> bytes:
+    """A program whose first method, in place of another one, is that of a name: for what runs the first one.
+
+    Raises:
+      ProgramError: it has no such method.
+    """
+    names = [str(plan.name) for plan in file.program.execution_plan or []]
+    if name not in names:
+        raise ProgramError(f"{file.path} has no method {name}; it has {', '.join(names)}")
+    reader = _Reader(file.data[: file.flatbuffer_size])
+    position = reader.target(reader.address(ROOT_TYPE, "execution_plan", reader.unpack("I", 0))) + 4
+    places = (position, position + 4 * names.index(name))
+    first, chosen = (reader.target(place) for place in places)
+    data = bytearray(file.data)
+    # References of a flatbuffer count from where they are.
+    for place, target in zip(places, (chosen, first), strict=True):
+        struct.pack_into("<I", data, place, target - place)
+    return bytes(data)
+
+
 def operator_name(name: str, overload: str | None) -> str:
     """What an operator of a program is called everywhere else, such as `aten::add.out`."""
     return f"{name}.{overload}" if overload else name
@@ -280,6 +300,11 @@ class _Reader:
             else:
                 values[field] = self.value(kind, place)
         return cls(**values)
+
+    def address(self, table: str, field: str, position: int) -> int:
+        """Where a field is that a table has."""
+        (slot,) = [slot for name, slot, *_ in TABLES[table][1] if name == field]
+        return position + int(self.unpack("H", position - self.unpack("i", position) + 4 + 2 * slot))
 
     def target(self, place: int) -> int:
         return place + self.unpack("I", place)

@@ -38,7 +38,7 @@ class Null:
 
 def test_a_number_is_the_one_that_the_program_was_exported_with(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [SimpleNamespace(val=Int(7))]
-    plan = SimpleNamespace(values=values, inputs=[0], outputs=[0])
+    plan = SimpleNamespace(name="forward", values=values, inputs=[0], outputs=[0])
     monkeypatch.setattr(run_pte, "read", lambda _: SimpleNamespace(execution_plan=[plan]))
     (encoded,) = run_pte.encode_inputs(Path("numbers.pte"), [])
     assert encoded == encode(numpy.asarray(7), 4, ())
@@ -59,7 +59,11 @@ def test_parts_for_another_processor_are_named() -> None:
 
 def test_the_method_of_several_that_is_run_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = [SimpleNamespace(name=name) for name in ("encode", "forward")]
-    for count, lines in ((1, []), (2, ["method encode, the first one; not run: forward"])):
+    for count, method, lines in (
+        (1, None, []),
+        (2, None, ["method encode, the first one; others by --method: forward"]),
+        (2, "forward", ["method forward; others by --method: encode"]),
+    ):
         program = SimpleNamespace(execution_plan=plans[:count])
         monkeypatch.setattr(run_pte, "read", lambda _, program=program: program)
-        assert run_pte.note_of_methods(Path("several.pte")) == lines
+        assert run_pte.note_of_methods(Path("several.pte"), method) == lines

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tools.abi.layouts.layouts import RUNNER_MAX_DIM
-from tools.artifacts.program.program import ProgramError, Tensor, read
+from tools.artifacts.program.program import ProgramError, Tensor, load, read, with_first_method
 from tools.quiet.console import UserError, user_path
 from tools.quiet.tool import run_tool
 from tools.verify.environment.hosted import EmulationError
@@ -125,14 +125,29 @@ def check_outputs(plan: Any) -> None:
             raise RunError("NotSupported", f"output {i} is of type {kind}, which cannot be returned; leave it out")
 
 
-def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-    """The program's inputs as the runner takes them: those given, or ones.
+def find_plan(program: Path, method: str | None) -> Any:
+    """A method of a program, the first one if none is named.
+
+    Raises:
+        RunError: there is no such method.
+        ProgramError: the file is no program.
+    """
+    plans = read(program).execution_plan
+    for plan in plans:
+        if method in (None, plan.name):
+            return plan
+    names = ", ".join(str(plan.name) for plan in plans)
+    raise RunError("InvalidArgument", f"{program} has no method {method}; give --method one of: {names}")
+
+
+def encode_inputs(program: Path, inputs: Sequence[np.ndarray], method: str | None = None) -> tuple[bytes, ...]:
+    """The inputs of a program's method, the first one if none is named, as the runner takes them: those given, or ones.
 
     Raises:
         RunError: they do not fit the program.
         ProgramError: the file is no program.
     """
-    plan = read(program).execution_plan[0]
+    plan = find_plan(program, method)
     check_outputs(plan)
     encoded = []
     for i, index in enumerate(_wanted(plan, inputs)):
@@ -152,7 +167,14 @@ def encode_inputs(program: Path, inputs: Sequence[np.ndarray]) -> tuple[bytes, .
     return tuple(encoded)
 
 
-def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.ndarray], timeout: float) -> CaseResult:
+def run(
+    program: Path,
+    runners: Runners,
+    board_name: str,
+    inputs: Sequence[np.ndarray],
+    timeout: float,
+    method: str | None = None,
+) -> CaseResult:
     """Runs a program.
 
     Args:
@@ -161,6 +183,7 @@ def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.nd
         board_name: the board to emulate, or `host`.
         inputs: one array per input, or none for ones.
         timeout: seconds until the run counts as hung.
+        method: which of the program's methods; None: the first.
 
     Raises:
         RunError: the program could not be run.
@@ -176,7 +199,10 @@ def run(program: Path, runners: Runners, board_name: str, inputs: Sequence[np.nd
     values: tuple[bytes, ...] = ()
     problem = None
     try:
-        values = encode_inputs(program, inputs)
+        values = encode_inputs(program, inputs, method)
+        if method is not None:
+            # The runner runs a program's first one.
+            content = with_first_method(load(program), method)
     except ProgramError as error:
         # The runtime has the say, and the name of the error.
         problem = RunError("InvalidProgram", str(error))
@@ -228,7 +254,11 @@ def _run_on_vulkan(arguments: argparse.Namespace, inputs: Sequence[np.ndarray]) 
         from tools.verify.vgf.vulkan import run as run_on_vulkan
     except ModuleNotFoundError:
         return None
-    plan = read(arguments.program).execution_plan[0]
+    if arguments.method not in (None, find_plan(arguments.program, None).name):
+        raise RunError(
+            "NotSupported", f"--method {arguments.method}: of a program with parts for Vulkan the first method is run"
+        )
+    plan = find_plan(arguments.program, None)
     arrays = []
     for i, index in enumerate(_wanted(plan, inputs)):
         value = plan.values[index].val
@@ -281,10 +311,14 @@ def error_json(error: RunError) -> dict[str, Any]:
     }
 
 
-def note_of_methods(program: Path) -> list[str]:
+def note_of_methods(program: Path, method: str | None) -> list[str]:
     """A line that says which method of a program with several ones is run."""
     names = [str(plan.name) for plan in read(program).execution_plan]
-    return [f"method {names[0]}, the first one; not run: {', '.join(names[1:])}"] if len(names) > 1 else []
+    if len(names) < 2:
+        return []
+    run_ = method or f"{names[0]}, the first one"
+    others = [name for name in names if name != (method or names[0])]
+    return [f"method {run_}; others by --method: {', '.join(others)}"]
 
 
 def _text(run_: CaseResult, files: Sequence[Path], lines: list[str]) -> str:
@@ -313,6 +347,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help=f"one of {', '.join(runners.boards)}; host is this machine; "
         f"default: {_default_board(runners)}, host with VGF",
     )
+    parser.add_argument("--method", metavar="NAME", help="which of the program's methods; default: the first")
     parser.add_argument(
         "--input",
         type=user_path,
@@ -337,6 +372,7 @@ def _words(arguments: argparse.Namespace) -> list[str]:
     """The arguments, with paths that are valid in any directory."""
     words = [str(arguments.program.absolute()), "--timeout", str(arguments.timeout)]
     words += [word for path in arguments.input for word in ("--input", str(path.absolute()))]
+    words += ["--method", arguments.method] if arguments.method else []
     words += ["--output-dir", str(arguments.output_dir.absolute())] if arguments.output_dir else []
     return words + (["--json"] if arguments.json else [])
 
@@ -358,7 +394,7 @@ def _run(arguments: argparse.Namespace) -> int | None:
         else:
             runners = read_runners()
             board = arguments.board or _default_board(runners)
-            result = run(arguments.program, runners, board, inputs, arguments.timeout)
+            result = run(arguments.program, runners, board, inputs, arguments.timeout, arguments.method)
         folder = arguments.output_dir
         if folder is None and arguments.json:
             folder = Path(tempfile.mkdtemp(prefix="run_pte-"))
@@ -366,7 +402,7 @@ def _run(arguments: argparse.Namespace) -> int | None:
         if arguments.json:
             print(json.dumps(as_json(result, files), indent=2))
         else:
-            print(_text(result, files, note_of_methods(arguments.program)))
+            print(_text(result, files, note_of_methods(arguments.program, arguments.method)))
     except RunError as error:
         if arguments.json:
             print(json.dumps(error_json(error), indent=2))

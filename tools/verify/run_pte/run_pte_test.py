@@ -70,6 +70,32 @@ def test_inputs_default_to_ones(capsys: pytest.CaptureFixture[str], board: str) 
     np.testing.assert_allclose(np.load(result["outputs"][0]["file"]), np.full((2, 2), 0.5), rtol=1e-6)
 
 
+@pytest.mark.parametrize("board", ["host", BOARDS[-1]] if "host" in BOARDS else BOARDS[-1:])
+def test_each_method_of_a_program_is_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, board: str) -> None:
+    codec = _files("CODEC")
+    with np.load(codec[".npz"]) as golden:
+        np.save(tmp_path / "x.npy", golden["input_0"][0])
+        expected = golden["output_0"][0]
+
+    def run(method: str, *given: Path) -> Path:
+        inputs = [word for path in given for word in ("--input", path)]
+        options = ["--method", method, "--board", board, "--output-dir", tmp_path / method]
+        status, result = _run(capsys, codec[".pte"], *options, *inputs)
+        assert status == 0
+        return Path(result["outputs"][0]["file"])
+
+    # forward() is the one after the other, with a gain of one.
+    assert np.load(run("encode", tmp_path / "x.npy")).shape != expected.shape
+    np.save(tmp_path / "gain.npy", np.ones(1, np.float32))
+    decoded = run("decode", tmp_path / "encode/output_0.npy", tmp_path / "gain.npy")
+    for path in (run("forward", tmp_path / "x.npy"), decoded):
+        np.testing.assert_allclose(np.load(path), expected, atol=1e-5, rtol=1e-5)
+    error = _error(capsys, codec[".pte"], "--method", "transcode", "--board", board)
+    assert error["name"] == "InvalidArgument"
+    assert "has no method transcode; give --method one of: " in error["message"]
+    assert all(name in error["message"] for name in ("forward", "encode", "decode"))
+
+
 def test_instructions_are_the_same_every_time(capsys: pytest.CaptureFixture[str]) -> None:
     runs = [_run(capsys, SOFTMAX)[1] for _ in range(2)]
     assert runs[0]["instructions"] == runs[1]["instructions"]
