@@ -12,6 +12,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from executorch.exir.schema import Tensor
 
 from conformance.calls import Call
 from conformance.check import encode_input, input_elements
@@ -19,6 +22,7 @@ from conformance.op_db import Row
 from conformance.program import make_plan, to_bytes
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.pipeline.compile.compile import compile_method
+from tools.pipeline.link.interface import NUMBERS
 from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 from tools.verify.environment.hosted import error_name
@@ -41,13 +45,24 @@ def choose(rows: Sequence[Row], every: int, per_row: int) -> list[int]:
     return sorted(set(chosen))
 
 
+def _calls_of_numbers(rows: Sequence[Row], calls: Sequence[Call]) -> list[int]:
+    """Of each operator that returns numbers, not tensors, one call."""
+    first = {row.operator: row.calls[0] for row in reversed(rows) if row.calls}
+    return [number for number in first.values() if not _returns_tensors(calls[number])]
+
+
+def _returns_tensors(call: Call) -> bool:
+    plan, _ = make_plan(call)
+    return all(isinstance(plan.values[index].val, Tensor) for index in plan.outputs)
+
+
 def generate(calls_path: Path, every: int, per_row: int, index: Path, sources: Sequence[Path]) -> None:
     """Writes the sources, and which calls are in them, or why they can't be."""
     with calls_path.open("rb") as file:
         rows: list[Row] = pickle.load(file)
         pickle.load(file)
         calls: list[Call] = pickle.load(file)
-    numbers = choose(rows, every, per_row)
+    numbers = sorted({*choose(rows, every, per_row), *_calls_of_numbers(rows, calls)})
     refused: dict[int, str] = {}
     for part, source in enumerate(sources):
         share = numbers[part * len(numbers) // len(sources) : (part + 1) * len(numbers) // len(sources)]
@@ -166,13 +181,19 @@ def _difference(call: Call, loaded: CaseResult, status: int, outputs: Sequence[b
         return f"{len(outputs)} outputs, loaded {len(loaded.outputs)}"
     known = 0 if call.arbitrary else len(outputs) - call.scratch
     for place, (index, data, value) in enumerate(zip(plan.outputs, outputs, loaded.outputs, strict=True)):
-        tensor = plan.values[index].val
-        wanted = elements(value.array, int(tensor.scalar_type), list(tensor.dim_order))
+        given = plan.values[index].val
+        order = list(given.dim_order) if isinstance(given, Tensor) else []
+        wanted = elements(value.array, _scalar_type(given), order)
         if len(data) != len(wanted):
             return f"output {place} has {len(data)} bytes, loaded {len(wanted)}"
         if place < known and data != wanted:
             return f"output {place} differs"
     return ""
+
+
+def _scalar_type(value: Any) -> int:
+    """A tensor's dtype, or what a number is in memory."""
+    return int(value.scalar_type if isinstance(value, Tensor) else NUMBERS[type(value).__name__])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

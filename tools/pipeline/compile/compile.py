@@ -63,7 +63,7 @@ def compile_method(
         raise UserError(f"name '{name}' is no C identifier; use letters, digits and underscores")
     file = load(program)
     plan = find_method(file, method)
-    interface = interface_of(program, plan)
+    interface = interface_of(program, plan, returns_numbers=True)
     read = read_program_manifest(manifest, core, interface)
     use_in_place(file, plan)
     layout = method_layout(plan)

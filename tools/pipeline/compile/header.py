@@ -144,7 +144,7 @@ def _cpp_border(kind: str, method: Method, indices: Sequence[int], borders: Sequ
     """Dtypes and sizes of the inputs or outputs."""
     lines = []
     for place, (index, border) in enumerate(zip(indices, borders, strict=True)):
-        shape = method.shapes[index]
+        shape = method.border_shape(index)
         sizes = ", ".join(map(str, shape.sizes)) or "0"
         lines += [
             f"/// {_title(kind, place, border)}: {shape.dtype.lower()} [{', '.join(map(str, shape.sizes))}]"
@@ -212,7 +212,7 @@ def _title(kind: str, place: int, border: Border) -> str:
 def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borders: Sequence[Border]) -> list[str]:
     lines = [f"#define {macro}_{kind.upper()}_COUNT {len(indices)}"]
     for place, (index, border) in enumerate(zip(indices, borders, strict=True)):
-        shape = method.shapes[index]
+        shape = method.border_shape(index)
         prefix = f"{macro}_{kind.upper()}_{place}"
         bound = ", or smaller" if method.is_dynamic(index) else ""
         lines += [

@@ -14,6 +14,7 @@ from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, aligned,
 from tools.pipeline.compile.names import PACKED, Names, camel, module_of, operator_base, role_of, snake
 from tools.pipeline.link.in_place import BACKEND as ETHOS_U
 from tools.pipeline.link.in_place import is_in_place
+from tools.pipeline.link.interface import NUMBERS
 from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_constant, kind_of, tensor_problem
 from tools.quiet.console import UserError
 
@@ -151,7 +152,13 @@ class Method:
         return operator_name(entry.name, entry.overload)
 
     def is_dynamic(self, index: int) -> bool:
-        return int(self.value(index).val.shape_dynamism) != 0
+        value = self.value(index)
+        return kind_of(value) == "Tensor" and int(value.val.shape_dynamism) != 0
+
+    def border_shape(self, index: int) -> Shape:
+        """The shape of an input or output; a number has one element and no dimensions."""
+        number = NUMBERS.get(kind_of(self.value(index)))
+        return self.shapes[index] if number is None else Shape(number.name, (), ())
 
     def constant_data(self, index: int) -> bytes:
         """The elements of a constant tensor."""

@@ -16,6 +16,7 @@ from tools.pipeline.compile.inner import inner_call
 from tools.pipeline.compile.names import module_of
 from tools.pipeline.compile.program import VIEW, Method, Shape
 from tools.pipeline.compile.values import array, data_array, floating, integer, string
+from tools.pipeline.link.interface import NUMBERS
 from tools.pipeline.link.layout import Instruction, elements, is_constant, kind_of
 from tools.pipeline.registry.calls import SCALAR_TYPES
 from tools.pipeline.registry.registry import Selected
@@ -162,7 +163,8 @@ class _Source:
             "",
             *weights,
             *constants,
-            *([*self.objects.values(), ""] if self.objects else []),
+            *(line for text in self.objects.values() for line in _wrapped(text, indent="")),
+            *([""] if self.objects else []),
             *self.access(),
             'extern "C" {',
             "",
@@ -270,7 +272,11 @@ class _Source:
                 indent="",
             )
         # What the shapes refer to stands before them.
-        return [*self.take_arrays(), *lines, ""] if lines else []
+        return (
+            ["// Arrays have their numbers in their names, and shapes their sizes.", *self.take_arrays(), *lines, ""]
+            if lines
+            else []
+        )
 
     def numbers(self, c_type: str, items: Sequence[str], wanted: str = "") -> str:
         """The name of a constant array, made once; without a wanted one it says what is in it."""
@@ -293,17 +299,11 @@ class _Source:
 
     def place_lines(self) -> list[str]:
         lines = []
-        for index, is_tensor in self.placed.items():
+        for index in self.placed:
             name = self.method.names[index]
             shape = self.method.shapes[index]
             remark = f"{_described(shape)}, {shape.nbytes} bytes"
             lines.append(f"constexpr size_t {name}Offset = {self.method.offsets[index]}; // {remark}")
-            if is_tensor and index not in self.kept_place:
-                lines += [
-                    f"inline TensorData {name}({self.model.name}_model_t& model) {{",
-                    f"  return {{{self.shape(shape)}, model.arena + {name}Offset}};",
-                    "}",
-                ]
         for index, is_tensor in self.constants.items():
             if is_tensor:
                 of = self.shape(self.method.shapes[index])
@@ -312,17 +312,29 @@ class _Source:
         return [*lines, ""] if lines else []
 
     def access(self) -> list[str]:
-        """The function by which inner functions get at elements in the arena."""
-        if not self.is_direct:
-            return []
-        return [
-            "/// Elements at a place in the arena.",
-            "template <class T>",
-            f"inline T* at({self.model.name}_model_t* model, size_t offset) {{",
-            "  return reinterpret_cast<T*>(model->arena + offset);",
-            "}",
-            "",
-        ]
+        """The functions by which inner functions get at elements in the arena, and outer ones at tensors."""
+        lines: list[str] = []
+        if self.is_direct:
+            lines += [
+                "/// Elements at a place in the arena.",
+                "template <class T>",
+                f"inline T* at({self.model.name}_model_t* model, size_t offset) {{",
+                "  return reinterpret_cast<T*>(model->arena + offset);",
+                "}",
+                "",
+            ]
+        if any(self.placed.values()):
+            lines += [
+                "/// The same as a tensor.",
+                "inline TensorData tensor_at(",
+                f"    {self.model.name}_model_t* model, size_t offset, const TensorShape& shape) {{",
+                "  return {shape, model->arena + offset};",
+                "}",
+                "",
+            ]
+            if not self.is_direct:
+                lines[0] = "/// The tensor at a place in the arena."
+        return lines
 
     # ---- arguments
 
@@ -337,8 +349,7 @@ class _Source:
             self.shape(self.method.shapes[index])
             return self.method.names[index]
         self.placed[index] = True
-        self.shape(self.method.shapes[index])
-        return f"{self.method.names[index]}(*model)"
+        return f"tensor_at(model, {self.method.names[index]}Offset, {self.shape(self.method.shapes[index])})"
 
     def kept_value(self, index: int) -> str:
         return f"*values[{self.value_place[index]}]"
@@ -626,7 +637,8 @@ class _Source:
         if kernel.is_template:
             assert selected.dtypes is not None and selected.variants is not None
             mask = sum(1 << _VALUES[dtype] for dtype in selected.dtypes)
-            function += f"<Selection<{mask:#x}, {int(selected.variants):#x}>>"
+            names = ", ".join(sorted(selected.dtypes, key=lambda dtype: _VALUES[dtype]))
+            function += f"<Selection<{mask:#x} /* {names} */, {int(selected.variants):#x}>>"
         passed = ", ".join(["context", *map(self.argument, arguments)])
         callee = f"call_boxed({function}, {passed})" if kernel.is_boxed else f"call<&{function}>({passed})"
         return [*_wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
@@ -747,6 +759,16 @@ class _Source:
         """What is known of an input or output."""
         method = self.method
         const = "const " if kind == "output" else ""
+        value_kind = kind_of(method.value(index))
+        if value_kind in NUMBERS:
+            if index in self.value_place:
+                payload = f"reinterpret_cast<const EValue*>(model->values[{self.value_place[index]}])->payload"
+                return BorderCase(f"&{payload}.copyable_union.as_{value_kind.lower()}", "", "nullptr")
+            c_type = {"Int": "int64_t", "Double": "double", "Bool": "bool"}[value_kind]
+            self.objects[f"k{kind.capitalize()}{place}"] = (
+                f"constexpr {c_type} k{kind.capitalize()}{place} = {self.literal(index)};"
+            )
+            return BorderCase(f"&k{kind.capitalize()}{place}", "", "nullptr")
         if index in self.value_place:
             value = f"reinterpret_cast<const EValue*>(model->values[{self.value_place[index]}])->payload.as_tensor"
             return BorderCase(f"{value}.const_data_ptr()", f"{value}.nbytes()", f"{value}.sizes().data()")
@@ -784,7 +806,8 @@ def _wrapped(statement: str, indent: str = "  ") -> list[str]:
     """A statement's lines, broken where they are long, between arguments of the outermost call and not in comments."""
     text, depth = "", 0
     statement = re.sub(r" /\*.*?\*/", lambda comment: comment[0].replace(" ", "\0"), statement)
-    statement = statement.replace("<const ", "<const\0")
+    # A brace stands with what it belongs to.
+    statement = statement.replace("<const ", "<const\0").replace(") {", ")\0{")
     outer = 2 if statement.startswith("if") else 1
     for character in statement:
         depth += (character in "([{") - (character in ")]}")

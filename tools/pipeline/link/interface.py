@@ -62,11 +62,16 @@ def find_method(file: ProgramFile, name: str = "forward") -> Any:
     return found[0]
 
 
-def interface_of(path: Path, method: Any) -> Interface:
+# What a number that a program returns is in memory, by the schema's type.
+NUMBERS = {"Int": ScalarType.LONG, "Double": ScalarType.DOUBLE, "Bool": ScalarType.BOOL}
+
+
+def interface_of(path: Path, method: Any, returns_numbers: bool = False) -> Interface:
     """The interface of a method that find_method() returned.
 
     Args:
         path: the program's, for messages.
+        returns_numbers: whether outputs may be numbers, which then are tensors without dimensions.
 
     Raises:
         UserError: an input or output is no tensor, or of a dtype that the runtime doesn't have.
@@ -76,6 +81,10 @@ def interface_of(path: Path, method: Any) -> Interface:
         result = []
         for place, index in enumerate(indices):
             value = method.values[index].val
+            number = NUMBERS.get(type(value).__name__)
+            if number is not None and returns_numbers and kind == "output":
+                result.append(TensorSpec(number, (), ()))
+                continue
             if not isinstance(value, Tensor):
                 raise UserError(
                     f"program {path}: {kind} {place} is of type {type(value).__name__}, not a tensor; "
