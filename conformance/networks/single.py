@@ -116,6 +116,14 @@ for _shape in [(1, 16), (16, 32), (24, 64), (4, 256), (64, 8)]:
 for _groups, _image in [(2, (1, 8, 6, 6)), (4, (1, 16, 12, 12)), (32, (1, 32, 8, 8)), (1, (1, 32, 4, 4))]:
     _add("group_norm", lambda groups=_groups, image=_image: nn.GroupNorm(groups, image[1]), _image)
 
+# Over time: one row of pixels.
+for _channels, _size, _kernel in [(8, 95, 48), (8, 48, 9), (16, 37, 3), (6, 64, 9)]:
+    _add(
+        "depthwise",
+        lambda c=_channels, k=_kernel: nn.Conv2d(c, c, (1, k), 1, (0, k // 4), groups=c),
+        (1, _channels, 1, _size),
+    )
+
 _IMAGES = [(1, 8, 6, 6), (1, 8, 16, 16)]
 for _image in _IMAGES:
     for _name, _function in {
@@ -126,7 +134,9 @@ for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image, _image)
     _add("add_broadcast", lambda: _Call(lambda x, y: x + y), _image, (1, _image[1], 1, 1))
     _add("mul_broadcast", lambda: _Call(lambda x, y: x * y), _image, (1, _image[1], 1, 1))
-    _add("cat", lambda: _Call(lambda x, y: torch.cat([x, y], 1)), _image, _image)
+    for _channels in (_image[1], 6):
+        _half = (1, _channels, *_image[2:])
+        _add("cat", lambda: _Call(lambda x, y: torch.cat([x, y], 1)), _half, _half)
     for _name, _function in {
         "relu": F.relu,
         "gelu": F.gelu,
@@ -141,11 +151,16 @@ for _image in _IMAGES:
 for _name, _function in {
     "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu, "leaky_relu": F.leaky_relu, "elu": F.elu,
     "mish": F.mish, "softplus": F.softplus, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "exp": torch.exp,
-    "abs": torch.abs,
+    "abs": torch.abs, "sin": torch.sin,
 }.items():  # fmt: skip
     for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image, is_int8=False)
 for _image in _IMAGES:
+    _add("reflection_pad", lambda: _Call(lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect")), _image, is_int8=False)
+    _add("amax", lambda: _Call(lambda x: x.amax((2, 3))), _image, is_int8=False)
+    _add("amax", lambda: _Call(lambda x: x.amax(1)), _image, is_int8=False)
+    _add("sum", lambda: _Call(lambda x: x.sum(-1)), _image, is_int8=False)
+    _add("sum", lambda: _Call(lambda x: x.sum(1)), _image, is_int8=False)
     for _name, _mode in (("upsample_nearest2d", "nearest"), ("upsample_bilinear2d", "bilinear")):
         _add(_name, lambda m=_mode: nn.Upsample(scale_factor=2, mode=m), _image, is_int8=False)
 for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8, 2, 2), (8, 12, 5, 1)]:

@@ -32,6 +32,7 @@ from tools.artifacts.core.core import has_dsp_and_fpu
 from tools.artifacts.packed_layer.packed_layer import round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS
+from tools.pipeline.export.cortex_m.quantizable import is_channels_last
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.rewrite import named_arguments
@@ -58,13 +59,20 @@ _BINARY = {
 }
 _POOLS = {_aten.max_pool2d.default: "max_pool2d", _aten.avg_pool2d.default: "avg_pool2d"}
 _MOVES = {
-    _aten.cat.default: "cat",
     _aten.constant_pad_nd.default: "pad",
     _aten.slice.Tensor: "slice",
     _aten.clone.default: "permute",
 }
-# Functions whose name in costs.json is that of another one.
-_LIKE = {"clamp": "hardtanh", "relu6": "hardtanh"}
+# Operators that read more than they return.
+_REDUCTIONS = {
+    _aten.amax.default: "amax",
+    _aten.amin.default: "amax",
+    _aten.sum.dim_IntList: "sum",
+    _aten.mean.dim: "sum",
+    _aten.mean.default: "sum",
+}
+# Functions whose name in costs.json is that of another one; zeros around images are constant_pad_nd.
+_LIKE = {"clamp": "hardtanh", "relu6": "hardtanh", "pad": "reflection_pad", "cos": "sin"}
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,13 @@ def work_of(node: Node) -> Work | None:
         if len(shapes) == 1 and len(node.all_input_nodes) == 1:
             return Work("scale", (1, outputs))
         return Work(_BINARY[target] + ("_broadcast" if is_broadcast else ""), (1, outputs))
+    if target in _REDUCTIONS:
+        return Work(_REDUCTIONS[target], (1, outputs, math.prod(_shape(node.args[0]))))
+    if target == _aten.cat.default:
+        # Among int8 ones images are concatenated pixel by pixel, which takes more where channels are no words.
+        parts = [_shape(operand) for operand in node.all_input_nodes]
+        pieces = outputs // _shape(node)[1] * len(parts) if value.dim() == 4 and any(p[1] % 4 for p in parts) else 0
+        return Work("cat", (1, outputs, pieces))
     if target in _MOVES:
         return Work(_MOVES[target], (1, outputs))
     if target in _VIEWS:
@@ -146,11 +161,14 @@ def _convolution(node: Node, outputs: int) -> Work:
     image, weight = _shape(node.args[0]), _shape(node.args[1])
     channels, inner = weight[0], math.prod(weight[1:])
     if image[1] == weight[1]:
-        is_padded = len(node.args) > 4 and any(node.args[4])
-        return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, is_padded)))
+        return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, _is_padded(node))))
     dilation = node.args[5] if len(node.args) > 5 else [1]
     if weight[1] == 1 and channels == image[1] and channels >= 4 and set(dilation) == {1}:
-        return Work("depthwise", (1, outputs, outputs * inner))
+        # Words of int8 are of four channels; floating point takes rows, and looks for their ends where they are padded.
+        unaligned = outputs if channels % 4 else 0
+        rows = math.prod(_shape(node)[:-1])
+        padded = rows * inner * _is_padded(node)
+        return Work("depthwise", (1, outputs, outputs * inner, unaligned, rows, rows * inner, padded))
     if weight[1] == 1:
         return Work("grouped_depthwise", (1, outputs, outputs * inner))
     groups = _dense_groups(node)
@@ -160,20 +178,25 @@ def _convolution(node: Node, outputs: int) -> Work:
     return Work("grouped", (1, outputs, outputs * inner))
 
 
+def _is_padded(node: Node) -> bool:
+    """Whether a convolution reads beyond its image."""
+    return len(node.args) > 4 and any(node.args[4])
+
+
 def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...], is_padded: bool) -> tuple[int, ...]:
     """What the costs of a convolution without groups follow from, besides its outputs.
 
     Returns:
-      products, with the padding of packed weights; where a window is more than a pixel: elements of all windows,
-      windows, and elements of those whose channels aren't words; elements of weights per row of outputs of a padded
-      image, whose ends kernels for floating point look for.
+      products, with the padding of packed weights; what there would be with outputs in fours; where a window is more
+      than a pixel: elements of all windows, windows, and elements of those whose channels aren't words; elements of
+      weights per row of outputs of a padded image, whose ends kernels for floating point look for.
     """
     channels, inner = weight[0], math.prod(weight[1:])
     pixels = math.prod(out) // channels
-    products = pixels * round_up(channels, 2) * round_up(inner, 4)
+    products, in_fours = (pixels * round_up(channels, each) * round_up(inner, 4) for each in (2, 4))
     windows = 0 if inner == inputs else pixels
     unaligned = windows * inner if inputs % 4 else 0
-    return products, windows * inner, windows, unaligned, math.prod(out[:-1]) * inner * is_padded
+    return products, in_fours, windows * inner, windows, unaligned, math.prod(out[:-1]) * inner * is_padded
 
 
 def _dense_groups(node: Node) -> int:
@@ -292,7 +315,13 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
     anyway = sum(
         instructions + _cost_of_order(node, costs) for node, instructions in floating.items() if not can_be_int8(node)
     )
-    return Choice(cheaper, sum(crossed) + anyway, sum(floating.values()))
+    all_floating = sum(instructions for node, instructions in floating.items() if not _is_change_of_order(node))
+    return Choice(cheaper, sum(crossed) + anyway, all_floating)
+
+
+def _is_change_of_order(node: Node) -> bool:
+    """Whether an operator copies an image to or from channels-last, as no program all in floating point does."""
+    return node.target == _aten.clone.default and is_channels_last(node) != is_channels_last(node.all_input_nodes[0])
 
 
 def _cost_of_order(node: Node, costs: Costs) -> float:
@@ -311,7 +340,7 @@ _SLOW_CHANNELS_LAST = frozenset((
     "group_norm", "pixel_shuffle",
 ))  # fmt: skip
 # Kinds that move elements, or repeat them.
-_ROW_BY_ROW = frozenset((*_MOVES.values(), "add_broadcast", "mul_broadcast"))
+_ROW_BY_ROW = frozenset((*_MOVES.values(), "cat", "add_broadcast", "mul_broadcast"))
 
 
 def _cost_in_float(node: Node, work: Work | None, costs: Costs) -> float:
