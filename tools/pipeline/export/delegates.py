@@ -25,6 +25,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map_only
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+from tools.pipeline.export.arm_forms import part_activations, write_activations
 from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.cortex_m.state import State
@@ -63,11 +64,13 @@ def quantize(
     """The program with quantize and dequantize operators of a quantizer for Arm, calibrated on the samples.
 
     Args:
+      program: is changed.
       path: the model file, for messages.
       state: what the program's first inputs are, and its first outputs change, from one sample to the next.
 
     Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
     """
+    write_activations(program)
     # What depends on constants alone is a constant itself, once it is folded.
     varying = set(user_inputs(program))
     for node in program.graph.nodes:
@@ -80,7 +83,9 @@ def quantize(
             )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     observed, kept = calibrate(prepared, samples, path, state)
-    return Quantized(convert_pt2e(prepared), observed, kept, {})
+    quantized = convert_pt2e(prepared)
+    part_activations(quantized)
+    return Quantized(quantized, observed, kept, {})
 
 
 @contextlib.contextmanager

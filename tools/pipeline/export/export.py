@@ -754,9 +754,9 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     from tools.pipeline.export.cortex_m import lower as cortex_m
     from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.cortex_m.state import inputs_to_state
+    from tools.pipeline.export.dim_orders import order_for_kernels
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
-    from tools.pipeline.export.ethos_u.addresses import check_addresses
     from tools.pipeline.export.ethos_u.results import Comparison
 
     file, options, console = asked.file, asked.options, asked.console
@@ -784,20 +784,21 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
             lowered, operators = in_int8, cortex_m.BORDER
     edge = lowered.manager.exported_program()
     inputs_to_state(edge, source.state, source.inputs)
+    order_for_kernels(edge)
     in_float = quantize.unquantized(edge, path)
     on_core = npu_report.on_core(lowered.rejected, in_float)
     estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
     npu_report.check_memory(estimate, npu)
-    payloads = [item.payload for item in lowered.compiled]
-    for unchecked in check_addresses(payloads, npu, path):
-        console.say(f"export: note: {path}: {unchecked}")
     for entry in on_core:
         console.say(f"export: note: {path}: stays on the core: {entry}")
     border = operators.border(edge)
     if options.io != "float32":
         operators.remove(edge, path)
         samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
-    outputs = delegates.run(edge, lowered.compiled, samples, Comparison(payloads, npu, path))
+    comparison = Comparison([item.payload for item in lowered.compiled], npu, path)
+    outputs = delegates.run(edge, lowered.compiled, samples, comparison)
+    for unchecked in comparison.unchecked():
+        console.say(f"export: note: {path}: {unchecked}")
     return _Lowered(
         delegates.emit(lowered.manager),
         samples,

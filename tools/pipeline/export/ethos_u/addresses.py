@@ -10,45 +10,48 @@ import numpy
 from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import PayloadError, TensorPlace, parse
-from tools.pipeline.export.ethos_u.model import execute
+from tools.pipeline.export.ethos_u.model import Run, execute
 from tools.quiet.console import UserError
 
 _ALIGNMENT = 16
 
 
-def check_addresses(payloads: Iterable[bytes], npu: Npu, path: Path) -> list[str]:
-    """Executes payloads on the model of the NPU, which refuses what lies outside of their memory.
+def execute_checked(
+    content: bytes, inputs: Iterable[bytes], npu: Npu, index: int, path: Path
+) -> tuple[Run | None, str | None]:
+    """Executes a payload on the model of the NPU, which refuses what lies outside of its memory.
 
     Args:
-      payloads: what Vela made of each subgraph.
+      content: what Vela made of a subgraph.
+      inputs: their bytes, of the first ones or of all.
       npu: the board's NPU, whose cache is region 2 if it has one.
+      index: the subgraph's, for messages.
       path: the model file, for messages.
 
     Returns:
-      For each payload that the model can't execute, what is not checked and why.
+      What came of it; of a payload that the model can't execute, what is not checked and why.
 
     Raises UserError for a command that reaches beyond its region, and for inputs and outputs outside of the memory.
     """
-    unchecked = []
-    for index, content in enumerate(payloads):
-        try:
-            payload = parse(content)
-            for place in (*payload.inputs, *payload.outputs):
-                _check_place(place, payload.scratch_size)
-            execute(payload, [], npu.accelerator, numpy.zeros(payload.scratch_size, numpy.uint8), npu.cache_bytes)
-        except PayloadError as error:
-            raise UserError(f"{path}: subgraph {index}: what Vela compiled can't be run: {error}.") from error
-        except NpuFault as fault:
-            if "bus error" in str(fault) or "has no base address" in str(fault):
-                raise UserError(
-                    f"{path}: subgraph {index}: a command that Vela compiled reaches beyond its memory: {fault}. "
-                    "Write the layer another way, and report it to Vela."
-                ) from fault
-            unchecked.append(
-                f"subgraph {index}: whether all addresses lie in their memory is not known, as the model of the NPU "
-                f"can't execute it: {fault}"
-            )
-    return unchecked
+    try:
+        payload = parse(content)
+        for place in (*payload.inputs, *payload.outputs):
+            _check_place(place, payload.scratch_size)
+        # What nothing has been written to is unlike what the reference model has there.
+        scratch = numpy.random.default_rng(0).integers(0, 256, payload.scratch_size, numpy.uint8)
+        return execute(payload, inputs, npu.accelerator, scratch, npu.cache_bytes), None
+    except PayloadError as error:
+        raise UserError(f"{path}: subgraph {index}: what Vela compiled can't be run: {error}.") from error
+    except NpuFault as fault:
+        if "bus error" in str(fault) or "has no base address" in str(fault):
+            raise UserError(
+                f"{path}: subgraph {index}: a command that Vela compiled reaches beyond its memory: {fault}. "
+                "Write the layer another way, and report it to Vela."
+            ) from fault
+        return None, (
+            f"subgraph {index}: whether all addresses lie in their memory is not known, as the model of the NPU "
+            f"can't execute it: {fault}"
+        )
 
 
 def _check_place(place: TensorPlace, scratch_size: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from npu.assembler import assemble
 from tools.artifacts.ethos_u.npu import Npu
-from tools.pipeline.export.ethos_u.addresses import check_addresses
+from tools.pipeline.export.ethos_u.addresses import execute_checked
 from tools.quiet.console import UserError
 
 _NPU = Npu("ethos-u55-128", "shared_sram", 400_000_000, {}, 1 << 20, 0)
@@ -38,7 +38,9 @@ def _payload(
 
 def test_all_memory_may_be_used() -> None:
     edges = {"DMA0_SRC": _WEIGHTS - 16, "DMA0_DST": _SCRATCH - 16}
-    assert check_addresses([_payload(), _payload(edges, offset=48)], _NPU, Path("model.py")) == []
+    for payload in (_payload(), _payload(edges, offset=48)):
+        run, unchecked = execute_checked(payload, [], _NPU, 0, Path("model.py"))
+        assert run is not None and unchecked is None
 
 
 @pytest.mark.parametrize(
@@ -57,23 +59,24 @@ def test_all_memory_may_be_used() -> None:
 )
 def test_an_address_beyond_its_region(changes: dict[str, int], does: str) -> None:
     with pytest.raises(UserError, match=rf"model\.py: subgraph 1: a command .* reaches beyond its memory: .*{does}"):
-        check_addresses([_payload(), _payload(changes)], _NPU, Path("model.py"))
+        execute_checked(_payload(changes), [], _NPU, 1, Path("model.py"))
 
 
 def test_a_cache_is_a_memory_of_its_own() -> None:
     npu = replace(_NPU, accelerator="ethos-u65-256", memory_mode="dedicated_sram", cache_bytes=16)
     to_cache = {"DMA0_DST_REGION": 2, "DMA0_DST": 0}
-    assert check_addresses([_payload(to_cache)], npu, Path("model.py")) == []
+    assert execute_checked(_payload(to_cache), [], npu, 0, Path("model.py"))[1] is None
     with pytest.raises(UserError, match="writes to 16 bytes"):
-        check_addresses([_payload(to_cache | {"DMA0_DST": 16})], npu, Path("model.py"))
+        execute_checked(_payload(to_cache | {"DMA0_DST": 16}), [], npu, 0, Path("model.py"))
 
 
 @pytest.mark.parametrize(("offset", "region"), [(56, 1), (-16, 1), (8, 1), (0, 0)])
 def test_a_tensor_outside_of_the_memory(offset: int, region: int) -> None:
     with pytest.raises(UserError, match=f"a tensor of 16 bytes lies at {offset} of region {region}"):
-        check_addresses([_payload(offset=offset, region=region)], _NPU, Path("model.py"))
+        execute_checked(_payload(offset=offset, region=region), [], _NPU, 0, Path("model.py"))
 
 
 def test_what_the_model_cannot_execute_is_said() -> None:
-    (note,) = check_addresses([_payload(words=[0x3FF])], _NPU, Path("model.py"))
+    run, note = execute_checked(_payload(words=[0x3FF]), [], _NPU, 0, Path("model.py"))
+    assert run is None and note is not None
     assert "is not known" in note and "is no command of this NPU" in note

@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
+from tools.pipeline.export.arm_forms import tables_before_pools
 from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated, leave_state
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
 from tools.pipeline.export.cortex_m.state import State
@@ -183,7 +184,7 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
 
     Raises UserError if Vela refuses a subgraph.
     """
-    with delegates.rejections(path) as rejected, vela.compiling(npu) as compiled:
+    with delegates.rejections(path) as rejected, vela.compiling(npu) as compiled, tables_before_pools():
         try:
             manager = to_edge_transform_and_lower(
                 program,

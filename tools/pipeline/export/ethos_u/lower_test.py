@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
-from tools.pipeline.export.ethos_u import lower
+from tools.pipeline.export.ethos_u import addresses, lower
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
@@ -165,6 +166,61 @@ def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
     assert not result.operators
 
 
+_PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
+
+
+@pytest.mark.parametrize(
+    ("forward", "init"),
+    [
+        ("return self.conv(self.act(self.conv(x)))", "self.act = nn.PReLU()"),
+        ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=1)}"),
+        # Above 1 it is no maximum.
+        ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+        ("return self.act(x.mean((2, 3)))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+        # Functions whose results PyTorch has in floating point, in front of a pooling.
+        ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)", ""),
+        ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)", ""),
+        ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)", ""),
+        # A constant that a function is computed of.
+        ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))", ""),
+        # What has a ReLU in front of it has the scale and zero point of numbers that are negative, too.
+        ("y = torch.relu(self.conv(x))\nreturn torch.cat([self.up(y), y.repeat(1, 1, 2, 2)], 1)", ""),
+        ("return torch.cat([self.conv(x), nn.functional.relu6(self.conv(x))], 1)", ""),
+        ("return torch.cat([self.conv(x), nn.functional.hardtanh(self.conv(x))], 1)", ""),
+    ],
+)
+def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> None:
+    init = f"self.conv, self.up = nn.Conv2d(4, 4, 3, padding=1), nn.ConvTranspose2d(4, 4, 2, 2)\n{init}"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init))
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.06 * numpy.abs(eager).max()
+
+
+def test_operators_of_the_core_get_the_order_that_they_take(tmp_path: Path) -> None:
+    forward = "y = nn.functional.interpolate(self.conv(x), scale_factor=2, mode='bilinear')\nreturn self.conv(y)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    name = next(index for index, each in enumerate(plan.operators) if each.name == "aten::upsample_bilinear2d")
+    calls = [
+        each.instr_args for each in plan.chains[0].instructions if getattr(each.instr_args, "op_index", -1) == name
+    ]
+    for call in calls:
+        for place in (call.args[0], call.args[-1]):
+            assert plan.values[place].val.dim_order == [0, 1, 2, 3]
+
+
+def test_an_execution_of_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shows that addresses lie in their memory, and that the numbers are right."""
+    done = []
+    execute = addresses.execute
+    monkeypatch.setattr(addresses, "execute", lambda *args: done.append(args) or execute(*args))
+    _export(tmp_path, _LAYER)
+    assert len(done) == 1
+
+
 def test_other_numbers_than_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lower, "_copy_parts", lambda program: None)
     message = (
@@ -207,7 +263,8 @@ def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path) -> None:
     assert _delegates(_export(tmp_path, source)) >= 1
 
 
-def test_a_layer_that_executorch_cannot_lower(tmp_path: Path) -> None:
+def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower, "tables_before_pools", contextlib.nullcontext)
     forward = "return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)"
     with pytest.raises(UserError, match="ExecuTorch takes a layer .* that it then can't lower: Unsupported input"):
         _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))

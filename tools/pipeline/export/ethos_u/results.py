@@ -1,4 +1,4 @@
-"""Holds what Vela compiled to the integers of the TOSA reference model, on the golden inputs."""
+"""Holds what Vela compiled to its memory and to the integers of the TOSA reference model, on the golden inputs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy
 import numpy.typing as npt
 from torch.fx import GraphModule, Node
 
-from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
-from tools.artifacts.ethos_u.payload import parse
-from tools.pipeline.export.ethos_u.model import execute
+from tools.pipeline.export.ethos_u.addresses import execute_checked
+from tools.pipeline.export.ethos_u.model import Run
 from tools.pipeline.export.manifest import origin
 from tools.quiet.console import UserError
 
@@ -34,27 +33,18 @@ class Comparison:
         self._npu = npu
         self._path = path
         self._calls: dict[bytes, int] = {}
+        self._unchecked: dict[bytes, str] = {}
 
     def __call__(self, call: Node, payload: bytes, inputs: list[npt.NDArray], outputs: list[npt.NDArray]) -> None:
-        """Executes a subgraph on the model of the NPU; what that can't execute, `check_addresses` has a note of.
+        """Executes a subgraph on the model of the NPU.
 
-        Raises UserError for an output that isn't the reference model's.
+        Raises UserError for an output that isn't the reference model's, and as execute_checked() does.
         """
         self._calls[payload] = self._calls.get(payload, 0) + 1
-        if self._calls[payload] > _CALLS:
+        if self._calls[payload] > _CALLS or payload in self._unchecked:
             return
-        parsed = parse(payload)
-        # What nothing has been written to is unlike what the reference model has there.
-        scratch = numpy.random.default_rng(0).integers(0, 256, parsed.scratch_size, numpy.uint8)
-        try:
-            run = execute(
-                parsed,
-                [array.tobytes() for array in inputs],
-                self._npu.accelerator,
-                scratch,
-                self._npu.cache_bytes,
-            )
-        except NpuFault:
+        run = self._execute(payload, [array.tobytes() for array in inputs])
+        if run is None:
             return
         for index, (data, expected) in enumerate(zip(run.outputs, outputs, strict=True)):
             got = numpy.frombuffer(data, expected.dtype).reshape(expected.shape)
@@ -66,6 +56,18 @@ class Comparison:
                     f"output {index}. Write one of its layers another way, or leave the model to the core "
                     f'(backend = "cortex_m"); it has {self._layers(call)}.'
                 )
+
+    def unchecked(self) -> list[str]:
+        """What the model of the NPU can't execute, and why; what was not called is executed with any inputs."""
+        for payload in self._numbers.keys() - self._calls.keys():
+            self._execute(payload, [])
+        return [self._unchecked[payload] for payload in self._numbers if payload in self._unchecked]
+
+    def _execute(self, payload: bytes, inputs: list[bytes]) -> Run | None:
+        run, unchecked = execute_checked(payload, inputs, self._npu, self._numbers[payload], self._path)
+        if unchecked is not None:
+            self._unchecked[payload] = unchecked
+        return run
 
     def _layers(self, call: Node) -> str:
         module = call.args[0]

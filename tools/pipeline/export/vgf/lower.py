@@ -16,6 +16,7 @@ from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_trans
 from torch.export import ExportedProgram
 
 from tools.pipeline.export import delegates
+from tools.pipeline.export.arm_forms import tables_before_pools
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
 from tools.quiet.console import UserError
 
@@ -68,7 +69,7 @@ def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
 
     Raises UserError if the compiler refuses a subgraph.
     """
-    with delegates.rejections(path) as rejected, _compiling() as compiled:
+    with delegates.rejections(path) as rejected, _compiling() as compiled, tables_before_pools():
         try:
             manager = to_edge_transform_and_lower(
                 program,
