@@ -1,8 +1,10 @@
 #include "kernels/cortex_m/convolution.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "kernels/cortex_m/dot.h"
+#include "kernels/cortex_m/packed_scale.h"
 
 namespace torch {
 namespace executor {
@@ -320,6 +322,428 @@ void convolve(
   }
 }
 
+#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
+
+/// Outputs of a channel that are computed at a time.
+constexpr int32_t kLanes = 4;
+/// Inputs of an output that are expanded at a time, a multiple of four: nine elements of a kernel
+/// with eight channels each.
+constexpr int32_t kExpanded = 72;
+/// Elements of the largest kernel.
+constexpr int32_t kMaxTaps = 25;
+/// Output channels whose sums wait for the next inputs.
+constexpr int32_t kWaiting = 16;
+/// Products for which sums have less than 2^29, whatever they are of.
+constexpr int32_t kShortSum = 0x3fff;
+
+/// What all outputs read along one dim whose distance is a multiple of `distance`, wherever it is:
+/// as Reads of the first of them. From one to the next there are `between` inputs.
+struct Phase {
+  Reads reads;
+  int32_t distance = 1;
+  int32_t between = 1;
+  int32_t first = 0;
+  int32_t count = 0;
+};
+
+Phase phase_of_convolution(const Window& window, int32_t out) {
+  Phase phase;
+  phase.reads = {0, 1, -window.padding, window.dilation, window.kernel};
+  phase.between = window.stride;
+  phase.count = out;
+  return phase;
+}
+
+/// As reads_of_transpose(), with what lies beside the input.
+Phase phase_of_transpose(const Window& window, int32_t out, int32_t first) {
+  Phase phase;
+  Reads& reads = phase.reads;
+  phase.first = first;
+  phase.distance = window.stride;
+  phase.count = (out - 1 - first) / window.stride + 1;
+  int32_t at = first + window.padding;
+  while (reads.tap < window.kernel && at % window.stride != 0) {
+    at -= window.dilation;
+    ++reads.tap;
+  }
+  if (reads.tap >= window.kernel) {
+    return phase;
+  }
+  int32_t distance = window.dilation;
+  while (distance % window.stride != 0 && reads.tap + reads.tap_step < window.kernel) {
+    distance += window.dilation;
+    ++reads.tap_step;
+  }
+  reads.position = at / window.stride;
+  reads.count = (window.kernel - 1 - reads.tap) / reads.tap_step + 1;
+  reads.step = reads.count > 1 ? -(distance / window.stride) : 0;
+  return phase;
+}
+
+/// Where expanded inputs end whose weights lie together, and how far behind these the next ones
+/// are. The last one is followed by one that ends there, too.
+struct Segment {
+  const uint32_t* end;
+  int32_t jump;
+};
+
+/// What lanes read from a place on, as pairs of 16-bit numbers: per four inputs 0 and 2 of all
+/// lanes, then 1 and 3. The assembler code knows the layout.
+struct Expanded {
+  uint32_t inputs[kExpanded / 2 * kLanes];
+  // There may be as many as elements of a kernel, of four channels.
+  Segment segments[kExpanded / 4 + 2];
+};
+static_assert(offsetof(Expanded, segments) == 576 && sizeof(Segment) == 8);
+
+/// Adds the products of all lanes with the weights of two channels to `sums`: the first channel's
+/// four, then the second's.
+__attribute__((naked)) void multiply_lanes(
+    const Expanded& /*expanded*/,
+    const int8_t* /*first*/,
+    const int8_t* /*second*/,
+    int32_t* /*sums*/) {
+  // Sums take eight registers, and only without a frame there are enough others. 1.1 instructions
+  // per product. r0 inputs, r1 and r2 weights, r4-r11 sums; on the stack the next jump and the end.
+#define LANE(sum, other)         \
+  "ldr r3, [r0], #4\n"           \
+  "smlad " sum ", r3, r12, " sum \
+  "\n"                           \
+  "smlad " other ", r3, lr, " other "\n"
+#define LANES LANE("r4", "r8") LANE("r5", "r9") LANE("r6", "r10") LANE("r7", "r11")
+  __asm__ volatile(
+      "push {r3-r11, lr}\n"
+      "add r4, r0, #576\n"
+      "ldr r5, [r4], #4\n"
+      "push {r4, r5}\n"
+      "ldmia r3, {r4-r11}\n"
+      "1:\n"
+      "ldr r12, [r1]\n"
+      "ldr lr, [r2]\n"
+      "sxtb16 r12, r12\n"
+      "sxtb16 lr, lr\n" LANES
+      "ldr r12, [r1], #4\n"
+      "ldr lr, [r2], #4\n"
+      "sxtb16 r12, r12, ror #8\n"
+      "sxtb16 lr, lr, ror #8\n" LANES
+      "ldr r3, [sp, #4]\n"
+      "cmp r3, r0\n"
+      "bne 1b\n"
+      "ldr r3, [sp]\n"
+      "ldr r12, [r3], #4\n"
+      "ldr lr, [r3], #4\n"
+      "str r3, [sp]\n"
+      "str lr, [sp, #4]\n"
+      "add r1, r12\n"
+      "add r2, r12\n"
+      "cmp lr, r0\n"
+      "bne 1b\n"
+      "ldr r3, [sp, #8]\n"
+      "stmia r3, {r4-r11}\n"
+      "add sp, #8\n"
+      "pop {r3-r11, pc}\n" ::
+          : "memory");
+#undef LANES
+#undef LANE
+}
+
+/// Computes convolutions without packed weights, four outputs at a time: their inputs are expanded
+/// to pairs of 16 bits, with which two channels' weights are multiplied. All outputs of a phase
+/// take the same weights, those of what lies beside the input with zeros.
+class LaneConvolution final {
+ public:
+  LaneConvolution(
+      const ConvolutionParameters& parameters,
+      const Image& in_shape,
+      int32_t groups,
+      const Kernel& kernel,
+      const Image& out_shape)
+      : parameters_(parameters),
+        in_shape_(in_shape),
+        kernel_(kernel),
+        out_shape_(out_shape),
+        groups_(groups),
+        group_channels_(out_shape.channels / groups) {
+    std::memset(padding_, -parameters.input_offset, sizeof(padding_));
+  }
+
+  /// Whether it computes a convolution: without whole words of channels others take less.
+  static bool
+  takes(const ConvolutionParameters& parameters, const Image& in_shape, const Kernel& kernel) {
+    const int32_t rows = parameters.height.kernel;
+    const int32_t columns = parameters.width.kernel;
+    return in_shape.channel_step == 1 && kernel.inner > 0 && kernel.inner % 4 == 0 &&
+        rows <= kMaxTaps && columns <= kMaxTaps && rows * columns <= kMaxTaps &&
+        parameters.input_offset >= -127 && parameters.input_offset <= 128;
+  }
+
+  /// The outputs of a phase.
+  void compute(const Phase& rows, const Phase& columns, const int8_t* in, int8_t* out) {
+    taps_ = 0;
+    for (int32_t i = 0; i < rows.reads.count; ++i) {
+      const int32_t row = rows.reads.tap + i * rows.reads.tap_step;
+      for (int32_t j = 0; j < columns.reads.count; ++j) {
+        const int32_t column = columns.reads.tap + j * columns.reads.tap_step;
+        weights_[taps_++] = (row * parameters_.width.kernel + column) * kernel_.inner;
+      }
+    }
+    for (int32_t y = 0, x = 0; y < rows.count;) {
+      int8_t* outs[kLanes];
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        if (y == rows.count) {
+          // Of less than four the last one is computed again.
+          for (int32_t tap = 0; tap < taps_; ++tap) {
+            inputs_[tap][lane] = inputs_[tap][lane - 1];
+          }
+          outs[lane] = outs[lane - 1];
+          continue;
+        }
+        find_inputs(
+            rows.reads,
+            rows.reads.position + y * rows.between,
+            columns.reads,
+            columns.reads.position + x * columns.between,
+            lane);
+        outs[lane] = out + (rows.first + y * rows.distance) * out_shape_.row_step +
+            (columns.first + x * columns.distance) * out_shape_.column_step;
+        if (++x == columns.count) {
+          x = 0;
+          ++y;
+        }
+      }
+      for (int32_t group = 0; group < groups_; ++group) {
+        group_outputs(in + group * kernel_.inner, group * group_channels_, outs);
+      }
+    }
+  }
+
+ private:
+  /// In place of where inputs are that lie beside the image.
+  static constexpr int32_t kBeside = -1;
+
+  /// Where in the inputs of an output.
+  struct Place {
+    int32_t tap = 0;
+    int32_t channel = 0;
+  };
+
+  /// Sets where a lane's inputs are.
+  void
+  find_inputs(const Reads& rows, int32_t row, const Reads& columns, int32_t left, int32_t lane) {
+    int32_t tap = 0;
+    for (int32_t i = 0; i < rows.count; ++i) {
+      const bool is_row = static_cast<uint32_t>(row) < static_cast<uint32_t>(in_shape_.height);
+      int32_t column = left;
+      for (int32_t j = 0; j < columns.count; ++j) {
+        const bool is_inside =
+            is_row && static_cast<uint32_t>(column) < static_cast<uint32_t>(in_shape_.width);
+        inputs_[tap++][lane] =
+            is_inside ? row * in_shape_.row_step + column * in_shape_.column_step : kBeside;
+        column += columns.step;
+      }
+      row += rows.step;
+    }
+  }
+
+  /// All channels of a group, from `first` on.
+  __attribute__((noinline)) void
+  group_outputs(const int8_t* in, int32_t first, int8_t* const (&outs)[kLanes]) {
+    const int32_t* const bias = parameters_.bias;
+    const int32_t inputs = taps_ * kernel_.inner;
+    const bool is_whole = inputs <= kExpanded;
+    if (is_whole && inputs > 0) {
+      expand(in, {});
+    }
+    for (int32_t begin = 0; begin < group_channels_; begin += kWaiting) {
+      const int32_t rest = group_channels_ - begin;
+      const int32_t count = rest < kWaiting ? rest : kWaiting;
+      int32_t sums[kWaiting / 2][2 * kLanes];
+      for (int32_t c = 0; c < count; c += 2) {
+        const int32_t channel = first + begin + c;
+        const int32_t s0 = bias == nullptr ? 0 : bias[channel];
+        const int32_t s1 = bias == nullptr || c + 1 == count ? 0 : bias[channel + 1];
+        int32_t* const to = sums[c / 2];
+        to[0] = to[1] = to[2] = to[3] = s0;
+        to[4] = to[5] = to[6] = to[7] = s1;
+      }
+      const int8_t* const weights = kernel_.weight + (first + begin) * kernel_.channel_step;
+      for (Place place; place.tap < taps_;) {
+        if (is_whole) {
+          place.tap = taps_;
+        } else {
+          place = expand(in, place);
+        }
+        const int8_t* from = weights + first_weight_;
+        for (int32_t c = 0; c < count; c += 2) {
+          // Without a second channel the first one is computed twice.
+          const int8_t* const second = c + 1 == count ? from : from + kernel_.channel_step;
+          multiply_lanes(expanded_, from, second, sums[c / 2]);
+          from += 2 * kernel_.channel_step;
+        }
+      }
+      for (int32_t c = 0; c < count; ++c) {
+        store(sums[c / 2] + c % 2 * kLanes, first + begin + c, outs);
+      }
+    }
+  }
+
+  /// Expands the inputs of all lanes from a place on, and returns where the next ones are.
+  __attribute__((noinline)) Place expand(const int8_t* in, Place place) {
+    const int32_t inner = kernel_.inner;
+    Segment* segment = expanded_.segments;
+    int32_t room = kExpanded;
+    int32_t next = weights_[place.tap] + place.channel;
+    uint32_t* to = expanded_.inputs;
+    first_weight_ = next;
+    while (place.tap < taps_ && room > 0) {
+      const int32_t weight = weights_[place.tap] + place.channel;
+      if (weight != next) {
+        *segment++ = {to, weight - next};
+      }
+      const int32_t rest = inner - place.channel;
+      const int32_t count = rest < room ? rest : room;
+      const int8_t* from[kLanes];
+      for (int32_t lane = 0; lane < kLanes; ++lane) {
+        const int32_t at = inputs_[place.tap][lane];
+        from[lane] = at == kBeside ? padding_ : in + at + place.channel;
+      }
+      to = expand_words(from, count / 4, to);
+      next = weight + count;
+      room -= count;
+      place.channel += count;
+      if (place.channel == inner) {
+        place.channel = 0;
+        ++place.tap;
+      }
+    }
+    *segment++ = {to, 0};
+    segment->end = to;
+    return place;
+  }
+
+  /// Per four inputs 0 and 2 of all lanes, then 1 and 3.
+  ET_INLINE uint32_t* expand_words(const int8_t* const (&from)[kLanes], int32_t words, uint32_t* to)
+      const {
+    const int16x2_t offsets = twice(parameters_.input_offset);
+    const int8_t* p0 = from[0];
+    const int8_t* p1 = from[1];
+    const int8_t* p2 = from[2];
+    const int8_t* p3 = from[3];
+    for (; words > 0; --words) {
+      const uint32_t w0 = load_word(p0);
+      const uint32_t w1 = load_word(p1);
+      const uint32_t w2 = load_word(p2);
+      const uint32_t w3 = load_word(p3);
+      to[0] = static_cast<uint32_t>(add_even_bytes(offsets, w0));
+      to[1] = static_cast<uint32_t>(add_even_bytes(offsets, w1));
+      to[2] = static_cast<uint32_t>(add_even_bytes(offsets, w2));
+      to[3] = static_cast<uint32_t>(add_even_bytes(offsets, w3));
+      to[4] = static_cast<uint32_t>(add_odd_bytes(offsets, w0));
+      to[5] = static_cast<uint32_t>(add_odd_bytes(offsets, w1));
+      to[6] = static_cast<uint32_t>(add_odd_bytes(offsets, w2));
+      to[7] = static_cast<uint32_t>(add_odd_bytes(offsets, w3));
+      p0 += 4;
+      p1 += 4;
+      p2 += 4;
+      p3 += 4;
+      to += 2 * kLanes;
+    }
+    return to;
+  }
+
+  /// The outputs of a channel in all lanes.
+  void store(const int32_t* sums, int32_t channel, int8_t* const (&outs)[kLanes]) const {
+    const Factor factor = {parameters_.multipliers[channel], parameters_.shifts[channel]};
+    const int32_t bias = parameters_.bias == nullptr ? 0 : parameters_.bias[channel];
+    const int32_t at = channel * out_shape_.channel_step;
+    const bool is_short = kernel_.channel_step <= kShortSum && bias < 0x20000000 &&
+        bias >= -0x20000000 && FoldedScale::takes(factor);
+    if (is_short) {
+      const FoldedScale scale(factor, parameters_.output_offset);
+      const int8_t values[] = {
+          scale.apply(2 * sums[0]),
+          scale.apply(2 * sums[1]),
+          scale.apply(2 * sums[2]),
+          scale.apply(2 * sums[3])};
+      const Range range = parameters_.range;
+      const bool is_full = range.min == -128 && range.max == 127;
+      outs[0][at] = is_full ? values[0] : range.clamp(values[0]);
+      outs[1][at] = is_full ? values[1] : range.clamp(values[1]);
+      outs[2][at] = is_full ? values[2] : range.clamp(values[2]);
+      outs[3][at] = is_full ? values[3] : range.clamp(values[3]);
+      return;
+    }
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      const int32_t scaled =
+          wrapping_add(requantize(sums[lane], factor), parameters_.output_offset);
+      outs[lane][at] = parameters_.range.clamp(scaled);
+    }
+  }
+
+  const ConvolutionParameters& parameters_;
+  const Image& in_shape_;
+  const Kernel& kernel_;
+  const Image& out_shape_;
+  int32_t groups_;
+  int32_t group_channels_;
+  int32_t first_weight_ = 0;
+  // Elements of the kernel, where their weights are, and the lanes' inputs in the image.
+  int32_t taps_ = 0;
+  int32_t weights_[kMaxTaps];
+  int32_t inputs_[kMaxTaps][kLanes];
+  int8_t padding_[kExpanded];
+  Expanded expanded_;
+};
+
+/// Computes a convolution four outputs at a time, if that is possible.
+bool convolve_lanes(
+    const ConvolutionParameters& parameters,
+    bool is_transposed,
+    const Image& in_shape,
+    const int8_t* in,
+    int32_t groups,
+    const Kernel& kernel,
+    const Image& out_shape,
+    int8_t* out) {
+  if (!LaneConvolution::takes(parameters, in_shape, kernel)) {
+    return false;
+  }
+  LaneConvolution lanes(parameters, in_shape, groups, kernel, out_shape);
+  const Window& height = parameters.height;
+  const Window& width = parameters.width;
+  for (int32_t n = 0; n < out_shape.batch; ++n) {
+    for (int32_t y = 0; y < (is_transposed ? height.stride : 1) && y < out_shape.height; ++y) {
+      const Phase rows = is_transposed ? phase_of_transpose(height, out_shape.height, y)
+                                       : phase_of_convolution(height, out_shape.height);
+      for (int32_t x = 0; x < (is_transposed ? width.stride : 1) && x < out_shape.width; ++x) {
+        const Phase columns = is_transposed ? phase_of_transpose(width, out_shape.width, x)
+                                            : phase_of_convolution(width, out_shape.width);
+        lanes.compute(rows, columns, in, out);
+      }
+    }
+    in += in_shape.batch_step;
+    out += out_shape.batch_step;
+  }
+  return true;
+}
+
+#else
+
+/// Cores without these instructions compute one output after another.
+constexpr bool convolve_lanes(
+    const ConvolutionParameters& /*parameters*/,
+    bool /*is_transposed*/,
+    const Image& /*in_shape*/,
+    const int8_t* /*in*/,
+    int32_t /*groups*/,
+    const Kernel& /*kernel*/,
+    const Image& /*out_shape*/,
+    int8_t* /*out*/) {
+  return false;
+}
+
+#endif
+
 /// A kernel [out, height, width, inner].
 Kernel kernel_of(const ConvolutionParameters& parameters, const int8_t* weight, int32_t inner) {
   return {weight, inner, parameters.height.kernel * parameters.width.kernel * inner, inner};
@@ -336,7 +760,9 @@ void convolution(
     const Image& out_shape,
     int8_t* out) {
   const Kernel kernel = kernel_of(parameters, weight, in_shape.channels / groups);
-  convolve(parameters, reads_of_convolution, in_shape, in, groups, kernel, out_shape, out);
+  if (!convolve_lanes(parameters, false, in_shape, in, groups, kernel, out_shape, out)) {
+    convolve(parameters, reads_of_convolution, in_shape, in, groups, kernel, out_shape, out);
+  }
 }
 
 void depthwise_convolution(
@@ -359,7 +785,9 @@ void transpose_convolution(
     const Image& out_shape,
     int8_t* out) {
   const Kernel kernel = kernel_of(parameters, weight, in_shape.channels);
-  convolve(parameters, reads_of_transpose, in_shape, in, 1, kernel, out_shape, out);
+  if (!convolve_lanes(parameters, true, in_shape, in, 1, kernel, out_shape, out)) {
+    convolve(parameters, reads_of_transpose, in_shape, in, 1, kernel, out_shape, out);
+  }
 }
 
 } // namespace cortex_m

@@ -171,7 +171,7 @@ def convolution_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
         height, width = random.choice([(1, 1), (1, 9), (5, 5), (6, 7), (9, 4), (12, 3)])
         (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
-        groups = random.choice([1, 1, 1, 2, 3])
+        groups = random.choice([1, 1, 1, 2, 3, 6])
         in_channels = random.choice([1, 2, 3, 4, 5, 8, 12, 16, 19]) * groups
         out_channels = random.choice([1, 2, 3, 4, 5, 8, 16]) * groups
         if random.random() < 0.25:
@@ -219,7 +219,8 @@ def transpose_convolution_cases(count: int) -> Iterator[Case]:
             for _ in range(2)
         )
         oh, ow = random.randrange(max(sh, dh)), random.randrange(max(sw, dw))
-        in_channels, out_channels = random.choice([1, 2, 3, 5, 8]), random.choice([1, 2, 3, 4, 8])
+        # Up to more products than are computed at a time, and more channels.
+        in_channels, out_channels = random.choice([1, 2, 3, 5, 8, 12, 16, 28]), random.choice([1, 2, 3, 4, 8, 19])
         if min((height - 1) * sh - 2 * ph + dh * (kh - 1) + oh, (width - 1) * sw - 2 * pw + dw * (kw - 1) + ow) < 0:
             continue
         weight = integers((out_channels, kh, kw, in_channels), -127)
@@ -373,7 +374,7 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.
         elementwise_cases(count),
         convolution_cases(4 * count),
         depthwise_cases(2 * count),
-        transpose_convolution_cases(count),
+        transpose_convolution_cases(2 * count),
         matmul_cases(count),
         pool_cases(2 * count),
         softmax_cases(count),
