@@ -17,15 +17,17 @@ constexpr bool supports(Arrangement arrangement) {
   return arrangement == Arrangement::Mve;
 #elif defined(__ARM_FEATURE_DSP)
   return arrangement == Arrangement::Dsp;
+#elif defined(__thumb__)
+  return arrangement == Arrangement::Mve || arrangement == Arrangement::Scalar;
 #else
-  return arrangement == Arrangement::Mve || arrangement == Arrangement::Dsp;
+  return arrangement >= Arrangement::Scalar && arrangement <= Arrangement::Dsp;
 #endif
 }
 
 /// Checks what open_packed() does not, as no kernel looks at it before using it.
 void check_contents(KernelRuntimeContext& ctx, const PackedParts& parts) {
   const PackedLayer& layer = *parts.layer;
-  const bool halves = layer.arrangement == Arrangement::Dsp && layer.is_wide == 0;
+  const bool halves = layer.arrangement != Arrangement::Mve && layer.is_wide == 0;
   const int32_t least = halves ? 0 : kMinShift;
   // Rounded up to fours, with zeros.
   for (const int8_t* shift = parts.shifts; shift != parts.weights; ++shift) {

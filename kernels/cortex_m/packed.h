@@ -15,10 +15,14 @@ enum class Arrangement : uint8_t {
   /// channel's weights, its odd bytes the second's. Products come in fours: 0 and 2, then 1 and 3.
   /// Of depthwise layers, which have four channels or more, groups of four, per kernel element a
   /// word; the last group is that of the last four channels, also where some are in the one before.
-  Dsp = 1,
+  Scalar = 1,
   /// As in the dialect, [out, height, width, in], and zeros until the last row is a multiple of
   /// sixteen. Of depthwise layers groups of sixteen channels, per kernel element sixteen bytes.
   Mve = 2,
+  /// As Scalar, but each half of a pair's word, a number of 16 bits, is 256 times the second
+  /// channel's weight plus the first channel's. Those of depthwise and Winograd layers are as with
+  /// Scalar.
+  Dsp = 3,
 };
 
 /// What a packed layer computes. PointwiseInt4 is a convolution of one by one, without stride and
@@ -47,14 +51,14 @@ constexpr uint32_t kInt4Block = 32;
  * channels rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32, with the
  * input's zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded
  * up to fours), of a linear layer one each, four times, and then the weights. The shift of a layer
- * that is not wide and arranged for DSP is to the right, less one; others are to the left.
+ * that is not wide nor arranged for MVE is to the right, less one; others are to the left.
  *
  * Layers with int4 weights have tables of channels rounded up to fours, a multiplier and a shift
  * for each of them. They are not wide. Their weights are signed, of groups of four channels, of
  * each blocks of 32 inputs. A block begins with the factors (uint8) that its weights are multiplied
  * with, one per channel, if group_size is not 0: the sums of all blocks have one multiplier then.
- * - Dsp: inputs are rounded up to eights with zeros. Per eight inputs a word of each channel; from
- * its lowest bits on it has the weights of inputs 5, 4, 1, 0, 7, 6, 3 and 2.
+ * - Scalar, Dsp: inputs are rounded up to eights with zeros. Per eight inputs a word of each
+ * channel; from its lowest bits on it has the weights of inputs 5, 4, 1, 0, 7, 6, 3 and 2.
  * - Mve: per channel sixteen bytes, with the first sixteen inputs' weights in their low halves and
  * the others in their high ones; of the last block, of n inputs, (n + 1) / 2 bytes with as many
  * inputs in the low halves.
@@ -63,12 +67,13 @@ struct PackedLayer {
   uint8_t version;
   Arrangement arrangement;
   LayerKind kind;
-  /// 1 if an output needs 64-bit arithmetic; of a depthwise layer for MVE and any other for DSP
+  /// 1 if an output needs 64-bit arithmetic; of a depthwise layer for MVE and any other for scalars
   /// also if two products that are added need more than 16 bits.
   uint8_t is_wide;
   uint16_t in_channels;
   /// Inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel do. Of Winograd:
-  /// tiles that are computed at a time.
+  /// tiles that are computed at a time. Of other convolutions and linear layers for DSP: 1 if no
+  /// sum of a pair's second channel needs more than 24 bits, but for its bias.
   uint16_t group_size;
   int32_t channels;
   uint16_t kernel[2];

@@ -21,6 +21,24 @@ constexpr int32_t kLanes = 4;
 /// Bytes behind a window that may be copied with it.
 constexpr int32_t kCopiedMore = 8;
 
+/// Words of an expanded column: for each of four channels what the upper two rows have, and what
+/// the last one has.
+constexpr int32_t kColumnWords = 8;
+
+/// The largest stride that depthwise_columns() takes: what an expanded column has so many times
+/// fits in a byte.
+constexpr int32_t kMaxColumnStride = 7;
+/// Whether a depthwise layer is one that depthwise_columns() computes on cores with DSP.
+bool takes_columns(const PackedLayer& layer) {
+  return layer.arrangement == Arrangement::Dsp && layer.kernel[0] == 3 && layer.kernel[1] == 3 &&
+      layer.is_wide == 0 && layer.stride[1] <= kMaxColumnStride && layer.channels <= 0xffff;
+}
+
+/// Columns of an image, with the padding beside it, that depthwise_columns() expands.
+int32_t expanded_columns(const PackedLayer& layer, const Window& width) {
+  return (width.out - 1) * layer.stride[1] + 3;
+}
+
 bool is_pointwise(const PackedLayer& layer) {
   return layer.kernel[0] == 1 && layer.kernel[1] == 1 && layer.stride[0] == 1 &&
       layer.stride[1] == 1 && layer.padding[0] == 0 && layer.padding[1] == 0;
@@ -319,6 +337,24 @@ class PaddedRows final {
 
 #if !defined(__ARM_FEATURE_MVE)
 
+/// Products of which a sum has 24 bits, whatever is multiplied, rounded down to eights.
+constexpr int32_t kShortSum = 504;
+
+/// Whether the sums of a layer's second channels have 24 bits without their biases.
+inline bool has_short_sums(const PackedParts& parts) {
+  return parts.layer->group_size != 0 || parts.padded_inner <= kShortSum;
+}
+
+/// The weight of the second channel of a pair; of the first one it is the byte before.
+inline int32_t second_weight([[maybe_unused]] const PackedLayer& layer, const int8_t* weights) {
+#if defined(__thumb__) && !defined(__ARM_FEATURE_DSP)
+  return weights[1];
+#else
+  const bool is_sum = layer.arrangement == Arrangement::Dsp;
+  return weights[1] + static_cast<int32_t>(is_sum && weights[0] < 0);
+#endif
+}
+
 /// Two numbers in a word, as dot_lanes() multiplies them: without the DSP extension `low + high *
 /// 2^16`.
 constexpr uint32_t two_halves(int32_t low, int32_t high) {
@@ -522,6 +558,22 @@ __attribute__((noinline)) void expand_windows(
 /// Operands of assembly that adds to four sums.
 #define FOUR_SUMS [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3)
 
+#ifdef __ARM_FEATURE_DSP
+
+/*
+ * A half of a word of weights as it is, a number of 16 bits, is 256 times the second channel's
+ * weight and the first channel's. So a sum of products with it is 256 times the second channel's
+ * sum and the first channel's: one instruction less than to take both apart, as long as the second
+ * channel's sum has 24 bits.
+ */
+
+/// What the second channel adds up, of a sum of both and the first channel's.
+ET_INLINE int32_t second_of(int32_t both, int32_t first) {
+  return wrapping_add(both, static_cast<int32_t>(0u - static_cast<uint32_t>(first))) >> 8;
+}
+
+#endif
+
 /**
  * Adds the products of four lanes with the weights of a pair of channels to `sums`: the first
  * channel's four sums, then the second's. Returns where the weights end.
@@ -531,26 +583,25 @@ __attribute__((noinline)) void expand_windows(
 #ifdef __ARM_FEATURE_DSP
 
 // Fourteen registers hold the sums, what is multiplied and where it comes from; the compiler would
-// keep some of it on the stack. 0.86 instructions per product.
+// keep some of it on the stack. 0.8 instructions per product.
 #define TWO_PRODUCTS                 \
   "ldr %[w], [%[weights]], #4\n"     \
   "ldrd %[a], %[b], [%[x]], #8\n"    \
   "sxtb16 %[v], %[w]\n"              \
-  "sxtb16 %[w], %[w], ror #8\n"      \
-  "smlad %[s0], %[a], %[v], %[s0]\n" \
   "smlad %[s4], %[a], %[w], %[s4]\n" \
-  "smlad %[s1], %[b], %[v], %[s1]\n" \
+  "smlad %[s0], %[a], %[v], %[s0]\n" \
   "smlad %[s5], %[b], %[w], %[s5]\n" \
+  "smlad %[s1], %[b], %[v], %[s1]\n" \
   "ldrd %[a], %[b], [%[x]], #8\n"    \
-  "smlad %[s2], %[a], %[v], %[s2]\n" \
   "smlad %[s6], %[a], %[w], %[s6]\n" \
-  "smlad %[s3], %[b], %[v], %[s3]\n" \
-  "smlad %[s7], %[b], %[w], %[s7]\n"
+  "smlad %[s2], %[a], %[v], %[s2]\n" \
+  "smlad %[s7], %[b], %[w], %[s7]\n" \
+  "smlad %[s3], %[b], %[v], %[s3]\n"
 
 ET_INLINE const int8_t*
-dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
+dot_short_lanes(const uint32_t*& lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
   int32_t s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];
-  int32_t s4 = sums[4], s5 = sums[5], s6 = sums[6], s7 = sums[7];
+  int32_t s4 = s0, s5 = s1, s6 = s2, s7 = s3;
   const uint32_t* const end = lanes + count / 2 * kLanes;
   uint32_t a, b, v, w;
   __asm__ volatile("1:\n" TWO_PRODUCTS TWO_PRODUCTS
@@ -571,8 +622,19 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
                    : [end] "m"(end)
                    : "memory", "cc");
   sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
-  sums[4] = s4, sums[5] = s5, sums[6] = s6, sums[7] = s7;
+  sums[4] = wrapping_add(sums[4], second_of(s4, s0));
+  sums[5] = wrapping_add(sums[5], second_of(s5, s1));
+  sums[6] = wrapping_add(sums[6], second_of(s6, s2));
+  sums[7] = wrapping_add(sums[7], second_of(s7, s3));
   return weights;
+}
+
+ET_INLINE const int8_t*
+dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
+  for (; count > kShortSum; count -= kShortSum) {
+    weights = dot_short_lanes(lanes, weights, kShortSum, sums);
+  }
+  return dot_short_lanes(lanes, weights, count, sums);
 }
 
 #else
@@ -583,6 +645,15 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
  * for it is at most 2^14. What does not fit in 16 bits is two times -128 * -128, which layers that
  * are wide may have.
  */
+
+/// Whether a layer's weights are such that dot_lanes() does not take them.
+inline bool is_any(const PackedLayer& layer) {
+#ifdef __thumb__
+  return layer.is_wide != 0;
+#else
+  return layer.is_wide != 0 || layer.arrangement == Arrangement::Dsp;
+#endif
+}
 
 /// Adds the products of four lanes with the weights of the first channel of a pair, or the second.
 template <bool kSecond>
@@ -683,14 +754,20 @@ dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (
 }
 
 /// As dot_lanes(), for any weights.
-inline const int8_t*
-dot_lanes_wide(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
+inline const int8_t* dot_lanes_wide(
+    const PackedLayer& layer,
+    const uint32_t* lanes,
+    const int8_t* weights,
+    int32_t count,
+    int32_t (&sums)[8]) {
   for (int32_t i = 0; i < count / 2; ++i) {
+    const int32_t w0 = second_weight(layer, weights);
+    const int32_t w1 = second_weight(layer, weights + 2);
     for (int32_t lane = 0; lane < kLanes; ++lane) {
       const auto low = static_cast<int16_t>(lanes[lane] & 0xffff);
       const auto high = static_cast<int32_t>(lanes[lane] - static_cast<uint32_t>(low)) >> 16;
       sums[lane] = wrapping_add(sums[lane], low * weights[0] + high * weights[2]);
-      sums[kLanes + lane] = wrapping_add(sums[kLanes + lane], low * weights[1] + high * weights[3]);
+      sums[kLanes + lane] = wrapping_add(sums[kLanes + lane], low * w0 + high * w1);
     }
     weights += 4;
     lanes += kLanes;
@@ -737,10 +814,9 @@ __attribute__((noinline)) void store_pair(
 
 #ifdef __ARM_FEATURE_DSP
 
-// Scale::apply(), of the names of registers, and what follows them in the address of the output.
+// Scale::apply() of doubled sums, of the names of registers, and what follows them in the address
+// of the output.
 #define STORED(sum, multiplier, shift, addend, out, address) \
-  "lsl " sum ", " sum                                        \
-  ", #1\n"                                                   \
   "smmulr " sum ", " sum ", " multiplier                     \
   "\n"                                                       \
   "add " sum ", " sum ", " sum                               \
@@ -759,7 +835,9 @@ __attribute__((noinline)) void store_pair(
 ET_INLINE void
 store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t* out) {
 #ifdef __ARM_FEATURE_DSP
-#define LANE(sum, address) STORED(sum, "%[multiplier]", "%[shift]", "%[addend]", "%[out]", address)
+#define LANE(sum, address) \
+  "lsl " sum ", " sum      \
+  ", #1\n" STORED(sum, "%[multiplier]", "%[shift]", "%[addend]", "%[out]", address)
   __asm__ volatile(LANE("%[s0]", "") LANE("%[s1]", ", #1") LANE("%[s2]", ", #2")
                        LANE("%[s3]", ", #3")
                    : FOUR_SUMS
@@ -780,10 +858,11 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
 #ifdef __ARM_FEATURE_DSP
 
 #define LANE(sum, address) STORED(sum, "%[w]", "%[a]", "%[x]", "%[b]", address)
+#define FIRST(sum, address) "lsl " sum ", " sum ", #1\n" LANE(sum, address)
 
 /**
- * The outputs of a layer that is not wide at four pixels, of pairs of channels. Returns where their
- * weights end.
+ * The outputs of a layer that is not wide and has_short_sums(), at four pixels, of pairs of
+ * channels. Returns where their weights end.
  *
  * @param[in] pairs At least one.
  */
@@ -806,14 +885,14 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
       "ldr %[a], %[bias]\n"
       "ldr %[x], %[expanded]\n"
       "ldr %[b], %[odd]\n"
-      "ldrd %[s0], %[s4], [%[a]], #8\n"
-      "str %[a], %[bias]\n"
+      "ldr %[s0], [%[a]]\n"
       "mov %[s1], %[s0]\n"
       "mov %[s2], %[s0]\n"
       "mov %[s3], %[s0]\n"
-      "mov %[s5], %[s4]\n"
-      "mov %[s6], %[s4]\n"
-      "mov %[s7], %[s4]\n"
+      "mov %[s4], %[s0]\n"
+      "mov %[s5], %[s0]\n"
+      "mov %[s6], %[s0]\n"
+      "mov %[s7], %[s0]\n"
       "cmp %[b], #0\n"
       "bne 2f\n"
       "1:\n" TWO_PRODUCTS TWO_PRODUCTS
@@ -821,6 +900,20 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
       "ldr %[a], %[end]\n"
       "cmp %[a], %[x]\n"
       "bne 1b\n"
+      // The second channel's sums, doubled.
+      "ldr %[x], %[bias]\n"
+      "sub %[s4], %[s0]\n"
+      "sub %[s5], %[s1]\n"
+      "ldr %[w], [%[x], #4]\n"
+      "sub %[s6], %[s2]\n"
+      "sub %[s7], %[s3]\n"
+      "lsl %[w], #1\n"
+      "add %[x], #8\n"
+      "str %[x], %[bias]\n"
+      "add %[s4], %[w], %[s4], asr #7\n"
+      "add %[s5], %[w], %[s5], asr #7\n"
+      "add %[s6], %[w], %[s6], asr #7\n"
+      "add %[s7], %[w], %[s7], asr #7\n"
       "ldr %[x], %[multipliers]\n"
       "ldr %[v], %[shifts]\n"
       "ldr %[b], %[out]\n"
@@ -830,8 +923,8 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
       "str %[v], %[shifts]\n"
       "ldr %[v], %[step]\n"
       "ldr %[x], %[addend]\n"
-      LANE("%[s0]", "") LANE("%[s1]", ", %[v]") LANE("%[s2]", ", %[v], lsl #1")
-      "add %[b], %[b], %[v]\n" LANE("%[s3]", ", %[v], lsl #1")
+      FIRST("%[s0]", "") FIRST("%[s1]", ", %[v]") FIRST("%[s2]", ", %[v], lsl #1")
+      "add %[b], %[b], %[v]\n" FIRST("%[s3]", ", %[v], lsl #1")
       "ldr %[s0], %[multipliers]\n"
       "ldr %[s1], %[shifts]\n"
       "ldr %[b], %[out]\n"
@@ -874,6 +967,7 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
   return weights;
 }
 
+#undef FIRST
 #undef LANE
 #undef STORED
 #undef TWO_PRODUCTS
@@ -901,7 +995,7 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
   const int8_t* weights = parts.weights;
   int32_t c = 0;
 #ifdef __ARM_FEATURE_DSP
-  if (lanes == kLanes && parts.layer->is_wide == 0 && channels > 1) {
+  if (lanes == kLanes && parts.layer->is_wide == 0 && has_short_sums(parts) && channels > 1) {
     weights = pairs_to_outputs(parts, expanded, channels / 2, out);
     c = channels & ~1;
   }
@@ -915,8 +1009,8 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
 #ifdef __ARM_FEATURE_DSP
     weights = dot_lanes(expanded, weights, inner, sums);
 #else
-    weights = parts.layer->is_wide != 0 ? dot_lanes_wide(expanded, weights, inner, sums)
-                                        : dot_lanes(expanded, weights, inner, sums);
+    weights = is_any(*parts.layer) ? dot_lanes_wide(*parts.layer, expanded, weights, inner, sums)
+                                   : dot_lanes(expanded, weights, inner, sums);
     // What pairs_to_outputs() is with DSP instructions.
     if (lanes == kLanes && parts.layer->is_wide == 0 && c + 1 < channels) {
       store_pixels(sums, {parts.multipliers[c], parts.shifts[c], addend}, out + c, channels);
@@ -932,8 +1026,14 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
   }
 }
 
-/// Adds the products of four inputs with the weights of a pair of channels.
-ET_INLINE void dot_pair(const void* inputs, const uint32_t* weights, int32_t& s0, int32_t& s1) {
+/// Adds the products of four inputs with the weights of a pair of channels to the first channel's
+/// sum and to what second_sum() makes the second's of.
+ET_INLINE void dot_pair(
+    [[maybe_unused]] const PackedLayer& layer,
+    const void* inputs,
+    const uint32_t* weights,
+    int32_t& s0,
+    int32_t& s1) {
 #ifdef __ARM_FEATURE_DSP
   const uint32_t word = load_word(inputs);
   const int16x2_t even = even_bytes(word);
@@ -941,20 +1041,43 @@ ET_INLINE void dot_pair(const void* inputs, const uint32_t* weights, int32_t& s0
   const uint32_t first = weights[0];
   const uint32_t second = weights[1];
   s0 = dot2(even, even_bytes(first), s0);
-  s1 = dot2(even, odd_bytes(first), s1);
+  s1 = dot2(even, static_cast<int16x2_t>(first), s1);
   s0 = dot2(odd, even_bytes(second), s0);
-  s1 = dot2(odd, odd_bytes(second), s1);
+  s1 = dot2(odd, static_cast<int16x2_t>(second), s1);
 #else
   const auto* const x = static_cast<const int8_t*>(inputs);
   const auto* const w = reinterpret_cast<const int8_t*>(weights);
+  const int32_t w0 = second_weight(layer, w);
+  const int32_t w1 = second_weight(layer, w + 2);
+  const int32_t w2 = second_weight(layer, w + 4);
+  const int32_t w3 = second_weight(layer, w + 6);
   s0 = wrapping_add(s0, x[0] * w[0] + x[2] * w[2] + x[1] * w[4] + x[3] * w[6]);
-  s1 = wrapping_add(s1, x[0] * w[1] + x[2] * w[3] + x[1] * w[5] + x[3] * w[7]);
+  s1 = wrapping_add(s1, x[0] * w0 + x[2] * w1 + x[1] * w2 + x[3] * w3);
+#endif
+}
+
+/// Where dot_pair() begins to add for the second channel of a pair, by the first one's sum.
+ET_INLINE int32_t begin_second([[maybe_unused]] int32_t first) {
+#ifdef __ARM_FEATURE_DSP
+  return first;
+#else
+  return 0;
+#endif
+}
+
+/// The second channel's sum with what has been added since begin_second().
+ET_INLINE int32_t second_sum(int32_t sum, int32_t both, [[maybe_unused]] int32_t first) {
+#ifdef __ARM_FEATURE_DSP
+  return wrapping_add(sum, second_of(both, first));
+#else
+  return wrapping_add(sum, both);
 #endif
 }
 
 /// As dot_pair(), with two pairs of channels and `count` inputs, a multiple of eight; the weights
 /// move on.
 ET_INLINE void dot_vector(
+    [[maybe_unused]] const PackedLayer& layer,
     const int8_t* x,
     int32_t count,
     const uint32_t*& first,
@@ -965,22 +1088,20 @@ ET_INLINE void dot_vector(
     int32_t& s3) {
   const int8_t* const end = x + count;
 #ifdef __ARM_FEATURE_DSP
-  // 1.4 instructions per product, a quarter less than compiled.
-  uint32_t even, odd, a, b, v;
+  // 1.1 instructions per product.
+  uint32_t even, odd, a, b;
 #define PAIR(weights, p, q)        \
   "ldrd %[a], %[b], [" weights     \
   "], #8\n"                        \
-  "sxtb16 %[v], %[a]\n"            \
-  "sxtb16 %[a], %[a], ror #8\n"    \
-  "smlad " p ", %[even], %[v], " p \
-  "\n"                             \
   "smlad " q ", %[even], %[a], " q \
   "\n"                             \
-  "sxtb16 %[v], %[b]\n"            \
-  "sxtb16 %[b], %[b], ror #8\n"    \
-  "smlad " p ", %[odd], %[v], " p  \
+  "sxtb16 %[a], %[a]\n"            \
+  "smlad " q ", %[odd], %[b], " q  \
   "\n"                             \
-  "smlad " q ", %[odd], %[b], " q "\n"
+  "sxtb16 %[b], %[b]\n"            \
+  "smlad " p ", %[even], %[a], " p \
+  "\n"                             \
+  "smlad " p ", %[odd], %[b], " p "\n"
 #define FOUR_INPUTS                                                    \
   "ldr %[odd], [%[x]], #4\n"                                           \
   "sxtb16 %[even], %[odd]\n"                                           \
@@ -997,8 +1118,7 @@ ET_INLINE void dot_vector(
                        [even] "=&r"(even),
                        [odd] "=&r"(odd),
                        [a] "=&r"(a),
-                       [b] "=&r"(b),
-                       [v] "=&r"(v)
+                       [b] "=&r"(b)
                      : [end] "r"(end)
                      : "memory", "cc");
   }
@@ -1006,8 +1126,8 @@ ET_INLINE void dot_vector(
 #undef PAIR
 #else
   for (; x != end; x += 4) {
-    dot_pair(x, first, s0, s1);
-    dot_pair(x, second, s2, s3);
+    dot_pair(layer, x, first, s0, s1);
+    dot_pair(layer, x, second, s2, s3);
     first += 2;
     second += 2;
   }
@@ -1035,9 +1155,13 @@ ET_INLINE void take_four(const int32_t*& bias, int32_t& s0, int32_t& s1, int32_t
 
 /// Adds the products of a vector with the weights of two pairs of channels, and returns where the
 /// second ones end.
+///
+/// @param[in] most Products of which the second channels' sums have 24 bits, a multiple of eight.
 ET_INLINE const uint32_t* dot_quad(
+    const PackedLayer& layer,
     const int8_t* x,
     int32_t eights,
+    int32_t most,
     const uint32_t* rest,
     int32_t rest_words,
     const uint32_t* first,
@@ -1046,15 +1170,26 @@ ET_INLINE const uint32_t* dot_quad(
     int32_t& s1,
     int32_t& s2,
     int32_t& s3) {
-  dot_vector(x, eights, first, second, s0, s1, s2, s3);
-  for (; rest_words > 0; --rest_words) {
-    dot_pair(rest, first, s0, s1);
-    dot_pair(rest, second, s2, s3);
-    ++rest;
-    first += 2;
-    second += 2;
+  for (;;) {
+    const int32_t count = eights < most ? eights : most;
+    int32_t both0 = begin_second(s0);
+    int32_t both2 = begin_second(s2);
+    dot_vector(layer, x, count, first, second, s0, both0, s2, both2);
+    eights -= count;
+    for (; eights == 0 && rest_words > 0; --rest_words) {
+      dot_pair(layer, rest, first, s0, both0);
+      dot_pair(layer, rest, second, s2, both2);
+      ++rest;
+      first += 2;
+      second += 2;
+    }
+    s1 = second_sum(s1, both0, s0);
+    s3 = second_sum(s3, both2, s2);
+    if (eights == 0) {
+      return second;
+    }
+    x += count;
   }
-  return second;
 }
 
 /// All outputs of a linear layer with one input, which is not wide.
@@ -1066,7 +1201,7 @@ ET_INLINE void single_to_outputs(const PackedParts& parts, int32_t x, int8_t* ou
   int32_t channels = parts.layer->channels;
   for (; channels >= 2; channels -= 2) {
     out[0] = scale.apply(wrapping_add(bias[0], x * weights[0]));
-    out[1] = scale.apply(wrapping_add(bias[1], x * weights[1]));
+    out[1] = scale.apply(wrapping_add(bias[1], x * second_weight(*parts.layer, weights)));
     bias += 2;
     weights += 8;
     out += 2;
@@ -1107,6 +1242,9 @@ void vector_to_outputs(
   const int8_t* shifts = parts.shifts;
   const auto* first = reinterpret_cast<const uint32_t*>(parts.weights);
   const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
+  const PackedLayer& layer = *parts.layer;
+  // Of the last ones there may be eight more.
+  const int32_t most = has_short_sums(parts) ? eights : kShortSum - 8;
   // Of a linear layer.
   const Scale scale = {multipliers[0], shifts[0], addend};
   int32_t c = 0;
@@ -1114,7 +1252,8 @@ void vector_to_outputs(
     for (; c + 4 <= channels; c += 4) {
       int32_t s0, s1, s2, s3;
       take_four(bias, s0, s1, s2, s3);
-      first = dot_quad(in, eights, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
+      first = dot_quad(
+          layer, in, eights, most, rest, rest_words, first, first + pair_words, s0, s1, s2, s3);
       if constexpr (kFactorStep == 0) {
         store_lanes(s0, s1, s2, s3, scale, out);
       } else {
@@ -1127,14 +1266,20 @@ void vector_to_outputs(
   }
   for (; c < channels; c += 2) {
     int32_t s0 = bias[0], s1 = bias[1];
-    for (const int8_t* x = in; x != in + eights; x += 4) {
-      dot_pair(x, first, s0, s1);
-      first += 2;
-    }
-    for (int32_t i = 0; i < rest_words; ++i) {
-      dot_pair(rest + i, first, s0, s1);
-      first += 2;
-    }
+    const int8_t* x = in;
+    do {
+      const int8_t* const end = in + eights - x < most ? in + eights : x + most;
+      int32_t both = begin_second(s0);
+      for (; x != end; x += 4) {
+        dot_pair(layer, x, first, s0, both);
+        first += 2;
+      }
+      for (int32_t i = 0; x == in + eights && i < rest_words; ++i) {
+        dot_pair(layer, rest + i, first, s0, both);
+        first += 2;
+      }
+      s1 = second_sum(s1, both, s0);
+    } while (x != in + eights);
     const bool has_scale = kFactorStep == 0 && (needs & kNeedsWide) == 0;
     out[0] = has_scale ? scale.apply(s0) : scaled(parts, s0, c, needs);
     if (c + 1 < channels) {
@@ -1287,6 +1432,149 @@ ET_INLINE void multiply_row(
 #endif
 }
 
+#ifdef __ARM_FEATURE_DSP
+
+/// Four channels of a depthwise convolution of three by three, as columns_to_outputs() loads them:
+/// for each the weights of the upper two rows, those of the last row but its last one, that one
+/// with the shift and the bytes from one position's columns to the next one's; bias and multiplier.
+/// Weights and biases are doubled.
+struct ColumnChannels {
+  struct Channel {
+    uint32_t upper[3];
+    uint32_t last;
+    uint32_t others;
+    int32_t bias;
+    int32_t multiplier;
+  };
+  Channel channels[4];
+
+  ColumnChannels(const PackedParts& parts, int32_t channel, const int8_t* weights) {
+    const uint32_t step = 4 * kColumnWords * parts.layer->stride[1];
+    for (Channel& to : channels) {
+      for (int32_t i = 0; i < 3; ++i) {
+        to.upper[i] = two_halves(2 * weights[4 * i], 2 * weights[4 * i + 12]);
+      }
+      to.last = two_halves(2 * weights[24], 2 * weights[28]);
+      to.others = two_halves(parts.shifts[channel] | step << 8, 2 * weights[32]);
+      to.bias = 2 * parts.bias[channel];
+      to.multiplier = parts.multipliers[channel];
+      ++channel;
+      ++weights;
+    }
+  }
+};
+
+/// Expands columns of three rows of words: four channels, of which kColumnWords are written.
+__attribute__((noinline)) void expand_columns(
+    const uint32_t* p0,
+    const uint32_t* p1,
+    const uint32_t* p2,
+    int32_t columns,
+    uint32_t* to) {
+  // Five instructions per element.
+  __asm__ volatile(
+      "1:\n"
+      "ldr r4, [%[p0]], #4\n"
+      "ldr r6, [%[p1]], #4\n"
+      "sxtb16 r8, r4, ror #8\n"
+      "sxtb16 r4, r4\n"
+      "sxtb16 r10, r6, ror #8\n"
+      "sxtb16 r6, r6\n"
+      "pkhbt r5, r4, r6, lsl #16\n"
+      "pkhtb r4, r6, r4, asr #16\n"
+      "pkhbt r9, r8, r10, lsl #16\n"
+      "pkhtb r8, r10, r8, asr #16\n"
+      "ldr r10, [%[p2]], #4\n"
+      "sxtb16 r6, r10\n"
+      "sxtb16 r10, r10, ror #8\n"
+      "subs %[columns], #1\n"
+      "stmia %[to]!, {r5, r6, r9, r10}\n"
+      "ror r5, r6, #16\n"
+      "ror r10, r10, #16\n"
+      "stmia %[to]!, {r4, r5, r8, r10}\n"
+      "bgt 1b\n"
+      : [p0] "+r"(p0), [p1] "+r"(p1), [p2] "+r"(p2), [to] "+r"(to), [columns] "+r"(columns)
+      :
+      : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10");
+}
+
+/// A row of outputs of a group's channels, from one on, of a depthwise convolution of three by
+/// three.
+///
+/// @param[in] output What Scale::addend is, above the number of all channels.
+__attribute__((noinline)) void columns_to_outputs(
+    const ColumnChannels& group,
+    int32_t first,
+    const uint32_t* columns,
+    int32_t width,
+    uint32_t output,
+    int8_t* out) {
+  const ColumnChannels::Channel* channel = group.channels + first;
+  const ColumnChannels::Channel* const last = group.channels + 4;
+  columns += 2 * first;
+  out += first;
+  const int32_t odd = width & 1;
+  const uint32_t* end = columns + width * static_cast<int32_t>(channel->others >> 10 & 0x3f);
+  uint32_t x, to, e, f, sum;
+  // 18.5 instructions per output; what follows the sums is the rest of Scale::apply().
+#define OUTPUT                                 \
+  "ldrd %[e], %[f], [%[x]]\n"                  \
+  "smlad %[sum], %[e], r4, r10\n"              \
+  "smlabb %[sum], %[f], r8, %[sum]\n"          \
+  "ldrd %[e], %[f], [%[x], #32]\n"             \
+  "smlad %[sum], %[e], r5, %[sum]\n"           \
+  "smlabt %[sum], %[f], r8, %[sum]\n"          \
+  "ldrd %[e], %[f], [%[x], #64]\n"             \
+  "smlad %[sum], %[e], r6, %[sum]\n"           \
+  "smlabt %[sum], %[f], r9, %[sum]\n"          \
+  "uxtab %[x], %[x], r9, ror #8\n"             \
+  "smmulr %[sum], %[sum], r11\n"               \
+  "add %[sum], %[sum], %[sum], asr #31\n"      \
+  "asr %[sum], %[sum], r9\n"                   \
+  "sxtah %[sum], %[sum], %[output], ror #16\n" \
+  "ssat %[sum], #8, %[sum], asr #1\n"          \
+  "strb %[sum], [%[to]]\n"                     \
+  "uxtah %[to], %[to], %[output]\n"
+  __asm__ volatile(
+      "3:\n"
+      "ldr %[e], %[channel]\n"
+      "ldr %[x], %[columns]\n"
+      "ldr %[to], %[out]\n"
+      "ldmia %[e]!, {r4, r5, r6, r8, r9, r10, r11}\n"
+      "str %[e], %[channel]\n"
+      "add %[e], %[x], #8\n"
+      "add %[f], %[to], #1\n"
+      "str %[e], %[columns]\n"
+      "str %[f], %[out]\n"
+      "ldr %[e], %[odd]\n"
+      "cmp %[e], #0\n"
+      "bne 2f\n"
+      "1:\n" OUTPUT "2:\n" OUTPUT
+      "ldr %[e], %[end]\n"
+      "cmp %[x], %[e]\n"
+      "bne 1b\n"
+      "add %[e], #8\n"
+      "str %[e], %[end]\n"
+      "ldr %[e], %[channel]\n"
+      "ldr %[f], %[last]\n"
+      "cmp %[e], %[f]\n"
+      "bne 3b\n"
+      : [x] "=&r"(x),
+        [to] "=&r"(to),
+        [e] "=&r"(e),
+        [f] "=&r"(f),
+        [sum] "=&r"(sum),
+        [channel] "+m"(channel),
+        [columns] "+m"(columns),
+        [out] "+m"(out),
+        [end] "+m"(end)
+      : [last] "m"(last), [odd] "m"(odd), [output] "r"(output)
+      : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10", "r11");
+#undef OUTPUT
+}
+
+#else
+
 /// As multiply_row(), with three elements whose inputs lie `step` apart.
 ET_INLINE void multiply_three(
     const int8_t* x,
@@ -1296,33 +1584,10 @@ ET_INLINE void multiply_three(
     int32_t& s1,
     int32_t& s2,
     int32_t& s3) {
-#ifdef __ARM_FEATURE_DSP
-  // The compiler would keep sums on the stack.
-  uint32_t a, b, v, w;
-#define FOUR_PRODUCTS(offset)         \
-  "ldr %[a], [%[x]" offset            \
-  "]\n"                               \
-  "ldr %[v], [%[weights]], #4\n"      \
-  "sxtb16 %[b], %[a]\n"               \
-  "sxtb16 %[w], %[v]\n"               \
-  "sxtb16 %[a], %[a], ror #8\n"       \
-  "sxtb16 %[v], %[v], ror #8\n"       \
-  "smlabb %[s0], %[b], %[w], %[s0]\n" \
-  "smlatt %[s2], %[b], %[w], %[s2]\n" \
-  "smlabb %[s1], %[a], %[v], %[s1]\n" \
-  "smlatt %[s3], %[a], %[v], %[s3]\n"
-  __asm__ volatile(
-      FOUR_PRODUCTS("") FOUR_PRODUCTS(", %[step]") FOUR_PRODUCTS(", %[step], lsl #1")
-      : FOUR_SUMS, [weights] "+r"(weights), [a] "=&r"(a), [b] "=&r"(b), [v] "=&r"(v), [w] "=&r"(w)
-      : [x] "r"(x), [step] "r"(step)
-      : "memory");
-#undef FOUR_PRODUCTS
-#else
   multiply_group(x, weights, s0, s1, s2, s3);
   multiply_group(x + step, weights + 4, s0, s1, s2, s3);
   multiply_group(x + 2 * step, weights + 8, s0, s1, s2, s3);
   weights += 12;
-#endif
 }
 
 /// All whole groups of channels of a depthwise convolution of three by three at one position.
@@ -1358,8 +1623,6 @@ void depthwise_pixel_3x3(
   } while (out != end);
 }
 
-#ifndef __ARM_FEATURE_DSP
-
 /// What depthwise_pixel() of packed_mve.h does, without its instructions.
 void depthwise_pixel_of_sixteens(
     const PackedParts& parts,
@@ -1381,6 +1644,121 @@ void depthwise_pixel_of_sixteens(
       }
     }
     out[c] = scale_wide(parts, sum, place);
+  }
+}
+
+#ifndef __thumb__
+
+// On this machine, whose tests run programs for DSP, what these instructions compute.
+
+struct ColumnChannels {
+  const PackedParts& parts;
+  int32_t channel;
+  const int8_t* weights;
+
+  ColumnChannels(const PackedParts& parts, int32_t channel, const int8_t* weights)
+      : parts(parts), channel(channel), weights(weights) {}
+};
+
+/// Columns have their three words and nothing else.
+void expand_columns(
+    const uint32_t* p0,
+    const uint32_t* p1,
+    const uint32_t* p2,
+    int32_t columns,
+    uint32_t* to) {
+  for (int32_t i = 0; i < columns; ++i) {
+    to[0] = p0[i];
+    to[1] = p1[i];
+    to[2] = p2[i];
+    to += kColumnWords;
+  }
+}
+
+void columns_to_outputs(
+    const ColumnChannels& group,
+    int32_t first,
+    const uint32_t* columns,
+    int32_t width,
+    uint32_t /*output*/,
+    int8_t* out) {
+  const PackedLayer& layer = *group.parts.layer;
+  for (int32_t x = 0; x < width; ++x) {
+    for (int32_t i = first; i < 4; ++i) {
+      int32_t sum = group.parts.bias[group.channel + i];
+      for (int32_t tap = 0; tap < 9; ++tap) {
+        const uint32_t* const word = columns + tap % 3 * kColumnWords + tap / 3;
+        const int8_t value = reinterpret_cast<const int8_t*>(word)[i];
+        sum = wrapping_add(sum, value * group.weights[4 * tap + i]);
+      }
+      out[i] = scaled(group.parts, sum, group.channel + i);
+    }
+    columns += layer.stride[1] * kColumnWords;
+    out += layer.channels;
+  }
+}
+
+#endif
+
+#endif // !__ARM_FEATURE_DSP
+
+#if defined(__ARM_FEATURE_DSP) || !defined(__thumb__)
+
+/// A depthwise convolution that takes_columns(), four channels after four.
+__attribute__((noinline)) void depthwise_columns(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  const int32_t channels = layer.channels;
+  const int32_t width = images.width.in;
+  const int32_t height = images.height.in;
+  const int32_t columns = width + 2 * layer.padding[1];
+  const int32_t used = expanded_columns(layer, images.width);
+  const uint32_t output = two_halves(channels, addend_of(layer));
+  const uint32_t padding = static_cast<uint8_t>(layer.input_zero_point) * 0x01010101u;
+  // Three rows, from the oldest one on in a circle.
+  auto* const rows = reinterpret_cast<uint32_t*>(scratch);
+  uint32_t* const expanded = rows + 3 * columns;
+  const int8_t* weights = parts.weights;
+  for (int32_t group = 0; group < channels; group += 4) {
+    // The last four channels are a group, too. Those that an earlier one has may be outputs now.
+    const int32_t c = group + 4 <= channels ? group : channels - 4;
+    const ColumnChannels prepared(parts, c, weights);
+    weights += 4 * 9;
+    const int8_t* from = in + c;
+    int8_t* to = out + c;
+    for (int32_t n = 0; n < images.batch; ++n) {
+      std::fill_n(rows, 3 * columns, padding);
+      uint32_t* oldest = rows;
+      int32_t row = -layer.padding[0];
+      int32_t end = row + 3;
+      for (int32_t y = images.height.out; y > 0; --y) {
+        for (; row < end; ++row) {
+          uint32_t* word = oldest + layer.padding[1];
+          uint32_t* const words_end = word + width;
+          oldest = oldest + columns == expanded ? rows : oldest + columns;
+          if (row < 0 || row >= height) {
+            std::fill(word, words_end, padding);
+            continue;
+          }
+          do {
+            *word++ = load_word(from);
+            from += channels;
+          } while (word != words_end);
+        }
+        const uint32_t* const second = oldest + columns == expanded ? rows : oldest + columns;
+        const uint32_t* const third = second + columns == expanded ? rows : second + columns;
+        expand_columns(oldest, second, third, used, expanded);
+        columns_to_outputs(prepared, group - c, expanded, images.width.out, output, to);
+        to += images.width.out * channels;
+        end += layer.stride[0];
+      }
+      // Rows that no window reaches.
+      from += (row < height ? height - row : 0) * width * channels;
+    }
   }
 }
 
@@ -1423,11 +1801,11 @@ void depthwise_pixel(
     depthwise_pixel_of_sixteens(parts, rows, offset, out);
     return;
   }
-#endif
   if (layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0) {
     depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
     return;
   }
+#endif
   const int8_t* weights = parts.weights;
   for (int32_t c = 0; c + 4 <= layer.channels; c += 4) {
     depthwise_group(parts, rows, offset, c, weights, out);
@@ -1617,6 +1995,11 @@ int64_t convolution_scratch(const PackedParts& parts, const Window& width) {
 
 int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
   const PackedLayer& layer = *parts.layer;
+  if (takes_columns(layer)) {
+    // Three rows of four channels, and these expanded.
+    const int64_t columns = int64_t{width.in} + 2 * layer.padding[1];
+    return 3 * 4 * columns + 4 * kColumnWords * int64_t{expanded_columns(layer, width)};
+  }
   return layer.padding[0] == 0 && layer.padding[1] == 0 ? 0 : rows_scratch(layer, width);
 }
 
@@ -1650,6 +2033,13 @@ ET_NOINLINE void packed_depthwise(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
+#if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
+  if (takes_columns(layer)) {
+    depthwise_columns(parts, images, in, scratch, out);
+    clamp_outputs(layer, out, images.batch * images.height.out * images.width.out * layer.channels);
+    return;
+  }
+#endif
   const int32_t kernel = layer.kernel[0];
   const int32_t padding = layer.padding[0];
   const int32_t channels = layer.in_channels;

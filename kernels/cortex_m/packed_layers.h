@@ -15,7 +15,9 @@ namespace cortex_m {
  * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile;
  * where the input's channels are no multiple of four, all rows under a pixel's window have been
  * copied,
- * - depthwise convolution with padding: a row, whose input rows are copied,
+ * - depthwise convolution with padding: a row, whose input rows are copied; those of three by three
+ * with Arrangement::Dsp, with or without padding, for four channels of the whole image after four,
+ * so that outputs must lie over inputs of the same channels,
  * - other convolutions: a pixel, whose window is read meanwhile; or several, all of whose windows
  * are read before their outputs are written, unless nothing lies over the input,
  * - linear layers: a row, which is read meanwhile.
@@ -39,7 +41,7 @@ inline bool takes_convolution(const PackedLayer& /*layer*/) {
 /// Whether packed_depthwise() computes a layer of its kind.
 inline bool takes_depthwise(const PackedLayer& layer) {
   return layer.kernel[0] <= kMaxDepthwiseKernel &&
-      (layer.arrangement == Arrangement::Dsp ? layer.channels >= 4 : layer.channels % 4 == 0) &&
+      (layer.arrangement == Arrangement::Mve ? layer.channels % 4 == 0 : layer.channels >= 4) &&
       layer.dilation[0] == 1 && layer.dilation[1] == 1;
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -365,7 +365,10 @@ def layout_cases(count: int) -> Iterator[Case]:
         yield padded
 
 
-def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.DSP, pack.MVE)) -> list[Case]:
+_ARRANGEMENTS = (pack.SCALAR, pack.DSP, pack.MVE)
+
+
+def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRANGEMENTS) -> list[Case]:
     """All kinds of calls, about 20 times `count`; packed layers in the arrangements that the cores take."""
     torch.manual_seed(seed)
     random.seed(seed)
@@ -382,6 +385,7 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = (pack.
         norm_cases(count),
         recurrent_cases(count),
         *(packed_cases(count, arrangement) for arrangement in arrangements),
+        *(long_sum_cases(arrangement) for arrangement in arrangements),
         winograd_cases(count) if pack.DSP in arrangements else [],
         *(int4_cases(2 * count, arrangement) for arrangement in arrangements),
     ]
@@ -576,7 +580,7 @@ def cortex_m_huge_cases() -> Iterator[Case]:
     layer = pack.Layer(pack.DEPTHWISE, integers((channels, 15, 1, 1)), None, *windows, 0, 0, ones, 0 * ones, -128, 127)
     x = torch.zeros(1, channels, 1, width, dtype=torch.int8).to(memory_format=torch.channels_last)
     out = Out(torch.int8, (1, channels, 1, (width + padding - 1) // padding + 2), (0, 2, 3, 1))
-    for arrangement in (pack.DSP, pack.MVE):
+    for arrangement in _ARRANGEMENTS:
         arguments = [x, pack.pack(layer, arrangement), 0, torch.zeros(64, dtype=torch.uint8), out]
         yield Case("torch_fusion::depthwise_convolution.out", arguments, error="InvalidArgument")
 
@@ -638,7 +642,32 @@ def winograd_cases(count: int) -> Iterator[Case]:
 
 def packed_cases(count: int, arrangement: int) -> Iterator[Case]:
     """Packed layers, for one of the arrangements of weights, with what the dialect makes of the layers unpacked."""
-    for found in itertools.chain(convolution_cases(3 * count), depthwise_cases(2 * count), matmul_cases(count)):
+    yield from _packed(
+        itertools.chain(convolution_cases(3 * count), depthwise_cases(2 * count), matmul_cases(count)), arrangement
+    )
+
+
+def long_sum_cases(arrangement: int) -> Iterator[Case]:
+    """Packed layers with the largest sums of many products: linear ones, and convolutions of one to five pixels."""
+    one = ((1, 1), (0, 0), (1, 1))
+    found = []
+    for inner, channels, value in ((1_203, 7, 127), (2_048, 2, -127), (4_100, 5, 127), (505, 3, 127), (504, 4, -127)):
+        weight = torch.full((channels, 1, 1, inner), value, dtype=torch.int8)
+        weight[::3, ..., ::2] = -value
+        _, multipliers, shifts = _per_channel(channels, 128 * inner)
+        bias = torch.randint(-(2**20), 2**20, (channels,), dtype=torch.int32)
+        for pixels in (1, 5):
+            x = torch.full((1, inner, 1, pixels), -128, dtype=torch.int8)
+            # The dialect adds in floating point, in which these are exact.
+            x[:, ::5] = 64
+            x = x.to(memory_format=torch.channels_last)
+            rest = (0, zero_point(), multipliers, shifts, -128, 127)
+            found.append(case("quantized_conv2d", x, weight, bias, *one, *rest, _SCRATCH))
+    yield from _packed(found, arrangement)
+
+
+def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
+    for found in found_cases:
         operator = found.operator.removeprefix("cortex_m::").removesuffix(".out")
         layer = _LAYERS[operator](found.arguments) if operator in _LAYERS else None
         if layer is None:

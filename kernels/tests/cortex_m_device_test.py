@@ -12,6 +12,7 @@ from kernels.tests.case_file import Case, exact_difference, read_results, write_
 from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_refused_cases
 from tools.artifacts.board.board import read_board
 from tools.pipeline.export.cortex_m import pack
+from tools.pipeline.export.cortex_m.lower import target_of
 from tools.verify.environment.hosted import finish
 from tools.verify.environment.qemu import Qemu, command_line
 
@@ -28,7 +29,7 @@ def cases(arrangement: int) -> list[Case]:
 @pytest.mark.parametrize("board", sorted(BOARDS))
 def test_results_equal_the_dialect(board: str, tmp_path: Path) -> None:
     (image,) = [path for path in FILES if path.stem == f"device_cases_{board}"]
-    found = cases(pack.MVE if BOARDS[board].core == "cortex-m55" else pack.DSP)
+    found = cases(pack.arrangement_of(target_of(BOARDS[board].core)))
     write_cases(found, tmp_path / "cases.bin")
     options = ["image", "cases=cases.bin", "outputs=outputs.bin", "report=report.bin"]
     command = command_line(image, BOARDS[board], QEMU, options)

@@ -243,7 +243,7 @@ PACKED_LAYER = Layout(
 
 PACKED_VERSION = 3
 """Of a packed layer: kPackedVersion."""
-PACKED_ARRANGEMENTS = {"Dsp": 1, "Mve": 2}
+PACKED_ARRANGEMENTS = {"Scalar": 1, "Mve": 2, "Dsp": 3}
 """What its weights are arranged for: Arrangement."""
 PACKED_KINDS = {"Convolution": 1, "Depthwise": 2, "Linear": 3, "LinearInt4": 4, "PointwiseInt4": 5, "Winograd": 6}
 """What it computes: LayerKind."""

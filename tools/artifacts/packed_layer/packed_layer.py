@@ -20,7 +20,7 @@ from tools.abi.layouts.layouts import (
     SHIFTS,
 )
 
-DSP, MVE = PACKED_ARRANGEMENTS["Dsp"], PACKED_ARRANGEMENTS["Mve"]
+SCALAR, MVE, DSP = (PACKED_ARRANGEMENTS[name] for name in ("Scalar", "Mve", "Dsp"))
 CONVOLUTION, DEPTHWISE, LINEAR = (PACKED_KINDS[kind] for kind in ("Convolution", "Depthwise", "Linear"))
 LINEAR_INT4, POINTWISE_INT4 = PACKED_KINDS["LinearInt4"], PACKED_KINDS["PointwiseInt4"]
 WINOGRAD = PACKED_KINDS["Winograd"]
@@ -164,7 +164,7 @@ def problem_of(data: bytes) -> str | None:
         return "its groups of int4 weights have no size that there is"
     _, shifts_at, _ = head.tables
     shifts = struct.unpack_from(f"<{head.factors}b", data.ljust(shifts_at + head.factors, b"\0"), shifts_at)
-    least = 0 if head.arrangement == DSP and not head.is_wide else _MIN_SHIFT
+    least = 0 if head.arrangement != MVE and not head.is_wide else _MIN_SHIFT
     if any(not least <= shift <= _MAX_SHIFT for shift in shifts):
         return "a shift is out of range"
     if any(padding * head.in_channels >= 1 << 25 for padding in head.padding):

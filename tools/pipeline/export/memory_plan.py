@@ -21,6 +21,29 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Lead:
+    """By how many bytes a result has to begin before the operand that it lies over.
+
+    Attributes:
+      nbytes: the least number; negative for one by which the result may begin behind.
+      step: what the number, but for `phase`, has to be a multiple of.
+      phase: less than `step`.
+    """
+
+    nbytes: int
+    step: int = 1
+    phase: int = 0
+
+    def allows(self, distance: int) -> bool:
+        """Whether a result may begin so many bytes before its operand."""
+        return distance >= self.nbytes and distance % self.step == self.phase
+
+    def moved(self, offset: int) -> Lead:
+        """The lead of buffers in which the result begins `offset` bytes further than the operand does."""
+        return Lead(self.nbytes + offset, self.step, (self.phase + offset) % self.step)
+
+
+@dataclass(frozen=True)
 class Overlap:
     """That a result may lie over an operand of the instruction that writes it.
 
@@ -30,13 +53,12 @@ class Overlap:
     Attributes:
       result: index of the buffer that begins its life at the instruction.
       operand: index of the buffer that ends its life there.
-      lead: the least number of bytes by which the result has to begin before the operand; negative for one by which it
-        may begin behind.
+      lead: of the result over the operand.
     """
 
     result: int
     operand: int
-    lead: int
+    lead: Lead
 
 
 @dataclass(frozen=True)
@@ -81,7 +103,7 @@ def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> 
             best = size, offsets, order
     assert best is not None
     generator = random.Random(0)
-    cost = len(buffers) + sum(len(n) for n in neighbours)
+    cost = len(buffers) + sum(len(n.conflicts) for n in neighbours)
     for _ in range(_EFFORT // cost if len(buffers) > 2 else 0):
         if best[0] == lower_bound:
             break
@@ -99,7 +121,7 @@ def live_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> i
     shared: dict[int, int] = {}
     for overlap in overlaps:
         result, operand = buffers[overlap.result], buffers[overlap.operand]
-        both = max(result.nbytes, operand.nbytes + max(overlap.lead, 0))
+        both = max(result.nbytes, operand.nbytes + max(overlap.lead.nbytes, 0))
         saved = result.nbytes + operand.nbytes - both
         shared[result.first] = max(shared.get(result.first, 0), saved)
     return max(
@@ -111,39 +133,59 @@ def live_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> i
     )
 
 
-# (j, low, high): a buffer that begins at x conflicts with buffer j, which begins at y, if y + low < x < y + high.
-_Conflicts = list[tuple[int, int, int]]
+@dataclass
+class _Neighbours:
+    """What a buffer that begins at x, and each buffer j, which begins at y, ask of each other.
+
+    Attributes:
+      conflicts: (j, low, high): not low < x - y < high.
+      steps: (j, low, high, step, phase): if low < x - y < high, then that has the remainder `phase` divided by `step`.
+    """
+
+    conflicts: list[tuple[int, int, int]]
+    steps: list[tuple[int, int, int, int, int]]
 
 
-def _neighbours(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> list[_Conflicts]:
+def _neighbours(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> list[_Neighbours]:
     leads = {(overlap.result, overlap.operand): overlap.lead for overlap in overlaps}
-    neighbours: list[_Conflicts] = []
+    neighbours: list[_Neighbours] = []
     for i, one in enumerate(buffers):
-        found = []
+        found = _Neighbours([], [])
         for j, other in enumerate(buffers):
             if j == i or one.first > other.last or other.first > one.last:
                 continue
             low, high = -one.nbytes, other.nbytes
+            for lead, sign in ((leads.get((i, j)), -1), (leads.get((j, i)), 1)):
+                if lead and lead.step > 1:
+                    found.steps.append((j, -one.nbytes, other.nbytes, lead.step, sign * lead.phase % lead.step))
             if (i, j) in leads:
-                low = max(low, -leads[i, j])
+                low = max(low, -leads[i, j].nbytes)
             if (j, i) in leads:
-                high = min(high, leads[j, i])
+                high = min(high, leads[j, i].nbytes)
             if low < high:
-                found.append((j, low, high))
+                found.conflicts.append((j, low, high))
         neighbours.append(found)
     return neighbours
 
 
-def _place(buffers: Sequence[Buffer], neighbours: list[_Conflicts], order: Sequence[int]) -> tuple[int, list[int]]:
+def _place(buffers: Sequence[Buffer], neighbours: list[_Neighbours], order: Sequence[int]) -> tuple[int, list[int]]:
     offsets = [-1] * len(buffers)
     size = 0
     for index in order:
         buffer = buffers[index]
-        taken = sorted((offsets[n] + low, offsets[n] + high) for n, low, high in neighbours[index] if offsets[n] >= 0)
-        offset = 0
-        for low, high in taken:
-            if offset > low:
-                offset = max(offset, -(-high // buffer.alignment) * buffer.alignment)
+        conflicts = neighbours[index].conflicts
+        taken = sorted((offsets[n] + low, offsets[n] + high) for n, low, high in conflicts if offsets[n] >= 0)
+        offset, moved = -1, 0
+        while moved != offset:
+            offset = moved
+            for low, high in taken:
+                if offset > low:
+                    offset = max(offset, -(-high // buffer.alignment) * buffer.alignment)
+            moved = offset
+            for n, low, high, step, phase in neighbours[index].steps:
+                while offsets[n] >= 0 and low < moved - offsets[n] < high and (moved - offsets[n]) % step != phase:
+                    moved += buffer.alignment
         offsets[index] = offset
         size = max(size, offset + buffer.nbytes)
     return size, offsets
+

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from tools.pipeline.export.memory_plan import Buffer, Overlap, live_bytes, plan_memory
+from tools.pipeline.export.memory_plan import Buffer, Lead, Overlap, live_bytes, plan_memory
 
 
 def check(buffers: list[Buffer], overlaps: list[Overlap] | None = None) -> int:
@@ -13,7 +13,7 @@ def check(buffers: list[Buffer], overlaps: list[Overlap] | None = None) -> int:
     for i, j in itertools.permutations(range(len(buffers)), 2):
         one, other, at, other_at = buffers[i], buffers[j], plan.offsets[i], plan.offsets[j]
         if (j, i) not in leads and one.first <= other.last and other.first <= one.last:
-            is_led = (i, j) in leads and at + leads[i, j] <= other_at
+            is_led = (i, j) in leads and leads[i, j].allows(other_at - at)
             assert at + one.nbytes <= other_at or other_at + other.nbytes <= at or is_led
     for buffer, offset in zip(buffers, plan.offsets, strict=True):
         assert offset >= 0
@@ -58,13 +58,13 @@ def test_large_buffers_first_is_not_always_best() -> None:
     [(100, 100, 0, 100), (100, 100, 8, 108), (200, 100, 100, 200), (100, 200, -40, 200), (100, 100, 300, 200)],
 )
 def test_a_result_overlaps_its_operand(result: int, operand: int, lead: int, nbytes: int) -> None:
-    assert check([Buffer(operand, 4, 0, 1), Buffer(result, 4, 1, 2)], [Overlap(1, 0, lead)]) == nbytes
+    assert check([Buffer(operand, 4, 0, 1), Buffer(result, 4, 1, 2)], [Overlap(1, 0, Lead(lead))]) == nbytes
 
 
 def test_a_chain_of_results_over_their_operands() -> None:
     # Beside the third one there is scratch memory, and each begins four bytes before the last one.
     buffers = [Buffer(100, 4, step, step + 1) for step in range(6)] + [Buffer(20, 4, 2, 2)]
-    assert check(buffers, [Overlap(step + 1, step, 4) for step in range(5)]) == 128
+    assert check(buffers, [Overlap(step + 1, step, Lead(4)) for step in range(5)]) == 128
 
 
 def test_a_chain_with_scratch_memory_beside_each_step() -> None:
@@ -72,7 +72,7 @@ def test_a_chain_with_scratch_memory_beside_each_step() -> None:
     buffers, overlaps = [Buffer(8000, 4, 0, 1)], []
     for step in range(1, 9):
         buffers += [Buffer(1344 if step % 2 else 512, 4, step, step), Buffer(8000, 4, step, step + 1)]
-        overlaps.append(Overlap(2 * step, 2 * step - 2, 0 if step % 2 else 64))
+        overlaps.append(Overlap(2 * step, 2 * step - 2, Lead(0 if step % 2 else 64)))
     assert check(buffers, overlaps) <= 8000 + 4 * 64 + 1344
 
 
@@ -81,9 +81,25 @@ def test_random_overlaps(seed: int) -> None:
     generator = random.Random(seed)
     buffers = [Buffer(generator.randrange(200), 4, step, step + generator.choice([1, 1, 3])) for step in range(12)]
     overlaps = [
-        Overlap(step + 1, step, generator.randrange(-60, 60)) for step in range(11) if buffers[step].last == step + 1
+        Overlap(step + 1, step, Lead(generator.randrange(-60, 60))) for step in range(11) if buffers[step].last == step + 1
     ]
     assert check(buffers, overlaps) <= check(buffers)
+
+
+@pytest.mark.parametrize(
+    ("lead", "nbytes"),
+    [(Lead(4, 24), 124), (Lead(0, 24), 100), (Lead(0, 24, 20), 120), (Lead(8, 6, 3), 200), (Lead(-3, 24, 8), 108)],
+)
+def test_a_result_begins_some_steps_before_its_operand(lead: Lead, nbytes: int) -> None:
+    assert check([Buffer(100, 4, 0, 1), Buffer(100, 4, 1, 2)], [Overlap(1, 0, lead)]) == nbytes
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_steps(seed: int) -> None:
+    generator = random.Random(seed)
+    buffers = [Buffer(generator.randrange(200), 4, step, step + 1) for step in range(12)]
+    steps = [generator.choice([1, 8, 12, 20]) for _ in range(11)]
+    check(buffers, [Overlap(i + 1, i, Lead(generator.randrange(-60, 60), steps[i])) for i in range(11)])
 
 
 @pytest.mark.parametrize("seed", range(20))

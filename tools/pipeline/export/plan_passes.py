@@ -30,10 +30,10 @@ from executorch.exir.schema import (
     TensorList,
 )
 
-from tools.pipeline.export.memory_plan import Buffer, MemoryPlan, Overlap, plan_memory
+from tools.pipeline.export.memory_plan import Buffer, Lead, MemoryPlan, Overlap, plan_memory
 from tools.pipeline.export.scalar_types import itemsize
 
-# Key in a node's meta: Overlap.lead of its result and its first operand, where the operator allows that they overlap.
+# Key in a node's meta: the Lead of its result over its first operand, where the operator allows that they overlap.
 LEAD = "lead"
 
 # Operators that move data without changing it. Where what they would move is already in the right order in memory, the
@@ -121,13 +121,13 @@ class PlanReport:
     buffers: list[Buffer]
 
 
-def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, int] | None = None) -> PlanReport:
+def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, Lead] | None = None) -> PlanReport:
     """Removes aliases, shares memory, plans it anew and drops unused values, in place.
 
     The plan must hold one chain of kernel calls with static shapes. The result computes the same numbers.
 
     Args:
-      leads: Overlap.lead of instructions that may write their result over their first operand, by index.
+      leads: those of instructions that may write their result over their first operand, by index.
     """
     _slice_in_order(plan)
     # Concatenating by writing the parts next to each other saves the copy, but keeps the whole result alive from its
@@ -224,7 +224,7 @@ class _Layout:
     """Assigns every planned tensor a region, and every storage an offset."""
 
     def __init__(
-        self, plan: ExecutionPlan, passes: Sequence[Callable[[_Layout], None]], leads: Mapping[int, int]
+        self, plan: ExecutionPlan, passes: Sequence[Callable[[_Layout], None]], leads: Mapping[int, Lead]
     ) -> None:
         self.plan = plan
         self.leads = leads
@@ -308,7 +308,7 @@ class _Layout:
         reads, writes = self.touched[index]
         in_place = (name[0] in _ELEMENTWISE and read == written) or operand in writes
         is_led = index in self.leads and (operand, result) == (reads[0], writes[0])
-        assert in_place or (is_led and written.start + self.leads[index] <= read.start), (
+        assert in_place or (is_led and self.leads[index].allows(read.start - written.start)), (
             f"{name} finds value {operand} overwritten by its result"
         )
 
@@ -484,7 +484,7 @@ class _Layout:
                 Overlap(
                     self.storages.index(to.storage),
                     self.storages.index(source.storage),
-                    lead + to.offset - source.offset,
+                    lead.moved(to.offset - source.offset),
                 )
             )
         return overlaps

@@ -9,6 +9,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 
 from tools.pipeline.export import plan_passes
 from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.memory_plan import Lead
 from tools.pipeline.export.plan_passes import constant_only_instructions, optimize_plan
 from tools.pipeline.export.testing import export_source, model_source
 
@@ -278,16 +279,16 @@ def test_the_check_finds_an_operand_that_is_overwritten_too_early(monkeypatch: p
     plan = program.execution_plan[0]
     names = [plan.operators[call.instr_args.op_index].name for call in plan.chains[0].instructions]
     index = names.index("aten::_softmax")
-    plain, overlapped = [optimize_plan(copy.deepcopy(plan), leads).memory.nbytes for leads in ({}, {index: 64})]
+    plain, overlapped = [optimize_plan(copy.deepcopy(plan), leads).memory.nbytes for leads in ({}, {index: Lead(64)})]
     assert (plain, overlapped) == (2 * 256, 256 + 64)
     overlaps = plan_passes._Layout._overlaps
     monkeypatch.setattr(
         plan_passes._Layout,
         "_overlaps",
-        lambda layout: [dataclasses.replace(overlap, lead=overlap.lead - 64) for overlap in overlaps(layout)],
+        lambda layout: [dataclasses.replace(overlap, lead=overlap.lead.moved(-64)) for overlap in overlaps(layout)],
     )
     with pytest.raises(AssertionError, match="overwritten by its result"):
-        optimize_plan(plan, {index: 64})
+        optimize_plan(plan, {index: Lead(64)})
 
 
 def _yes(_self: Any, *_arguments: Any) -> bool:

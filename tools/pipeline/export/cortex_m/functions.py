@@ -10,6 +10,7 @@ a maximum. No int8 tensor holds such numbers beside the scores, so these operato
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -26,7 +27,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
-from torchao.quantization.pt2e.quantizer import Quantizer
+from torchao.quantization.pt2e.quantizer import QuantizationSpec, Quantizer
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.pipeline.export.cortex_m.norms import norm_of
@@ -594,6 +595,13 @@ def _has_names(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in value.shape)
 
 
+def evenly_bounded(spec: Any) -> Any:
+    """The specification of weights, in -127 to 127: packed for DSP, two of them share 16 bits; of others, as it is."""
+    if isinstance(spec, QuantizationSpec) and spec.qscheme in (torch.per_tensor_symmetric, torch.per_channel_symmetric):
+        return dataclasses.replace(spec, quant_min=-127, quant_max=127)
+    return spec
+
+
 class Quantizers(CortexMQuantizer):
     """ExecuTorch's quantizer with functions and masked scores as a whole.
 
@@ -620,6 +628,17 @@ class Quantizers(CortexMQuantizer):
         self.quantizers: list[Quantizer] = [
             self._groups, per_channel, per_tensor, *own, _Functions(self._groups, has_float_border), shared,
         ]  # fmt: skip
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Annotates, as ExecuTorch's quantizer does, with weights that are above -128."""
+        annotated = super().annotate(model)
+        for node in annotated.graph.nodes:
+            annotation = node.meta.get(Q_ANNOTATION_KEY)
+            if annotation is not None:
+                operands = annotation.input_qspec_map
+                annotation.input_qspec_map = {operand: evenly_bounded(spec) for operand, spec in operands.items()}
+                annotation.output_qspec = evenly_bounded(annotation.output_qspec)
+        return annotated
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Transforms a graph as ExecuTorch's quantizer does."""

@@ -23,7 +23,7 @@ from torch.fx import GraphModule, Node
 from torch.library import Library, impl, register_fake
 
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, LINEAR, LINEAR_INT4, POINTWISE_INT4, Head
+from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, LINEAR, LINEAR_INT4, MVE, POINTWISE_INT4, Head
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.cortex_m.functions import attribute
@@ -195,7 +195,7 @@ def pack_int4(layer: Int4Layer, arrangement: int) -> Tensor | None:
         arrangement, layer.kind, 0, inner, INT4_BLOCK if has_factors else 0, channels, (1, 1), (1, 1), (0, 0), (1, 1),
         layer.input_zero_point, layer.output_zero_point, layer.min, layer.max,
     )  # fmt: skip
-    stored = -1 - shifts if arrangement == DSP else shifts
+    stored = shifts if arrangement == MVE else -1 - shifts
     rows = head.table_channels
 
     def padded(values: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ def _arranged(int4: Tensor, factors: Tensor | None, arrangement: int) -> bytes:
             block = int4[first : first + 4, at : at + INT4_BLOCK] & 15
             if factors is not None:
                 parts.append(factors[first : first + 4, at // INT4_BLOCK].to(torch.uint8))
-            parts.append(_words(block) if arrangement == DSP else _halves(block))
+            parts.append(_halves(block) if arrangement == MVE else _words(block))
     return torch.cat(parts).contiguous().numpy().tobytes()
 
 
@@ -256,10 +256,10 @@ def unpack_int4(packed: Tensor) -> Int4Layer:
             factors = torch.ones(4, dtype=torch.int64)
             if head.group_size:
                 factors, place = flat[place : place + 4], place + 4
-            size = 4 * ((_up(count, 8) if head.arrangement == DSP else count + 1) // 2)
+            size = 4 * ((count + 1 if head.arrangement == MVE else _up(count, 8)) // 2)
             bits = flat[place : place + size]
             place += size
-            if head.arrangement == DSP:
+            if head.arrangement != MVE:
                 pairs = bits.reshape(-1, 4, 4)
                 words = torch.stack([pairs & 15, pairs >> 4], 3).reshape(-1, 4, 8)
                 block = torch.empty_like(words)
@@ -275,7 +275,7 @@ def unpack_int4(packed: Tensor) -> Int4Layer:
         weight[: head.channels],
         table(head.SIZE, multipliers_at, torch.int32),
         table(multipliers_at, shifts_at, torch.int32),
-        -1 - shifts if head.arrangement == DSP else shifts,
+        shifts if head.arrangement == MVE else -1 - shifts,
         head.input_zero_point,
         head.output_offset,
         head.min,
@@ -538,7 +538,7 @@ def lower_int4(program: ExportedProgram, arrangement: int) -> None:
 
     Args:
       program: a captured one.
-      arrangement: of the weights, DSP or MVE.
+      arrangement: of the weights: SCALAR, DSP or MVE.
     """
     graph = program.graph
     for node in list(graph.nodes):

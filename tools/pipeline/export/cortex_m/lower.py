@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+from executorch.backends.cortex_m.library.cmsis_nn import Backend
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor, is_param_node
 from executorch.exir import EdgeCompileConfig, memory, to_edge
@@ -15,7 +16,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from tools.artifacts.core.core import has_vectors
+from tools.artifacts.core.core import has_dsp, has_vectors
 from tools.pipeline.export.border import BorderOperators, user_inputs
 from tools.pipeline.export.cortex_m.dialect import PASSES
 from tools.pipeline.export.cortex_m.int4 import lower_int4
@@ -28,6 +29,7 @@ from tools.pipeline.export.dim_orders import copy_to_order, order_for_kernels
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import MACS
 from tools.pipeline.export.own_operators import keep_recurrent_layers
+from tools.pipeline.export.memory_plan import Lead
 from tools.pipeline.export.plan_passes import LEAD
 from tools.pipeline.model_file.deterministic import computing
 
@@ -79,7 +81,9 @@ def config() -> EdgeCompileConfig:
 
 def target_of(core: str) -> CortexMTargetConfig:
     """ExecuTorch's description of a core: it knows neither all of them nor what they can do without."""
-    return CortexMTargetConfig(CortexM.M55 if has_vectors(core) else CortexM.M4)
+    if has_vectors(core):
+        return CortexMTargetConfig(CortexM.M55)
+    return CortexMTargetConfig(CortexM.M4, isa=None if has_dsp(core) else Backend.SCALAR)
 
 
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
@@ -332,15 +336,15 @@ def _let_quantization_overlap(program: ExportedProgram) -> None:
             rows = taken.numel() // max(taken.shape[_INT4_LAYERS[node.target]], 1)
             wide, narrow = returned.numel() // max(rows, 1), taken.numel() // max(rows, 1)
             # After the first row, or the last one if the output grows faster than the input is read.
-            node.meta[LEAD] = wide + max((rows - 1) * (wide - narrow), 0)
+            node.meta[LEAD] = Lead(wide + max((rows - 1) * (wide - narrow), 0))
         if node.target == exir_ops.edge.torch_fusion.quantized_layer_norm.default:
-            node.meta[LEAD] = 0
+            node.meta[LEAD] = Lead(0)
         if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
             continue
         source, result = node.args[0].meta["val"], node.meta["val"]
         # In the order of the result's elements in memory.
         if source.dim_order() == result.dim_order():
-            node.meta[LEAD] = max(result.numel() * (result.element_size() - source.element_size()), 0)
+            node.meta[LEAD] = Lead(max(result.numel() * (result.element_size() - source.element_size()), 0))
 
 
 def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from executorch.backends.cortex_m.library.cmsis_nn import Backend
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from executorch.backends.transforms.utils import delete_constant_placeholder, get_param_tensor, is_param_node
 from executorch.exir.dialects._ops import ops as exir_ops
@@ -30,12 +31,14 @@ from tools.artifacts.packed_layer.packed_layer import (
     LINEAR,
     LINEAR_FACTORS,
     MVE,
+    SCALAR,
     WINOGRAD,
     WINOGRAD_LANES,
     Head,
 )
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.constants import add_constant
+from tools.pipeline.export.memory_plan import Lead
 from tools.pipeline.export.plan_passes import LEAD
 
 # Output pixels that the kernels for DSP compute at a time.
@@ -43,6 +46,8 @@ _LANES = 4
 # Bytes behind a window that these copy with it.
 _COPIED_MORE = 8
 _MAX_DEPTHWISE_KERNEL = 15
+# The largest stride of depthwise layers that are computed by columns.
+_MAX_COLUMN_STRIDE = 7
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
 # its products take a quarter of the instructions of those that are not packed.
 MAX_DENSE_GROUPS = 4
@@ -91,18 +96,18 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         # The kernel adds the products of two neighbours in 16 bits, which two of -128 * -128 exceed.
         lowest = (weight == -128).flatten(1)
         is_wide = is_wide or bool((lowest[:, 0:-1:2] & lowest[:, 1::2]).any())
-    if layer.kind != DEPTHWISE and arrangement == DSP:
+    if layer.kind != DEPTHWISE and arrangement == SCALAR:
         # Kernels for cores without the DSP extension add two products in 16 bits: 0 and 2, 1 and 3 of each four.
         rows = _padded(weight.reshape(channels, -1).T, _up(weight[0].numel(), 4)).T
         is_wide = is_wide or bool((rows.reshape(channels, -1, 2, 2) == -128).all(2).any())
-    # Of shifts to the right the kernels for DSP do the last bit by itself.
+    # Of shifts to the right kernels without MVE do the last bit by itself.
     stored = shifts if is_wide or arrangement == MVE else -1 - shifts
     head = Head(
         arrangement,
         layer.kind,
         int(is_wide),
         channels if layer.kind == DEPTHWISE else weight.shape[3],
-        0,
+        int(layer.kind != DEPTHWISE and arrangement == DSP and _has_short_sums(weight)),
         channels,
         (weight.shape[1], weight.shape[2]),
         layer.stride,
@@ -123,10 +128,34 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
             _table(folded.to(torch.int32), head.table_channels, head),
             _table(multipliers.to(torch.int32), factors, head),
             _table(stored.to(torch.int8), _up(factors, 4), head),
-            _arranged(weight, head).contiguous().numpy().tobytes(),
+            _arranged(weight, head),
         ]
     )
     return torch.frombuffer(bytearray(data), dtype=torch.int8)
+
+
+def _has_short_sums(weight: Tensor) -> bool:
+    """Whether no sum of the second channels of pairs needs more than 24 bits."""
+    return bool((128 * weight[1::2].to(torch.int64).abs().sum((1, 2, 3)) < 2**23).all())
+
+
+def can_be_arranged(layer: Layer, arrangement: int) -> bool:
+    """Whether a layer's weights can be so: for DSP, 256 times a second channel's and a first one's fit in 16 bits."""
+    if arrangement != DSP or layer.kind == DEPTHWISE:
+        return True
+    channels = layer.weight.shape[0]
+    rows = _padded(layer.weight.to(torch.int8).reshape(channels, -1), _up(channels, 2))
+    return not bool(((rows[1::2] == -128) & (rows[0::2] < 0)).any())
+
+
+def join_pairs(data: bytes, sign: int) -> bytes:
+    """Pairs of weights as halves of words from those as two bytes each, with a sign of -1; and back, with 1.
+
+    The upper byte of a half is one less than the second channel's weight if the first channel's is negative.
+    """
+    pairs = torch.frombuffer(bytearray(data), dtype=torch.int8).reshape(-1, 2).clone()
+    pairs[:, 1] += sign * (pairs[:, 0] < 0).to(torch.int8)
+    return pairs.numpy().tobytes()
 
 
 def _table(values: Tensor, length: int, head: Head) -> bytes:
@@ -147,7 +176,16 @@ def _padded(values: Tensor, length: int) -> Tensor:
     return torch.cat([values, values.new_zeros(length - values.shape[0], *values.shape[1:])])
 
 
-def _arranged(weight: Tensor, head: Head) -> Tensor:
+def _arranged(weight: Tensor, head: Head) -> bytes:
+    data = _ordered(weight, head).contiguous().numpy().tobytes()
+    return join_pairs(data, -1) if _has_joined_pairs(head) else data
+
+
+def _has_joined_pairs(head: Head) -> bool:
+    return head.arrangement == DSP and head.kind in (CONVOLUTION, LINEAR)
+
+
+def _ordered(weight: Tensor, head: Head) -> Tensor:
     if head.is_depthwise:
         # [group of channels, kernel element, channel]
         rows = weight.reshape(head.channels, -1)
@@ -166,7 +204,7 @@ def _arranged(weight: Tensor, head: Head) -> Tensor:
 
 
 def _depthwise_channels(head: Head) -> Tensor:
-    """The channels of a depthwise layer for DSP as its groups have them: the last one has the last channels."""
+    """The channels of a depthwise layer without MVE as its groups have them: the last one has the last channels."""
     starts = torch.arange(0, head.channels, head.group).clamp(max=head.channels - head.group)
     return (starts[:, None] + torch.arange(head.group)).flatten()
 
@@ -174,11 +212,14 @@ def _depthwise_channels(head: Head) -> Tensor:
 def _restored(data: bytes, head: Head) -> Tensor:
     """The weights of a packed constant as Layer has them."""
     padded = _up(head.channels, 2)
-    flat = torch.frombuffer(bytearray(data[head.tables[2] :]), dtype=torch.int8)
+    data = data[head.tables[2] :]
+    if _has_joined_pairs(head):
+        data = join_pairs(data, 1)
+    flat = torch.frombuffer(bytearray(data), dtype=torch.int8)
     height, width = head.kernel
     if head.is_depthwise:
         rows = flat.reshape(-1, head.inner, head.group).mT.reshape(-1, head.inner)
-        if head.arrangement == DSP:
+        if head.arrangement != MVE:
             rows = torch.empty_like(rows).index_copy(0, _depthwise_channels(head), rows)
     elif head.arrangement == MVE:
         rows = flat[: head.channels * head.inner].reshape(head.channels, head.inner)
@@ -205,7 +246,7 @@ def unpack(packed: Tensor) -> Layer:
     if head.kind == LINEAR:
         factors, shifts = factors[:1].expand(head.channels), shifts[:1].expand(head.channels)
     factors, shifts = factors[: head.channels], shifts[: head.channels]
-    if not head.is_wide and head.arrangement == DSP:
+    if not head.is_wide and head.arrangement != MVE:
         shifts = -1 - shifts
     weight = _restored(data, head)
     folded = -head.input_zero_point * weight.sum((1, 2, 3), dtype=torch.int64)
@@ -225,6 +266,12 @@ def unpack(packed: Tensor) -> Layer:
     )
 
 
+def _takes_columns(head: Head) -> bool:
+    """Whether the kernel for DSP computes a depthwise layer by columns: takes_columns() of packed_layers.cpp."""
+    is_usual = head.is_depthwise and head.kernel == (3, 3) and head.stride[1] <= _MAX_COLUMN_STRIDE and head.channels < 1 << 16
+    return head.arrangement == DSP and is_usual and not head.is_wide
+
+
 def scratch_size(head: Head, input_width: int) -> int:
     """Bytes of scratch memory of a packed layer on images of a width, exactly."""
     if head.kind == LINEAR:
@@ -236,6 +283,10 @@ def scratch_size(head: Head, input_width: int) -> int:
     extent = (head.kernel[0] - 1) * head.dilation[0] + 1
     rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
     if head.is_depthwise:
+        if _takes_columns(head):
+            # Three rows of four channels, and what is expanded of them for these.
+            columns = input_width + 2 * head.padding[1]
+            return 3 * 4 * columns + 8 * 4 * ((columns - 3) // head.stride[1] * head.stride[1] + 3)
         return rows if any(head.padding) else 0
     is_pointwise = head.kernel == head.stride == (1, 1) and head.padding == (0, 0)
     is_gathered = not is_pointwise and (head.arrangement == MVE or head.in_channels % 4 != 0)
@@ -246,8 +297,8 @@ def scratch_size(head: Head, input_width: int) -> int:
     return 2 * _LANES * _up(head.inner, 4) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
 
 
-def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
-    """Overlap.lead of a packed layer, from the order in which its kernel reads and writes.
+def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> Lead:
+    """The lead of a packed layer, from the order in which its kernel reads and writes.
 
     Kernels write their outputs one after another; what they read before the next few is in packed_layers.h.
 
@@ -258,11 +309,11 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
     steps: list[tuple[int, int]] = []
     if head.kind == LINEAR:
         steps = [((row + 1) * out[-1], row * image[-1]) for row in range(math.prod(image[:-1]))]
-        return max((written - unread for written, unread in steps), default=0)
+        return Lead(max((written - unread for written, unread in steps), default=0))
     (batch, channels, height, width), (_, _, out_height, out_width) = image, out
     for n in range(batch):
         written, first = n * out_height * out_width * head.channels, n * height * width * channels
-        if head.is_depthwise and any(head.padding):
+        if head.is_depthwise and any(head.padding) or _takes_columns(head):
             # The rows of the image that a row of outputs needs are copied before.
             for y in range(out_height):
                 unread = min(max(y * head.stride[0] - head.padding[0] + head.kernel[0], 0), height)
@@ -273,13 +324,15 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> int:
         windows = [first + (top * width + left) * channels for top in tops for left in lefts]
         # From a pixel on, also of the pixels behind it.
         unread_from = [*itertools.accumulate(reversed([*windows, first + height * width * channels]), min)][::-1]
-        count = _LANES if head.arrangement == DSP and not head.is_depthwise else 1
+        count = _LANES if head.arrangement != MVE and not head.is_depthwise else 1
         for pixel in range(0, len(windows), count):
             end = min(pixel + count, len(windows))
             # Up to two pixels are computed from where they are.
             is_copied = end - pixel > _LANES // 2
             steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
-    return max((written - unread for written, unread in steps), default=0)
+    # By columns, the whole image is computed for some channels before others are read.
+    step = channels if _takes_columns(head) else 1
+    return Lead(max((written - unread for written, unread in steps), default=0), step)
 
 
 # `geometry` is what the shape of the result follows from, as the contents of a constant are not at hand where shapes
@@ -483,14 +536,17 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
 
 def arrangement_of(target: CortexMTargetConfig) -> int:
     """What weights are arranged for on a core."""
-    return MVE if target.cpu == CortexM.M55 else DSP
+    if target.cpu == CortexM.M55:
+        return MVE
+    return SCALAR if target.isa == Backend.SCALAR else DSP
 
 
 def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
     Left as they are: convolutions with more groups than four, transposed ones, and depthwise ones that are dilated,
-    have several outputs per input channel, less than four channels, or for MVE a number that is no multiple of four.
+    have several outputs per input channel, less than four channels, or for MVE a number that is no multiple of four;
+    for DSP, layers with weights of -128, which quantizers give none, beside negative ones.
 
     Args:
       program: what CortexMPassManager made of an edge program.
@@ -499,7 +555,7 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
     arrangement = arrangement_of(target)
     for node in list(program.graph.nodes):
         layer = _layer(program, node, arrangement)
-        if layer is not None:
+        if layer is not None and can_be_arranged(layer, arrangement):
             _replace(program, node, layer, arrangement)
     for node in list(program.graph.nodes):
         if is_param_node(program, node) and not node.users:

@@ -22,6 +22,8 @@ from torchao.quantization.pt2e import (
 )
 from torchao.quantization.pt2e.quantizer import QuantizationSpec, Quantizer
 
+from tools.pipeline.export.cortex_m.functions import evenly_bounded
+
 _aten = torch.ops.aten
 # What is fused into the layer before it.
 _ACTIVATIONS = (
@@ -53,7 +55,7 @@ def _with_fake_quantization(config: CortexMQuantizationConfig) -> CortexMQuantiz
         config,
         input_activation=_fake(config.input_activation),
         output_activation=_fake(config.output_activation),
-        weight=_fake(config.weight),
+        weight=_fake(evenly_bounded(config.weight)),
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from executorch.exir.schema import AllocationDetails, ExecutionPlan, Operator, Program, Tensor
 
 from tools.artifacts.packed_layer.packed_layer import WINOGRAD, WINOGRAD_LANES, Head, round_up
-from tools.pipeline.export.cortex_m.pack import scratch_size
+from tools.pipeline.export.cortex_m.pack import join_pairs, scratch_size
 from tools.pipeline.export.plan_passes import PlanReport, drop_operators
 
 _CONVOLUTION = "torch_fusion::convolution"
@@ -31,7 +31,8 @@ _LEAST_GAIN = 0.9
 def as_winograd(packed: bytes, tiles: int) -> bytes:
     """The packed constant of a convolution as one that computes some tiles at a time."""
     head = replace(Head.unpack(packed), kind=WINOGRAD, group_size=tiles)
-    return head.pack() + packed[Head.SIZE :]
+    weights = head.tables[2]
+    return head.pack() + packed[Head.SIZE : weights] + join_pairs(packed[weights:], 1)
 
 
 def winograd_lead(head: Head, tiles: int, image: Sequence[int], out: Sequence[int]) -> int:
