@@ -70,8 +70,8 @@ void test_outputs(const std::string& name) {
 void test_packed_layer(const std::string& path) {
   std::vector<uint8_t> bytes = read_file(path);
   // The heads of its layers, of which the first one has a column: version, arrangement for DSP, a
-  // linear layer, not wide; then the channels of its inputs and of its outputs.
-  const uint8_t head[] = {3, 1, 3, 0, 1, 0, 0, 0};
+  // linear layer, not wide; then its input channels, and that its sums are short.
+  const uint8_t head[] = {3, 3, 3, 0, 1, 0, 1, 0};
   const auto layer = std::search(bytes.begin(), bytes.end(), std::begin(head), std::end(head));
   CHECK(layer != bytes.end());
   const size_t channels = layer[8];

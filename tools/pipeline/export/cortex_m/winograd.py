@@ -104,7 +104,7 @@ class _Convolution:
         """Instructions as it is."""
         products = 9 * self.head.in_channels
         pixels = math.prod(self.out) // self.head.channels
-        return pixels * (self.head.channels * (0.86 * products + 31) + 1.5 * products)
+        return pixels * (self.head.channels * (0.8 * products + 32) + 1.5 * products)
 
 
 def use_winograd(program: Program, report: PlanReport, growth: int) -> None:
