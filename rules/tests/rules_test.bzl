@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_program")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_program")
 load("//rules/private:transitions.bzl", "no_board")
 
 def _refusal_test_impl(ctx):
@@ -177,6 +177,11 @@ def rules_test_suite(name):
     _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": ["0x08000000", "512K"]})
     _manual_board("short_region_board", core = "cortex_m4", memory = memory | {"flash": ["0x08000000"]})
     _manual_program("bad-name")
+    pte_program(
+        name = "pte-name",
+        src = "//conformance/old_programs:1.1.0/cnn.pte",
+        tags = ["manual"],
+    )
     _manual_program("int8_of_a_portable", io = "int8")
     _manual_program("min_snr_of_a_portable", min_snr = 30)
     _manual_program("min_snr_of_integers", backend = "cortex_m", io = "int8", min_snr = 30)
@@ -404,6 +409,7 @@ def rules_test_suite(name):
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
         "operator_on_complex": ["dtypes [\"complex64\"]: give some of"],
         "operator_without_namespace": ["operator 'twice' is no name such as mine::soft_threshold"],
+        "pte-name": ["rules/tests:pte-name", "program name 'pte-name' is not a C identifier; set program_name"],
         "report_of_a_portable": ["untrained is not quantized; a report needs backend = \"cortex_m\""],
         "tested_good_board": ["board good_board can't be tested here"],
         "trained_twice": ["train = True and weights = ", "exclude each other"],

@@ -1,0 +1,188 @@
+"""Takes a program that was exported elsewhere: writes what a torch_program has beside its .pte.
+
+That is a manifest, with what the file itself tells, and golden inputs and outputs: the user's, or what ExecuTorch's own
+runtime computes of numbers that are made here.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tools.artifacts.manifest.manifest import manifest_json
+from tools.artifacts.program.program import ProgramFile, load, operator_name
+from tools.pipeline.export.golden import serialize
+from tools.pipeline.link.interface import Interface, TensorSpec, find_method, interface_of
+from tools.pipeline.registry.catalog import read_catalog
+from tools.quiet.console import UserError
+from tools.quiet.files import reading
+
+_ADVICE = "docs/models.md says what examples are"
+
+# By the schema's name.
+_DTYPES = {
+    "BYTE": torch.uint8,
+    "CHAR": torch.int8,
+    "SHORT": torch.int16,
+    "INT": torch.int32,
+    "LONG": torch.int64,
+    "HALF": torch.float16,
+    "FLOAT": torch.float32,
+    "DOUBLE": torch.float64,
+    "BOOL": torch.bool,
+    "BFLOAT16": torch.bfloat16,
+    "UINT16": torch.uint16,
+    "UINT32": torch.uint32,
+    "UINT64": torch.uint64,
+}
+
+
+def take(path: Path, name: str, examples: Path | None) -> tuple[str, bytes]:
+    """The manifest and the golden file of a program.
+
+    Args:
+        path: the program.
+        name: what it is called.
+        examples: a file of NumPy's with the arrays input_0, input_1, ... of one sample, and output_0, ... if there are
+          outputs to compare with; None: inputs are made.
+
+    Raises:
+        UserError: the file is no program, or one that needs the tool which made it; the examples don't fit; or there
+          are no outputs, and ExecuTorch's runtime can't compute them.
+    """
+    file = load(path)
+    plan = find_method(file)
+    _check_operators(file, plan)
+    interface = interface_of(path, plan)
+    given = _read_examples(examples) if examples else {}
+    inputs = [
+        _example(examples, given, f"input_{place}", spec) if examples else _made(place, spec)
+        for place, spec in enumerate(interface.inputs)
+    ]
+    if any(key.startswith("output_") for key in given):
+        outputs = [_example(examples, given, f"output_{i}", spec) for i, spec in enumerate(interface.outputs)]
+    else:
+        outputs = _compute(path, file.data, interface, inputs)
+    orders = ([list(spec.dim_order) for spec in interface.inputs], [list(spec.dim_order) for spec in interface.outputs])
+    golden = serialize([tuple(inputs)], [outputs], None, dim_orders=orders)
+    return manifest_json(_manifest(name, plan, interface)), golden
+
+
+def _check_operators(file: ProgramFile, plan: Any) -> None:
+    """Refuses int8 layers in the layout of one kind of core: which that is, the file doesn't say."""
+    catalog = read_catalog()
+    for operator in plan.operators or []:
+        kernel = catalog.get(operator_name(operator.name, operator.overload))
+        if kernel is not None and kernel.packed:
+            raise UserError(
+                f"{file.path}: a torch_program laid out the layers of operator {kernel.operator} for one kind of core; "
+                "use that torch_program itself, or export it with packed = False"
+            )
+
+
+def _read_examples(path: Path) -> dict[str, np.ndarray]:
+    with reading("file of examples", path, _ADVICE):
+        arrays = np.load(path, allow_pickle=False)
+        if isinstance(arrays, np.ndarray):
+            raise ValueError("it has one array, without a name; numpy.savez() writes several")
+        return {key: arrays[key] for key in arrays.files}
+
+
+def _example(path: Path | None, given: dict[str, np.ndarray], key: str, spec: TensorSpec) -> torch.Tensor:
+    if key not in given:
+        raise UserError(f"{path} has no array {key}, which the program has; it has {', '.join(given) or 'none'}")
+    array, dtype = given[key], _DTYPES[spec.dtype.name]
+    # NumPy has no bfloat16.
+    if str(array.dtype) != str(dtype).removeprefix("torch.") and not (
+        dtype == torch.bfloat16 and array.dtype == np.float32
+    ):
+        raise UserError(f"{path}: {key} has dtype {array.dtype}, and the program takes {dtype}; convert it")
+    if array.shape != spec.sizes:
+        raise UserError(f"{path}: {key} has the shape {list(array.shape)}, and in the program {list(spec.sizes)}")
+    return _ordered(torch.from_numpy(array).to(dtype), spec)
+
+
+def _made(place: int, spec: TensorSpec) -> torch.Tensor:
+    """Numbers between 0 and 1; zeros where they may be indices."""
+    dtype = _DTYPES[spec.dtype.name]
+    if not dtype.is_floating_point:
+        return _ordered(torch.zeros(spec.sizes, dtype=dtype), spec)
+    return _ordered(torch.rand(spec.sizes, generator=torch.Generator().manual_seed(place)).to(dtype), spec)
+
+
+def _ordered(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    """The same numbers in the order of dimensions that the program has."""
+    order = list(spec.dim_order)
+    return tensor.permute(order).contiguous().permute([order.index(dim) for dim in range(len(order))])
+
+
+def _compute(path: Path, program: bytes, interface: Interface, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What ExecuTorch's runtime computes, in a process of its own: it ends the one that it is in when it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        results, log = Path(folder, "results"), Path(folder, "log")
+        # Imported here: it costs seconds, and who gives outputs doesn't need it. The second one registers operators.
+        import executorch.extension.pybindings.portable_lib as runtime
+        import executorch.kernels.quantized  # noqa: F401
+
+        child = os.fork()
+        if child == 0:
+            _child(runtime, program, inputs, results, log)
+        _, status = os.waitpid(child, 0)
+        if status != 0 or not results.exists():
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
+            raise UserError(
+                f"{path}: ExecuTorch's runtime on this machine can't run it ({lines[-1] if lines else 'no message'}); "
+                'give examples = "NAME.npz" with input_0, ... and what the model computes of them, output_0, ...'
+            )
+        outputs: list[torch.Tensor] = torch.load(results)
+    found = [(list(output.shape), output.dtype) for output in outputs]
+    wanted = [(list(spec.sizes), _DTYPES[spec.dtype.name]) for spec in interface.outputs]
+    if found != wanted:
+        raise UserError(f"{path}: ExecuTorch's runtime returns tensors of {found}, and the program has {wanted}")
+    return outputs
+
+
+def _child(runtime: Any, program: bytes, inputs: list[torch.Tensor], results: Path, log: Path) -> None:
+    """Runs the program and ends the process."""
+    status = 1
+    with log.open("w", encoding="utf-8") as output:
+        os.dup2(output.fileno(), 1)
+        os.dup2(output.fileno(), 2)
+        try:
+            torch.save([*runtime._load_for_executorch_from_buffer(program).forward(inputs)], results)
+            status = 0
+        except Exception as error:
+            print(f"{error}".replace("\n", " "), file=output, flush=True)
+        finally:
+            os._exit(status)
+
+
+def _manifest(name: str, plan: Any, interface: Interface) -> dict[str, Any]:
+    calls = [
+        instruction.instr_args.op_index
+        for chain in plan.chains or []
+        for instruction in chain.instructions or []
+        if hasattr(instruction.instr_args, "op_index")
+    ]
+    tensors = [value.val for value in plan.values if type(value.val).__name__ == "Tensor"]
+    return {
+        "name": name,
+        "core": "portable",
+        "backend": "portable",
+        "operators": [
+            {"name": operator.name, "overload": operator.overload or "", "origin": [], "calls": calls.count(index)}
+            for index, operator in enumerate(plan.operators)
+        ],
+        # The file doesn't say where in a model they are from.
+        "instructions": [{"operator": index, "origin": "", "macs": 0} for index in calls],
+        "inputs": [{"name": ""} for _ in interface.inputs],
+        "outputs": [{"name": ""} for _ in interface.outputs],
+        # Memory that begins with something, or that is written in place, is state.
+        "keeps_state": any(tensor.data_buffer_idx and tensor.allocation_info is not None for tensor in tensors)
+        or any(operator.name.endswith("_") for operator in plan.operators),
+    }
