@@ -131,7 +131,8 @@ struct Argument<std::optional<T>> {
 
 template <class T>
 T& lasting(T&& temporary) {
-  return temporary;
+  // From C++23 on the name alone is an rvalue here.
+  return static_cast<T&>(temporary);
 }
 
 template <class Signature>

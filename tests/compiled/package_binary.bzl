@@ -21,6 +21,12 @@ for source in $(cd "$package" && find src example -name '*.c' -o -name '*.cpp' |
   {compiler} $standard -O1 -Wall -Wextra -Werror -I"$package/include" -I"$package/src" \\
     -c "$package/$source" -o "$objects/$number.o"
 done
+# Applications that are written in a newer C++ compile what they include by it.
+if printf '' | {compiler} -std=c++2b -fsyntax-only -x c++ - 2>/dev/null; then
+  for source in "$package"/src/models/*.cpp; do
+    {compiler} -std=c++2b -fsyntax-only -Wall -Wextra -Werror -I"$package/include" -I"$package/src" "$source"
+  done
+fi
 {linker} "$objects"/*.o -o "$program"
 """
 
