@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,20 +85,34 @@ def read_catalog(folder: Path = KERNELS, own: Iterable[Path] = ()) -> dict[str, 
     Raises:
       UserError: a file is no table of kernels, or an operator has two.
     """
-    kernels: dict[str, Kernel] = {}
-    for path in [*sorted(folder.glob("*/operators.yaml")), *own]:
-        with reading("table of kernels", path, "kernels/README.md says what an entry is"):
-            try:
-                # In C: the other loader takes seven times as long, in each build of a program.
-                entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-            except yaml.YAMLError as error:
-                raise ValueError(str(error)) from error
-            for entry in entries:
-                kernel = _kernel(entry)
-                if kernel.operator in kernels:
-                    raise ValueError(f"{kernel.operator} has a kernel already")
-                kernels[kernel.operator] = kernel
+    kernels = dict(_read_folder(folder))
+    for path in own:
+        _read_file(path, kernels)
     return kernels
+
+
+@functools.cache
+def _read_folder(folder: Path) -> Mapping[str, Kernel]:
+    """The kernels of a folder, which don't change while a tool runs that compiles many methods."""
+    kernels: dict[str, Kernel] = {}
+    for path in sorted(folder.glob("*/operators.yaml")):
+        _read_file(path, kernels)
+    return kernels
+
+
+def _read_file(path: Path, kernels: dict[str, Kernel]) -> None:
+    """Adds the kernels of a file to others."""
+    with reading("table of kernels", path, "kernels/README.md says what an entry is"):
+        try:
+            # In C: the other loader takes seven times as long, in each build of a program.
+            entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        except yaml.YAMLError as error:
+            raise ValueError(str(error)) from error
+        for entry in entries:
+            kernel = _kernel(entry)
+            if kernel.operator in kernels:
+                raise ValueError(f"{kernel.operator} has a kernel already")
+            kernels[kernel.operator] = kernel
 
 
 def _dtypes(given: str | list[str]) -> tuple[str, ...]:
