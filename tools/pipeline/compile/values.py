@@ -63,7 +63,7 @@ def array(c_type: str, name: str, elements: Sequence[str], attributes: str = "")
 
 
 def data_array(name: str, dtype: str, data: bytes, alignment: int = 0, is_shared: bool = False) -> list[str]:
-    """The definition of a constant with a tensor's elements.
+    """The definition of a constant with a tensor's elements, in C as in C++ but for alignment and sharing.
 
     Args:
         dtype: the schema's name of it.
@@ -76,7 +76,7 @@ def data_array(name: str, dtype: str, data: bytes, alignment: int = 0, is_shared
     if letter in "fd":
         elements = [floating(number, letter == "f") for number in numbers]
     elif letter in "qQ":
-        elements = [integer(number) if letter == "q" else f"{number}u" for number in numbers]
+        elements = ["INT64_MIN" if number == -(2**63) else f"{number}{'u' * (letter == 'Q')}" for number in numbers]
     else:
         elements = [str(number) for number in numbers]
     if letter == "i":
