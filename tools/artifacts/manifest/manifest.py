@@ -40,11 +40,13 @@ class Border:
     Attributes:
       name: in the model; of some programs it is not known, and empty.
       scale, zero_point: number = (element - zero_point) * scale; a scale of 0 if it isn't quantized.
+      bounds: of an input of dynamic shape the smallest and largest size of each dimension; else empty.
     """
 
     name: str
     scale: float
     zero_point: int
+    bounds: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Manifest:
       calls: the operator calls in the order of execution.
       inputs, outputs: in the order of the program's.
       keeps_state: whether an inference depends on earlier ones, so that planned memory must stay as it is.
+      parameters: of the program's tensors, in order, the user's names of those that are parameters or buffers of the
+        module, as `features.0.weight`; empty for all others.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Manifest:
     inputs: tuple[Border, ...]
     outputs: tuple[Border, ...]
     keeps_state: bool
+    parameters: tuple[str, ...] = ()
 
 
 def manifest_json(content: dict[str, Any]) -> str:
@@ -88,7 +93,12 @@ def read_manifest(path: Path) -> Manifest:
 
     def border(kind: str) -> tuple[Border, ...]:
         return tuple(
-            Border(str(entry.get("name", "")), float(entry.get("scale", 0)), int(entry.get("zero_point", 0)))
+            Border(
+                str(entry.get("name", "")),
+                float(entry.get("scale", 0)),
+                int(entry.get("zero_point", 0)),
+                tuple((int(low), int(high)) for low, high in entry.get("bounds", ())),
+            )
             for entry in content[kind]
         )
 
@@ -107,6 +117,7 @@ def read_manifest(path: Path) -> Manifest:
             inputs=border("inputs"),
             outputs=border("outputs"),
             keeps_state=bool(content["keeps_state"]),
+            parameters=tuple(str(entry.get("parameter", "")) for entry in content.get("tensors", ())),
         )
         for call in manifest.calls:
             if not 0 <= call.operator < len(manifest.operators) or call.macs < 0:
@@ -117,4 +128,6 @@ def read_manifest(path: Path) -> Manifest:
                 raise ValueError(f"an input or output has the name {place.name!r}")
             if not (math.isfinite(place.scale) and place.scale >= 0 and -(2**31) <= place.zero_point < 2**31):
                 raise ValueError(f"an input or output has scale {place.scale} and zero point {place.zero_point}")
+            if any(not 0 <= low <= high < 2**31 for low, high in place.bounds):
+                raise ValueError(f"an input has sizes between {place.bounds}")
         return manifest

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.pipeline.compile.names import name_problem
 from tools.quiet.console import Console, UserError, run_quietly, system_error, user_path
 
 _ROOT = Path(__file__).parents[3]
@@ -54,7 +55,9 @@ def program_name(path: Path) -> str:
         raise UserError(f"{path}: a model file must be a Python file, named *.py")
     letters = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode()
     name = re.sub(r"[^a-z0-9]+", "_", letters.lower()).strip("_") or "model"
-    return f"{name}_model" if name in _TARGETS else f"_{name}" if name[0].isdigit() else name
+    if name[0].isdigit():
+        return f"_{name}"
+    return f"{name}_model" if name in _TARGETS or name_problem(name) else name
 
 
 def check_model(path: Path) -> Model:
@@ -119,9 +122,7 @@ def _beside(path: Path, read: Sequence[str]) -> tuple[Path, ...]:
         files.discard(itself)
     return tuple(
         sorted(
-            file
-            for file in files
-            if file.is_relative_to(folder) and file.is_file() and "__pycache__" not in file.parts
+            file for file in files if file.is_relative_to(folder) and file.is_file() and "__pycache__" not in file.parts
         )
     )
 

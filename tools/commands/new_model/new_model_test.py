@@ -104,6 +104,7 @@ def test_a_model_file_that_does_not_work(
         ("2d.py", "_2d"),
         ("...py", "model"),
         ("pico2_w.py", "pico2_w_model"),
+        ("signal.py", "signal_model"),
     ],
 )
 def test_any_file_has_a_program(tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, program: str) -> None:

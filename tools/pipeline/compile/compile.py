@@ -8,7 +8,6 @@ which describes its inputs and outputs; and NAME_pte.S with an example of both.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from tools.artifacts.core.core import POINTER_SIZES
 from tools.artifacts.memory_plan.memory_plan import MemoryPlan, memory_plan_json
 from tools.artifacts.program.program import load, output_places
 from tools.pipeline.compile.header import c_header, cpp_header
+from tools.pipeline.compile.names import name_problem
 from tools.pipeline.compile.program import Method, make_method
 from tools.pipeline.compile.source import Model, source
 from tools.pipeline.link.checks import check_method
@@ -59,8 +59,8 @@ def compile_method(
         UserError: an input is missing, foreign or does not fit the others; or the program needs what compiled models
           can't do.
     """
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise UserError(f"name '{name}' is no C identifier; use letters, digits and underscores")
+    if problem := name_problem(name):
+        raise UserError(f"name '{name}' {problem}")
     file = load(program)
     plan = find_method(file, method)
     interface = interface_of(program, plan, returns_numbers=True)
@@ -74,13 +74,15 @@ def compile_method(
     memory = _memory_plan(core, made)
     example = read_example(golden, interface) if golden else None
     embedded = Embedded(name, method, name, len(file.data), file.data, memory, interface, read, example is not None)
+    bounds = [border.bounds for border in read.inputs]
+    model = Model(name, core, read.core, read.keeps_state, made, kernels, bounds)
     return {
         f"{name}.plan.json": memory_plan_json(memory),
         f"{name}_pte.h": image_header(embedded),
         f"{name}_pte.S": image_source(name, [], example),
         f"{name}.h": c_header(name, core, made, read),
         f"{name}.hpp": cpp_header(name, made, read),
-        f"{name}.cpp": source(Model(name, core, read.core, read.keeps_state, made, kernels)),
+        f"{name}.cpp": source(model),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,13 +12,14 @@ import pytest
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.compile import compile_method, main
-from tools.pipeline.compile.names import Names, camel, module_of, snake
-from tools.pipeline.compile.source import take_objects
+from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
+from tools.pipeline.compile.source import _comment, take_objects
 from tools.pipeline.compile.values import data_array, floating, string
 from tools.quiet.console import UserError
 
 SINE = {Path(path).suffix: Path(path) for path in os.environ["PROGRAM"].split()}
 PROGRAMS = Path(os.environ["PROGRAMS"])
+NAMED = {Path(path).name: Path(path) for path in os.environ["NAMED_PROGRAMS"].split()}
 
 
 def test_source_has_one_call_per_layer_and_the_parameters_by_name() -> None:
@@ -32,11 +34,71 @@ def test_source_has_one_call_per_layer_and_the_parameters_by_name() -> None:
     # Nothing of what calls of outer functions need.
     for word in ("EValue", "KernelRuntimeContext", "TensorShape", "kernels/call.h", "<new>"):
         assert word not in source
-    assert "// 2: float32 [16, 16]\nalignas(16) const float layer_2_weight[256]" in source
+    assert "// 2.weight: float32 [16, 16]\nalignas(16) const float layer_2_weight[256]" in source
     assert re.search(r"constexpr size_t kInput0Offset = \d+; // float32 \[1, 1\], 4 bytes\n", source)
     assert max(map(len, source.splitlines())) <= 120
     assert "#define SINE_INPUT_0_SIZE 4" in texts["sine.h"]
     assert "using Input0 = float;" in texts["sine.hpp"]
+
+
+def _named(name: str) -> str:
+    """The source of a program."""
+    return compile_method(NAMED[f"{name}.pte"], "host", "forward", name, NAMED[f"{name}.manifest.json"])[f"{name}.cpp"]
+
+
+def test_a_recurrent_layers_weights_and_results_have_their_names() -> None:
+    source = _named("gru")
+    for parameter in ("weight_ih_l0", "weight_hh_l0", "bias_l0"):
+        assert f"\n// layer.{parameter}: float32 [" in source
+        assert f"const float layer_{parameter}[" in source
+    # The sequence is the result, not what the kernel works in.
+    assert re.search(r"// layer \(GRU\) at \S+:\d+: \[32, 1, 16\] to \[32, 1, 32\]\n", source)
+    assert re.search(r"tensor_at\(model, kOutput0Offset, \w+\),\s+tensor_at\(model, kLayerHiddenOffset, ", source)
+    assert "kLayerGatesOffset" in source
+
+
+def test_layers_of_dynamic_shape_have_the_modules_names() -> None:
+    source = _named("dynamic")
+    assert re.search(r"// conv \(Conv1d\) at \S+: \[1, 3, 16\] to \[1, 4, 16\]\n", source)
+    assert 'TORCH_FUSION_LAYER(model, 0, "conv");' in source
+    assert "const float conv_weight[" in source
+    # What belongs to no module is called by its operator.
+    assert re.search(r"// aten::relu.out at \S+dynamic.py:\d+: \[1, 4, 16\] to \[1, 4, 16\]\n", source)
+    # Tensors, too: none is called by its number.
+    assert re.search(r"\*tensors\[kInput0Tensor\],\s+kConvWeight, kConvBias", source)
+    assert not re.search(r"\*tensors\[\d", source)
+    assert max(map(len, source.splitlines())) <= 120
+
+
+def test_an_input_of_dynamic_shape_has_its_bounds() -> None:
+    source = _named("dynamic")
+    assert "constexpr int32_t kInput0Smallest[] = {1, 3, 2};" in source
+    assert "constexpr int32_t kInput0Largest[] = {1, 3, 16};" in source
+    header = compile_method(NAMED["dynamic.pte"], "host", "forward", "net", NAMED["dynamic.manifest.json"])["net.h"]
+    assert "/* Input 0, x: float [1, 3, 2 to 16]; 4 bytes each. */" in header
+
+
+def test_state_has_the_buffers_name() -> None:
+    source = _named("initial_state")
+    for name in json.loads(NAMED["initial_state.manifest.json"].read_text(encoding="utf-8"))["tensors"]:
+        if not name["constant"] and "parameter" in name:
+            assert f"kModel{camel(name['parameter'])}Offset" in source
+            break
+    else:
+        pytest.fail("the manifest names no state")
+
+
+def test_names_of_the_users_are_no_names_of_ours() -> None:
+    """A parameter of the outermost module may be called as a function is, and a name may hold anything."""
+    assert parameter_name("linear") == "model_linear"
+    assert parameter_name("a.b c\n.weight") == "a_b_c_weight"
+    assert _comment("a\\") == ["  // a/"]
+
+
+def test_another_programs_manifest_is_refused(tmp_path: Path) -> None:
+    manifest = _manifest(tmp_path, tensors=[{"parameter": "weight"}])
+    with pytest.raises(UserError, match="tensors, and its manifest 1: it is another program's"):
+        compile_method(SINE[".pte"], "host", "forward", "sine", manifest)
 
 
 def test_two_models_share_no_name() -> None:
@@ -59,6 +121,10 @@ def test_the_same_program_gives_the_same_bytes() -> None:
     ("changes", "message"),
     [
         ({"--name": "7"}, "name '7' is no C identifier"),
+        ({"--name": "string"}, "name 'string' is that of the header string.h"),
+        ({"--name": "Math"}, "name 'Math' is that of the header math.h"),
+        ({"--name": "torch_fusion"}, "name 'torch_fusion' is that of the header torch_fusion.h"),
+        ({"--name": "new"}, "name 'new' is a word of C++; set program_name"),
         ({"--method": "backward"}, None),
         ({"--manifest": "missing.json"}, "missing.json"),
         ({"--program": "missing.pte"}, "missing.pte"),
@@ -162,4 +228,7 @@ def test_numbers_keep_their_bits() -> None:
     assert floating(3.0, True) == "3.0f"
     assert data_array("x", "CHAR", bytes([255, 128]))[1].split() == ["-1,", "-128,"]
     assert data_array("x", "INT", (-(2**31)).to_bytes(4, "little", signed=True))[1].strip() == "INT32_MIN,"
+    # As C has it: a self-test is in C.
+    longs = b"".join(number.to_bytes(8, "little", signed=True) for number in (-(2**63), -1, 2**62))
+    assert data_array("x", "LONG", longs)[1].split() == ["INT64_MIN,", "-1,", f"{2**62},"]
     assert string('a"b\n') == '"a\\042b\\012"'

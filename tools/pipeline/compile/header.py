@@ -113,8 +113,7 @@ def _functions(name: str, method: Method) -> list[str]:
     if any(method.is_dynamic(index) for index in method.plan.inputs or []):
         lines += [
             "",
-            "/** Gives an input of dynamic shape another one, within its bounds: TORCH_FUSION_NOT_SUPPORTED or",
-            " * TORCH_FUSION_INVALID_ARGUMENT outside of them. */",
+            "/** Gives an input of dynamic shape another one: TORCH_FUSION_INVALID_ARGUMENT outside of its bounds. */",
             f"torch_fusion_status {name}_resize_input({model}* model, size_t index, const int32_t* sizes, size_t dim);",
         ]
     return lines
@@ -147,8 +146,7 @@ def _cpp_border(kind: str, method: Method, indices: Sequence[int], borders: Sequ
         shape = method.border_shape(index)
         sizes = ", ".join(map(str, shape.sizes)) or "0"
         lines += [
-            f"/// {_title(kind, place, border)}: {shape.dtype.lower()} [{', '.join(map(str, shape.sizes))}]"
-            + (", or smaller" if method.is_dynamic(index) else ""),
+            f"/// {_title(kind, place, border)}: {shape.dtype.lower()} {_sizes(method, index, border)}",
             f"using {kind}{place} = {_element(shape.dtype)};",
             f"inline constexpr int32_t k{kind}{place}Sizes[] = {{{sizes}}};",
             f"inline constexpr size_t k{kind}{place}Count = {shape.numel};",
@@ -209,14 +207,21 @@ def _title(kind: str, place: int, border: Border) -> str:
     return f"{kind.capitalize()} {place}" + (f", {border.name}" if border.name else "")
 
 
+def _sizes(method: Method, index: int, border: Border) -> str:
+    """The sizes of an input or output for a reader: `[1 to 4, 3]`."""
+    if border.bounds:
+        sizes = [str(low) if low == high else f"{low} to {high}" for low, high in border.bounds]
+        return f"[{', '.join(sizes)}]"
+    return str(list(method.border_shape(index).sizes)) + (", or smaller" if method.is_dynamic(index) else "")
+
+
 def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borders: Sequence[Border]) -> list[str]:
     lines = [f"#define {macro}_{kind.upper()}_COUNT {len(indices)}"]
     for place, (index, border) in enumerate(zip(indices, borders, strict=True)):
         shape = method.border_shape(index)
         prefix = f"{macro}_{kind.upper()}_{place}"
-        bound = ", or smaller" if method.is_dynamic(index) else ""
         lines += [
-            f"/* {_title(kind, place, border)}: {C_TYPES[shape.dtype][0]} [{', '.join(map(str, shape.sizes))}]{bound}; "
+            f"/* {_title(kind, place, border)}: {C_TYPES[shape.dtype][0]} {_sizes(method, index, border)}; "
             f"{ELEMENT_SIZES[shape.dtype]} bytes each. */",
             f"#define {prefix}_COUNT {shape.numel}",
             f"#define {prefix}_SIZE {shape.nbytes}",

@@ -23,11 +23,69 @@ _ROLES = {
     "torch_fusion::linear_int4": {1: PACKED},
     "torch_fusion::pointwise_int4": {1: PACKED},
     "torch_fusion::winograd_convolution": {1: PACKED},
+    "torch_fusion::gru": {2: "weight_ih", 3: "weight_hh", 4: "bias"},
+    "torch_fusion::lstm": {3: "weight_ih", 4: "weight_hh", 5: "bias"},
     "torch_fusion::quantized_group_norm": {1: "weight", 2: "bias"},
     "torch_fusion::quantized_gru": {2: "weights", 3: "factors"},
     "torch_fusion::quantized_layer_norm": {1: "weight", 2: "bias"},
     "torch_fusion::quantized_lstm": {3: "weights", 4: "factors"},
 }
+
+# Recurrent layers of floating point.
+RECURRENT = ("torch_fusion::gru", "torch_fusion::lstm")
+
+# Those of int8, whose constants are made of several parameters: where each says that it goes backwards in time.
+QUANTIZED_RECURRENT = {"torch_fusion::quantized_gru": 9, "torch_fusion::quantized_lstm": 10}
+
+# What an operator with several results writes, by position; the result of all others comes last.
+_NORM = ("", "mean", "rstd")
+_RESULTS = {
+    "aten::_native_batch_norm_legit_no_training": dict(enumerate(_NORM, 7)),
+    "aten::max": {3: "", 4: "indices"},
+    "aten::max_pool2d_with_indices": {6: "", 7: "indices"},
+    "aten::min": {3: "", 4: "indices"},
+    "aten::native_dropout": {3: "", 4: "mask"},
+    "aten::native_group_norm": dict(enumerate(_NORM, 8)),
+    "aten::native_layer_norm": dict(enumerate(_NORM, 5)),
+    "aten::topk": {5: "", 6: "indices"},
+    "aten::var_mean": {4: "", 5: "mean"},
+    "torch_fusion::filtered_spectrogram": {12: "", 13: "work"},
+    "torch_fusion::gru": {7: "", 8: "hidden", 9: "gates"},
+    "torch_fusion::lstm": {8: "", 9: "hidden", 10: "cell", 11: "gates"},
+    "torch_fusion::quantized_gru": {11: "", 12: "hidden", 13: "work"},
+    "torch_fusion::quantized_lstm": {12: "", 13: "hidden", 14: "cell", 15: "work"},
+    "torch_fusion::spectrogram": {11: "", 12: "work"},
+    "torch_fusion::stft": {9: "", 10: "work"},
+}
+
+
+# What a model can't be called: NAME.h would hide another header, or NAME.hpp's `namespace NAME` be no such thing.
+_HEADERS = """
+    alloca assert complex ctype dirent endian errno fcntl features fenv float getopt inttypes iso646 limits locale
+    malloc math memory poll pthread regex sched search semaphore setjmp signal stdalign stdarg stdatomic stdbool
+    stddef stdint stdio stdlib stdnoreturn string strings termios tgmath threads time torch_fusion uchar unistd
+    utime wait wchar wctype
+"""
+_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class co_await
+    co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default delete do
+    double dynamic_cast else enum explicit export extern false float for friend goto if inline int long main mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires restrict return short signed sizeof static static_assert static_cast std struct switch template this
+    thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
+    xor_eq
+"""
+
+
+def name_problem(name: str) -> str:
+    """Why a model can't be called so; empty if it can."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return "is no C identifier; use letters, digits and underscores"
+    other = "set program_name of the torch_program, or library_name of the torch_cpp_library, to another"
+    # Of file systems that don't tell cases apart, too.
+    if name.lower() in _HEADERS.split():
+        return f"is that of the header {name.lower()}.h, which the model's own would hide; {other}"
+    return f"is a word of C++; {other}" if name in _KEYWORDS.split() else ""
 
 
 class Names:
@@ -62,6 +120,11 @@ def camel(text: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in snake(text).split("_"))
 
 
+def is_role(operator: str, position: int) -> bool:
+    """Whether modules have a name for a constant argument of an operator."""
+    return position in _ROLES.get(operator, {})
+
+
 def role_of(operator: str, position: int, positions: Sequence[int]) -> str:
     """What a constant argument of an operator is called.
 
@@ -74,6 +137,25 @@ def role_of(operator: str, position: int, positions: Sequence[int]) -> str:
     return "constant" if len(positions) == 1 else f"constant_{positions.index(position)}"
 
 
+def results_of(operator: str, count: int) -> dict[int, str]:
+    """What a call of an operator writes: the position of its result, with an empty name, and of others with theirs.
+
+    Args:
+        count: how many arguments the call has.
+    """
+    found = _RESULTS.get(operator.partition(".")[0], {})
+    # An overload with one result, as max.unary_out, has fewer arguments.
+    return found if found and max(found) < count else {count - 1: ""}
+
+
+def parameter_name(path: str) -> str:
+    """A C identifier of a parameter or buffer of the module, as `features.0.weight`.
+
+    Those of the outermost module would be called as functions are.
+    """
+    return snake(path if "." in path else f"model.{path}")
+
+
 def operator_base(operator: str) -> str:
     """An operator's name without its namespace and overload."""
-    return operator.partition("::")[2].partition(".")[0]
+    return operator.partition("::")[2].partition(".")[0].strip("_")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,20 @@ from tools.artifacts.ethos_u.payload import CommandData, Payload, PayloadError, 
 from tools.artifacts.manifest.manifest import Manifest
 from tools.artifacts.packed_layer.packed_layer import Head, problem_of
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, aligned, operator_name
-from tools.pipeline.compile.names import PACKED, Names, camel, module_of, operator_base, role_of, snake
+from tools.pipeline.compile.names import (
+    PACKED,
+    QUANTIZED_RECURRENT,
+    RECURRENT,
+    Names,
+    camel,
+    is_role,
+    module_of,
+    operator_base,
+    parameter_name,
+    results_of,
+    role_of,
+    snake,
+)
 from tools.pipeline.link.in_place import BACKEND as ETHOS_U
 from tools.pipeline.link.in_place import is_in_place
 from tools.pipeline.link.interface import NUMBERS
@@ -19,9 +33,6 @@ from tools.pipeline.link.layout import Instruction, MethodLayout, elements, is_c
 from tools.quiet.console import UserError
 
 VIEW = "executorch_prim::et_view.default"
-
-# Operators that work in memory which is not of bytes.
-_SCRATCH_OF_FLOATS = ("torch_fusion::gru", "torch_fusion::lstm")
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,7 @@ class Method:
         constants: names of the arrays of constant tensors, by the index of their data; of initial states the same.
         users: of the same what reads them, for a reader.
         shared: those of the data that other methods of the program have, too.
+        parameters: what the user calls tensors that are parameters or buffers of the module, by the tensor's index.
         names: of values: what their constants in C++ are called.
         kept: tensors that the instance keeps: their shape or memory changes while the program runs.
         values: other values that the instance keeps, as EValue.
@@ -116,6 +128,7 @@ class Method:
     constants: dict[int, str] = field(default_factory=dict)
     users: dict[int, list[str]] = field(default_factory=dict)
     shared: frozenset[int] = frozenset()
+    parameters: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
     values: tuple[int, ...] = ()
@@ -196,6 +209,7 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
         UserError: a delegate is of a backend that compiled models don't have, or a tensor is corrupted.
     """
     method = Method(file, layout, _origins(layout, manifest))
+    method.parameters = _parameters(method, manifest)
     method.delegates = _delegates(method)
     method.shared = _shared(method)
     used = [*layout.tensors, *(index for index in layout.constants if kind_of(method.value(index)) == "Tensor")]
@@ -227,6 +241,21 @@ def make_method(file: ProgramFile, layout: MethodLayout, manifest: Manifest) -> 
     method.values = (*layout.values, *(index for index in layout.tensors if index in targets))
     _name(method)
     return method
+
+
+def _parameters(method: Method, manifest: Manifest) -> dict[int, str]:
+    """What the user calls a method's tensors.
+
+    Raises:
+        UserError: the manifest is another program's.
+    """
+    tensors = [index for index, value in enumerate(method.plan.values or []) if kind_of(value) == "Tensor"]
+    if manifest.parameters and len(manifest.parameters) != len(tensors):
+        raise UserError(
+            f"program {method.file.path} has {len(tensors)} tensors, and its manifest {len(manifest.parameters)}: "
+            "it is another program's; export the model again"
+        )
+    return {index: name for index, name in zip(tensors, manifest.parameters, strict=False) if name}
 
 
 def _delegates(method: Method) -> dict[int, Delegate]:
@@ -384,43 +413,110 @@ def _views(method: Method, moved: set[int]) -> Mapping[int, int]:
 
 
 def _name(method: Method) -> None:
-    """Names tensors by the module that writes them first, and constants by the one that reads them first."""
+    """Names tensors by the module that writes them first, and constants as the user does, or by the one that reads them
+    first."""
     names = Names()
     for kind, indices in (("input", method.plan.inputs), ("output", method.plan.outputs)):
         for place, index in enumerate(indices or []):
             if index in method.shapes and index not in method.names:
                 method.names[index] = names.unique(f"k{kind.capitalize()}{place}")
+    calls = [
+        (instruction, method.operator(instruction), module_of(origin))
+        for instruction, origin in zip(method.layout.code, method.origins, strict=True)
+        if instruction.kind == "KernelCall"
+    ]
+    counts = Counter(module for _, operator, module in calls if operator != VIEW)
     arrays = Names()
-    for instruction, origin in zip(method.layout.code, method.origins, strict=True):
-        if instruction.kind != "KernelCall":
-            continue
-        operator = method.operator(instruction)
-        module = module_of(origin) or operator_base(operator)
-        flat = [item for index in instruction.values for item in _items(method, index)]
-        constants = [i for i, index in enumerate(flat) if index >= 0 and is_constant(method.value(index))]
-        for position, index in enumerate(flat):
-            if index < 0 or index not in method.shapes:
-                continue
-            if is_constant(method.value(index)):
-                wanted = f"{snake(module)}_{role_of(operator.partition('.')[0], position, constants)}"
-                buffer = method.value(index).val.data_buffer_idx
-                if buffer not in method.constants:
-                    method.constants[buffer] = arrays.unique(wanted)
-                users = method.users.setdefault(buffer, [])
-                if module not in users:
-                    users.append(module)
-            if index not in method.names:
+    layers = _recurrent_layers(method, calls)
+    for place, (instruction, operator, module) in enumerate(calls):
+        # Of a module of several operators each has its own name, too.
+        own = operator_base(operator)
+        is_named = bool(module) and (counts[module] <= 1 or module.endswith(own))
+        layer = module if is_named else "_".join(filter(None, [module, own]))
+        _name_constants(method, arrays, instruction, operator, module or layer, layer, layers.get(place, ""))
+        results = results_of(operator, len(instruction.values))
+        for position, value in enumerate(instruction.values):
+            for index in _items(method, value):
+                if index < 0 or index not in method.shapes or index in method.names:
+                    continue
                 if is_constant(method.value(index)):
                     wanted = method.constants[method.value(index).val.data_buffer_idx]
+                elif index in method.parameters:
+                    wanted = parameter_name(method.parameters[index])
                 else:
-                    # Its result comes last.
-                    wanted = module if index == flat[-1] else f"{module}_{_argument_kind(method, operator, index)}"
+                    part = results.get(position)
+                    if part is None:
+                        part = _argument_kind(method, operator, index)
+                    wanted = "_".join(filter(None, [layer, part]))
                 method.names[index] = names.unique(f"k{camel(wanted)}")
     for index in method.shapes:
         if index not in method.names:
             method.names[index] = names.unique(f"kTensor{index}")
         if is_constant(method.value(index)) and method.value(index).val.data_buffer_idx not in method.constants:
             method.constants[method.value(index).val.data_buffer_idx] = arrays.unique(f"constant_{index}")
+
+
+def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, str]]) -> dict[int, str]:
+    """Of calls of modules with several recurrent layers of int8 the ends of the parameters' names, as `_l1_reverse`."""
+    directions: dict[str, list[tuple[int, bool]]] = {}
+    for place, (instruction, operator, module) in enumerate(calls):
+        position = QUANTIZED_RECURRENT.get(operator.partition(".")[0])
+        if position is not None and module:
+            reverse = bool(method.value(instruction.values[position]).val.bool_val)
+            directions.setdefault(module, []).append((place, reverse))
+    return {
+        place: f"_l{sum(other == reverse for _, other in found[:number])}{'_reverse' * reverse}"
+        for found in directions.values()
+        if len(found) > 1
+        for number, (place, reverse) in enumerate(found)
+    }
+
+
+def _name_constants(
+    method: Method,
+    arrays: Names,
+    instruction: Instruction,
+    operator: str,
+    module: str,
+    layer: str,
+    suffix: str,
+) -> None:
+    """Names the constants of a call that have no name yet, and notes what reads them.
+
+    Args:
+        module: the module that calls the operator.
+        layer: the same, or with the operator's name, if it calls several.
+        suffix: of the constants' names, if the module has others that would be called the same.
+    """
+    flat = [index for value in instruction.values for index in _items(method, value)]
+    positions = [i for i, index in enumerate(flat) if index >= 0 and is_constant(method.value(index))]
+    base = operator.partition(".")[0]
+    for position in positions:
+        index = flat[position]
+        if index not in method.shapes:
+            continue
+        buffer = method.value(index).val.data_buffer_idx
+        own = method.parameters.get(index) or _recurrent_bias(method, base, position, flat)
+        if own:
+            wanted = parameter_name(own)
+        elif is_role(base, position):
+            wanted = f"{snake(module)}_{role_of(base, position, positions)}{suffix}"
+        else:
+            wanted = f"{snake(layer)}_{role_of(base, position, positions)}"
+        if buffer not in method.constants:
+            method.constants[buffer] = arrays.unique(wanted)
+        users = method.users.setdefault(buffer, [])
+        if (own or module) not in users:
+            users.append(own or module)
+
+
+def _recurrent_bias(method: Method, operator: str, position: int, flat: Sequence[int]) -> str:
+    """What the sum of a recurrent layer's two biases is called, as its weights are; empty if it is no such one."""
+    if operator not in RECURRENT or role_of(operator, position, [position]) != "bias":
+        return ""
+    # Two arguments before come the weights of the input: weight_ih_l0.
+    path, dot, weight = method.parameters.get(flat[position - 2], "").rpartition(".")
+    return f"{path}{dot}{weight.replace('weight_ih', 'bias')}" if weight.startswith("weight_ih") else ""
 
 
 def _argument_kind(method: Method, operator: str, index: int) -> str:
@@ -432,8 +528,7 @@ def _argument_kind(method: Method, operator: str, index: int) -> str:
         for instruction in method.layout.code
     ):
         return "state"
-    is_scratch = method.shapes[index].dtype == "BYTE" or operator.partition(".")[0] in _SCRATCH_OF_FLOATS
-    return "scratch" if is_scratch else "input"
+    return "scratch" if method.shapes[index].dtype == "BYTE" else "input"
 
 
 def _items(method: Method, index: int) -> list[int]:

@@ -13,7 +13,7 @@ from tools.artifacts.core.core import PORTABLE, has_vectors
 from tools.artifacts.packed_layer.packed_layer import describe
 from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.inner import inner_call
-from tools.pipeline.compile.names import module_of
+from tools.pipeline.compile.names import module_of, results_of
 from tools.pipeline.compile.program import VIEW, Method, Shape
 from tools.pipeline.compile.values import array, data_array, floating, integer, string
 from tools.pipeline.link.interface import NUMBERS
@@ -56,6 +56,10 @@ _MAX_BACKWARD_JUMPS = 1 << 20
 _LAYERS = ("KernelCall", "DelegateCall")
 # The namespace of constants that several models have.
 _SHARED = "torch_fusion_constants"
+# Columns of a statement.
+_LINE = 108
+# A space at which an argument may be broken.
+_BREAK = "\1"
 _CHECK = ["  if (context.failure_state() != Error::Ok) {", "    goto failed;", "  }"]
 
 
@@ -70,6 +74,7 @@ class Model:
         keeps_state: whether an inference depends on earlier ones.
         method: its values.
         kernels: of each operator its kernel, with what programs use of it.
+        bounds: of each input of dynamic shape the smallest and largest size of each dimension, as far as that is known.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Model:
     keeps_state: bool
     method: Method
     kernels: Mapping[str, Selected]
+    bounds: Sequence[Sequence[tuple[int, int]]] = ()
 
 
 @dataclass(frozen=True)
@@ -304,6 +310,9 @@ class _Source:
             shape = self.method.shapes[index]
             remark = f"{_described(shape)}, {shape.nbytes} bytes"
             lines.append(f"constexpr size_t {name}Offset = {self.method.offsets[index]}; // {remark}")
+        for index, place in self.kept_place.items():
+            remark = _described(self.method.shapes[index])
+            lines.append(f"constexpr size_t {self.place_name(index)} = {place}; // {remark}")
         for index, is_tensor in self.constants.items():
             if is_tensor:
                 of = self.shape(self.method.shapes[index])
@@ -343,13 +352,17 @@ class _Source:
         if index in self.value_place:
             return self.kept_value(index)
         if index in self.kept_place:
-            return f"*tensors[{self.kept_place[index]}]"
+            return f"*tensors[{self.place_name(index)}]"
         if is_constant(self.method.value(index)):
             self.constants[index] = True
             self.shape(self.method.shapes[index])
             return self.method.names[index]
         self.placed[index] = True
         return f"tensor_at(model, {self.method.names[index]}Offset, {self.shape(self.method.shapes[index])})"
+
+    def place_name(self, index: int) -> str:
+        """The name of the place of a tensor among those that the instance keeps."""
+        return f"{self.method.names[index]}Tensor"
 
     def kept_value(self, index: int) -> str:
         return f"*values[{self.value_place[index]}]"
@@ -394,7 +407,10 @@ class _Source:
             raise UserError(f"program {self.method.file.path}: value {index} is of the unknown kind {kind}")
         if not items:
             return f"ArrayRef<{element}>()"
-        return f"list<{element}>({', '.join(map(self.argument, items))})"
+        arguments = list(map(self.argument, items))
+        # A long list is broken between its elements.
+        space = _BREAK if len(", ".join(arguments)) > _LINE // 2 else " "
+        return f"list<{element}>({f',{space}'.join(arguments)})"
 
     def list_of(self, c_type: str, items: Sequence[str]) -> str:
         if not items:
@@ -434,20 +450,20 @@ class _Source:
             if any(state):
                 array_name = self.numbers("uint8_t", list(map(str, state)), f"k{method.names[index][1:]}Initial")
                 lines.append(f"  std::memcpy(model->arena + {offset}, {array_name}, sizeof({array_name}));")
-        for index, place in self.kept_place.items():
+        for index in self.kept_place:
             shape = self.shape(method.shapes[index])
             data = "nullptr"
             if index in method.offsets:
                 self.placed.setdefault(index, False)
                 data = f"model->arena + {method.names[index]}Offset"
-            own = f", model->shapes + {method.shape_places[index]}" if index in method.shape_places else ""
+            own = f", &model->shapes[{method.shape_places[index]}]" if index in method.shape_places else ""
             if not own and data == "nullptr":
                 data = "static_cast<void*>(nullptr)"
-            lines.append(f"  new (model->tensors[{place}]) TensorData({shape}, {data}{own});")
+            lines += _wrapped(f"new (model->tensors[{self.place_name(index)}]) TensorData({shape}, {data}{own});")
         for index, place in self.value_place.items():
             value = method.value(index)
             if kind_of(value) == "Tensor":
-                initial = f"reinterpret_cast<TensorData*>(model->tensors[{self.kept_place[index]}])->tensor()"
+                initial = f"reinterpret_cast<TensorData*>(model->tensors[{self.place_name(index)}])->tensor()"
             elif kind_of(value) == "Null":
                 initial = ""
             elif kind_of(value) in ("Int", "Bool", "Double"):
@@ -526,8 +542,11 @@ class _Source:
         if instruction.kind == "KernelCall":
             operator = self.method.operator(instruction)
             layer = module_of(origin) or operator
+            # Without a module the operator says what it is; the graph's name of a call says nothing.
+            at_line = f" at {origin}" if ":" in origin else ""
+            what = origin if module_of(origin) else f"{operator}{at_line}"
             lines = [
-                *_comment(f"{origin or operator}{self.flow(instruction)}"),
+                *_comment(f"{what}{self.flow(instruction)}"),
                 f"  TORCH_FUSION_LAYER(model, {number}, {string(layer)});",
             ]
             return lines + self.call(instruction, operator)
@@ -535,7 +554,7 @@ class _Source:
             to, given = instruction.values
             return [f"  {self.kept_value(to)} = {self.moved(given)};"]
         if instruction.kind == "FreeCall":
-            return [f"  (*tensors[{self.kept_place[instruction.values[0]]}]).data = nullptr;"]
+            return [f"  (*tensors[{self.place_name(instruction.values[0])}]).data = nullptr;"]
         condition = f"is_true(context, {self.argument(instruction.values[0])})"
         if instruction.destination > place:
             return [f"  if (!{condition}) {{", f"    goto at_{instruction.destination};", "  }", *_CHECK]
@@ -553,9 +572,16 @@ class _Source:
         """The shapes of a layer's first tensor and of its result, as the end of a comment; empty if it has none."""
         shapes = self.method.shapes
         arguments = instruction.values
-        if not arguments or not {arguments[0], arguments[-1]} <= shapes.keys():
+        if not arguments:
             return ""
-        return ": " + " to ".join(str(list(shapes[index].sizes)) for index in (arguments[0], arguments[-1]))
+        place = len(arguments) - 1
+        if instruction.kind == "KernelCall":
+            results = results_of(self.method.operator(instruction), len(arguments))
+            place = next(position for position, name in results.items() if not name)
+        ends = (arguments[0], arguments[place])
+        if not shapes.keys() >= set(ends):
+            return ""
+        return ": " + " to ".join(str(list(shapes[index].sizes)) for index in ends)
 
     def moved(self, index: int) -> str:
         if index in self.value_place:
@@ -612,7 +638,7 @@ class _Source:
             self.constants.setdefault(index, False)
             return self.method.constants[self.method.value(index).val.data_buffer_idx]
         if index in self.kept_place:
-            return f"tensors[{self.kept_place[index]}]->data"
+            return f"tensors[{self.place_name(index)}]->data"
         self.placed.setdefault(index, False)
         return f"model->arena + {self.method.names[index]}Offset"
 
@@ -727,15 +753,22 @@ class _Source:
         if not dynamic:
             return []
         self.headers.add("kernels/util/checks.h")
-        cases = [
-            line
-            for place, index in dynamic
-            for line in (
+        cases = []
+        for place, index in dynamic:
+            # The program itself knows the largest sizes alone.
+            bounds = self.model.bounds[place] if place < len(self.model.bounds) else ()
+            bounds = bounds or [(0, size) for size in method.shapes[index].sizes]
+            for end, wanted in enumerate(("Smallest", "Largest")):
+                constant = f"kInput{place}{wanted}"
+                sizes = ", ".join(str(bound[end]) for bound in bounds)
+                self.objects[constant] = f"constexpr int32_t {constant}[] = {{{sizes}}};"
+            cases += [
                 f"    case {place}:",
-                f"      input = reinterpret_cast<TensorData*>(model->tensors[{self.kept_place[index]}]);",
+                f"      input = reinterpret_cast<TensorData*>(model->tensors[{self.place_name(index)}]);",
+                f"      smallest = kInput{place}Smallest;",
+                f"      largest = kInput{place}Largest;",
                 "      break;",
-            )
-        ]
+            ]
         return [
             "",
             f"torch_fusion_status {name}_resize_input(",
@@ -744,10 +777,20 @@ class _Source:
             "    return TORCH_FUSION_INVALID_STATE;",
             "  }",
             "  TensorData* input = nullptr;",
+            "  const int32_t* smallest = nullptr;",
+            "  const int32_t* largest = nullptr;",
             "  switch (index) {",
             *cases,
             "    default:",
             "      return TORCH_FUSION_INVALID_ARGUMENT;",
+            "  }",
+            "  if (dim != static_cast<size_t>(input->tensor().dim())) {",
+            "    return TORCH_FUSION_INVALID_ARGUMENT;",
+            "  }",
+            "  for (size_t i = 0; i < dim; ++i) {",
+            "    if (sizes[i] < smallest[i] || sizes[i] > largest[i]) {",
+            "      return TORCH_FUSION_INVALID_ARGUMENT;",
+            "    }",
             "  }",
             "  KernelRuntimeContext context;",
             "  resize_out(context, input->tensor(), {sizes, dim});",
@@ -776,10 +819,10 @@ class _Source:
         if kind == "output" and method.shapes[index].sizes:
             sizes = self.numbers("int32_t", list(map(str, method.shapes[index].sizes)))
         if index in self.kept_place:
-            data = f"reinterpret_cast<{const}TensorData*>(model->tensors[{self.kept_place[index]}])->data"
+            data = f"reinterpret_cast<{const}TensorData*>(model->tensors[{self.place_name(index)}])->data"
             if not method.is_dynamic(index):
                 return BorderCase(data, "", sizes)
-            tensor = f"reinterpret_cast<const TensorData*>(model->tensors[{self.kept_place[index]}])->tensor()"
+            tensor = f"reinterpret_cast<const TensorData*>(model->tensors[{self.place_name(index)}])->tensor()"
             return BorderCase(data, f"{tensor}.nbytes()", f"{tensor}.sizes().data()")
         if is_constant(method.value(index)):
             self.constants.setdefault(index, False)
@@ -807,14 +850,14 @@ def _wrapped(statement: str, indent: str = "  ") -> list[str]:
     text, depth = "", 0
     statement = re.sub(r" /\*.*?\*/", lambda comment: comment[0].replace(" ", "\0"), statement)
     # A brace stands with what it belongs to.
-    statement = statement.replace("<const ", "<const\0").replace(") {", ")\0{")
+    statement = statement.replace("<const ", "<const\0").replace(") {", ")\0{").replace(" + ", "\0+\0")
     outer = 2 if statement.startswith("if") else 1
     for character in statement:
         depth += (character in "([{") - (character in ")]}")
         text += "\0" if character == " " and depth > outer else character
     lines = textwrap.wrap(
-        text,
-        108,
+        text.replace(_BREAK, " "),
+        _LINE,
         initial_indent=indent,
         subsequent_indent=f"{indent}    ",
         break_long_words=False,
@@ -825,6 +868,8 @@ def _wrapped(statement: str, indent: str = "  ") -> list[str]:
 
 def _comment(text: str, indent: str = "  ") -> list[str]:
     start = f"{indent}// "
+    # A backslash would join the next line.
+    text = text.replace("\\", "/")
     return textwrap.wrap(text, 110, initial_indent=start, subsequent_indent=start, break_long_words=False)
 
 

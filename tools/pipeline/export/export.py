@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import functools
 import io
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -230,8 +231,7 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     with tracing():
         lowered = _BACKENDS[options.backend](_Asked(file, name, eager, options, console))
     emitted = lowered.emitted
-    nodes: list[Node] = []
-    memory = None
+    nodes, memory = emitted.nodes, None
     if emitted.file is None:
         nodes, memory = _optimize(emitted, options)
     else:
@@ -252,6 +252,8 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         eager.names,
         lowered.quantization,
         emitted.keeps_state,
+        _parameters(emitted, eager),
+        emitted.bounds,
     )
     methods = {
         method: _add_method(method, file, model, emitted.program, constants, name, options, console)
@@ -316,10 +318,16 @@ def _run_eager(file: ModelFile, model: torch.nn.Module, method: str = "") -> _Ea
     return _Eager(module, (input_names, output_names), inputs, samples, outputs, labels)
 
 
-def _optimize(emitted: EmittedProgram, options: Options) -> tuple[list[Node], MemoryPlan]:
+def _parameters(emitted: EmittedProgram, eager: _Eager) -> dict[str, str]:
+    """What the user calls the parameters and buffers of a program, by their nodes."""
+    own = dict(itertools.chain(eager.module.named_parameters(), eager.module.named_buffers()))
+    return {node: name.removeprefix(f"{CALLED}.") for node, name in emitted.constants.items() if name in own}
+
+
+def _optimize(emitted: EmittedProgram, options: Options) -> tuple[list[Node | None], MemoryPlan]:
     """Optimizes the plan of a program; returns the nodes of the instructions that it keeps, and its memory."""
     plan = emitted.program.execution_plan[0]
-    leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if LEAD in node.meta}
+    leads = {index: node.meta[LEAD] for index, node in enumerate(emitted.nodes) if node and LEAD in node.meta}
     report = optimize_plan(plan, leads)
     wasted = constant_only_instructions(plan)
     assert not wasted, f"instructions {wasted} of the plan work on constants only"
@@ -380,6 +388,7 @@ def _add_method(
         memory,
         path,
         eager.names,
+        parameters=_parameters(emitted, eager),
     )
     plan = emitted.program.execution_plan[0]
     plan.name = method

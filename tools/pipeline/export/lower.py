@@ -18,11 +18,12 @@ from executorch.exir import (
     memory,
     to_edge_transform_and_lower,
 )
-from executorch.exir.schema import Program
+from executorch.exir.schema import KernelCall, Program
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves
+from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.pipeline.export import rewrite
 from tools.pipeline.export.attention import decompose_attention
@@ -78,20 +79,24 @@ class EmittedProgram:
 
     Attributes:
       program: ExecuTorch's own in-memory program.
-      nodes: for every instruction of the program's only chain, in order, the graph node that it came from; empty if
-        there is a file.
+      nodes: for every instruction of the program's only chain, in order, the graph node that it came from, if that is
+        known; it is of all of them if there is no file.
       states: bytes of what buffers start with that the model changes, if those are not zeros, at the index that
         Tensor.data_buffer_idx names. Index 0 is reserved.
       keeps_state: whether the model has buffers that it changes.
       file: the .pte file, if ExecuTorch has planned its memory: with control flow or dynamic shapes. Without, it is
         left to the passes over the plan and our own serializer.
+      constants: what the captured program calls its parameters, buffers and other constants, by their nodes.
+      bounds: of each input of dynamic shape the smallest and largest size of each dimension, by the input's place.
     """
 
     program: Program
-    nodes: list[Node]
+    nodes: list[Node | None]
     file: bytes | None
     keeps_state: bool
     states: list[bytes] = field(default_factory=list)
+    constants: dict[str, str] = field(default_factory=dict)
+    bounds: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_shapes: Any = None) -> ExportedProgram:
@@ -205,6 +210,7 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     )
     keeps_state = bool(edge.graph_signature.buffers_to_mutate)
     keeps_plan = has_control_flow or _has_dynamic_shapes(edge)
+    bounds = _bounds(edge)
     mark_states(edge)
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
         # In other plans our own passes remove the views, where it can be seen which memory they alias.
@@ -213,14 +219,42 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     program = manager.executorch_program
     # The emitter's own output is the only place that has them besides the file.
     states = [buffer.storage for buffer in manager._emitter_output.mutable_data or []]
-    if has_control_flow:
-        return EmittedProgram(program, [], manager.buffer, keeps_state)
+    final = manager.exported_program()
+    signature = final.graph_signature
+    constants = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
     if keeps_plan:
-        _fit_arenas(program)
-        file = serialize(program, [buffer.storage for buffer in program.constant_buffer], states)
-        return EmittedProgram(program, [], file, keeps_state)
-    nodes = _nodes_of_instructions(program, manager.exported_program().graph_module)
-    return EmittedProgram(program, nodes, None, keeps_state, states)
+        nodes = _known_nodes_of_instructions(program, final.graph_module)
+        if has_control_flow:
+            file = manager.buffer
+        else:
+            _fit_arenas(program)
+            file = serialize(program, [buffer.storage for buffer in program.constant_buffer], states)
+        return EmittedProgram(program, nodes, file, keeps_state, constants=constants, bounds=bounds)
+    nodes = _nodes_of_instructions(program, final.graph_module)
+    return EmittedProgram(program, nodes, None, keeps_state, states, constants)
+
+
+def _bounds(edge: ExportedProgram) -> dict[int, list[tuple[int, int]]]:
+    """The smallest and largest size of each dimension of inputs whose shape is dynamic."""
+    inputs = set(edge.graph_signature.user_inputs)
+    nodes = [node for node in edge.graph.nodes if node.op == "placeholder" and node.name in inputs]
+    result = {}
+    for place, node in enumerate(nodes):
+        shape = getattr(node.meta.get("val"), "shape", ())
+        if any(not isinstance(size, int) for size in shape):
+            result[place] = [_bound(edge, size) for size in shape]
+    return result
+
+
+def _bound(edge: ExportedProgram, size: int | torch.SymInt) -> tuple[int, int]:
+    if isinstance(size, int):
+        return size, size
+    bound = bound_sympy(size.node.expr, edge.range_constraints)
+    return int(bound.lower), int(bound.upper)
 
 
 def mark_states(edge: ExportedProgram) -> None:
@@ -246,7 +280,22 @@ def _fit_arenas(program: Program) -> None:
     plan.non_const_buffer_sizes = ends
 
 
-def _nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node]:
+def _known_nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node | None]:
+    """The node of each instruction, as far as emission notes it in the graph: not in branches and loops."""
+    plan = program.execution_plan[0]
+    instructions = plan.chains[0].instructions
+    nodes: list[Node | None] = [None] * len(instructions)
+    for node in graph_module.graph.nodes:
+        place = node.meta.get("debug_handle")
+        if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(place, int) or place >= len(nodes):
+            continue
+        call = instructions[place].instr_args
+        if isinstance(call, KernelCall) and plan.operators[call.op_index].name == node.target._schema.name:
+            nodes[place] = node
+    return nodes
+
+
+def _nodes_of_instructions(program: Program, graph_module: GraphModule) -> list[Node | None]:
     """One node per instruction: emission keeps the graph's order and gives one instruction per out variant."""
     plan = program.execution_plan[0]
     calls = [node for node in graph_module.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]

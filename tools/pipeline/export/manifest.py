@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import executorch.version
 import torch
-from executorch.exir.schema import ExecutionPlan, Program, Tensor, TensorList
+from executorch.exir.schema import ExecutionPlan, KernelCall, OptionalTensorList, Program, Tensor, TensorList
 from torch.fx import Node
 
 from tools.pipeline.export.memory_plan import MemoryPlan
+from tools.pipeline.export.rewrite import named_arguments
 from tools.pipeline.export.scalar_types import itemsize, type_name
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.model_file import innermost_place
@@ -53,12 +55,14 @@ def make_manifest(
     backend: str,
     program: Program,
     constants: list[bytes],
-    nodes: list[Node],
+    nodes: Sequence[Node | None],
     memory: MemoryPlan | None,
     model_file: Path,
     names: tuple[list[str], list[str]],
     quantization: Quantization | None = None,
     keeps_state: bool = False,
+    parameters: Mapping[str, str] | None = None,
+    bounds: Mapping[int, Sequence[tuple[int, int]]] | None = None,
 ) -> dict[str, Any]:
     """The manifest as a JSON object.
 
@@ -68,14 +72,17 @@ def make_manifest(
     its multiply-accumulates per inference.
 
     Args:
-      nodes: the graph node of each instruction, empty if unknown.
+      nodes: the graph node of each instruction, None of those where it is unknown, or empty.
       memory: the memory plan, None if it is ExecuTorch's.
       model_file: path of the model file as the user gave it.
       names: of inputs and outputs.
       quantization: of a quantized program.
       keeps_state: whether an inference depends on earlier ones.
+      parameters: names of the module's parameters and buffers, by the node of each.
+      bounds: of each input of dynamic shape the smallest and largest size of each dimension, by the input's place.
     """
     plan = program.execution_plan[0]
+    names_of_values = _parameters(plan, nodes, parameters or {})
     manifest: dict[str, Any] = {
         "name": name,
         "core": core,
@@ -90,14 +97,18 @@ def make_manifest(
         "inputs": _border(plan, plan.inputs, names[0], quantization.inputs if quantization else None),
         "outputs": _border(plan, plan.outputs, names[1], quantization.outputs if quantization else None),
         "tensors": [
-            _tensor(value.val) | {"constant": is_constant(value.val)}
-            for value in plan.values
+            _tensor(value.val)
+            | {"constant": is_constant(value.val)}
+            | ({"parameter": names_of_values[index]} if index in names_of_values else {})
+            for index, value in enumerate(plan.values)
             if isinstance(value.val, Tensor)
         ],
         "keeps_state": keeps_state,
         "planned_buffers": plan.non_const_buffer_sizes[1:],
         "constants_bytes": sum(len(constant) for constant in constants),
     }
+    for place, sizes in (bounds or {}).items():
+        manifest["inputs"][place]["bounds"] = [list(bound) for bound in sizes]
     if quantization is not None:
         manifest["io"] = quantization.io
     if memory is not None:
@@ -131,7 +142,25 @@ def user_place(stack_trace: str, model_file: Path) -> str:
     return Path(place).name if Path(place).is_absolute() else place
 
 
-def _operators(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> list[dict[str, Any]]:
+def _parameters(plan: ExecutionPlan, nodes: Sequence[Node | None], names: Mapping[str, str]) -> dict[int, str]:
+    """The names of values that are parameters and buffers: value -> name."""
+    found: dict[int, str] = {}
+    for instruction, node in zip(plan.chains[0].instructions, nodes, strict=bool(nodes)):
+        if node is None or not isinstance(instruction.instr_args, KernelCall):
+            continue
+        arguments = named_arguments(node)
+        for value, argument in zip(instruction.instr_args.args, arguments.values(), strict=False):
+            content = plan.values[value].val
+            pairs = [(value, argument)]
+            if isinstance(content, (TensorList, OptionalTensorList)) and isinstance(argument, (list, tuple)):
+                pairs = list(zip(content.items, argument, strict=False))
+            for index, item in pairs:
+                if isinstance(item, Node) and item.name in names and isinstance(plan.values[index].val, Tensor):
+                    found.setdefault(index, names[item.name])
+    return found
+
+
+def _operators(plan: ExecutionPlan, nodes: Sequence[Node | None], model_file: Path) -> list[dict[str, Any]]:
     operators: list[dict[str, Any]] = [
         {"name": op.name, "overload": op.overload, "dtypes": [], "dim_orders": [], "calls": 0, "origin": [], "macs": 0}
         for op in plan.operators
@@ -145,17 +174,21 @@ def _operators(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> list
             for tensor in _tensors(plan, value):
                 _add(entry["dtypes"], type_name(tensor.scalar_type))
                 _add(entry["dim_orders"], list(tensor.dim_order))
-        if nodes:
-            _add(entry["origin"], origin(nodes[index], model_file))
+        if node := _node_of(nodes, index):
+            _add(entry["origin"], origin(node, model_file))
         entry["macs"] += _work(plan, nodes, index)
     return operators
 
 
-def _instructions(plan: ExecutionPlan, nodes: list[Node], model_file: Path) -> list[dict[str, Any]]:
+def _node_of(nodes: Sequence[Node | None], index: int) -> Node | None:
+    return nodes[index] if nodes else None
+
+
+def _instructions(plan: ExecutionPlan, nodes: Sequence[Node | None], model_file: Path) -> list[dict[str, Any]]:
     return [
         {
             "operator": instruction.instr_args.op_index,
-            "origin": origin(nodes[index], model_file) if nodes else "",
+            "origin": origin(node, model_file) if (node := _node_of(nodes, index)) else "",
             "macs": _work(plan, nodes, index),
         }
         for index, instruction in enumerate(plan.chains[0].instructions)
@@ -173,8 +206,9 @@ def _border(
     return entries
 
 
-def _work(plan: ExecutionPlan, nodes: list[Node], index: int) -> int:
-    known = nodes[index].meta.get(MACS) if nodes else None
+def _work(plan: ExecutionPlan, nodes: Sequence[Node | None], index: int) -> int:
+    node = _node_of(nodes, index)
+    known = node.meta.get(MACS) if node else None
     return _multiply_accumulates(plan, index) if known is None else known
 
 
