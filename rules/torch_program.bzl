@@ -12,6 +12,7 @@ _BACKENDS = ["portable", "cortex_m", "ethos_u", "vgf"]
 _IO = ["float32", "int8", "int16"]
 _WEIGHT_DTYPES = ["int8", "int4", "auto"]
 _GROUP_SIZES = [32, 0]
+_ACTIVATION_RANGES = ["auto", "min_max", "percentile", "mse"]
 
 # What a server says is no declared input.
 _NO_NETWORK = {"block-network": ""}
@@ -71,6 +72,11 @@ def _check_attributes(ctx, name, npu):
     if ctx.attr.min_snr and (backend != "cortex_m" or (ctx.attr.io != "float32" and ctx.attr.weight_dtype != "auto")):
         fail("%s: min_snr is for backend = \"cortex_m\" with io = \"float32\" or weight_dtype = \"auto\"" % ctx.label)
     _check_weight_dtypes(ctx)
+    for layer, method in ctx.attr.activation_ranges.items():
+        if method not in _ACTIVATION_RANGES:
+            fail("%s: activation_ranges: '%s' has '%s'; allowed: %s" % (ctx.label, layer, method, ", ".join(_ACTIVATION_RANGES)))
+    if backend != "cortex_m" and (ctx.attr.activation_range != "auto" or ctx.attr.activation_ranges):
+        fail("%s: activation_range and activation_ranges are for backend = \"cortex_m\"" % ctx.label)
     if ctx.attr.min_snr < 0:
         fail("%s: min_snr = %d; it is a ratio in dB, such as 30, or 0 for none" % (ctx.label, ctx.attr.min_snr))
     if backend != "ethos_u" and ctx.attr.io == "int16":
@@ -197,6 +203,10 @@ def _export(ctx, name, core, npu, model, weights, operators):
         arguments.add_all("--layer-weight-dtype", [layer, dtype])
     if ctx.attr.group_size != 32:
         arguments.add("--group-size", ctx.attr.group_size)
+    if ctx.attr.activation_range != "auto":
+        arguments.add("--activation-range", ctx.attr.activation_range)
+    for layer, method in ctx.attr.activation_ranges.items():
+        arguments.add_all("--layer-activation-range", [layer, method])
     if weights:
         arguments.add("--weights", weights)
     arguments.add("--program", program)
@@ -361,6 +371,16 @@ are int8 in any case, and so are the weights of all other layers.""",
             default = 32,
             values = _GROUP_SIZES,
             doc = "How many inputs share a scale of int4 weights: 32, which costs a byte for each 32 weights; 0: all of an output channel do.",
+        ),
+        "activation_range": attr.string(
+            default = "auto",
+            values = _ACTIVATION_RANGES,
+            doc = """How the ranges of an int8 program's tensors are chosen: `min_max`, what calibration saw, and as much more as leaves the
+least noise on inputs that it has not seen; `percentile`, 99.99 % of the numbers that it saw; `mse`, what leaves the smallest square error of
+these numbers; `auto`: for each tensor what is expected to leave the least noise, from samples that the range is not chosen on.""",
+        ),
+        "activation_ranges": attr.string_dict(
+            doc = "The same by layers, for what is returned by them and all that is inside, by their names in the model: `{\"head\": \"min_max\"}`. Of several names the longest counts.",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
         "cores": attr.string_list(doc = "The cores that the model is for, of those in docs/boards.md; empty: all."),

@@ -99,13 +99,14 @@ def run(name: str, backend: str, board: str) -> Outcome:
     eager = "eager" if backend != "portable" else "output"
     return Outcome(
         in_float=tuple(text for text in console.said if "stays in floating point" in text),
-        snr_db=min(_snr(golden[f"{eager}_{index}"], golden[f"output_{index}"]) for index in outputs),
+        snr_db=min(snr(golden[f"{eager}_{index}"], golden[f"output_{index}"]) for index in outputs),
         instructions=result.execute or 0,
         size=len(exported.program),
     )
 
 
-def _snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
+def snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
+    """The signal-to-noise ratio in dB of all elements; infinite if they are equal."""
     signal, noise = (expected.astype(float) ** 2).sum(), ((expected.astype(float) - actual) ** 2).sum()
     return math.inf if noise == 0 else 10 * math.log10(max(signal, 1e-30) / noise)
 

@@ -192,6 +192,8 @@ def rules_test_suite(name):
     _manual_program("int4_of_a_portable", weight_dtype = "int4")
     _manual_program("int4_that_is_plain", backend = "cortex_m", packed = False, weight_dtypes = {"head": "int4"})
     _manual_program("int3_of_a_layer", backend = "cortex_m", weight_dtypes = {"head": "int3"})
+    _manual_program("activation_range_of_a_portable", activation_range = "mse")
+    _manual_program("unknown_activation_range_of_a_layer", backend = "cortex_m", activation_ranges = {"head": "widest"})
     _manual_program("min_snr_below_zero", backend = "cortex_m", min_snr = -30)
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
@@ -404,6 +406,7 @@ def rules_test_suite(name):
         "library_of_no_method": ["models/sine:sine has no method encode; it has [\"forward\"]"],
         "library_of_board_and_core": ["rules/tests:library_of_board_and_core: give either board or core"],
         "library_without_name": ["library_name '7 nets' is not a C identifier"],
+        "activation_range_of_a_portable": ["activation_range and activation_ranges are for backend = \"cortex_m\""],
         "min_snr_of_a_portable": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
         "method_forward": ["methods: 'forward' is not the name of a method besides forward"],
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
@@ -422,6 +425,7 @@ def rules_test_suite(name):
         "winograd_growth_of_a_portable": ["winograd_growth is for backend = \"cortex_m\" with packed = True"],
         "float_growth_below_zero": ["rules/tests:float_growth_below_zero: float_growth = -1; it is a number of bytes, 0 for none"],
         "int3_of_a_layer": ["weight_dtypes: 'head' has 'int3'; allowed: 'int8', 'int4'"],
+        "unknown_activation_range_of_a_layer": ["activation_ranges: 'head' has 'widest'; allowed: auto, min_max, percentile, mse"],
         "int4_that_is_plain": ["int4 weights are for backend = \"cortex_m\" with packed = True"],
         "min_snr_below_zero": ["rules/tests:min_snr_below_zero: min_snr = -30; it is a ratio in dB, such as 30, or 0 for none"],
         "min_snr_of_integers": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],

@@ -21,6 +21,7 @@ _IO = ("float32", "int8", "int16")
 _WEIGHT_DTYPES = ("int8", "int4", "auto")
 _LAYER_WEIGHT_DTYPES = ("int8", "int4")
 _GROUP_SIZES = (32, 0)
+_ACTIVATION_RANGES = ("auto", "min_max", "percentile", "mse")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,6 +88,19 @@ def _parser() -> argparse.ArgumentParser:
         default=32,
         help="how many inputs share a scale of int4 weights: 32, or 0 for all of an output channel",
     )
+    parser.add_argument(
+        "--activation-range",
+        default="auto",
+        help=f"how the ranges of int8 tensors are chosen: {', '.join(_ACTIVATION_RANGES)}",
+    )
+    parser.add_argument(
+        "--layer-activation-range",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("LAYER", "RANGE"),
+        help="how the ranges of what a layer and all inside it returns are chosen; repeatable",
+    )
     parser.add_argument("--npu", type=Path, help="the board's NPU (.json), for --backend ethos_u")
     parser.add_argument("--weights", type=Path, help="what tools/pipeline/train wrote for the same model file")
     parser.add_argument("--program", type=Path, required=True, help="where the program (.pte) goes")
@@ -131,6 +145,11 @@ def _check_options(options: argparse.Namespace) -> None:
             if getattr(options, option):
                 raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
     _check_weights(options)
+    _check("--activation-range", options.activation_range, _ACTIVATION_RANGES)
+    for layer, method in options.layer_activation_range:
+        _check(f"--layer-activation-range {layer}", method, _ACTIVATION_RANGES)
+    if options.backend != "cortex_m" and (options.activation_range != "auto" or options.layer_activation_range):
+        raise UserError(f"--activation-range is for --backend cortex_m, not {options.backend}.")
     if (options.backend == "ethos_u") != (options.npu is not None):
         raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
     if options.min_snr and options.io != "float32" and options.weight_dtype != "auto":
@@ -171,6 +190,8 @@ def _target(options: argparse.Namespace) -> Options:
         weight_dtype=options.weight_dtype,
         weight_dtypes=tuple((layer, dtype) for layer, dtype in options.layer_weight_dtype),
         group_size=options.group_size,
+        activation_range=options.activation_range,
+        activation_ranges=tuple((layer, method) for layer, method in options.layer_activation_range),
         operators=tuple(options.operator),
         folders=tuple(options.path),
         methods=tuple(name for name, _, _ in options.method),

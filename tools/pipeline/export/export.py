@@ -115,6 +115,8 @@ class Options:
         `int4`, or `auto`: int4 where the outputs still have min_snr.
       weight_dtypes: names of modules and the dtypes of the weights inside them, `int8` or `int4`.
       group_size: how many inputs share a scale of int4 weights, 32; 0: all of an output channel do.
+      activation_range: how the ranges of int8 tensors are chosen, with backend `cortex_m`: one of ranges.METHODS.
+      activation_ranges: names of modules and how the ranges of what is computed inside them are chosen.
       operators: operators of the user's own that have a kernel, `namespace::name`.
       folders: what the model file imports from, besides its own folder and the workspace.
       methods: methods of the module besides forward(), which the program has too.
@@ -134,6 +136,8 @@ class Options:
     weight_dtype: str = "int8"
     weight_dtypes: tuple[tuple[str, str], ...] = ()
     group_size: int = 32
+    activation_range: str = "auto"
+    activation_ranges: tuple[tuple[str, str], ...] = ()
     operators: tuple[str, ...] = ()
     folders: tuple[Path, ...] = ()
     methods: tuple[str, ...] = ()
@@ -499,6 +503,7 @@ def _quantizer(
 ) -> Callable[[ExportedProgram, list[golden.Sample], frozenset[str]], Quantized]:
     """What quantizes a captured program, calibrated on samples, but for places that are left in floating point."""
     from tools.pipeline.export.cortex_m import costs, quantize
+    from tools.pipeline.export.cortex_m.ranges import Methods
 
     choose = None
     # Whoever has integers at the border wants no code for floating point between them.
@@ -515,6 +520,7 @@ def _quantizer(
         has_own_layers=options.packed,
         has_float_border=options.io == "float32",
         weights=source.weights,
+        ranges=Methods(options.activation_range, dict(options.activation_ranges)),
     )
 
 
@@ -679,7 +685,7 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
         edge = lower.pack(edge, target)
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
-    made = _quantization_report(asked, quantized, unquantized, outputs, border.outputs)
+    made = _quantization_report(asked, source, quantized, unquantized, outputs, border.outputs)
     return _Lowered(emit(edge, lower.config()), samples, outputs, quantization, made)
 
 
@@ -744,8 +750,11 @@ def _check_layers(asked: _Asked, is_quantized: bool) -> None:
     layers = {name: module for name, module in asked.eager.written.named_modules() if name}
     if is_quantized and options.weight_dtype != "int8":
         raise UserError(f"{path}: weight_dtype = {options.weight_dtype}, but model() is quantized already.")
+    if is_quantized and options.activation_range != "auto":
+        raise UserError(f"{path}: activation_range = {options.activation_range}, but model() is quantized already.")
     named = [("keep_float", name) for name in options.keep_float]
     named += [("weight_dtypes", name) for name, _ in options.weight_dtypes]
+    named += [("activation_ranges", name) for name, _ in options.activation_ranges]
     for attribute, name in named:
         if is_quantized:
             raise UserError(f"{path}: {attribute} names {name!r}, but model() is quantized already.")
@@ -813,7 +822,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        _quantization_report(asked, prepared.quantized, in_float, outputs, border.outputs),
+        _quantization_report(asked, source, prepared.quantized, in_float, outputs, border.outputs),
         (npu_report.format_report(estimate), npu_report_json(estimate)),
     )
 
@@ -866,13 +875,14 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
-        _quantization_report(asked, prepared.quantized, on_core, outputs, border.outputs),
+        _quantization_report(asked, source, prepared.quantized, on_core, outputs, border.outputs),
         vgf=vgf,
     )
 
 
 def _quantization_report(
     asked: _Asked,
+    source: _Source,
     quantized: Quantized,
     in_float: list[tuple[str, str]],
     outputs: list[list[torch.Tensor]],
@@ -881,6 +891,7 @@ def _quantization_report(
     """The report of a quantized program that returns `outputs` for the golden inputs; its notes are said, too.
 
     Args:
+      source: what was quantized.
       in_float: operators that were not quantized, with their places in the model.
       parameters: of outputs that are quantized.
     """
@@ -888,6 +899,9 @@ def _quantization_report(
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
     notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1])
+    if source.calibration is not None and asked.eager.labels is not None:
+        samples = asked.eager.samples
+        notes += report.held_out(asked.eager.outputs, outputs, parameters, samples, source.calibration)
     for note in notes:
         asked.console.say(f"export: note: {asked.file.path}: {note}")
     if quantized.equalized:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import operator
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.own_layers import mark
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.spectra import SPECTRA
+from tools.pipeline.model_file.call import CALLED
 
 _aten = torch.ops.aten
 
@@ -246,6 +247,16 @@ def _is_masked(module: GraphModule, node: Node) -> bool:
             if value.is_floating_point() and value.numel() and float(value.min()) < _EXCLUDED:
                 return True
     return False
+
+
+def by_layer(node: Node, named: Mapping[str, str], otherwise: str) -> str:
+    """What is said of a node's layer: by the names of layers, with all that is inside them; the longest name counts."""
+    best, found = -1, otherwise
+    for name, _ in node.meta.get("nn_module_stack", {}).values():
+        name = name.removeprefix(f"{CALLED}.")
+        if name in named and len(name) > best:
+            best, found = len(name), named[name]
+    return found
 
 
 def attribute(module: GraphModule, name: str) -> torch.Tensor:

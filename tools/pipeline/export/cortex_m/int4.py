@@ -26,9 +26,8 @@ from tools.abi.layouts.layouts import INT4_BLOCK
 from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, LINEAR, LINEAR_INT4, MVE, POINTWISE_INT4, Head
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.constants import add_constant
-from tools.pipeline.export.cortex_m.functions import attribute
+from tools.pipeline.export.cortex_m.functions import attribute, by_layer
 from tools.pipeline.export.rewrite import place_of, replace_node
-from tools.pipeline.model_file.call import CALLED
 
 _aten = torch.ops.aten
 _decomposed = torch.ops.quantized_decomposed
@@ -77,12 +76,7 @@ class WeightDtypes:
 
     def of(self, node: Node) -> str:
         """The dtype of a layer's weights."""
-        best, dtype = -1, self.dtype
-        for name, _ in node.meta.get("nn_module_stack", {}).values():
-            name = name.removeprefix(f"{CALLED}.")
-            if name in self.by_layer and len(name) > best:
-                best, dtype = len(name), self.by_layer[name]
-        return dtype
+        return by_layer(node, self.by_layer, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -398,32 +392,16 @@ def _limits(node: Node) -> tuple[float, float] | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """What is known of the inputs of a layer, from samples.
+def _energy(values: Sequence[Tensor], dim: int) -> Tensor:
+    """The mean square of each input, and a little of all of theirs, of what a layer read in each sample.
 
-    Attributes:
-      energy: the mean square of each, and a little of all of theirs.
-      mean: of each, drawn to zero by how uncertain it is.
+    Args:
+      dim: has the inputs.
     """
-
-    energy: Tensor
-    mean: Tensor
-
-
-def _measure(values: Sequence[Tensor], dim: int) -> _Inputs:
-    """What there is to know of what a layer read, whose inputs are in a dim, in each sample."""
     rows = [value.detach().double().movedim(dim, -1).flatten(0, -2) for value in values]
-    means = torch.stack([each.mean(0) for each in rows])
     energy = torch.stack([each.square().mean(0) for each in rows]).mean(0)
     # An input that is always zero on these samples is something, now and then.
-    energy = energy + 0.01 * energy.mean() if bool(energy.any()) else torch.ones_like(energy)
-    mean = means.mean(0)
-    if len(rows) < 2:
-        return _Inputs(energy, torch.zeros_like(mean))
-    doubt = means.var(0) / len(rows)
-    certain = mean.square() / torch.where(mean == 0, 1.0, mean.square() + doubt)
-    return _Inputs(energy, mean * certain)
+    return energy + 0.01 * energy.mean() if bool(energy.any()) else torch.ones_like(energy)
 
 
 def quantize_weights(
@@ -464,12 +442,9 @@ def quantize_weights(
         values = [attribute(floating, str(each.target)).detach() for each in constants]
         weight = values[0]
         dim = -1 if node.target == _aten.linear.default else 1
-        read = _measure([sample[original.args[0].name] for sample in observed], dim)
-        integers, scales = round_to_int4(weight.flatten(1), dtypes.group_size, read.energy)
+        energy = _energy([sample[original.args[0].name] for sample in observed], dim)
+        integers, scales = round_to_int4(weight.flatten(1), dtypes.group_size, energy)
         bias = values[1] if len(values) > 1 else torch.zeros(len(weight))
-        # What rounding adds to the mean of the outputs.
-        rounded = integers * scales.double()[:, None]
-        bias = (bias + (weight.flatten(1).double() - rounded) @ read.mean).float()
         packed = _packed(found, integers, scales, bias, DSP)
         if packed is None or packed.numel() >= _int8_bytes(node, weight):
             continue
@@ -492,6 +467,20 @@ def quantize_weights(
         node.args = (node.args[0], dequantized, made[3], *node.args[3:])
     converted.graph.eliminate_dead_code()
     converted.recompile()
+
+
+def has_room_for_bias(module: GraphModule, layer: Node, bias: Tensor) -> bool:
+    """Whether a layer of a converted module can have a bias: sums of int4 weights must fit."""
+    if not is_int4(layer.args[1]):
+        return True
+
+    def constant(node: Node) -> Tensor | None:
+        return attribute(module, str(node.target)) if node.op == "get_attr" else None
+
+    found = _find(layer, constant)
+    assert found is not None, layer.name
+    integers, scales = (attribute(module, str(each.target)) for each in found.weight.args[:2])
+    return _packed(found, integers.flatten(1), scales, bias, DSP) is not None
 
 
 def _int8_bytes(node: Node, weight: Tensor) -> int:

@@ -1,5 +1,4 @@
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import IntList, Tensor
 
-from tools.pipeline.export.cortex_m.ranges import WideningObserver
 from tools.pipeline.export.cortex_m.report import far_outputs
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.manifest import Parameters
@@ -600,26 +598,6 @@ def evaluation_set():
     assert layer["output"]["scale"] == pytest.approx(6 / 255, rel=1e-3)
     assert "aten::clamp" not in result.operators and "aten::hardtanh" not in result.operators
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 30
-
-
-def test_a_range_is_widened_by_how_much_its_ends_differ_from_sample_to_sample() -> None:
-    def observed(samples: list[torch.Tensor], tensors: int = 1) -> tuple[float, float]:
-        observer = WideningObserver(dtype=torch.int8, qscheme=torch.per_tensor_affine, quant_min=-128, quant_max=127)
-        observer.tensors, observer.bounds = tensors, (-math.inf, math.inf)
-        for sample in samples:
-            observer(sample)
-        scale, zero_point = observer.calculate_qparams()
-        return float((-128 - zero_point) * scale), float((127 - zero_point) * scale)
-
-    generator = torch.Generator().manual_seed(0)
-    samples = list(torch.randn(200, 1, generator=generator))
-    low, high = observed(samples[:8])
-    assert 2 < high < 4.5 and -4.5 < low < -2.5
-    assert observed(samples)[1] == pytest.approx(float(max(samples)), rel=0.1)
-    # All samples have these ends, whatever tensor of the two it is.
-    assert observed([torch.linspace(-1, 3, 100)] * 8) == pytest.approx((-1, 3), abs=0.05)
-    assert observed([torch.linspace(-1, 1, 100), torch.linspace(0, 9, 100)] * 4, 2) == pytest.approx((-1, 9), abs=0.1)
-    assert observed([torch.linspace(-1, 3, 100)])[1] > 3.5
 
 
 def test_results_without_dimensions_comparisons_of_inputs_and_constants_are_as_in_floating_point(

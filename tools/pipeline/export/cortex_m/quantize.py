@@ -24,13 +24,14 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
+from tools.pipeline.export.cortex_m.biases import correct_biases
 from tools.pipeline.export.cortex_m.costs import Choice
 from tools.pipeline.export.cortex_m.equalize import equalize
 from tools.pipeline.export.cortex_m.flatten import flatten_in_memory_order
-from tools.pipeline.export.cortex_m.int4 import WeightDtypes, quantize_weights
+from tools.pipeline.export.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
 from tools.pipeline.export.cortex_m.no_ops import drop_no_ops
 from tools.pipeline.export.cortex_m.quantizable import make_quantizable
-from tools.pipeline.export.cortex_m.ranges import WideningObserver, WideningQuantizers, note_bounds
+from tools.pipeline.export.cortex_m.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
 from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round_weights
 from tools.pipeline.export.cortex_m.repeated_layers import share_ranges
 from tools.pipeline.export.cortex_m.state import State
@@ -58,6 +59,7 @@ _VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
 
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
+_RANGES = Methods()
 
 # Stands for all places but layers with weights, and what int8 kernels compute with them.
 ALL_BUT_LAYERS = "*"
@@ -191,6 +193,7 @@ def quantize(
     has_own_layers: bool = True,
     has_float_border: bool = True,
     weights: WeightDtypes = _INT8_WEIGHTS,
+    ranges: Methods = _RANGES,
 ) -> Quantized:
     """Calibrates and quantizes what fold() returned.
 
@@ -205,6 +208,7 @@ def quantize(
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
       weights: which layers get int4 weights.
+      ranges: how the ranges of tensors are chosen.
 
     Raises UserError for values that calibrating cannot work with, by layer, and NoInt8Form for places whose int8 form
     would return hardly anything of their results.
@@ -230,13 +234,13 @@ def quantize(
         return {node for node, tried in pairs if tried in choice.cheaper}
 
     finder = None if choose is None else find_cheaper
-    quantizer = WideningQuantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
+    quantizer = RangeQuantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
     module, samples = program.module(check_guards=False), list(samples)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))
     prepared = prepare_pt2e(module, quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
-    note_bounds(prepared)
+    prepare_observers(prepared, ranges)
     observed, kept = calibrate(prepared, samples, path, state)
     share_ranges(prepared)
     floating = _without_observers(prepared)
@@ -246,6 +250,7 @@ def quantize(
     if weights.has_int4:
         layers = {node: origin(node, path) for node in converted.graph.nodes}
         quantize_weights(converted, floating, weights, layers, observed, kept)
+    correct_biases(converted, observed, kept, has_room_for_bias)
     coarse = _coarse_softmaxes(converted, observed)
     in_int8 = {origin(node, path) for node in coarse if any(user.target is QUANTIZE for user in node.users)}
     if in_int8:
@@ -408,7 +413,7 @@ def _check_ranges(prepared: GraphModule, path: Path) -> None:
         if not isinstance(observer, ObserverBase) or not hasattr(observer, "min_val") or not isinstance(observed, Node):
             continue
         # A single number is no sign of a layer that always returns the same, but zero is no range.
-        is_single = isinstance(observer, WideningObserver) and observer.count == 1 and bool(observer.min_val)
+        is_single = isinstance(observer, RangeObserver) and observer.count == 1 and bool(observer.min_val)
         if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val) and not is_single:
             name = f"input {observed.name}" if observed.op == "placeholder" else origin(observed, path)
             constant.append(f"  {name}: always {float(observer.min_val):g}")

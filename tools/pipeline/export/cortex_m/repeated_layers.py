@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from tools.pipeline.export.cortex_m.functions import is_product
-from tools.pipeline.export.cortex_m.ranges import WideningObserver
+from tools.pipeline.export.cortex_m.ranges import RangeObserver
 
 # A range is at most made so many times as wide as the tensor's own: that costs one bit of its integers.
 _WIDEST = 2
@@ -25,15 +25,15 @@ _ACTIVATIONS = frozenset((
 ))  # fmt: skip
 
 # Observers that are to give the same parameters.
-_Group = frozenset[WideningObserver]
+_Group = frozenset[RangeObserver]
 
 
 def share_ranges(prepared: GraphModule) -> None:
     """Gives the calls of each layer in a calibrated module common ranges, where these are not much wider, in place."""
-    groups: dict[WideningObserver, _Group] = {}
+    groups: dict[RangeObserver, _Group] = {}
     for calls in _repeated(prepared):
         # Of calls that share their ranges with one another, the first.
-        firsts: list[tuple[WideningObserver, ...]] = []
+        firsts: list[tuple[RangeObserver, ...]] = []
         for call in calls:
             for first in firsts:
                 if _join(groups, list(zip(first, call, strict=True))):
@@ -44,16 +44,16 @@ def share_ranges(prepared: GraphModule) -> None:
         observer.group = tuple(sorted(group, key=lambda member: member.own_range()))
 
 
-def _repeated(prepared: GraphModule) -> Iterator[list[tuple[WideningObserver, ...]]]:
+def _repeated(prepared: GraphModule) -> Iterator[list[tuple[RangeObserver, ...]]]:
     """The observers of operand and result of each call, for each layer that is called several times."""
-    calls: dict[tuple[object, ...], list[tuple[WideningObserver, ...]]] = {}
+    calls: dict[tuple[object, ...], list[tuple[RangeObserver, ...]]] = {}
     for node in prepared.graph.nodes:
         if node.op != "call_function" or not is_product(node) or len(node.args) < 2:
             continue
         operand, weight = node.args[:2]
         data = _data(prepared, weight)
         observers = (_observer(prepared, operand), _observer(prepared, _result(node)))
-        if data is not None and all(isinstance(observer, WideningObserver) for observer in observers):
+        if data is not None and all(isinstance(observer, RangeObserver) for observer in observers):
             calls.setdefault((node.target, *data), []).append(observers)  # type: ignore[arg-type]
     yield from (each for each in calls.values() if len(each) > 1)
 
@@ -85,7 +85,7 @@ def _observer(prepared: GraphModule, node: object) -> torch.nn.Module | None:
     return prepared.get_submodule(str(node.target)) if is_observer else None  # type: ignore[attr-defined]
 
 
-def _join(groups: dict[WideningObserver, _Group], pairs: list[tuple[WideningObserver, WideningObserver]]) -> bool:
+def _join(groups: dict[RangeObserver, _Group], pairs: list[tuple[RangeObserver, RangeObserver]]) -> bool:
     """Joins the groups of both observers of each pair, unless a range became too wide."""
     joined = dict(groups)
     for pair in pairs:

@@ -18,7 +18,7 @@ from tools.artifacts.quantization_report.quantization_report import (
 )
 from tools.pipeline.export.cortex_m.accuracy import Run, decibels, dequantized, powers
 from tools.pipeline.export.cortex_m.int4 import factors_of, is_int4
-from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized
+from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
 from tools.pipeline.export.manifest import Parameters, origin
 from tools.pipeline.model_file.deterministic import computing
 
@@ -144,13 +144,52 @@ def far_outputs(
             if same < _SAME * count:
                 lines.append(f"{where} {same} of {count} elements are those of floating point; {_CHOSEN}")
             continue
-        border = parameters[index]
-        if border is not None and not actual[0].is_floating_point():
-            actual = [(tensor.float() - border.zero_point) * border.scale for tensor in actual]
-        ratio = _signal_to_noise(expected, actual)
+        ratio = _signal_to_noise(expected, _numbers(actual, parameters[index]))
         if ratio < _FAR:
             lines.append(f"{where} {ratio:.1f} dB against floating point; {_CLOSER}")
     return tuple(lines)
+
+
+def held_out(
+    eager: list[list[torch.Tensor]],
+    quantized: list[list[torch.Tensor]],
+    parameters: list[Parameters | None],
+    samples: list[Sample],
+    calibration: list[Sample],
+) -> tuple[str, ...]:
+    """A line about the worst output on samples that the program was not calibrated on, if there are any.
+
+    Args:
+      eager, quantized: outputs of each sample.
+      parameters: of outputs that are quantized.
+      samples: the inputs.
+      calibration: what it was calibrated on.
+    """
+
+    def content(sample: Sample) -> bytes:
+        return b"".join(tensor.contiguous().numpy().tobytes() for tensor in sample)
+
+    used = {content(sample) for sample in calibration}
+    others = [index for index, sample in enumerate(samples) if content(sample) not in used]
+    ratios = [
+        _signal_to_noise(
+            [eager[index][output] for index in others],
+            _numbers([quantized[index][output] for index in others], parameters[output]),
+        )
+        for output in range(len(parameters))
+        if others and eager[0][output].is_floating_point()
+    ]
+    if not ratios:
+        return ()
+    count = f"{len(others)} sample{'s' if len(others) > 1 else ''}"
+    return (f"the outputs have {min(ratios):.1f} dB against floating point on {count} not used for calibration",)
+
+
+def _numbers(actual: list[torch.Tensor], parameters: Parameters | None) -> list[torch.Tensor]:
+    """What an output's integers stand for; an output that is not quantized as it is."""
+    if parameters is None or actual[0].is_floating_point():
+        return actual
+    return [(tensor.float() - parameters.zero_point) * parameters.scale for tensor in actual]
 
 
 def _scheme(node: Node, is_floating: bool, result: Node | None) -> str:
