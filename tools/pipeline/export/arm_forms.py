@@ -3,27 +3,278 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from executorch.backends.arm._passes import arm_pass_manager
+from torch import Tensor
 from torch.export import ExportedProgram
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
-from tools.pipeline.export.rewrite import emit, replace_node
+from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
 
 _aten = torch.ops.aten
 _quantized = torch.ops.quantized_decomposed
 _RESTORE = (_quantized.dequantize_per_tensor.default, _quantized.dequantize_per_channel.default)
 _RELU6 = (_aten.relu6.default, _aten.relu6_.default)
+_BOUNDS = (_aten.clamp_max.default, _aten.clamp_min.default)
 _PRELUS = (_aten.prelu.default, _aten._prelu_kernel.default)
 _ACTIVATIONS = (
     _aten.clamp.default, _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
 )  # fmt: skip
+# Layers of one dimension, by those of two.
+_OF_ROWS = {
+    _aten.adaptive_avg_pool1d.default: _aten.adaptive_avg_pool2d.default,
+    _aten.avg_pool1d.default: _aten.avg_pool2d.default,
+    _aten.conv_transpose1d.default: _aten.conv_transpose2d.input,
+    _aten.max_pool1d.default: _aten.max_pool2d.default,
+}
+# What a row has in the dimension that an image has besides, where that isn't 1.
+_BESIDES = {"padding": 0, "output_padding": 0}
+_SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
+
+
+def write_layers(program: ExportedProgram) -> ExportedProgram:
+    """The program with layers that ExecuTorch's quantizers don't know by operators that they do.
+
+    These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, poolings and
+    transposed convolutions of one dimension, and convolutions whose result has the input's size.
+    """
+    called = {node.target for node in program.graph.nodes if node.op == "call_function"}
+    if called & _COMPOSED.keys():
+        program = program.run_decompositions(dict(_COMPOSED))
+    for node in list(program.graph.nodes):
+        if node.op != "call_function":
+            continue
+        with program.graph.inserting_before(node):
+            if node.target in _SAME:
+                result = _pad_outside(program, node)
+            elif node.target in _OF_ROWS and node.args[0].meta["val"].dim() == 3:
+                result = _as_image(program, node)
+            else:
+                continue
+        replace_node(program, node, result)
+        program.graph.erase_node(node)
+    program.graph_module.recompile()
+    return program
+
+
+def _pad_outside(program: ExportedProgram, node: Node) -> Node:
+    """A convolution whose padding is a word, with a number, and what that can't say as an operator in front of it.
+
+    ExecuTorch takes it apart once it is quantized, and what was one layer has an operator in it that isn't.
+    """
+    given = named_arguments(node)
+    source, kernel = given["input"], given["weight"].meta["val"].shape[2:]
+    padding = [0] * len(kernel)
+    if given["padding"] == "same":
+        dilation = given["dilation"] * (len(kernel) if len(given["dilation"]) == 1 else 1)
+        totals = [step * (size - 1) for step, size in zip(dilation, kernel, strict=True)]
+        padding = [total // 2 for total in totals]
+        more = [value for total in reversed(totals) for value in (0, total % 2)]
+        if any(more):
+            source = emit(program.graph, node, _aten.constant_pad_nd.default, source, more, 0.0)
+    target = _aten.conv1d.default if len(kernel) == 1 else _aten.conv2d.default
+    rest = (given["stride"], padding, given["dilation"], given["groups"])
+    return emit(program.graph, node, target, source, given["weight"], given["bias"], *rest)
+
+
+def _as_image(program: ExportedProgram, node: Node) -> Node:
+    """A layer on rows of numbers, by that on images of one row."""
+    graph, target = program.graph, _OF_ROWS[node.target]
+    given = named_arguments(node)
+    names = [argument.name for argument in target._schema.arguments]
+    arguments: list[Any] = []
+    for name in names:
+        value = given.get(name)
+        if isinstance(value, (list, tuple)) and name != "stride":
+            value = [_BESIDES.get(name, 1), *value]
+        elif isinstance(value, (list, tuple)):
+            value = [1, *(value or given["kernel_size"])]
+        elif isinstance(value, Node) and name == "weight":
+            value = emit(graph, node, _aten.unsqueeze.default, value, 2)
+        arguments.append(value)
+    arguments[0] = emit(graph, node, _aten.unsqueeze.default, arguments[0], 2)
+    return emit(graph, node, _aten.squeeze.dim, emit(graph, node, target, *arguments), 2)
+
+
+def _gru_cell(
+    x: Tensor, state: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
+) -> Tensor:
+    from_x, from_state, size = F.linear(x, w_x, b_x), F.linear(state, w_h, b_h), state.shape[-1]
+    both = [part.narrow(-1, 0, 2 * size) for part in (from_x, from_state)]
+    reset, update = torch.sigmoid(both[0] + both[1]).split(size, -1)
+    new = torch.tanh(from_x.narrow(-1, 2 * size, size) + reset * from_state.narrow(-1, 2 * size, size))
+    return new + update * (state - new)
+
+
+def _lstm_cell(
+    x: Tensor,
+    states: Sequence[Tensor],
+    w_x: Tensor,
+    w_h: Tensor,
+    b_x: Tensor | None = None,
+    b_h: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    state, cell = states
+    gates = F.linear(x, w_x, b_x) + F.linear(state, w_h, b_h)
+    into, forget, new, out = gates.split(state.shape[-1], -1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(into) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(cell), cell
+
+
+def _rnn_cell(function: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    def decomposition(
+        x: Tensor, state: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
+    ) -> Tensor:
+        return function(F.linear(x, w_x, b_x) + F.linear(state, w_h, b_h))
+
+    return decomposition
+
+
+def _rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    least = torch.finfo(x.dtype).eps if eps is None else eps
+    axes = list(range(-len(shape), 0))
+    result = x * torch.rsqrt((x * x).mean(axes, True) + least)
+    return result if weight is None else result * weight
+
+
+def _instance_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    if not use_input_stats:
+        return NotImplemented
+    # Groups of one channel are what it normalizes.
+    return F.group_norm(x, x.shape[1], weight, bias, eps)
+
+
+def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
+    parts = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    return parts.transpose(1, 2).reshape(x.shape)
+
+
+def _sequence(
+    step: Callable[..., tuple[Tensor, ...]],
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    has_biases: bool,
+    layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    """A recurrent network, step by step; results are the output and each state, of all layers."""
+    directions, count, time = 1 + bidirectional, 4 if has_biases else 2, int(batch_first)
+    if len(parameters) != layers * directions * count:
+        # One with projections.
+        return NotImplemented
+    finals: list[list[Tensor]] = [[] for _ in states]
+    for layer in range(layers):
+        outs = []
+        for direction in range(directions):
+            place = layer * directions + direction
+            own = parameters[place * count : (place + 1) * count]
+            current = tuple(state.select(0, place) for state in states)
+            steps = []
+            for part in reversed(x.unbind(time)) if direction else x.unbind(time):
+                current = step(part, current, *own)
+                steps.append(current[0])
+            outs.append(torch.stack(steps[::-1] if direction else steps, time))
+            for final, state in zip(finals, current, strict=True):
+                final.append(state)
+        x = outs[0] if directions == 1 else torch.cat(outs, -1)
+    return x, *(torch.stack(final) for final in finals)
+
+
+def _lstm(
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    return _sequence(_lstm_cell, x, states, parameters, has_biases, layers, bidirectional, batch_first)
+
+
+def _of_one_state(cell: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ...]]:
+    """What `_lstm` is, of another kind of cell."""
+
+    def step(x: Tensor, states: Sequence[Tensor], *parameters: Tensor) -> tuple[Tensor, ...]:
+        return (cell(x, states[0], *parameters),)
+
+    def decomposition(
+        x: Tensor,
+        state: Tensor,
+        parameters: Sequence[Tensor],
+        has_biases: bool,
+        layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Tensor, ...]:
+        return _sequence(step, x, [state], parameters, has_biases, layers, bidirectional, batch_first)
+
+    return decomposition
+
+
+# Per operator that ExecuTorch's quantizers don't know what computes the same by those that they do.
+_COMPOSED: dict[Any, Callable[..., Any]] = {
+    _aten.addcmul.default: lambda x, first, second, *, value=1: x + (first if value == 1 else first * value) * second,
+    _aten.channel_shuffle.default: _channel_shuffle,
+    _aten.expand_as.default: lambda x, other: x.expand(other.shape),
+    _aten.gru.input: _of_one_state(_gru_cell),
+    _aten.gru_cell.default: _gru_cell,
+    _aten.hstack.default: lambda parts: torch.cat(parts, 0 if parts[0].dim() == 1 else 1),
+    _aten.instance_norm.default: _instance_norm,
+    _aten.lerp.Scalar: lambda x, end, weight: x + (end - x) * weight,
+    _aten.lerp.Tensor: lambda x, end, weight: x + (end - x) * weight,
+    _aten.lstm.input: _lstm,
+    _aten.lstm_cell.default: _lstm_cell,
+    _aten.rms_norm.default: _rms_norm,
+    _aten.rnn_relu.input: _of_one_state(_rnn_cell(torch.relu)),
+    _aten.rnn_relu_cell.default: _rnn_cell(torch.relu),
+    _aten.rnn_tanh.input: _of_one_state(_rnn_cell(torch.tanh)),
+    _aten.rnn_tanh_cell.default: _rnn_cell(torch.tanh),
+    _aten.square.default: lambda x: x * x,
+    _aten.std.correction: lambda x, dim=None, *, correction=1, keepdim=False: torch.var(
+        x, dim, correction=correction, keepdim=keepdim
+    ).sqrt(),
+    _aten.std.dim: lambda x, dim, unbiased=True, keepdim=False: torch.var(x, dim, unbiased, keepdim).sqrt(),
+    _aten.swapaxes.default: torch.transpose,
+    _aten.swapdims.default: torch.transpose,
+    _aten.vstack.default: lambda parts: torch.cat([torch.atleast_2d(part) for part in parts]),
+}
+
+
+_RECURRENT = (_aten.gru.input, _aten.lstm.input, _aten.rnn_relu.input, _aten.rnn_tanh.input)
+
+
+def recurrent_steps(program: ExportedProgram) -> Iterator[tuple[Node, int]]:
+    """The recurrent layers that `write_layers` unrolls, with the steps that each becomes."""
+    for node in program.graph.nodes:
+        if node.target in _RECURRENT:
+            given = named_arguments(node)
+            length = given["input"].meta["val"].shape[int(given["batch_first"])]
+            yield node, length * given["num_layers"] * (1 + given["bidirectional"])
 
 
 def write_activations(program: ExportedProgram) -> None:
-    """Writes activations that ExecuTorch's quantizers don't know by operators that they do, in place.
+    """Writes activations and bounds that ExecuTorch's quantizers don't know by operators that they do, in place.
 
     PReLU is max(x, weight * x) where no weight is above 1, and max(x, 0) + weight * min(x, 0) otherwise.
     """
@@ -34,6 +285,9 @@ def write_activations(program: ExportedProgram) -> None:
             continue
         if node.target in _RELU6:
             node.target, node.args = _aten.hardtanh.default, (node.args[0], 0.0, 6.0)
+        if node.target in _BOUNDS:
+            bounds = (None, node.args[1]) if node.target == _aten.clamp_max.default else (node.args[1], None)
+            node.target, node.args = _aten.clamp.default, (node.args[0], *bounds)
         if node.target not in _PRELUS:
             continue
         source, weight = node.args

@@ -115,6 +115,14 @@ def user_inputs(program: ExportedProgram) -> list[Node]:
     return [node for node, spec in zip(placeholders, specs, strict=True) if spec.kind == InputKind.USER_INPUT]
 
 
+def varying(program: ExportedProgram) -> set[Node]:
+    """What depends on the program's inputs; all else are constants, once they are folded."""
+    found = set(user_inputs(program))
+    for node in program.graph.nodes:
+        found |= {node} if found.intersection(node.all_input_nodes) else set()
+    return found
+
+
 def _user_outputs(program: ExportedProgram) -> list[Node]:
     specs = program.graph_signature.output_specs
     results = program.graph.output_node().args[0]

@@ -22,11 +22,12 @@ from executorch.exir.tensor import TensorSpec
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 from torch.fx import GraphModule, Interpreter, Node
+from torch.fx.traceback import NodeSource
 from torch.utils._pytree import tree_map_only
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from tools.pipeline.export.arm_forms import part_activations, write_activations
-from tools.pipeline.export.border import BorderOperators, user_inputs
+from tools.pipeline.export.border import BorderOperators, varying
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.lower import EmittedProgram, mark_states
@@ -71,12 +72,10 @@ def quantize(
     Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
     """
     write_activations(program)
-    # What depends on constants alone is a constant itself, once it is folded.
-    varying = set(user_inputs(program))
+    varies = varying(program)
     for node in program.graph.nodes:
-        varying |= {node} if varying.intersection(node.all_input_nodes) else set()
         value = node.meta.get("val")
-        if node in varying and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+        if node in varies and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
             raise UserError(
                 f"{path}: {origin(node, path)} is in double precision, which ExecuTorch's quantizers for Arm do not "
                 "take; convert it with .float()."
@@ -116,6 +115,20 @@ def rejections(path: Path) -> Iterator[list[tuple[str, str, str]]]:
         if node.op == "call_function" and hasattr(node.target, "_schema")
     }
     rejected += sorted(found)
+
+
+@contextlib.contextmanager
+def shared_history() -> Iterator[None]:
+    """Lets nodes of graphs share what torch records of where they come from, which it never changes once it is there.
+
+    Each of ExecuTorch's passes writes the graph anew, and copies for each node what all passes before it have recorded.
+    """
+    source: Any = NodeSource
+    source.__deepcopy__ = lambda self, memo: self
+    try:
+        yield
+    finally:
+        del source.__deepcopy__
 
 
 class _ExactPlan(MemoryPlanningAlgorithmSuite):
@@ -184,6 +197,8 @@ def run(
 class _Run(Interpreter):
     def __init__(self, module: GraphModule, tosa: Mapping[bytes, bytes], observe: Observer | None) -> None:
         super().__init__(module)
+        # Else what an observer says of the model gets lines about torch's graph.
+        self.extra_traceback = False
         self._tosa = tosa
         self._observe = observe
 

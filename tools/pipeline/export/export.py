@@ -39,7 +39,7 @@ from tools.pipeline.export.diagnosis import (
     random_operators,
 )
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, propagate_constants, to_edge
-from tools.pipeline.export.manifest import Parameters, Quantization, make_manifest
+from tools.pipeline.export.manifest import Parameters, Quantization, make_manifest, origin
 from tools.pipeline.export.memory_plan import MemoryPlan
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
@@ -769,6 +769,7 @@ def _check_layers(asked: _Asked, is_quantized: bool) -> None:
 def _lower_for_npu(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs for an NPU need it.
     from tools.pipeline.export import delegates
+    from tools.pipeline.export.arm_forms import recurrent_steps
     from tools.pipeline.export.cortex_m import lower as cortex_m
     from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.cortex_m.state import inputs_to_state
@@ -787,6 +788,11 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
 
     def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
         folded = decompose(fold_batch_norm(captured))
+        for node, steps in recurrent_steps(folded):
+            console.say(
+                f"export: note: {path}: {origin(node, path)} is unrolled into {steps} step{'s'[: steps != 1]} for the "
+                "NPU; ExecuTorch takes some five seconds of processor time for each."
+            )
         return lower.quantize(folded, given, npu, bits, path, source.state)
 
     prepared = _prepare(source, quantized)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,12 +24,14 @@ from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools
+from tools.pipeline.export.arm_forms import tables_before_pools, write_layers
+from tools.pipeline.export.border import varying
 from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated, leave_state
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
+from tools.pipeline.export.rewrite import emit, replace_node
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
@@ -46,6 +48,24 @@ _SPLITS = frozenset((
 _READ_PARTS = frozenset((
     _aten.avg_pool2d.default, _aten.cat.default, _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default,
     _aten.conv2d.padding, _aten.linear.default,
+))  # fmt: skip
+
+# What writes its operands to parts of a tensor, and what moves elements on the way there.
+_WRITERS = frozenset((
+    _aten.cat.default, _aten.concat.default, _aten.constant_pad_nd.default, _aten.pad.default, _aten.stack.default,
+))  # fmt: skip
+_MOVES = frozenset((
+    _aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.flatten.using_ints,
+    _aten.permute.default, _aten.reshape.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims,
+    _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default, _aten.view.default,
+))  # fmt: skip
+# What Vela lets write to a part, and right: layers, with their activations.
+_LAYERS = frozenset((
+    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.conv1d.default, _aten.conv1d.padding,
+    _aten.conv2d.default, _aten.conv2d.padding, _aten.linear.default, _aten.max_pool2d.default,
+))  # fmt: skip
+_ACTIVATIONS = frozenset((
+    _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
 ))  # fmt: skip
 
 
@@ -99,10 +119,38 @@ def quantize(
     quantizer.set_global(
         get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
     )
+    program = write_layers(program)
+    if npu.product != "u85":
+        _write_minima(program)
     _write_strides(program)
     _reduce_strides(program)
     _copy_parts(program)
+    if npu.product != "u85":
+        _copy_functions(program)
     return delegates.quantize(program, samples, quantizer, path, state)
+
+
+def _write_minima(program: ExportedProgram) -> None:
+    """Computes minima along dimensions as maxima of what has the other sign, in place.
+
+    Ethos-U55 and U65 have maxima alone, and what Vela 5.2 writes for minima gives other numbers.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target == _aten.amin.default:
+            result, arguments = node, node.args
+        elif node.target == _aten.min.dim and [user.args[1] for user in node.users if user.users] == [0]:
+            result, arguments = next(user for user in node.users if user.users), node.args
+        else:
+            continue
+        if not result.meta["val"].is_floating_point():
+            continue
+        with graph.inserting_before(node):
+            negative = emit(graph, node, _aten.mul.Tensor, arguments[0], -1.0)
+            least = emit(graph, node, _aten.amax.default, negative, *arguments[1:])
+            replace_node(program, result, emit(graph, node, _aten.mul.Tensor, least, -1.0))
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
 
 
 def _write_strides(program: ExportedProgram) -> None:
@@ -142,9 +190,9 @@ def _copy_parts(program: ExportedProgram) -> None:
     commands then compute with the whole tensor's channels, or write all parts to the first one's place. An average
     of one element is a copy that it makes.
     """
-    graph = program.graph
+    graph, varies = program.graph, varying(program)
     for node in list(graph.nodes):
-        if not _is_part(node) or not node.meta["val"].is_floating_point():
+        if node not in varies or not _is_part(node) or not node.meta["val"].is_floating_point():
             continue
         readers = [user for user in node.users if user.op == "call_function" and user.target not in _READ_PARTS]
         if not readers:
@@ -155,13 +203,62 @@ def _copy_parts(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def _copy_functions(program: ExportedProgram) -> None:
+    """Lets results of functions that become a part of a tensor be tensors of their own, in place.
+
+    Vela 5.2 lets the function write the part. On Ethos-U55 and U65 it then makes a function of single elements the last
+    step of a transposition in front of it, which it takes apart, and the part's place is lost; so it is with what it
+    makes of several operations (softmax, maxima, products with broadcasts or of matrices).
+    """
+    graph, varies = program.graph, varying(program)
+    sources = dict.fromkeys(source for node in graph.nodes if _writes_parts(node) for source in _sources(node))
+    for source in sources:
+        if source not in varies or _writes_well(source) or not source.meta["val"].is_floating_point():
+            continue
+        users = [user for user in source.users if user.op == "call_function"]
+        copy = _copy(graph, source)
+        for user in users:
+            user.replace_input_with(source, copy)
+    program.graph_module.recompile()
+
+
+def _writes_parts(node: Node) -> bool:
+    """Whether its operands are written to parts of a tensor; a pooling's are, if it counts its padding."""
+    if node.op != "call_function":
+        return False
+    if node.target not in (_aten.avg_pool1d.default, _aten.avg_pool2d.default):
+        return node.target in _WRITERS
+    padding, counts_padding = node.args[3:4], node.args[5:6] or (True,)
+    return any(tree_leaves(padding)) and all(counts_padding)
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """What computes a node's operands, without what only moves elements."""
+    for source in node.all_input_nodes:
+        while source.op == "call_function" and source.target in _MOVES:
+            source = source.all_input_nodes[0]
+        yield source
+
+
+def _writes_well(node: Node) -> bool:
+    """Whether Vela's commands for it are right if it writes to a part of a tensor, or it is copied anyway."""
+    if node.op != "call_function" or node.target in _LAYERS or _is_part(node):
+        return True
+    if node.target not in _ACTIVATIONS:
+        return False
+    (layer,) = node.all_input_nodes
+    return layer.target in _LAYERS and len(layer.users) == 1
+
+
 def _copy(graph: Graph, node: Node) -> Node:
     """The same tensor, an average of single elements."""
     shape = list(node.meta["val"].shape)
     if len(shape) == 4 and shape[0] == 1:
         return _call_after(graph, node, _aten.avg_pool2d.default, [1, 1])
-    rows = math.prod(shape[:-1])
-    image = _call_after(graph, node, _aten.reshape.default, [1, 1, rows, shape[-1] if shape else 1])
+    rows, size = math.prod(shape[:-1]), shape[-1] if shape else 1
+    # Of one row the elements are channels, which the NPU has next to each other, and Vela 5.2 too: of an image of one
+    # channel that is a part of a tensor it reads beyond the end on U85.
+    image = _call_after(graph, node, _aten.reshape.default, [1, size, 1, 1] if rows == 1 else [1, 1, rows, size])
     return _call_after(graph, _call_after(graph, image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
 
 
@@ -184,7 +281,12 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
 
     Raises UserError if Vela refuses a subgraph.
     """
-    with delegates.rejections(path) as rejected, vela.compiling(npu) as compiled, tables_before_pools():
+    with (
+        delegates.rejections(path) as rejected,
+        delegates.shared_history(),
+        vela.compiling(npu) as compiled,
+        tables_before_pools(),
+    ):
         try:
             manager = to_edge_transform_and_lower(
                 program,
@@ -201,8 +303,10 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
             # What its passes think of an operator that its own partitioner took is no fault of this project's.
             if not isinstance(cause, TosaValueError):
                 raise
+            # Behind an empty line torch's graph begins.
+            reason = str(cause).split("\n\n")[0].rstrip(".")
             raise UserError(
-                f"{path}: ExecuTorch takes a layer for {npu.accelerator} that it then can't lower: {cause}. Write the "
+                f"{path}: ExecuTorch takes a layer for {npu.accelerator} that it then can't lower: {reason}. Write the "
                 'layer another way, or leave the model to the core: backend = "cortex_m".'
             ) from error
     return Lowered(manager, compiled, rejected)

@@ -16,7 +16,7 @@ from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_trans
 from torch.export import ExportedProgram
 
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools
+from tools.pipeline.export.arm_forms import tables_before_pools, write_layers
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
 from tools.quiet.console import UserError
 
@@ -58,7 +58,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
     """
     quantizer = VgfQuantizer(VgfCompileSpec(_PROFILES["int8"]))
     quantizer.set_global(get_symmetric_quantization_config())
-    return delegates.quantize(program, samples, quantizer, path)
+    return delegates.quantize(write_layers(program), samples, quantizer, path)
 
 
 def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
@@ -69,7 +69,12 @@ def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
 
     Raises UserError if the compiler refuses a subgraph.
     """
-    with delegates.rejections(path) as rejected, _compiling() as compiled, tables_before_pools():
+    with (
+        delegates.rejections(path) as rejected,
+        delegates.shared_history(),
+        _compiling() as compiled,
+        tables_before_pools(),
+    ):
         try:
             manager = to_edge_transform_and_lower(
                 program,
