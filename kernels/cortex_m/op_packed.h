@@ -86,6 +86,16 @@ Tensor& packed_convolution_out(
   return out;
 }
 
+/// packed_depthwise() of any layer.
+inline void any_packed_depthwise(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  packed_depthwise(parts, images, in, scratch, out, kNeedsAll);
+}
+
 /// torch_fusion::depthwise_convolution.out: images channels last, one output channel per input
 /// channel.
 template <class S>
@@ -97,7 +107,7 @@ Tensor& packed_depthwise_convolution_out(
     Tensor& scratch,
     Tensor& out) {
   constexpr PackedImageKernel kKernel = {
-      LayerKind::Depthwise, takes_depthwise, depthwise_scratch, packed_depthwise};
+      LayerKind::Depthwise, takes_depthwise, depthwise_scratch, any_packed_depthwise};
   packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
   return out;
 }

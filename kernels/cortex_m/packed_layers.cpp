@@ -1244,7 +1244,8 @@ void vector_to_outputs(
   const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
   const PackedLayer& layer = *parts.layer;
   // Of the last ones there may be eight more.
-  const int32_t most = has_short_sums(parts) ? eights : kShortSum - 8;
+  const bool is_short = (needs & kNeedsLong) == 0 || has_short_sums(parts);
+  const int32_t most = is_short ? eights : kShortSum - 8;
   // Of a linear layer.
   const Scale scale = {multipliers[0], shifts[0], addend};
   int32_t c = 0;
@@ -2031,12 +2032,16 @@ ET_NOINLINE void packed_depthwise(
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
-    int8_t* out) {
+    int8_t* out,
+    [[maybe_unused]] uint32_t needs) {
   const PackedLayer& layer = *parts.layer;
 #if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
-  if (takes_columns(layer)) {
+  if ((needs & kNeedsColumns) != 0 && takes_columns(layer)) {
     depthwise_columns(parts, images, in, scratch, out);
     clamp_outputs(layer, out, images.batch * images.height.out * images.width.out * layer.channels);
+    return;
+  }
+  if ((needs & kNeedsRows) == 0) {
     return;
   }
 #endif
@@ -2147,8 +2152,9 @@ void packed_depthwise(
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
-    int8_t* out) {
-  packed_depthwise(image_parts(packed, LayerKind::Depthwise), images, in, scratch, out);
+    int8_t* out,
+    uint32_t needs) {
+  packed_depthwise(image_parts(packed, LayerKind::Depthwise), images, in, scratch, out, needs);
 }
 
 } // namespace cortex_m

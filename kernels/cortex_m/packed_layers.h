@@ -59,22 +59,8 @@ void packed_convolution(
     int8_t* scratch,
     int8_t* out);
 
-/// One output channel per input channel.
-void packed_depthwise(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out);
-
-/// As above, of packed constants that the build has checked.
+/// As above, of a packed constant that the build has checked.
 void packed_convolution(
-    const int8_t* packed,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out);
-void packed_depthwise(
     const int8_t* packed,
     const PackedImages& images,
     const int8_t* in,
@@ -90,10 +76,33 @@ enum PackedNeeds : uint32_t {
   kNeedsRange = 2,
   /// Inputs that are no multiple of eight.
   kNeedsRest = 4,
-  kNeedsAll = 7,
+  /// Linear layers for DSP, of whose second channels sums have more than 24 bits.
+  kNeedsLong = 8,
+  /// Depthwise layers of three by three for DSP, and others.
+  kNeedsColumns = 16,
+  kNeedsRows = 32,
+  kNeedsAll = 63,
   /// One input, which has a loop of its own then: faster, and not needed.
-  kNeedsSingle = 8,
+  kNeedsSingle = 64,
 };
+
+/// One output channel per input channel; `needs` are PackedNeeds.
+void packed_depthwise(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out,
+    uint32_t needs);
+
+/// As above, of a packed constant that the build has checked.
+void packed_depthwise(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out,
+    uint32_t needs);
 
 /// `rows` vectors of parts.inner elements to as many of layer->channels; `needs` are PackedNeeds.
 void packed_linear(

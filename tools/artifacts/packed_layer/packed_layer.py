@@ -31,6 +31,10 @@ LINEAR_FACTORS = 4
 # Channels that the depthwise kernel for MVE computes at a time.
 _GROUP = 16
 _MIN_SHIFT, _MAX_SHIFT = SHIFTS
+# The largest stride of depthwise layers that are computed by columns.
+_MAX_COLUMN_STRIDE = 7
+# Products for DSP of which a sum has 24 bits, whatever is multiplied, rounded down to eights.
+_SHORT_SUM = 504
 # How the fields of PACKED_LAYER are encoded: bytes, words and pairs without a sign but for channels and numbers.
 _ENCODING = "<4B2Hi8H4h"
 assert struct.calcsize(_ENCODING) == sum(size for _, size in PACKED_LAYER.fields)
@@ -92,6 +96,17 @@ class Head:
         is_usual = self.stride == self.dilation == (1, 1) and self.kernel == (3, 3) and max(self.padding) < 3
         is_taken = self.arrangement == DSP and not self.is_wide and self.in_channels % 4 == 0
         return is_usual and is_taken and 9 * self.in_channels * 128 * 128 < 2**29
+
+    @property
+    def is_by_columns(self) -> bool:
+        """Whether the kernel for DSP computes a depthwise layer by columns: takes_columns() of packed_layers.cpp."""
+        is_usual = self.kernel == (3, 3) and self.stride[1] <= _MAX_COLUMN_STRIDE and self.channels < 1 << 16
+        return self.is_depthwise and self.arrangement == DSP and is_usual and not self.is_wide
+
+    @property
+    def has_short_sums(self) -> bool:
+        """Whether kernels add up the products of any layer at once, as has_short_sums() of packed_layers.cpp says."""
+        return self.arrangement != DSP or self.group_size != 0 or round_up(self.inner, 4) <= _SHORT_SUM
 
     @property
     def inner(self) -> int:

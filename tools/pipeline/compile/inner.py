@@ -5,7 +5,7 @@ Any other operator is called by its kernel's outer function, which checks its te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -116,8 +116,13 @@ def _linear_needs(method: Method) -> str:
         "cortex_m::kNeedsWide": any(head.is_wide for head in heads),
         "cortex_m::kNeedsRange": any(head.min > -128 or head.max < 127 for head in heads),
         "cortex_m::kNeedsRest": any(head.inner % 8 for head in heads if head not in singles),
+        "cortex_m::kNeedsLong": any(not head.has_short_sums for head in heads),
         "cortex_m::kNeedsSingle": bool(singles),
     }
+    return _joined(needs)
+
+
+def _joined(needs: Mapping[str, bool]) -> str:
     return " | ".join(name for name, is_needed in needs.items() if is_needed) or "0 /* needs */"
 
 
@@ -160,41 +165,52 @@ def _packed_convolution(method: Method, arguments: Sequence[int]) -> Call | None
 
 
 def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
-    return _packed_images(method, arguments, DEPTHWISE, "cortex_m::packed_depthwise")
+    heads = [head for head in method.packed.values() if head.kind == DEPTHWISE]
+    needs = {
+        "cortex_m::kNeedsColumns": any(head.is_by_columns for head in heads),
+        "cortex_m::kNeedsRows": not all(head.is_by_columns for head in heads),
+    }
+    return _packed_images(method, arguments, DEPTHWISE, "cortex_m::packed_depthwise", given=[_joined(needs)])
 
 
 def _packed_winograd(method: Method, arguments: Sequence[int]) -> Call | None:
-    return _packed_images(method, arguments, WINOGRAD, "cortex_m::packed_winograd", "winograd")
+    return _packed_images(method, arguments, WINOGRAD, "cortex_m::packed_winograd", header="winograd")
 
 
 def _packed_images(
-    method: Method, arguments: Sequence[int], kind: int, function: str, header: str = "packed_layers"
+    method: Method,
+    arguments: Sequence[int],
+    kind: int,
+    function: str,
+    given: Sequence[str] = (),
+    header: str = "packed_layers",
 ) -> Call | None:
-    """A packed layer on images. That its scratch memory suffices for its kernel, the export sees to."""
+    """A packed layer on images, of whose function `given` are the last arguments. That its scratch memory suffices for its kernel, the export sees to."""
     x, packed, _geometry, scratch, out = arguments
     head = method.packed.get(packed)
     tensors = (x, packed, scratch, out)
     if head is None or head.kind != kind or not all(index in method.shapes for index in tensors):
         return None
-    given, result = method.shapes[x], method.shapes[out]
-    if not are_placed(method, *tensors) or {given.dtype, result.dtype} != {"CHAR"}:
+    image, result = method.shapes[x], method.shapes[out]
+    if not are_placed(method, *tensors) or {image.dtype, result.dtype} != {"CHAR"}:
         return None
-    if not (given.is_channels_last and result.is_channels_last and _is_whole(method, packed, head)):
+    if not (image.is_channels_last and result.is_channels_last and _is_whole(method, packed, head)):
         return None
     windows = [
-        Window(given.sizes[2 + i], head.kernel[i], head.stride[i], head.padding[i], head.dilation[i]) for i in range(2)
+        Window(image.sizes[2 + i], head.kernel[i], head.stride[i], head.padding[i], head.dilation[i]) for i in range(2)
     ]
-    sizes = (given.sizes[0], head.channels, *(window.out for window in windows))
-    if given.sizes[1] != head.in_channels or result.sizes != sizes or min(*given.sizes, *sizes) < 1:
+    sizes = (image.sizes[0], head.channels, *(window.out for window in windows))
+    if image.sizes[1] != head.in_channels or result.sizes != sizes or min(*image.sizes, *sizes) < 1:
         return None
-    name = f"k{given.sizes[0]}Images{windows_name(windows)}"
-    images = f"constexpr cortex_m::PackedImages {name} = {{{given.sizes[0]}, {', '.join(w.text for w in windows)}}};"
+    name = f"k{image.sizes[0]}Images{windows_name(windows)}"
+    images = f"constexpr cortex_m::PackedImages {name} = {{{image.sizes[0]}, {', '.join(w.text for w in windows)}}};"
     call = [
         pointer(method, packed, "int8_t"),
         name,
         pointer(method, x, "int8_t"),
         pointer(method, scratch, "int8_t", is_out=True),
         pointer(method, out, "int8_t", is_out=True),
+        *given,
     ]
     return Call(f"kernels/cortex_m/{header}.h", function, call, tensors, {name: images})
 

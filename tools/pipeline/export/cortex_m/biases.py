@@ -100,7 +100,9 @@ def _layers(module: GraphModule) -> set[Node]:
         if isinstance(weight, Node) and weight.target in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
             (constant, *_) = weight.all_input_nodes
             if constant.op == "get_attr":
-                calls.setdefault(attribute(module, str(constant.target)).data_ptr(), []).append(node)
+                # Each call has a constant of its own by now. What is equal is in the program once.
+                value = attribute(module, str(constant.target)).detach()
+                calls.setdefault((value.shape, value.contiguous().numpy().tobytes()), []).append(node)
     return {nodes[0] for nodes in calls.values() if len(nodes) == 1}
 
 

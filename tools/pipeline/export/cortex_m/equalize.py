@@ -46,6 +46,9 @@ _LEAST_GAIN = 0.7
 _SAMPLES = 8
 # How many times the largest number that was seen a channel may have without being cut off.
 _MARGIN = 1.5
+# The most that an integer product of a writer may count in the integers of its result. From 1/2 on kernels need wider
+# arithmetic; and a channel in which single steps of the input count so much has nothing that is worth more steps.
+_LARGEST_FACTOR = 0.25
 
 
 @dataclass
@@ -95,6 +98,7 @@ def equalize(module: GraphModule, samples: Iterable[tuple[Tensor, ...]]) -> list
     if not groups:
         return []
     measured = {member for group in groups for member in group.members}
+    measured |= {writer.args[0] for group in groups for writer in group.writers}
     runs = []
     with computing():
         for sample, _ in zip(samples, range(_SAMPLES), strict=False):
@@ -109,7 +113,7 @@ def equalize(module: GraphModule, samples: Iterable[tuple[Tensor, ...]]) -> list
                 torch.stack([run[member].high for run in runs]).amax(0),
                 torch.stack([run[member].squares for run in runs]).mean(0),
             )
-            for member in group.members
+            for member in [*group.members, *(writer.args[0] for writer in group.writers)]
         }
         factors = _factors(module, group, channels)
         if factors is not None:
@@ -234,7 +238,7 @@ class _Run(Interpreter):
 
 def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]) -> Tensor | None:
     """What each channel is divided by, no more than 1; None if that gains little."""
-    sizes = [each.sizes for each in channels.values()]
+    sizes = [channels[member].sizes for member in group.members]
     if not all(bool(each.isfinite().all()) and bool(each.any()) for each in sizes):
         return None
     relative = torch.stack([each / each.max() for each in sizes]).amax(0).clamp(min=_SMALLEST)
@@ -248,6 +252,12 @@ def _factors(module: GraphModule, group: _Group, channels: dict[Node, _Channels]
     # What is fused into the layer before it is no tensor of its own.
     fused = (*_BOUNDED, _aten.relu.default)
     tensors = [node for node in group.members if [user.target in fused for user in node.users] != [True]]
+    step = min(channels[tensor].step(torch.ones_like(relative)) for tensor in tensors)
+    for writer in group.writers:
+        weight = attribute(module, str(writer.args[1].target)).detach().double()
+        given = channels[writer.args[0]]
+        products = given.step(torch.ones_like(given.low)) * weight.flatten(1).abs().amax(1) / 127
+        least = torch.maximum(least, products / (_LARGEST_FACTOR * step))
     is_summed = any(node.target == _aten.add.Tensor for node in group.members)
 
     def noise(factors: Tensor) -> list[float]:

@@ -46,8 +46,6 @@ _LANES = 4
 # Bytes behind a window that these copy with it.
 _COPIED_MORE = 8
 _MAX_DEPTHWISE_KERNEL = 15
-# The largest stride of depthwise layers that are computed by columns.
-_MAX_COLUMN_STRIDE = 7
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
 # its products take a quarter of the instructions of those that are not packed.
 MAX_DENSE_GROUPS = 4
@@ -266,12 +264,6 @@ def unpack(packed: Tensor) -> Layer:
     )
 
 
-def _takes_columns(head: Head) -> bool:
-    """Whether the kernel for DSP computes a depthwise layer by columns: takes_columns() of packed_layers.cpp."""
-    is_usual = head.is_depthwise and head.kernel == (3, 3) and head.stride[1] <= _MAX_COLUMN_STRIDE and head.channels < 1 << 16
-    return head.arrangement == DSP and is_usual and not head.is_wide
-
-
 def scratch_size(head: Head, input_width: int) -> int:
     """Bytes of scratch memory of a packed layer on images of a width, exactly."""
     if head.kind == LINEAR:
@@ -283,7 +275,7 @@ def scratch_size(head: Head, input_width: int) -> int:
     extent = (head.kernel[0] - 1) * head.dilation[0] + 1
     rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
     if head.is_depthwise:
-        if _takes_columns(head):
+        if head.is_by_columns:
             # Three rows of four channels, and what is expanded of them for these.
             columns = input_width + 2 * head.padding[1]
             return 3 * 4 * columns + 8 * 4 * ((columns - 3) // head.stride[1] * head.stride[1] + 3)
@@ -313,7 +305,7 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> Lead:
     (batch, channels, height, width), (_, _, out_height, out_width) = image, out
     for n in range(batch):
         written, first = n * out_height * out_width * head.channels, n * height * width * channels
-        if head.is_depthwise and any(head.padding) or _takes_columns(head):
+        if head.is_depthwise and any(head.padding) or head.is_by_columns:
             # The rows of the image that a row of outputs needs are copied before.
             for y in range(out_height):
                 unread = min(max(y * head.stride[0] - head.padding[0] + head.kernel[0], 0), height)
@@ -331,7 +323,7 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> Lead:
             is_copied = end - pixel > _LANES // 2
             steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
     # By columns, the whole image is computed for some channels before others are read.
-    step = channels if _takes_columns(head) else 1
+    step = channels if head.is_by_columns else 1
     return Lead(max((written - unread for written, unread in steps), default=0), step)
 
 
