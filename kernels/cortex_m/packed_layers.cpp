@@ -347,12 +347,14 @@ inline bool has_short_sums(const PackedParts& parts) {
 
 /// The weight of the second channel of a pair; of the first one it is the byte before.
 inline int32_t second_weight([[maybe_unused]] const PackedLayer& layer, const int8_t* weights) {
-#if defined(__thumb__) && !defined(__ARM_FEATURE_DSP)
-  return weights[1];
+#if defined(__ARM_FEATURE_DSP)
+  const bool is_sum = true;
+#elif defined(__thumb__)
+  const bool is_sum = false;
 #else
   const bool is_sum = layer.arrangement == Arrangement::Dsp;
-  return weights[1] + static_cast<int32_t>(is_sum && weights[0] < 0);
 #endif
+  return weights[1] + (is_sum ? static_cast<int32_t>(static_cast<uint32_t>(weights[0]) >> 31) : 0);
 }
 
 /// Two numbers in a word, as dot_lanes() multiplies them: without the DSP extension `low + high *
@@ -631,10 +633,12 @@ dot_short_lanes(const uint32_t*& lanes, const int8_t* weights, int32_t count, in
 
 ET_INLINE const int8_t*
 dot_lanes(const uint32_t* lanes, const int8_t* weights, int32_t count, int32_t (&sums)[8]) {
-  for (; count > kShortSum; count -= kShortSum) {
-    weights = dot_short_lanes(lanes, weights, kShortSum, sums);
+  while (count > 0) {
+    const int32_t taken = count < kShortSum ? count : kShortSum;
+    weights = dot_short_lanes(lanes, weights, taken, sums);
+    count -= taken;
   }
-  return dot_short_lanes(lanes, weights, count, sums);
+  return weights;
 }
 
 #else
