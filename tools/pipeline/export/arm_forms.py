@@ -288,6 +288,9 @@ def write_activations(program: ExportedProgram) -> None:
         if node.target in _BOUNDS:
             bounds = (None, node.args[1]) if node.target == _aten.clamp_max.default else (node.args[1], None)
             node.target, node.args = _aten.clamp.default, (node.args[0], *bounds)
+        if node.target == _aten.neg.default and node.meta["val"].is_floating_point():
+            # What ExecuTorch quantizes a negation to, a maximum behind it takes for half as much.
+            node.target, node.args = _aten.mul.Tensor, (node.args[0], -1.0)
         if node.target not in _PRELUS:
             continue
         source, weight = node.args
