@@ -214,7 +214,7 @@ _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
             "self.cells = nn.GRU(6, 4, batch_first=True, bidirectional=True)",
         ),
         (
-            "return self.norm(x).square(), x.amin(2), (-x).amax(2), x.min(1).values, x.std(2)",
+            "return self.norm(x).square(), x.amin(2), -(-x).amax(2), x.min(1).values, x.std(2)",
             _SEQUENCE,
             "self.norm = nn.RMSNorm(12)",
         ),
