@@ -195,8 +195,15 @@ CORES = {
 # A program for several cores that no board chooses among, as when its quantization is reported, is for this one.
 DEFAULT_CORE = "cortex_m4"
 
+# The core that int8 programs of a layout, which is that of `kernels`, are made for, where it is among those they are for.
+_PREFERRED = {
+    "dsp": DEFAULT_CORE,
+    "mve": "cortex_m55",
+    "scalar": "cortex_m0",
+}
+
 def has_vectors(core):
-    """Whether int8 programs for a core are laid out for vectors; all others have one layout."""
+    """Whether int8 programs for a core are laid out for vectors."""
     return CORES[core].kernels == "mve"
 
 def _has_dsp_and_fpu(core):
@@ -213,9 +220,9 @@ def representative(core, cores, by_cost):
     """
 
     def kind(other):
-        return (has_vectors(other), by_cost and _has_dsp_and_fpu(other))
+        return (CORES[other].kernels, by_cost and _has_dsp_and_fpu(other))
 
-    preferred = "cortex_m55" if has_vectors(core) else DEFAULT_CORE
+    preferred = _PREFERRED[CORES[core].kernels]
     alike = [other for other in cores if kind(other) == kind(core)]
     return preferred if preferred in alike else alike[0]
 
@@ -229,7 +236,7 @@ def core_of(name):
 
 def takes_program_for(core, lowered):
     """Whether images for a core take programs that were lowered for another; both by their core_name()."""
-    return has_vectors(core.replace("-", "_")) == has_vectors(lowered.replace("-", "_"))
+    return core_of(core).kernels == core_of(lowered).kernels
 
 def core_platforms():
     """Defines, in //platforms, each core's constraint value, platform, and condition `<name>_alone`: a board with it and no NPU."""

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from conformance.check import encode_input
 from tools.artifacts.board.board import read_board
-from tools.artifacts.core.core import has_dsp, has_vectors
+from tools.artifacts.core.core import has_dsp, layout
 from tools.pipeline.export.cortex_m import lower, quantize, winograd
 from tools.pipeline.export.lower import capture, emit
 from tools.pipeline.export.manifest import Parameters
@@ -406,11 +406,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def boards_of(target: str, runners: dict[str, Runner]) -> list[str]:
     """Runners that take the programs for a target: this machine's all, a board's those in the layout of its core."""
-    layout = has_vectors(target)
     return [
         name
         for name, runner in runners.items()
-        if runner.board is None or has_vectors(read_board(runner.board).core) == layout
+        if runner.board is None or layout(read_board(runner.board).core) == layout(target)
     ]
 
 

@@ -15,14 +15,19 @@ POINTER_SIZES = {**dict.fromkeys(CORTEX_M, 4), HOST: 8}
 """Size of a pointer in bytes by core."""
 
 
+def layout(core: str) -> str:
+    """What int8 programs for a Cortex-M are laid out for: `scalar`, `dsp` or `mve`. Others refuse them."""
+    return CORES[core][0]
+
+
 def has_vectors(core: str) -> bool:
-    """Whether int8 programs for a Cortex-M are laid out for vectors; all others have one layout."""
-    return CORES[core][0] == "mve"
+    """Whether int8 programs for a Cortex-M are laid out for vectors."""
+    return layout(core) == "mve"
 
 
 def has_dsp(core: str) -> bool:
     """Whether a Cortex-M has the DSP extension, but no vectors."""
-    return CORES[core][0] == "dsp"
+    return layout(core) == "dsp"
 
 
 def has_dsp_and_fpu(core: str) -> bool:

@@ -176,7 +176,8 @@ def test_a_core_of_another_layout_ends_the_compilation(tmp_path: Path) -> None:
     source = compile_method(SINE[".pte"], "cortex-m4", "forward", "sine", SINE[".json"])["sine.cpp"]
     assert "#error" not in source
     for core, condition in (
-        ("cortex-m4", "#if defined(__ARM_FEATURE_MVE)\n"),
+        ("cortex-m0", "#if defined(__ARM_FEATURE_MVE) || defined(__ARM_FEATURE_DSP)\n"),
+        ("cortex-m4", "#if defined(__ARM_FEATURE_MVE) || (defined(__thumb__) && !defined(__ARM_FEATURE_DSP))\n"),
         ("cortex-m55", "#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)\n"),
     ):
         lowered = tmp_path / core
@@ -184,7 +185,7 @@ def test_a_core_of_another_layout_ends_the_compilation(tmp_path: Path) -> None:
         text = SINE[".json"].read_text(encoding="utf-8").replace('"portable"', f'"{core}"')
         (lowered / "manifest.json").write_text(text, encoding="utf-8")
         source = compile_method(SINE[".pte"], core, "forward", "sine", lowered / "manifest.json")["sine.cpp"]
-        assert f'{condition}#error "sine is lowered for cores with' in source
+        assert f'{condition}#error "sine is lowered for cores with' in source, core
 
 
 def test_an_operator_without_a_kernel_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tools.artifacts.core.core import PORTABLE, has_vectors
+from tools.artifacts.core.core import PORTABLE, layout
 from tools.artifacts.packed_layer.packed_layer import describe
 from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.inner import inner_call
@@ -190,13 +190,15 @@ class _Source:
         kernels/cortex_m/packed.h checks where a program is loaded."""
         if self.model.lowered == PORTABLE:
             return []
-        if has_vectors(self.model.lowered):
-            condition, layout = "defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)", "with MVE"
-        else:
-            condition, layout = "defined(__ARM_FEATURE_MVE)", "without MVE"
+        vectors, pairs = "defined(__ARM_FEATURE_MVE)", "defined(__ARM_FEATURE_DSP)"
+        condition, cores = {
+            "mve": (f"{pairs} && !{vectors}", "with MVE"),
+            "dsp": (f"{vectors} || (defined(__thumb__) && !{pairs})", "with the DSP extension and without MVE"),
+            "scalar": (f"{vectors} || {pairs}", "without the DSP extension"),
+        }[layout(self.model.lowered)]
         return [
             f"#if {condition}",
-            f'#error "{self.model.name} is lowered for cores {layout}; lower it for this one"',
+            f'#error "{self.model.name} is lowered for cores {cores}; lower it for this one"',
             "#endif",
             "",
         ]

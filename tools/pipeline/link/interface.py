@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.artifacts.core.core import CORTEX_M, PORTABLE, has_vectors
+from tools.artifacts.core.core import CORTEX_M, PORTABLE, layout
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.manifest.manifest import Manifest, read_manifest
 from tools.artifacts.program.program import ELEMENT_SIZES, ProgramFile, ScalarType, Tensor
@@ -131,7 +131,7 @@ def read_example(path: Path, interface: Interface) -> Example:
 def _suits(lowered: str, core: str) -> bool:
     """Whether an image for a core takes a program that was lowered for one: its kernels must take its layout."""
     if lowered in CORTEX_M and core in CORTEX_M:
-        return has_vectors(lowered) == has_vectors(core)
+        return layout(lowered) == layout(core)
     return lowered in (PORTABLE, core)
 
 
