@@ -185,7 +185,10 @@ def _packed_images(
     given: Sequence[str] = (),
     header: str = "packed_layers",
 ) -> Call | None:
-    """A packed layer on images, of whose function `given` are the last arguments. That its scratch memory suffices for its kernel, the export sees to."""
+    """A packed layer on images; `given` are the last arguments of its function.
+
+    That its scratch memory suffices for its kernel, the export sees to.
+    """
     x, packed, _geometry, scratch, out = arguments
     head = method.packed.get(packed)
     tensors = (x, packed, scratch, out)

@@ -81,7 +81,9 @@ def test_random_overlaps(seed: int) -> None:
     generator = random.Random(seed)
     buffers = [Buffer(generator.randrange(200), 4, step, step + generator.choice([1, 1, 3])) for step in range(12)]
     overlaps = [
-        Overlap(step + 1, step, Lead(generator.randrange(-60, 60))) for step in range(11) if buffers[step].last == step + 1
+        Overlap(step + 1, step, Lead(generator.randrange(-60, 60)))
+        for step in range(11)
+        if buffers[step].last == step + 1
     ]
     assert check(buffers, overlaps) <= check(buffers)
 

@@ -6,8 +6,8 @@ import copy
 from typing import Any
 
 import torch
-from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.library.cmsis_nn import Backend
+from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor, is_param_node
 from executorch.exir import EdgeCompileConfig, memory, to_edge
@@ -28,8 +28,8 @@ from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import copy_to_order, order_for_kernels
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import MACS
-from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.export.memory_plan import Lead
+from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.export.plan_passes import LEAD
 from tools.pipeline.model_file.deterministic import computing
 
