@@ -28,6 +28,7 @@ constexpr int32_t kColumnWords = 8;
 /// The largest stride that depthwise_columns() takes: what an expanded column has so many times
 /// fits in a byte.
 constexpr int32_t kMaxColumnStride = 7;
+
 /// Whether a depthwise layer is one that depthwise_columns() computes on cores with DSP.
 bool takes_columns(const PackedLayer& layer) {
   return layer.arrangement == Arrangement::Dsp && layer.kernel[0] == 3 && layer.kernel[1] == 3 &&
@@ -1460,7 +1461,8 @@ struct ColumnChannels {
         to.upper[i] = two_halves(2 * weights[4 * i], 2 * weights[4 * i + 12]);
       }
       to.last = two_halves(2 * weights[24], 2 * weights[28]);
-      to.others = two_halves(parts.shifts[channel] | step << 8, 2 * weights[32]);
+      // Without more bits than a shift has, whatever is in a program.
+      to.others = two_halves((parts.shifts[channel] & 31) | step << 8, 2 * weights[32]);
       to.bias = 2 * parts.bias[channel];
       to.multiplier = parts.multipliers[channel];
       ++channel;
@@ -1727,6 +1729,9 @@ __attribute__((noinline)) void depthwise_columns(
   // Three rows, from the oldest one on in a circle.
   auto* const rows = reinterpret_cast<uint32_t*>(scratch);
   uint32_t* const expanded = rows + 3 * columns;
+  if (images.width.out <= 0) {
+    return;
+  }
   const int8_t* weights = parts.weights;
   for (int32_t group = 0; group < channels; group += 4) {
     // The last four channels are a group, too. Those that an earlier one has may be outputs now.
@@ -1749,10 +1754,10 @@ __attribute__((noinline)) void depthwise_columns(
             std::fill(word, words_end, padding);
             continue;
           }
-          do {
+          while (word != words_end) {
             *word++ = load_word(from);
             from += channels;
-          } while (word != words_end);
+          }
         }
         const uint32_t* const second = oldest + columns == expanded ? rows : oldest + columns;
         const uint32_t* const third = second + columns == expanded ? rows : second + columns;

@@ -194,13 +194,13 @@ def convolution_cases(count: int) -> Iterator[Case]:
 
 def depthwise_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
-        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3)])
+        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3), (3, 25)])
         (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
         if random.random() < 0.5 and height >= 3 and width >= 3:
             kh = kw = 3
-            ph = pw = random.choice([0, 1])
+            ph, pw = random.choice([(0, 0), (1, 1), (1, 1), (0, 2), (2, 0)])
             dh = dw = 1
-            sh = sw = random.choice([1, 2])
+            sh, sw = random.choice([(1, 1), (1, 1), (2, 2), (4, 3), (1, 7), (2, 8)])
         channels = random.choice([1, 2, 3, 4, 5, 6, 8, 12, 15, 16, 19, 32])
         multiplier = random.choice([1, 1, 1, 2, 3])
         weight = integers((1, kh, kw, channels * multiplier), -127)
