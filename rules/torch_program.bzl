@@ -442,7 +442,7 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
             Label("//platforms:core_" + core): []
             for core in cores
         } | {
-            "//conditions:default": [Label("//platforms:core_listed_by_the_program")] if cores else [],
+            "//conditions:default": [Label("//platforms:add_this_core_to_cores_of_the_torch_program")] if cores else [],
         }) + ([Label("//platforms:npu_ethos_u")] if backend == "ethos_u" else []) + (VGF_HOST if backend == "vgf" else []),
         **kwargs
     )

@@ -91,8 +91,10 @@ def _work(name: str) -> tuple[Work, int, int]:
     entry = single.SINGLES[name].entry()
     inputs = quantize.channels_last(entry.example_inputs())
     program = quantize.fold(capture(entry.model(), inputs))
-    works = [work_of(node) for node in program.graph.nodes if node.op == "call_function"]
-    (work,) = [work for work in works if work is not None] or [Work("permute", (1, inputs[0].numel()))]
+    works = [work for node in program.graph.nodes if node.op == "call_function" and (work := work_of(node)) is not None]
+    # Beside an operator there may be copies to the order that it takes.
+    works = [work for work in works if name.startswith(work.kind)] or works
+    (work,) = works or [Work("permute", (1, inputs[0].numel()))]
     with torch.no_grad():
         result = entry.model()(*inputs)
     return work, sum(tensor.numel() for tensor in inputs), result.numel()
@@ -100,7 +102,7 @@ def _work(name: str) -> tuple[Work, int, int]:
 
 def fit(measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
     """The factors per form and kind of operator."""
-    rows: dict[tuple[str, str], list[tuple[tuple[int, ...], int]]] = {}
+    rows: dict[tuple[str, str], list[tuple[str, tuple[int, ...], int]]] = {}
     by_name = {(each.name, each.form): each.instructions for each in measured}
     works = {each.name: _work(each.name) for each in measured}
     for (name, form), instructions in by_name.items():
@@ -108,18 +110,20 @@ def fit(measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
         if form == _BORDER:
             # Both at once: what comes in, and what goes out.
             more = instructions - by_name[name, "int8"]
-            rows.setdefault((form, _BORDER), []).append(((1, elements, results), more))
+            rows.setdefault((form, _BORDER), []).append((name, (1, elements, results), more))
         else:
-            rows.setdefault((form, work.kind), []).append((work.amounts, instructions))
+            rows.setdefault((form, work.kind), []).append((name, work.amounts, instructions))
     factors: dict[str, dict[str, list[float]]] = {"int8": {}, "float32": {}}
     for (form, kind), samples in sorted(rows.items()):
-        counts = numpy.array([instructions for _, instructions in samples], dtype=float)
-        amounts = numpy.array([amounts for amounts, _ in samples], dtype=float)
+        counts = numpy.array([instructions for _, _, instructions in samples], dtype=float)
+        amounts = numpy.array([amounts for _, amounts, _ in samples], dtype=float)
         most = numpy.full(amounts.shape[1], numpy.inf)
         most[0] = _MAX_PER_CALL
         found = scipy.optimize.lsq_linear(amounts / counts[:, None], numpy.ones(len(counts)), (0, most)).x
-        worst = numpy.abs(amounts @ found / counts - 1).max()
-        print(f"{form} {kind}: {numpy.round(found, 2).tolist()}, off by {worst:.0%} at most", file=sys.stderr)
+        off = amounts @ found / counts - 1
+        worst = int(numpy.abs(off).argmax())
+        text = f"off by {off[worst]:+.0%} at most ({samples[worst][0]})"
+        print(f"{form} {kind}: {numpy.round(found, 2).tolist()}, {text}", file=sys.stderr)
         if form == _BORDER:
             calls, quantized, dequantized = found
             factors["int8"] |= {"quantize": [calls / 2, quantized], "dequantize": [calls / 2, dequantized]}

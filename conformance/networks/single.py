@@ -75,10 +75,17 @@ def _add(name: str, make: Callable[[], nn.Module], *shapes: tuple[int, ...], is_
 
 
 def _convolution(
-    inputs: int, outputs: int, size: int, kernel: int, stride: int = 1, groups: int = 1, dilation: int = 1
+    inputs: int,
+    outputs: int,
+    size: int,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+    dilation: int = 1,
+    is_padded: bool = True,
 ) -> None:
     name = "convolution" if groups == 1 else "depthwise" if groups == outputs else "grouped"
-    pad = dilation * (kernel // 2)
+    pad = dilation * (kernel // 2) if is_padded else 0
     _add(name, lambda: nn.Conv2d(inputs, outputs, kernel, stride, pad, dilation, groups), (1, inputs, size, size))
 
 
@@ -87,17 +94,23 @@ for _shape in [
     (6, 8, 12, 3), (16, 4, 4, 1), (8, 8, 4, 3), (2, 4, 24, 3), (1, 6, 20, 5), (6, 8, 10, 5),
 ]:  # fmt: skip
     _convolution(*_shape)
-for _shape in [(8, 8, 16, 3, 1, 8), (16, 16, 8, 3, 2, 16), (32, 32, 8, 3, 1, 32), (16, 16, 12, 5, 1, 16)]:
+for _shape in [
+    (8, 8, 16, 3, 1, 8), (16, 16, 8, 3, 2, 16), (32, 32, 8, 3, 1, 32), (16, 16, 12, 5, 1, 16), (64, 64, 4, 3, 1, 64),
+    (8, 8, 24, 3, 2, 8), (48, 48, 5, 3, 2, 48), (10, 10, 10, 3, 1, 10), (16, 16, 10, 3, 1, 16, 1, False),
+    (24, 24, 7, 5, 1, 24), (16, 16, 14, 5, 2, 16), (12, 12, 9, 7, 1, 12), (8, 8, 12, 5, 1, 8, 1, False),
+    (8, 8, 12, 2, 2, 8, 1, False),
+]:  # fmt: skip
     _convolution(*_shape)
 for _shape in [
     (6, 6, 12, 3, 1, 6), (6, 6, 20, 3, 1, 6), (8, 8, 12, 3, 1, 8, 2), (8, 16, 12, 3, 1, 4), (6, 6, 12, 5, 1, 6),
     (16, 16, 8, 3, 1, 4), (8, 8, 6, 3, 1, 2), (12, 12, 10, 3, 1, 3), (8, 16, 12, 5, 1, 2),
     (16, 16, 8, 3, 1, 8), (24, 24, 10, 3, 1, 6), (16, 32, 8, 1, 1, 8), (8, 16, 8, 3, 1, 8), (4, 8, 10, 3, 1, 4),
+    (40, 40, 6, 3, 1, 5), (64, 64, 6, 1, 1, 8), (32, 32, 8, 3, 2, 8), (30, 30, 6, 3, 1, 10), (12, 12, 12, 3, 1, 12, 2),
 ]:  # fmt: skip
     _convolution(*_shape)
 for _i, _o, _size, _kernel, _pad in [
     (8, 8, 6, 2, 0), (16, 8, 8, 4, 0), (4, 8, 12, 3, 0), (16, 16, 4, 2, 0), (16, 8, 4, 4, 1), (8, 1, 8, 4, 1),
-    (8, 3, 8, 2, 0),
+    (8, 3, 8, 2, 0), (6, 8, 6, 2, 0), (3, 4, 10, 4, 1),
 ]:  # fmt: skip
     _add(
         "transposed",
@@ -148,6 +161,11 @@ for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image)
     for _name, _function in {"hardtanh": F.relu6, "scale": lambda x: x * 0.3}.items():
         _add(_name, lambda f=_function: _Call(f), _image)
+# As upsampling and padding with elements are in int8 programs: rows, and pixels, of images that lie channels-last.
+for _dim in (1, 2):
+    for _shape in [(1, 6, 6, 8), (1, 16, 16, 8), (1, 8, 8, 24)]:
+        _index = torch.arange(2 * _shape[_dim]) // 2
+        _add("index_select", lambda d=_dim, i=_index: _Call(lambda x: x.index_select(d, i)), _shape)
 for _name, _function in {
     "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu, "leaky_relu": F.leaky_relu, "elu": F.elu,
     "mish": F.mish, "softplus": F.softplus, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "exp": torch.exp,
@@ -156,13 +174,11 @@ for _name, _function in {
     for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image, is_int8=False)
 for _image in _IMAGES:
-    _add("reflection_pad", lambda: _Call(lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect")), _image, is_int8=False)
     _add("amax", lambda: _Call(lambda x: x.amax((2, 3))), _image, is_int8=False)
     _add("amax", lambda: _Call(lambda x: x.amax(1)), _image, is_int8=False)
     _add("sum", lambda: _Call(lambda x: x.sum(-1)), _image, is_int8=False)
     _add("sum", lambda: _Call(lambda x: x.sum(1)), _image, is_int8=False)
-    for _name, _mode in (("upsample_nearest2d", "nearest"), ("upsample_bilinear2d", "bilinear")):
-        _add(_name, lambda m=_mode: nn.Upsample(scale_factor=2, mode=m), _image, is_int8=False)
+    _add("upsample_bilinear2d", lambda: nn.Upsample(scale_factor=2, mode="bilinear"), _image, is_int8=False)
 for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8, 2, 2), (8, 12, 5, 1)]:
     for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
         _add(_name, lambda t=_kind, k=_kernel, s=_stride: t(k, s), (1, _channels, _size, _size))

@@ -45,6 +45,9 @@ ASKED_BOARDS = [name for name, roles in _BOARDS.items() if "asked" in roles]
 # Those that the runner of any program is linked for.
 QEMU_BOARDS = [name for name, roles in _BOARDS.items() if "emulated" in roles or "vector" in roles]
 
+# The one that it is linked for on demand: with it, int8 programs of every layout run.
+SCALAR_RUNNER_BOARD = "mps2_an385"
+
 EMULATED_BOARDS = _labels("emulated")
 
 SIMULATED_BOARDS = _labels("simulated")

@@ -88,7 +88,7 @@ struct PackedLayer {
 };
 static_assert(sizeof(PackedLayer) == 36);
 
-constexpr uint8_t kPackedVersion = 3;
+constexpr uint8_t kPackedVersion = 4;
 
 /// Whether a layer is arranged for MVE, of those that this core takes.
 inline bool is_for_vectors([[maybe_unused]] const PackedLayer& layer) {

@@ -29,15 +29,15 @@ constexpr int32_t kColumnWords = 8;
 /// fits in a byte.
 constexpr int32_t kMaxColumnStride = 7;
 
-/// Whether a depthwise layer is one that depthwise_columns() computes on cores with DSP.
-bool takes_columns(const PackedLayer& layer) {
-  return layer.arrangement == Arrangement::Dsp && layer.kernel[0] == 3 && layer.kernel[1] == 3 &&
-      layer.is_wide == 0 && layer.stride[1] <= kMaxColumnStride && layer.channels <= 0xffff;
-}
+/// Outputs of a row of which depthwise_columns() expands the inputs at once, where the window is
+/// another than three by three.
+constexpr int32_t kPairOutputs = 32;
 
-/// Columns of an image, with the padding beside it, that depthwise_columns() expands.
-int32_t expanded_columns(const PackedLayer& layer, const Window& width) {
-  return (width.out - 1) * layer.stride[1] + 3;
+/// Whether a depthwise layer, one for DSP, has windows of three by three that ThreeByThree takes.
+inline bool is_three_by_three(const PackedLayer& layer) {
+  return layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
+      layer.dilation[0] == 1 && layer.dilation[1] == 1 && layer.stride[1] <= kMaxColumnStride &&
+      layer.channels <= 0xffff;
 }
 
 bool is_pointwise(const PackedLayer& layer) {
@@ -358,11 +358,16 @@ inline int32_t second_weight([[maybe_unused]] const PackedLayer& layer, const in
   return weights[1] + (is_sum ? static_cast<int32_t>(static_cast<uint32_t>(weights[0]) >> 31) : 0);
 }
 
+/// Two numbers of 16 bits in a word.
+constexpr uint32_t two_numbers(int32_t low, int32_t high) {
+  return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;
+}
+
 /// Two numbers in a word, as dot_lanes() multiplies them: without the DSP extension `low + high *
 /// 2^16`.
 constexpr uint32_t two_halves(int32_t low, int32_t high) {
 #ifdef __ARM_FEATURE_DSP
-  return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;
+  return two_numbers(low, high);
 #else
   return static_cast<uint32_t>(low) + (static_cast<uint32_t>(high) << 16);
 #endif
@@ -1388,8 +1393,6 @@ void multiply_group(
   s3 = wrapping_add(s3, x[3] * weights[3]);
 }
 
-#endif
-
 /// Adds four channels' products with `count` elements of a depthwise kernel, at least one, whose
 /// inputs lie `step` apart.
 ET_INLINE void multiply_row(
@@ -1401,42 +1404,14 @@ ET_INLINE void multiply_row(
     int32_t& s1,
     int32_t& s2,
     int32_t& s3) {
-#ifdef __ARM_FEATURE_DSP
-  uint32_t a, b, v, w;
-  // The compiler would keep sums on the stack.
-  __asm__ volatile(
-      "1:\n"
-      "ldr %[a], [%[x]]\n"
-      "ldr %[v], [%[weights]], #4\n"
-      "add %[x], %[step]\n"
-      "sxtb16 %[b], %[a]\n"
-      "sxtb16 %[w], %[v]\n"
-      "sxtb16 %[a], %[a], ror #8\n"
-      "sxtb16 %[v], %[v], ror #8\n"
-      "smlabb %[s0], %[b], %[w], %[s0]\n"
-      "smlatt %[s2], %[b], %[w], %[s2]\n"
-      "smlabb %[s1], %[a], %[v], %[s1]\n"
-      "smlatt %[s3], %[a], %[v], %[s3]\n"
-      "subs %[count], #1\n"
-      "bne 1b\n"
-      : FOUR_SUMS,
-        [x] "+r"(x),
-        [weights] "+r"(weights),
-        [count] "+r"(count),
-        [a] "=&r"(a),
-        [b] "=&r"(b),
-        [v] "=&r"(v),
-        [w] "=&r"(w)
-      : [step] "r"(step)
-      : "memory", "cc");
-#else
   for (; count > 0; --count) {
     multiply_group(x, weights, s0, s1, s2, s3);
     x += step;
     weights += 4;
   }
-#endif
 }
+
+#endif
 
 #ifdef __ARM_FEATURE_DSP
 
@@ -1711,24 +1686,386 @@ void columns_to_outputs(
 
 #if defined(__ARM_FEATURE_DSP) || !defined(__thumb__)
 
-/// A depthwise convolution that takes_columns(), four channels after four.
-__attribute__((noinline)) void depthwise_columns(
+/// Rows of words, each of four channels, that lie in a circle.
+struct WordRows {
+  const uint32_t* begin;
+  const uint32_t* end;
+  const uint32_t* oldest;
+  int32_t columns;
+
+  /// The place of the one that comes so many after a row, at most as many as there are.
+  ET_INLINE const uint32_t* after(const uint32_t* row, int32_t count = 1) const {
+    const int32_t words = count * columns;
+    return row + (words < end - row ? words : words - (end - begin));
+  }
+};
+
+/// How depthwise_columns() computes windows of three by three.
+class ThreeByThree final {
+ public:
+  ET_INLINE explicit ThreeByThree(const PackedLayer& layer)
+      : output_(two_halves(layer.channels, addend_of(layer))) {}
+
+  ET_INLINE int32_t rows() const {
+    return 3;
+  }
+
+  /// Columns of an image, with the padding beside it, that are expanded.
+  static int32_t columns(const PackedLayer& layer, const Window& width) {
+    return (width.out - 1) * layer.stride[1] + 3;
+  }
+
+  static int64_t scratch_words(const PackedLayer& layer, const Window& width) {
+    return kColumnWords * int64_t{columns(layer, width)};
+  }
+
+  using Channels = ColumnChannels;
+
+  ET_INLINE ColumnChannels prepare(
+      const PackedParts& parts,
+      int32_t channel,
+      const int8_t* weights,
+      uint32_t* /*scratch*/) const {
+    return ColumnChannels(parts, channel, weights);
+  }
+
+  /// A row of outputs, of a group's channels from `first` on.
+  ET_INLINE void compute(
+      const PackedParts& parts,
+      const ColumnChannels& channels,
+      const WordRows& rows,
+      int32_t first,
+      const Window& width,
+      uint32_t* scratch,
+      int8_t* out) const {
+    const uint32_t* const second = rows.after(rows.oldest);
+    const int32_t used = columns(*parts.layer, width);
+    expand_columns(rows.oldest, second, rows.after(second), used, scratch);
+    columns_to_outputs(channels, first, scratch, width.out, output_, out);
+  }
+
+ private:
+  uint32_t output_;
+};
+
+/// Expands `count` pairs of words, at least one, whose places in both rows are `from_step` bytes
+/// apart: of each of four channels two elements. What is written is `to_step` bytes apart.
+ET_NOINLINE void expand_pairs(
+    const uint32_t* first,
+    const uint32_t* second,
+    int32_t from_step,
+    int32_t count,
+    uint32_t* to,
+    int32_t to_step) {
+#ifdef __ARM_FEATURE_DSP
+  const uint32_t* const end = to + count * to_step / 4;
+  __asm__ volatile(
+      "1:\n"
+      "ldr r4, [%[first]]\n"
+      "ldr r6, [%[second]]\n"
+      "sxtb16 r8, r4, ror #8\n"
+      "sxtb16 r4, r4\n"
+      "sxtb16 r10, r6, ror #8\n"
+      "sxtb16 r6, r6\n"
+      "pkhtb r9, r6, r4, asr #16\n"
+      "pkhbt r4, r4, r6, lsl #16\n"
+      "pkhbt r6, r8, r10, lsl #16\n"
+      "pkhtb r10, r10, r8, asr #16\n"
+      "stmia %[to], {r4, r6, r9, r10}\n"
+      "add %[first], %[from_step]\n"
+      "add %[second], %[from_step]\n"
+      "add %[to], %[to_step]\n"
+      "cmp %[to], %[end]\n"
+      "bne 1b\n"
+      : [first] "+r"(first), [second] "+r"(second), [to] "+r"(to)
+      : [from_step] "r"(from_step), [to_step] "r"(to_step), [end] "r"(end)
+      : "memory", "cc", "r4", "r6", "r8", "r9", "r10");
+#else
+  for (; count > 0; --count) {
+    const auto* const low = reinterpret_cast<const int8_t*>(first);
+    const auto* const high = reinterpret_cast<const int8_t*>(second);
+    for (int32_t i = 0; i < 4; ++i) {
+      to[i] = two_numbers(low[i], high[i]);
+    }
+    first += from_step / 4;
+    second += from_step / 4;
+    to += to_step / 4;
+  }
+#endif
+}
+
+/// Adds the products of four channels with `count` pairs of weights; those move on.
+ET_INLINE void dot_pairs(
+    const uint32_t* x,
+    int32_t count,
+    const uint32_t*& weights,
+    int32_t& s0,
+    int32_t& s1,
+    int32_t& s2,
+    int32_t& s3) {
+  const uint32_t* const end = x + 4 * count;
+#ifdef __ARM_FEATURE_DSP
+  auto a = static_cast<uint32_t>(count);
+  uint32_t b;
+#define FOUR_PAIRS                      \
+  "ldmia %[x]!, {r4, r5, r6, r8}\n"     \
+  "ldrd %[a], %[b], [%[weights]], #8\n" \
+  "smlad %[s0], r4, %[a], %[s0]\n"      \
+  "smlad %[s1], r5, %[b], %[s1]\n"      \
+  "ldrd %[a], %[b], [%[weights]], #8\n" \
+  "smlad %[s2], r6, %[a], %[s2]\n"      \
+  "smlad %[s3], r8, %[b], %[s3]\n"
+  // 1.1 instructions per product.
+  __asm__ volatile(
+      "tst %[a], #1\n"
+      "bne 2f\n"
+      "1:\n" FOUR_PAIRS "2:\n" FOUR_PAIRS
+      "ldr %[a], %[end]\n"
+      "cmp %[x], %[a]\n"
+      "bne 1b\n"
+      : FOUR_SUMS, [x] "+r"(x), [weights] "+r"(weights), [a] "+r"(a), [b] "=&r"(b)
+      : [end] "m"(end)
+      : "memory", "cc", "r4", "r5", "r6", "r8");
+#undef FOUR_PAIRS
+#else
+  const auto dot = [](uint32_t a, uint32_t b, int32_t sum) {
+    sum = wrapping_add(sum, static_cast<int16_t>(a) * static_cast<int16_t>(b));
+    return wrapping_add(sum, static_cast<int16_t>(a >> 16) * static_cast<int16_t>(b >> 16));
+  };
+  for (; x != end; x += 4) {
+    s0 = dot(x[0], weights[0], s0);
+    s1 = dot(x[1], weights[1], s1);
+    s2 = dot(x[2], weights[2], s2);
+    s3 = dot(x[3], weights[3], s3);
+    weights += 4;
+  }
+#endif
+}
+
+/// How depthwise_columns() computes any windows: two products at a time, of elements above each
+/// other and, in the last one of an odd number of rows, of elements side by side.
+class Pairs final {
+ public:
+  ET_INLINE explicit Pairs(const PackedLayer& layer)
+      : height_(layer.kernel[0]),
+        width_(layer.kernel[1]),
+        below_(layer.dilation[0]),
+        beside_(width_ > 1 ? layer.dilation[1] : 1),
+        stride_(layer.stride[1]),
+        upright_(height_ / 2),
+        side_by_side_((height_ & 1) != 0 ? (width_ + 1) / 2 : 0) {}
+
+  ET_INLINE int32_t rows() const {
+    return (height_ - 1) * below_ + 1;
+  }
+
+  static int64_t scratch_words(const PackedLayer& layer, const Window& width) {
+    const Pairs pairs(layer);
+    const int32_t used = pairs.used(width.out < kPairOutputs ? width.out : kPairOutputs);
+    return 4 *
+        (int64_t{pairs.weights()} + int64_t{pairs.upright_} * pairs.of_upright(used).columns() +
+         (pairs.side_by_side_ != 0 ? pairs.of_others(used).columns() : 0));
+  }
+
+  struct Channels {
+    int32_t channel;
+  };
+
+  /// Writes pairs of weights to the beginning of `scratch`, in the order in which they are used.
+  ET_INLINE Channels prepare(
+      const PackedParts& /*parts*/,
+      int32_t channel,
+      const int8_t* weights,
+      uint32_t* scratch) const {
+    const int32_t row = 4 * width_;
+    for (int32_t x = 0; x < row; x += 4) {
+      for (int32_t y = 0; y < upright_; ++y) {
+        const int8_t* const from = weights + 2 * y * row + x;
+        scratch = put_weights(from, from + row, scratch);
+      }
+    }
+    constexpr int8_t kNone[4] = {};
+    const int8_t* const last = weights + 2 * upright_ * row;
+    for (int32_t i = 0; i < side_by_side_; ++i) {
+      const int8_t* const from = last + 8 * i;
+      scratch = put_weights(from, 2 * i + 1 < width_ ? from + 4 : kNone, scratch);
+    }
+    return {channel};
+  }
+
+  /// As ThreeByThree::compute().
+  ET_INLINE void compute(
+      const PackedParts& parts,
+      const Channels& channels,
+      const WordRows& rows,
+      int32_t first,
+      const Window& width,
+      uint32_t* scratch,
+      int8_t* out) const {
+    uint32_t* const expanded = scratch + 4 * weights();
+    for (int32_t x = 0; x < width.out; x += kPairOutputs) {
+      const int32_t outputs = width.out - x < kPairOutputs ? width.out - x : kPairOutputs;
+      const int32_t used = this->used(outputs);
+      const int32_t from = x * stride_;
+      const uint32_t* row = rows.oldest;
+      const Order upright = of_upright(used);
+      for (int32_t i = 0; i < upright_; ++i) {
+        const uint32_t* const second = rows.after(row, below_);
+        expand(upright, used, row + from, second + from, expanded + 4 * i, 4 * upright_);
+        row = rows.after(second, below_);
+      }
+      const Order others = of_others(used);
+      uint32_t* const last = expanded + 4 * upright_ * upright.columns();
+      if (side_by_side_ != 0) {
+        // Behind a row is another one, or weights and what is expanded: with an odd width the last
+        // element is beside any.
+        expand(others, used, row + from, row + from + beside_, last, 4);
+      }
+      const Places places = {scratch, expanded, upright, last, others};
+      to_outputs(parts, channels.channel, first, outputs, places, out);
+      out += outputs * parts.layer->channels;
+    }
+  }
+
+ private:
+  /// The order of expanded columns: first every `period`th one, then those that come after these.
+  struct Order {
+    int32_t period;
+    /// Columns of each of them, as many as the first one has.
+    int32_t each;
+
+    ET_INLINE int32_t columns() const {
+      return period * each;
+    }
+
+    ET_INLINE int32_t place(int32_t column) const {
+      return column % period * each + column / period;
+    }
+  };
+
+  /// Where to_outputs() reads.
+  struct Places {
+    const uint32_t* weights;
+    const uint32_t* expanded;
+    Order upright;
+    const uint32_t* last;
+    Order others;
+  };
+
+  /// Columns under the windows of outputs.
+  ET_INLINE int32_t used(int32_t outputs) const {
+    return (outputs - 1) * stride_ + (width_ - 1) * beside_ + 1;
+  }
+
+  ET_INLINE Order of_upright(int32_t used) const {
+    return {beside_, (used + beside_ - 1) / beside_};
+  }
+
+  ET_INLINE Order of_others(int32_t used) const {
+    return {2 * beside_, (used + 2 * beside_ - 1) / (2 * beside_)};
+  }
+
+  /// Groups of four pairs of weights.
+  ET_INLINE int32_t weights() const {
+    return upright_ * width_ + side_by_side_;
+  }
+
+  static ET_INLINE uint32_t* put_weights(const int8_t* low, const int8_t* high, uint32_t* to) {
+    for (int32_t i = 0; i < 4; ++i) {
+      *to++ = two_numbers(low[i], high[i]);
+    }
+    return to;
+  }
+
+  /// Expands pairs of columns, of which each has `step` words, in an order.
+  ET_NOINLINE void expand(
+      Order order,
+      int32_t used,
+      const uint32_t* first,
+      const uint32_t* second,
+      uint32_t* to,
+      int32_t step) const {
+    // Windows may all begin in the first ones.
+    const int32_t parts = stride_ % order.period == 0 ? 1 : order.period;
+    for (int32_t part = 0; part < parts && part < used; ++part) {
+      const int32_t count = (used - part + order.period - 1) / order.period;
+      expand_pairs(first + part, second + part, 4 * order.period, count, to, 4 * step);
+      to += order.each * step;
+    }
+  }
+
+  ET_NOINLINE void to_outputs(
+      const PackedParts& parts,
+      int32_t channel,
+      int32_t first,
+      int32_t outputs,
+      const Places& places,
+      int8_t* out) const {
+    const PackedLayer& layer = *parts.layer;
+    const int32_t* const bias = parts.bias + channel;
+    for (int32_t x = 0; x < outputs; ++x) {
+      int32_t s0 = bias[0];
+      int32_t s1 = bias[1];
+      int32_t s2 = bias[2];
+      int32_t s3 = bias[3];
+      const uint32_t* weights = places.weights;
+      const int32_t column = x * stride_;
+      if (upright_ != 0) {
+        const uint32_t* const from = places.expanded + 4 * upright_ * places.upright.place(column);
+        dot_pairs(from, upright_ * width_, weights, s0, s1, s2, s3);
+      }
+      if (side_by_side_ != 0) {
+        const uint32_t* const from = places.last + 4 * places.others.place(column);
+        dot_pairs(from, side_by_side_, weights, s0, s1, s2, s3);
+      }
+      if (first == 0 && layer.is_wide == 0) {
+        store_group(
+            parts.multipliers + channel,
+            parts.shifts + channel,
+            addend_of(layer),
+            s0,
+            s1,
+            s2,
+            s3,
+            out);
+      } else {
+        const int32_t sums[4] = {s0, s1, s2, s3};
+        for (int32_t i = first; i < 4; ++i) {
+          out[i] = scaled(parts, sums[i], channel + i);
+        }
+      }
+      out += layer.channels;
+    }
+  }
+
+  int32_t height_;
+  int32_t width_;
+  /// From one element of the window to the next one.
+  int32_t below_;
+  int32_t beside_;
+  int32_t stride_;
+  /// Pairs of rows, and pairs in the last one of an odd number of them.
+  int32_t upright_;
+  int32_t side_by_side_;
+};
+
+/// A depthwise convolution for DSP, four channels after four.
+template <class Windows>
+ET_NOINLINE void depthwise_columns(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
+  const Windows windows(layer);
   const int32_t channels = layer.channels;
   const int32_t width = images.width.in;
   const int32_t height = images.height.in;
   const int32_t columns = width + 2 * layer.padding[1];
-  const int32_t used = expanded_columns(layer, images.width);
-  const uint32_t output = two_halves(channels, addend_of(layer));
   const uint32_t padding = static_cast<uint8_t>(layer.input_zero_point) * 0x01010101u;
-  // Three rows, from the oldest one on in a circle.
   auto* const rows = reinterpret_cast<uint32_t*>(scratch);
-  uint32_t* const expanded = rows + 3 * columns;
+  uint32_t* const rows_end = rows + windows.rows() * columns;
   if (images.width.out <= 0) {
     return;
   }
@@ -1736,20 +2073,20 @@ __attribute__((noinline)) void depthwise_columns(
   for (int32_t group = 0; group < channels; group += 4) {
     // The last four channels are a group, too. Those that an earlier one has may be outputs now.
     const int32_t c = group + 4 <= channels ? group : channels - 4;
-    const ColumnChannels prepared(parts, c, weights);
-    weights += 4 * 9;
+    const typename Windows::Channels prepared = windows.prepare(parts, c, weights, rows_end);
+    weights += 4 * parts.inner;
     const int8_t* from = in + c;
     int8_t* to = out + c;
     for (int32_t n = 0; n < images.batch; ++n) {
-      std::fill_n(rows, 3 * columns, padding);
+      std::fill_n(rows, windows.rows() * columns, padding);
       uint32_t* oldest = rows;
       int32_t row = -layer.padding[0];
-      int32_t end = row + 3;
+      int32_t end = row + windows.rows();
       for (int32_t y = images.height.out; y > 0; --y) {
         for (; row < end; ++row) {
           uint32_t* word = oldest + layer.padding[1];
           uint32_t* const words_end = word + width;
-          oldest = oldest + columns == expanded ? rows : oldest + columns;
+          oldest = oldest + columns == rows_end ? rows : oldest + columns;
           if (row < 0 || row >= height) {
             std::fill(word, words_end, padding);
             continue;
@@ -1759,10 +2096,8 @@ __attribute__((noinline)) void depthwise_columns(
             from += channels;
           }
         }
-        const uint32_t* const second = oldest + columns == expanded ? rows : oldest + columns;
-        const uint32_t* const third = second + columns == expanded ? rows : second + columns;
-        expand_columns(oldest, second, third, used, expanded);
-        columns_to_outputs(prepared, group - c, expanded, images.width.out, output, to);
+        const WordRows all = {rows, rows_end, oldest, columns};
+        windows.compute(parts, prepared, all, group - c, images.width, rows_end, to);
         to += images.width.out * channels;
         end += layer.stride[0];
       }
@@ -1773,6 +2108,8 @@ __attribute__((noinline)) void depthwise_columns(
 }
 
 #endif
+
+#ifndef __ARM_FEATURE_DSP
 
 /// Four channels from `channel` on of a depthwise convolution at one position.
 ET_INLINE void depthwise_group(
@@ -1806,7 +2143,6 @@ void depthwise_pixel(
     int32_t offset,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-#ifndef __ARM_FEATURE_DSP
   if (layer.arrangement == Arrangement::Mve) {
     depthwise_pixel_of_sixteens(parts, rows, offset, out);
     return;
@@ -1815,7 +2151,6 @@ void depthwise_pixel(
     depthwise_pixel_3x3(parts, rows[0] + offset, rows[1] + offset, rows[2] + offset, out);
     return;
   }
-#endif
   const int8_t* weights = parts.weights;
   for (int32_t c = 0; c + 4 <= layer.channels; c += 4) {
     depthwise_group(parts, rows, offset, c, weights, out);
@@ -1838,6 +2173,8 @@ __attribute__((noinline)) void depthwise_last_group(
     out += channels;
   }
 }
+
+#endif // !__ARM_FEATURE_DSP
 
 #undef FOUR_SUMS
 
@@ -1985,75 +2322,16 @@ void convolution_mve(
 
 #endif // !__ARM_FEATURE_DSP || __ARM_FEATURE_MVE
 
-/// Bytes of PaddedRows.
-int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
-  return (int64_t{width.in} + 2 * width.padding) * layer.in_channels * window_rows(layer);
-}
+#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
 
-} // namespace
-
-int64_t convolution_scratch(const PackedParts& parts, const Window& width) {
-  const PackedLayer& layer = *parts.layer;
-  const int64_t gathered = is_gathered(layer) ? round_up_4(parts.inner) : 0;
-  if (layer.arrangement == Arrangement::Mve) {
-    return gathered;
-  }
-  const int64_t copied =
-      gathered == 0 ? 0 : rows_scratch(layer, width) + kLanes * (gathered + kCopiedMore);
-  return 2 * kLanes * parts.padded_inner + copied;
-}
-
-int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
-  const PackedLayer& layer = *parts.layer;
-  if (takes_columns(layer)) {
-    // Three rows of four channels, and these expanded.
-    const int64_t columns = int64_t{width.in} + 2 * layer.padding[1];
-    return 3 * 4 * columns + 4 * kColumnWords * int64_t{expanded_columns(layer, width)};
-  }
-  return layer.padding[0] == 0 && layer.padding[1] == 0 ? 0 : rows_scratch(layer, width);
-}
-
-ET_NOINLINE void packed_convolution(
+/// A depthwise convolution that is not for DSP, pixel by pixel.
+void depthwise_rows(
     const PackedParts& parts,
     const PackedImages& images,
     const int8_t* in,
     int8_t* scratch,
     int8_t* out) {
-#if defined(__ARM_FEATURE_MVE)
-  convolution_mve(parts, images, in, scratch, out);
-#elif defined(__ARM_FEATURE_DSP)
-  convolution_dsp(parts, images, in, scratch, out);
-#else
-  if (parts.layer->arrangement == Arrangement::Mve) {
-    convolution_mve(parts, images, in, scratch, out);
-  } else {
-    convolution_dsp(parts, images, in, scratch, out);
-  }
-#endif
-  clamp_outputs(
-      *parts.layer,
-      out,
-      images.batch * images.height.out * images.width.out * parts.layer->channels);
-}
-
-ET_NOINLINE void packed_depthwise(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out,
-    [[maybe_unused]] uint32_t needs) {
   const PackedLayer& layer = *parts.layer;
-#if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
-  if ((needs & kNeedsColumns) != 0 && takes_columns(layer)) {
-    depthwise_columns(parts, images, in, scratch, out);
-    clamp_outputs(layer, out, images.batch * images.height.out * images.width.out * layer.channels);
-    return;
-  }
-  if ((needs & kNeedsRows) == 0) {
-    return;
-  }
-#endif
   const int32_t kernel = layer.kernel[0];
   const int32_t padding = layer.padding[0];
   const int32_t channels = layer.in_channels;
@@ -2061,7 +2339,6 @@ ET_NOINLINE void packed_depthwise(
   const bool is_padded = layer.padding[0] != 0 || layer.padding[1] != 0;
   const int32_t side = layer.padding[1] * channels;
   const int32_t padded_row = in_row + 2 * side;
-  int8_t* const first_out = out;
   for (int32_t n = 0; n < images.batch; ++n) {
     // Input rows until here are in `scratch`, each in the place of the one `kernel` rows before.
     // The padding beside them is there from the beginning.
@@ -2106,7 +2383,89 @@ ET_NOINLINE void packed_depthwise(
     }
     in += images.height.in * in_row;
   }
-  clamp_outputs(*parts.layer, first_out, static_cast<int32_t>(out - first_out));
+}
+
+#endif
+
+/// Bytes of PaddedRows.
+int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
+  return (int64_t{width.in} + 2 * width.padding) * layer.in_channels * window_rows(layer);
+}
+
+} // namespace
+
+int64_t convolution_scratch(const PackedParts& parts, const Window& width) {
+  const PackedLayer& layer = *parts.layer;
+  const int64_t gathered = is_gathered(layer) ? round_up_4(parts.inner) : 0;
+  if (layer.arrangement == Arrangement::Mve) {
+    return gathered;
+  }
+  const int64_t copied =
+      gathered == 0 ? 0 : rows_scratch(layer, width) + kLanes * (gathered + kCopiedMore);
+  return 2 * kLanes * parts.padded_inner + copied;
+}
+
+int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
+  const PackedLayer& layer = *parts.layer;
+#if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
+  if (layer.arrangement == Arrangement::Dsp) {
+    // The rows under a window, of four channels, and these expanded.
+    const int64_t columns = int64_t{width.in} + 2 * layer.padding[1];
+    const int64_t rows = (layer.kernel[0] - 1) * layer.dilation[0] + 1;
+    const int64_t expanded = is_three_by_three(layer) ? ThreeByThree::scratch_words(layer, width)
+                                                      : Pairs::scratch_words(layer, width);
+    return 4 * (rows * columns + expanded);
+  }
+#endif
+  return layer.padding[0] == 0 && layer.padding[1] == 0 ? 0 : rows_scratch(layer, width);
+}
+
+ET_NOINLINE void packed_convolution(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+#if defined(__ARM_FEATURE_MVE)
+  convolution_mve(parts, images, in, scratch, out);
+#elif defined(__ARM_FEATURE_DSP)
+  convolution_dsp(parts, images, in, scratch, out);
+#else
+  if (parts.layer->arrangement == Arrangement::Mve) {
+    convolution_mve(parts, images, in, scratch, out);
+  } else {
+    convolution_dsp(parts, images, in, scratch, out);
+  }
+#endif
+  clamp_outputs(
+      *parts.layer,
+      out,
+      images.batch * images.height.out * images.width.out * parts.layer->channels);
+}
+
+ET_NOINLINE void packed_depthwise(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out,
+    [[maybe_unused]] uint32_t needs) {
+  const PackedLayer& layer = *parts.layer;
+#if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
+  if (layer.arrangement == Arrangement::Dsp) {
+    if ((needs & kNeedsColumns) != 0 && is_three_by_three(layer)) {
+      depthwise_columns<ThreeByThree>(parts, images, in, scratch, out);
+    } else if ((needs & kNeedsOthers) != 0) {
+      depthwise_columns<Pairs>(parts, images, in, scratch, out);
+    }
+  }
+#endif
+#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
+  if (layer.arrangement != Arrangement::Dsp) {
+    depthwise_rows(parts, images, in, scratch, out);
+  }
+#endif
+  clamp_outputs(layer, out, images.batch * images.height.out * images.width.out * layer.channels);
 }
 
 void packed_linear(

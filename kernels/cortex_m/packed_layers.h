@@ -15,9 +15,9 @@ namespace cortex_m {
  * - convolution with Arrangement::Dsp: four pixels; one or two that are left are read meanwhile;
  * where the input's channels are no multiple of four, all rows under a pixel's window have been
  * copied,
- * - depthwise convolution with padding: a row, whose input rows are copied; those of three by three
- * with Arrangement::Dsp, with or without padding, for four channels of the whole image after four,
- * so that outputs must lie over inputs of the same channels,
+ * - depthwise convolution with padding: a row, whose input rows are copied; with Arrangement::Dsp,
+ * padded or not, for four channels of the whole image after four, so that outputs must lie over
+ * inputs of the same channels,
  * - other convolutions: a pixel, whose window is read meanwhile; or several, all of whose windows
  * are read before their outputs are written, unless nothing lies over the input,
  * - linear layers: a row, which is read meanwhile.
@@ -42,7 +42,7 @@ inline bool takes_convolution(const PackedLayer& /*layer*/) {
 inline bool takes_depthwise(const PackedLayer& layer) {
   return layer.kernel[0] <= kMaxDepthwiseKernel &&
       (layer.arrangement == Arrangement::Mve ? layer.channels % 4 == 0 : layer.channels >= 4) &&
-      layer.dilation[0] == 1 && layer.dilation[1] == 1;
+      (layer.arrangement == Arrangement::Dsp || (layer.dilation[0] == 1 && layer.dilation[1] == 1));
 }
 
 /// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py
@@ -80,7 +80,7 @@ enum PackedNeeds : uint32_t {
   kNeedsLong = 8,
   /// Depthwise layers of three by three for DSP, and others.
   kNeedsColumns = 16,
-  kNeedsRows = 32,
+  kNeedsOthers = 32,
   kNeedsAll = 63,
   /// One input, which has a loop of its own then: faster, and not needed.
   kNeedsSingle = 64,

@@ -4,6 +4,23 @@ namespace torch {
 namespace executor {
 namespace native {
 
+namespace {
+
+/// Whether the elements of a view lie one after another. Dims of size 1 don't matter, nor does an
+/// empty view.
+bool is_in_default_order(const View& view) {
+  int32_t stride = 1;
+  for (size_t dim = view.shape.dims; dim-- > 0;) {
+    if (view.shape.sizes[dim] != 1 && view.strides[dim] != stride) {
+      return false;
+    }
+    stride *= view.shape.sizes[dim];
+  }
+  return true;
+}
+
+} // namespace
+
 bool index_select_sizes(
     KernelRuntimeContext& ctx,
     const Tensor& self,
@@ -41,10 +58,31 @@ void take(
     return;
   }
   const int32_t count = static_cast<int32_t>(index.numel());
+  // Of tensors in the default order an index has parts that lie evenly.
+  const bool is_even = is_in_default_order(from) && is_in_default_order(to);
+  int32_t parts = 1;
+  auto part = static_cast<size_t>(to.element_size);
+  for (size_t other = 0; other < to.shape.dims; ++other) {
+    if (other < dim) {
+      parts *= to.shape.sizes[other];
+    } else if (other > dim) {
+      part *= static_cast<size_t>(to.shape.sizes[other]);
+    }
+  }
   for (int32_t i = 0; i < count; ++i) {
     const int32_t place = indices.get(ctx, i, from.shape.sizes[dim], false);
     if (place < 0) {
       return;
+    }
+    if (is_even) {
+      const char* source = from.data + static_cast<size_t>(place) * part;
+      char* target = to.data + static_cast<size_t>(i) * part;
+      for (int32_t left = parts; left > 0; --left) {
+        copy_bytes(source, target, part);
+        source += static_cast<size_t>(from.shape.sizes[dim]) * part;
+        target += static_cast<size_t>(count) * part;
+      }
+      continue;
     }
     View source = from;
     View target = to;

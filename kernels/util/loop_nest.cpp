@@ -1,5 +1,7 @@
 #include "kernels/util/loop_nest.h"
 
+#include <utility>
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -110,6 +112,17 @@ void LoopNest::init(
       dim_strides[i] = strides[i][k];
     }
     append(sizes[k], dim_strides);
+  }
+}
+
+void LoopNest::sort_dims() {
+  for (size_t end = 1; end < dims_; ++end) {
+    for (size_t dim = end; dim > 0 && sizes_[dim - 1] < sizes_[dim]; --dim) {
+      std::swap(sizes_[dim - 1], sizes_[dim]);
+      for (size_t i = 0; i < inputs_; ++i) {
+        std::swap(strides_[i][dim - 1], strides_[i][dim]);
+      }
+    }
   }
 }
 

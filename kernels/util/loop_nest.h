@@ -47,6 +47,10 @@ class LoopNest {
   /// run all offsets but the output's are where they began.
   void init(const SizesType* sizes, const int32_t* const* strides, size_t count, size_t dims);
 
+  /// Makes the longest dim the inner run, and the next one its rows: fewer runs, in an order in
+  /// which the output does not lie.
+  void sort_dims();
+
   /// Elements of one inner run.
   size_t size() const {
     return static_cast<size_t>(sizes_[0]);

@@ -84,7 +84,7 @@ void copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride
 /// Rows up to this long, as those of an image's pixels, are copied without a call.
 constexpr size_t kShortBytes = 64;
 
-void copy_short(const char* from, char* to, size_t bytes) {
+inline void copy_short(const char* from, char* to, size_t bytes) {
   for (; bytes >= sizeof(uint32_t); bytes -= sizeof(uint32_t)) {
     uint32_t word;
     std::memcpy(&word, from, sizeof(word));
@@ -98,6 +98,14 @@ void copy_short(const char* from, char* to, size_t bytes) {
 }
 
 } // namespace
+
+void copy_bytes(const char* from, char* to, size_t bytes) {
+  if (bytes <= kShortBytes) {
+    copy_short(from, to, bytes);
+  } else {
+    std::memmove(to, from, bytes);
+  }
+}
 
 void copy_strided(
     const char* from,
@@ -141,6 +149,9 @@ void copy_view(const View& from, const View& to) {
   nest.init(sizes, strides, 2, to.shape.dims);
   if (nest.size() == 0) {
     return;
+  }
+  if (nest.stride(0) != 1 || nest.stride(1) != 1) {
+    nest.sort_dims();
   }
   const int32_t size = to.element_size;
   const size_t bytes = nest.size() * static_cast<size_t>(size);

@@ -53,6 +53,9 @@ struct View {
  */
 void copy_view(const View& from, const View& to);
 
+/// Copies bytes that don't overlap; few of them without a call.
+void copy_bytes(const char* from, char* to, size_t bytes);
+
 /// Copies `count` elements of 1, 2, 4 or 8 bytes, whose distances are given in elements.
 void copy_strided(
     const char* from,

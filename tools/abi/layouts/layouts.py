@@ -241,7 +241,7 @@ PACKED_LAYER = Layout(
 )
 """The head of a packed int8 layer."""
 
-PACKED_VERSION = 3
+PACKED_VERSION = 4
 """Of a packed layer: kPackedVersion."""
 PACKED_ARRANGEMENTS = {"Scalar": 1, "Mve": 2, "Dsp": 3}
 """What its weights are arranged for: Arrangement."""

@@ -99,9 +99,14 @@ class Head:
 
     @property
     def is_by_columns(self) -> bool:
-        """Whether the kernel for DSP computes a depthwise layer by columns: takes_columns() of packed_layers.cpp."""
+        """Whether the kernel for DSP computes a depthwise layer by columns, four channels after four."""
+        return self.is_depthwise and self.arrangement == DSP
+
+    @property
+    def is_three_by_three(self) -> bool:
+        """Whether a layer by columns is computed by ThreeByThree: is_three_by_three() of packed_layers.cpp."""
         is_usual = self.kernel == (3, 3) and self.stride[1] <= _MAX_COLUMN_STRIDE and self.channels < 1 << 16
-        return self.is_depthwise and self.arrangement == DSP and is_usual and not self.is_wide
+        return self.is_by_columns and is_usual and self.dilation == (1, 1) and not self.is_wide
 
     @property
     def has_short_sums(self) -> bool:

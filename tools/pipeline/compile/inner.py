@@ -14,6 +14,7 @@ import numpy as np
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
+    DSP,
     LINEAR,
     LINEAR_INT4,
     MVE,
@@ -167,8 +168,8 @@ def _packed_convolution(method: Method, arguments: Sequence[int]) -> Call | None
 def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
     heads = [head for head in method.packed.values() if head.kind == DEPTHWISE]
     needs = {
-        "cortex_m::kNeedsColumns": any(head.is_by_columns for head in heads),
-        "cortex_m::kNeedsRows": not all(head.is_by_columns for head in heads),
+        "cortex_m::kNeedsColumns": any(head.is_three_by_three for head in heads),
+        "cortex_m::kNeedsOthers": not all(head.is_three_by_three for head in heads),
     }
     return _packed_images(method, arguments, DEPTHWISE, "cortex_m::packed_depthwise", given=[_joined(needs)])
 
@@ -227,8 +228,8 @@ def _is_whole(method: Method, packed: int, head: Head) -> bool:
     is_taken = all(0 < kernel < 0x100 and stride > 0 for kernel, stride in zip(head.kernel, head.stride, strict=True))
     if head.is_depthwise:
         can_be = head.channels % 4 == 0 if is_mve else head.channels >= 4
-        is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.dilation == (1, 1)
-        is_taken &= head.channels == head.in_channels
+        is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.channels == head.in_channels
+        is_taken &= head.arrangement == DSP or head.dilation == (1, 1)
     if head.kind == WINOGRAD:
         is_taken &= head.can_be_winograd and head.group_size > 0 and head.group_size % WINOGRAD_LANES == 0
     return is_taken and method.shapes[packed].nbytes >= size

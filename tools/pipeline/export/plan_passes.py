@@ -327,18 +327,47 @@ class _Layout:
     def alias(self) -> None:
         """Drops instructions whose results are in memory already."""
         for index, instruction in list(self.instructions.items()):
-            if self._name(instruction) not in _DATA_MOVEMENT:
+            if self._name(instruction) not in _DATA_MOVEMENT or index not in self.instructions:
                 continue
             reads, writes = self.touched[index]
-            if len(reads) != 1 or reads[0] not in self.regions or not self._may_alias(reads[0], writes):
+            if len(reads) != 1 or reads[0] not in self.regions:
                 continue
-            moved = _moved(self.plan, instruction, reads, writes)
+            moved = _moved(self.plan, instruction, reads, writes) if self._may_alias(reads[0], writes) else None
             if moved is None:
+                self._alias_pair(index)
                 continue
             base = self.regions[reads[0]]
             for write, parts in moved.items():
                 self._move(write, base.storage, base.offset + parts[0].source)
             self._remove(index, moved)
+
+    def _alias_pair(self, index: int) -> None:
+        """Drops an instruction and the only one that reads its result if together they move nothing.
+
+        An image that is put in channels-last order and transposed, say, or the other way round.
+        """
+        (operand, *_), results = self.touched[index]
+        readers = [other for other, (reads, _) in self.touched.items() if not set(results).isdisjoint(reads)]
+        if len(results) != 1 or len(readers) != 1 or not self.outputs.isdisjoint(results):
+            return
+        reader = self.instructions.get(readers[0])
+        reads, writes = self.touched[readers[0]]
+        if reader is None or self._name(reader) not in _DATA_MOVEMENT or reads != results or len(writes) != 1:
+            return
+        values = [self.plan.values[value].val for value in (operand, *results, *writes)]
+        if not self._may_alias(operand, writes) or len({value.scalar_type for value in values}) != 1:
+            return
+        (between,) = _run(self.plan, self.instructions[index], {operand: _positions(values[0], 0)})
+        (result,) = _run(self.plan, reader, {results[0]: between})
+        if list(between.shape) != values[1].sizes or list(result.shape) != values[2].sizes:
+            return
+        positions = result.permute(values[2].dim_order).reshape(-1)
+        if not torch.equal(positions, torch.arange(_numel(values[0]))):
+            return
+        base = self.regions[operand]
+        self._move(writes[0], base.storage, base.offset)
+        self._remove(index, {results[0]: []})
+        self._remove(readers[0], {writes[0]: [_Part(operand, 0, 0, base.nbytes)]})
 
     def _may_alias(self, base: int, results: list[int]) -> bool:
         storage = self.regions[base].storage

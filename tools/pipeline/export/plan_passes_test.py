@@ -64,6 +64,14 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
         {"aten::relu": 1, "aten::permute_copy": 1, "aten::mul": 1},
     ),
     (
+        "transposed_to_how_it_lies",
+        "return torch.relu(x).permute(0, 3, 1, 2).clone(memory_format=torch.channels_last).tanh()",
+        "(torch.randn(1, 4, 5, 3),)",
+        "pass",
+        # The output is in the default order.
+        {"aten::relu": 1, "aten::tanh": 1, "dim_order_ops::_to_dim_order_copy": 1},
+    ),
+    (
         "cat_of_results",
         "return torch.cat([torch.relu(x), torch.tanh(x)]) * 2",
         "(torch.randn(4, 3),)",

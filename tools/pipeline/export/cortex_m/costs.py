@@ -71,8 +71,8 @@ _REDUCTIONS = {
     _aten.mean.dim: "sum",
     _aten.mean.default: "sum",
 }
-# Functions whose name in costs.json is that of another one; zeros around images are constant_pad_nd.
-_LIKE = {"clamp": "hardtanh", "relu6": "hardtanh", "pad": "reflection_pad", "cos": "sin"}
+# Functions whose name in costs.json is that of another one.
+_LIKE = {"clamp": "hardtanh", "relu6": "hardtanh", "cos": "sin"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ def work_of(node: Node) -> Work | None:
     if target == _aten.conv_transpose2d.input:
         weight = _shape(node.args[1])
         windows = outputs // _shape(node)[1] * math.prod(weight[2:])
-        return Work("transposed", (1, outputs, math.prod((*_shape(node.args[0]), *weight[1:])), windows))
+        products = math.prod((*_shape(node.args[0]), *weight[1:]))
+        return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
     if target == _aten.linear.default:
         return Work("linear", (1, outputs, outputs * _shape(node.args[1])[1]))
     if target == _aten.bmm.default:
@@ -132,8 +133,14 @@ def work_of(node: Node) -> Work | None:
         parts = [_shape(operand) for operand in node.all_input_nodes]
         pieces = outputs // _shape(node)[1] * len(parts) if value.dim() == 4 and any(p[1] % 4 for p in parts) else 0
         return Work("cat", (1, outputs, pieces))
+    if target == _aten.index_select.default:
+        index = _shape(node.args[2])[0]
+        return Work("index_select", (1, outputs, index, index * math.prod(_shape(node)[: node.args[1]])))
     if target in _MOVES:
         return Work(_MOVES[target], (1, outputs))
+    if target == _aten.permute.default and value.dim() > 4:
+        # What pixel_shuffle is in int8 programs.
+        return Work("pixel_shuffle", (1, outputs))
     if target in _VIEWS:
         return None
     name = target._schema.name.partition("::")[2].rstrip("_") if hasattr(target, "_schema") else ""
@@ -162,20 +169,30 @@ def _convolution(node: Node, outputs: int) -> Work:
     channels, inner = weight[0], math.prod(weight[1:])
     if image[1] == weight[1]:
         return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, _is_padded(node))))
-    dilation = node.args[5] if len(node.args) > 5 else [1]
-    if weight[1] == 1 and channels == image[1] and channels >= 4 and set(dilation) == {1}:
+    if weight[1] == 1 and channels == image[1] and channels >= 4:
         # Words of int8 are of four channels; floating point takes rows, and looks for their ends where they are padded.
         unaligned = outputs if channels % 4 else 0
         rows = math.prod(_shape(node)[:-1])
         padded = rows * inner * _is_padded(node)
-        return Work("depthwise", (1, outputs, outputs * inner, unaligned, rows, rows * inner, padded))
+        planes = image[0] * channels
+        dilation: Any = node.args[5] if len(node.args) > 5 else [1]
+        if weight[2:] == (3, 3) and set(dilation) == {1}:
+            # Four channels after four: the words of their image are read, and columns under windows taken apart.
+            words = round_up(channels, 4) // 4 * image[0]
+            stride: Any = node.args[3] if len(node.args) > 3 else [1]
+            columns = words * _shape(node)[2] * ((_shape(node)[3] - 1) * stride[-1] + 3)
+            read, in_rows = words * image[2] * image[3], words * _shape(node)[2]
+            return Work("depthwise_3x3", (1, outputs, read, columns, in_rows, rows, padded, planes))
+        return Work("depthwise", (1, outputs, outputs * inner, unaligned, rows, rows * inner, padded, planes))
     if weight[1] == 1:
         return Work("grouped_depthwise", (1, outputs, outputs * inner))
     groups = _dense_groups(node)
     if groups > 1:
         # Packed layers multiply by the zeros between the groups, too.
         return Work("few_groups", (1, outputs, outputs * inner, outputs * inner * groups))
-    return Work("grouped", (1, outputs, outputs * inner))
+    # Kernels for int8 compute four outputs at a time where a group's channels are words.
+    unaligned = outputs if weight[1] % 4 else 0
+    return Work("grouped", (1, outputs, outputs * inner, unaligned, unaligned * inner))
 
 
 def _is_padded(node: Node) -> bool:
@@ -336,11 +353,11 @@ def _cost_of_order(node: Node, costs: Costs) -> float:
 
 # Kinds of operators whose kernels for floating point walk an image that lies channels-last element by element.
 _SLOW_CHANNELS_LAST = frozenset((
-    "convolution", "depthwise", "few_groups", "grouped", "grouped_depthwise", "transposed", "avg_pool2d", "max_pool2d",
-    "group_norm", "pixel_shuffle",
+    "convolution", "depthwise", "depthwise_3x3", "few_groups", "grouped", "grouped_depthwise", "transposed",
+    "avg_pool2d", "max_pool2d", "group_norm", "pixel_shuffle",
 ))  # fmt: skip
 # Kinds that move elements, or repeat them.
-_ROW_BY_ROW = frozenset((*_MOVES.values(), "cat", "add_broadcast", "mul_broadcast"))
+_ROW_BY_ROW = frozenset((*_MOVES.values(), "cat", "index_select", "add_broadcast", "mul_broadcast"))
 
 
 def _cost_in_float(node: Node, work: Work | None, costs: Costs) -> float:

@@ -606,6 +606,22 @@ def _has_names(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in value.shape)
 
 
+def specify(model: GraphModule, change: Callable[[Any], Any]) -> GraphModule:
+    """Gives what is annotated other specifications, and returns the module.
+
+    Args:
+      model: the annotated module.
+      change: the specification of an operand or a result in place of one that there is.
+    """
+    for node in model.graph.nodes:
+        annotation = node.meta.get(Q_ANNOTATION_KEY)
+        if annotation is not None:
+            operands = annotation.input_qspec_map
+            annotation.input_qspec_map = {operand: change(spec) for operand, spec in operands.items()}
+            annotation.output_qspec = change(annotation.output_qspec)
+    return model
+
+
 def evenly_bounded(spec: Any) -> Any:
     """The specification of weights, in -127 to 127: packed for DSP, two of them share 16 bits; of others, as it is."""
     if isinstance(spec, QuantizationSpec) and spec.qscheme in (torch.per_tensor_symmetric, torch.per_channel_symmetric):
@@ -642,14 +658,7 @@ class Quantizers(CortexMQuantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates, as ExecuTorch's quantizer does, with weights that are above -128."""
-        annotated = super().annotate(model)
-        for node in annotated.graph.nodes:
-            annotation = node.meta.get(Q_ANNOTATION_KEY)
-            if annotation is not None:
-                operands = annotation.input_qspec_map
-                annotation.input_qspec_map = {operand: evenly_bounded(spec) for operand, spec in operands.items()}
-                annotation.output_qspec = evenly_bounded(annotation.output_qspec)
-        return annotated
+        return specify(super().annotate(model), evenly_bounded)
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Transforms a graph as ExecuTorch's quantizer does."""

@@ -52,6 +52,11 @@ _INT4_LAYERS = {
     exir_ops.edge.torch_fusion.linear_int4.default: -1,
     exir_ops.edge.torch_fusion.pointwise_int4.default: 1,
 }
+_TRANSPOSITIONS = (exir_ops.edge.cortex_m.transpose.default, exir_ops.edge.aten.permute_copy.default)
+_COPIES_TO_ORDER = (
+    exir_ops.edge.dim_order_ops._clone_dim_order.default,
+    exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
+)
 _QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
 
@@ -278,10 +283,9 @@ def _order_images(program: ExportedProgram) -> None:
 
 def _cancel_transpositions(program: ExportedProgram) -> None:
     """Drops pairs of transpositions that undo each other: products want their second matrix transposed."""
-    transpositions = (exir_ops.edge.cortex_m.transpose.default, exir_ops.edge.aten.permute_copy.default)
     for node in program.graph.nodes:
-        source = node.args[0] if node.target in transpositions else None
-        if isinstance(source, Node) and source.target in transpositions:
+        source = node.args[0] if node.target in _TRANSPOSITIONS else None
+        if isinstance(source, Node) and source.target in _TRANSPOSITIONS:
             order = [source.args[1][dim] for dim in node.args[1]]
             if order == sorted(order):
                 node.replace_all_uses_with(source.args[0])
@@ -290,15 +294,34 @@ def _cancel_transpositions(program: ExportedProgram) -> None:
 
 
 def _leave_views_to_the_plan(program: ExportedProgram) -> None:
-    """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan."""
+    """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan.
+
+    So do those that move nothing together with the copies to another order that read them.
+    """
     for node in program.graph.nodes:
         if node.target != exir_ops.edge.cortex_m.transpose.default:
             continue
-        value, order = node.args[0].meta["val"], list(node.args[1])
-        if value.permute(order).is_contiguous():
+        value = node.args[0].meta["val"].permute(list(node.args[1]))
+        readers = list(node.users)
+        is_undone = all(
+            reader.target in _COPIES_TO_ORDER and _lie_alike(value, reader.meta["val"]) for reader in readers
+        )
+        if value.is_contiguous() or is_undone:
             node.target = exir_ops.edge.aten.permute_copy.default
-            node.meta["val"] = value.permute(order).clone()
+            node.meta["val"] = value.contiguous().clone()
+        if is_undone:
+            for other in readers[1:]:
+                other.replace_all_uses_with(readers[0])
+    program.graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether the elements of two tensors of one shape lie in memory in the same order."""
+    strides = [
+        [stride for stride, size in zip(each.stride(), each.shape, strict=True) if size > 1] for each in (one, other)
+    ]
+    return strides[0] == strides[1]
 
 
 def _count_work(program: ExportedProgram) -> None:

@@ -46,6 +46,8 @@ _LANES = 4
 # Bytes behind a window that these copy with it.
 _COPIED_MORE = 8
 _MAX_DEPTHWISE_KERNEL = 15
+# kPairOutputs there.
+_PAIR_OUTPUTS = 32
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
 # its products take a quarter of the instructions of those that are not packed.
 MAX_DENSE_GROUPS = 4
@@ -276,9 +278,19 @@ def scratch_size(head: Head, input_width: int) -> int:
     rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
     if head.is_depthwise:
         if head.is_by_columns:
-            # Three rows of four channels, and what is expanded of them for these.
+            # The rows under a window, of four channels, and what is expanded of them for these.
+            height, width = head.kernel
             columns = input_width + 2 * head.padding[1]
-            return 3 * 4 * columns + 8 * 4 * ((columns - 3) // head.stride[1] * head.stride[1] + 3)
+            beside = head.dilation[1] if width > 1 else 1
+            outputs = (columns - (width - 1) * head.dilation[1] - 1) // head.stride[1] + 1
+            if head.is_three_by_three:
+                expanded = 8 * ((outputs - 1) * head.stride[1] + 3)
+            else:
+                # Pairs of weights and of elements, in two rows or, in the last one of an odd number, side by side.
+                used = (min(outputs, _PAIR_OUTPUTS) - 1) * head.stride[1] + (width - 1) * beside + 1
+                expanded = 4 * (height // 2) * (width + _up(used, beside))
+                expanded += 4 * (height % 2) * ((width + 1) // 2 + _up(used, 2 * beside))
+            return 4 * (extent * columns + expanded)
         return rows if any(head.padding) else 0
     is_pointwise = head.kernel == head.stride == (1, 1) and head.padding == (0, 0)
     is_gathered = not is_pointwise and (head.arrangement == MVE or head.in_channels % 4 != 0)
@@ -308,7 +320,8 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> Lead:
         if head.is_depthwise and any(head.padding) or head.is_by_columns:
             # The rows of the image that a row of outputs needs are copied before.
             for y in range(out_height):
-                unread = min(max(y * head.stride[0] - head.padding[0] + head.kernel[0], 0), height)
+                extent = (head.kernel[0] - 1) * head.dilation[0] + 1
+                unread = min(max(y * head.stride[0] - head.padding[0] + extent, 0), height)
                 steps.append((written + (y + 1) * out_width * head.channels, first + unread * width * channels))
             continue
         tops = [max(y * head.stride[0] - head.padding[0], 0) for y in range(out_height)]
@@ -476,7 +489,8 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
         if channels != 1:
             kind = DEPTHWISE
             fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
-            if multiplier != 1 or not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or _pair(dilation) != (1, 1):
+            has_dilation = arrangement != DSP and _pair(dilation) != (1, 1)
+            if multiplier != 1 or not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or has_dilation:
                 return None
     elif weight.shape[3] != channels:
         if channels // weight.shape[3] > MAX_DENSE_GROUPS:

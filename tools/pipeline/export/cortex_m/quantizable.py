@@ -57,6 +57,14 @@ _IMAGE_OPERATORS = (
     _aten.avg_pool2d.default,
 )
 
+# Upsampling that repeats elements, and padding with some; zeros are constant_pad_nd, circular padding joins ends.
+_SELECTING = (
+    _aten.pad.default, _aten.upsample_nearest1d.default, _aten.upsample_nearest1d.vec,
+    _aten.upsample_nearest2d.default, _aten.upsample_nearest2d.vec, _aten._upsample_nearest_exact1d.default,
+    _aten._upsample_nearest_exact1d.vec, _aten._upsample_nearest_exact2d.default,
+    _aten._upsample_nearest_exact2d.vec,
+)  # fmt: skip
+
 # What takes images in the default order only; PyTorch itself returns others in an order that it does not say.
 _DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
 
@@ -77,6 +85,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _pad_or_slice(graph, node, _arguments(node)[2])
         elif node.target == _aten.pad.default and _arguments(node)[2] == "circular":
             _join_ends(graph, node)
+        elif node.target == _aten.pixel_shuffle.default:
+            _shuffle(graph, node)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
             _make_linear(graph, _with_matrices(graph, node))
         elif node.target == _aten.addmm.default:
@@ -86,9 +96,11 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     for node in list(graph.nodes):
         if node.target == _aten.matmul.default:
             _batch(graph, node)
-    _Sequences(graph).rewrite()
+    _Sequences(program).rewrite()
     for node in list(graph.nodes):
-        if node.target == _aten.conv2d.padding:
+        if node.target in _SELECTING:
+            _select(program, node)
+        elif node.target == _aten.conv2d.padding:
             _number_padding(graph, node)
         elif node.target == _aten.conv2d.default:
             _fold_padding(graph, node)
@@ -281,6 +293,68 @@ def _join_ends(graph: Graph, pad: Node) -> None:
     graph.erase_node(pad)
 
 
+def _select(program: ExportedProgram, node: Node) -> None:
+    """Upsampling to the nearest element, or padding with elements, as a choice of elements of each dimension.
+
+    So it moves integers: other kernels would compute these operators in floating point.
+    """
+    indices = _selected(node)
+    if indices is not None:
+        with program.graph.inserting_before(node):
+            result = _choose(program, node, node.args[0], indices)
+        node.replace_all_uses_with(result)
+        program.graph.erase_node(node)
+
+
+def _selected(node: Node) -> dict[int, torch.Tensor] | None:
+    """Which of its operand's elements an operator that chooses them has, by dimension; without those that have all.
+
+    Of coordinates in place of the elements the operator itself says so. None where shapes are not known.
+    """
+    shape = node.args[0].meta["val"].shape
+    if not all(isinstance(size, int) for size in (*shape, *node.meta["val"].shape)):
+        return None
+    indices = {}
+    for dim, size in enumerate(shape):
+        places = torch.arange(size, dtype=torch.float32)
+        places = places.reshape([-1 if each == dim else 1 for each in range(len(shape))]).expand(shape)
+        found = node.target(places.contiguous(), *node.args[1:], **node.kwargs)
+        index = found[tuple(slice(None) if each == dim else 0 for each in range(len(shape)))].to(torch.int32)
+        if index.tolist() != list(range(size)):
+            indices[dim] = index
+    return indices
+
+
+def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor]) -> Node:
+    """Chooses elements by dimension. Images lie channels-last, so that a pixel's elements are copied together."""
+    graph = program.graph
+    rank = source.meta["val"].dim()
+    order = [0, 2, 3, 1] if rank == 4 else list(range(rank))
+    if rank == 4:
+        source = emit(graph, origin, _aten.permute.default, source, order)
+    # The last dimension first, whose parts are smaller.
+    for place in range(rank - 1, -1, -1):
+        if order[place] in indices:
+            index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
+            source = emit(graph, origin, _aten.index_select.default, source, place, index)
+    return emit(graph, origin, _aten.permute.default, source, [0, 3, 1, 2]) if rank == 4 else source
+
+
+def _shuffle(graph: Graph, node: Node) -> None:
+    """pixel_shuffle as a transposition of an image that lies channels-last."""
+    image, factor = node.args
+    batch, channels, height, width = node.meta["val"].shape
+    with graph.inserting_before(node):
+        pixels = emit(graph, node, _aten.permute.default, image, [0, 2, 3, 1])
+        shape = [batch, height // factor, width // factor, channels, factor, factor]
+        parts = emit(graph, node, _aten.view.default, pixels, shape)
+        moved = emit(graph, node, _aten.permute.default, parts, [0, 1, 4, 2, 5, 3])
+        pixels = emit(graph, node, _aten.reshape.default, moved, [batch, height, width, channels])
+        result = emit(graph, node, _aten.permute.default, pixels, [0, 3, 1, 2])
+    node.replace_all_uses_with(result)
+    graph.erase_node(node)
+
+
 def _number_padding(graph: Graph, convolution: Node) -> None:
     """conv2d with its padding in numbers; an odd `same` padding adds one more at the end, in an operator of its own."""
     image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
@@ -465,8 +539,9 @@ class _Sequences:
     operator reads a sequence, the image is viewed as one.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+    def __init__(self, program: ExportedProgram) -> None:
+        self._program = program
+        self._graph = program.graph
         # Sequence -> the image in its place.
         self._images: dict[Node, Node] = {}
         # Those of them whose operators compute the image instead, in order.
@@ -474,6 +549,7 @@ class _Sequences:
         self._makers: dict[Any, Callable[[Node], Node | None]] = {
             **dict.fromkeys(_BINARY, self._binary),
             **dict.fromkeys(_ELEMENTWISE, self._elementwise),
+            **dict.fromkeys(_SELECTING, self._select),
             _aten.conv1d.default: self._convolution,
             _aten.conv1d.padding: self._convolution,
             _aten.conv_transpose1d.default: self._transposed_convolution,
@@ -616,6 +692,14 @@ class _Sequences:
                 windows = stride, [0, 0], dilation, groups
                 return self._emit(image, _aten.conv2d.default, padded, weight, bias, *windows)
         return self._emit(node, _aten.slice.Tensor, image, (0, 1, 3)[dim], start, end, step)
+
+    def _select(self, node: Node) -> Node | None:
+        sequence = node.args[0]
+        indices = _selected(node) if sequence in self._images else None
+        if indices is None:
+            return None
+        places = {(0, 1, 3)[dim]: index for dim, index in indices.items()}
+        return _choose(self._program, node, self._images[sequence], places)
 
     def _elementwise(self, node: Node) -> Node | None:
         sequence, *rest = node.args

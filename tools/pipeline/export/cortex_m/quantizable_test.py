@@ -168,6 +168,22 @@ _LAYERS = {
         "return self.f(self.a(x).relu().mean(-1))",
         "(torch.randn(1, 1, 64),)",
     ),
+    "upsampled": (
+        "self.a = nn.Conv2d(3, 8, 3, 2, 1); self.b = nn.Conv2d(8, 4, 3, padding=1)",
+        "return self.b(F.interpolate(F.interpolate(self.a(x), scale_factor=2), (7, 11), mode='nearest-exact'))",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
+    "padded with elements": (
+        "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 4, 3); self.c = nn.Conv2d(4, 4, 3)",
+        "y = self.b(F.pad(self.a(x).relu(), (1, 2, 0, 1), mode='reflect'))\n"
+        "return self.c(F.pad(y, (-1, 2, 1, 1), mode='replicate'))",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
+    "sequence upsampled": (
+        "self.a = nn.Conv1d(3, 8, 3); self.b = nn.Conv1d(8, 4, 3, padding=1, padding_mode='reflect')",
+        "return self.b(F.interpolate(self.a(x).relu(), scale_factor=3))",
+        "(torch.randn(1, 3, 18),)",
+    ),
     "nothing added": (
         "self.a = nn.Conv2d(3, 4, 1); self.b = nn.Conv2d(4, 4, 1)",
         "skip = 0\nfor layer in (self.a, self.b):\n    x = layer(x)\n    skip = skip + x[:, :, :8] * 1\nreturn skip",
@@ -226,6 +242,18 @@ def test_a_chain_of_layers_is_laid_out_once() -> None:
     operators = exported("chain").operators
     assert operators["dim_order_ops::_clone_dim_order"] == 1
     assert operators["torch_fusion::convolution"] == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "selections", "copies"),
+    [("upsampled", 4, 1), ("padded with elements", 4, 1), ("sequence upsampled", 2, 2), ("shuffled", 0, 1)],
+)
+def test_elements_are_repeated_and_moved_as_they_lie(case: str, selections: int, copies: int) -> None:
+    operators = exported(case).operators
+    assert operators.get("aten::index_select", 0) == selections
+    # What comes in is laid out, and a sequence that goes out.
+    assert operators.get("dim_order_ops::_clone_dim_order", 0) <= copies
+    assert operators["torch_fusion::convolution"] >= 2
 
 
 def test_zeros_around_an_image_are_the_padding_of_the_convolution() -> None:

@@ -21,9 +21,8 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e import HistogramObserver
 from torchao.quantization.pt2e.observer import UniformQuantizationObserverBase
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
-from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from tools.pipeline.export.cortex_m.functions import Quantizers, bounds, by_layer, keeps_bounds
+from tools.pipeline.export.cortex_m.functions import Quantizers, bounds, by_layer, keeps_bounds, specify
 
 AUTO, MIN_MAX, PERCENTILE, MSE = METHODS = ("auto", "min_max", "percentile", "mse")
 
@@ -334,14 +333,7 @@ class RangeQuantizers(Quantizers):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates, as ExecuTorch's quantizer does."""
-        annotated = super().annotate(model)
-        for node in annotated.graph.nodes:
-            annotation = node.meta.get(Q_ANNOTATION_KEY)
-            if annotation is not None:
-                operands = annotation.input_qspec_map
-                annotation.input_qspec_map = {operand: _observed(spec) for operand, spec in operands.items()}
-                annotation.output_qspec = _observed(annotation.output_qspec)
-        return annotated
+        return specify(super().annotate(model), _observed)
 
 
 def _observed(spec: Any) -> Any:
