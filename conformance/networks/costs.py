@@ -129,7 +129,8 @@ def fit(measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
             factors["int8"] |= {"quantize": [calls / 2, quantized], "dequantize": [calls / 2, dequantized]}
         else:
             factors[form][kind] = found.tolist()
-    factors["int8"]["table"] = factors["int8"]["gelu"]
+    if "gelu" in factors["int8"]:
+        factors["int8"]["table"] = factors["int8"]["gelu"]
     return {
         form: {kind: [round(factor, 2) for factor in found] for kind, found in sorted(kinds.items())}
         for form, kinds in factors.items()
@@ -148,8 +149,16 @@ def _text(factors: dict[str, dict[str, list[float]]]) -> str:
 def _main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=user_path, help="costs.json; printed without")
+    parser.add_argument("names", nargs="*", help="kinds of single.py, such as linear; the file's others stay as they are")
     options = parser.parse_args(arguments)
-    text = _text(fit(measure(list(single.SINGLES))))
+    names = [name for name in single.SINGLES if not options.names or name.rpartition("_")[0] in options.names]
+    if not names:
+        raise UserError(f"single.py has no {' '.join(options.names)}; see there")
+    factors = fit(measure(names))
+    if options.names and options.output is not None:
+        before = json.loads(options.output.read_text(encoding="utf-8"))
+        factors = {form: {**before[form], **kinds} for form, kinds in factors.items()}
+    text = _text(factors)
     if options.output is None:
         print(text)
     else:

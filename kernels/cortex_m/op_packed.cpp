@@ -23,8 +23,7 @@ bool check_packed_images(
   const auto in_sizes = input.sizes();
   KERNEL_CHECK(
       ctx,
-      in_sizes.size() == 4 && in_sizes[1] == layer.in_channels &&
-          (kind != LayerKind::Depthwise || layer.channels == layer.in_channels),
+      in_sizes.size() == 4 && in_sizes[1] == layer.in_channels,
       InvalidArgument,
       false,
       "input does not have the channels that its layer was packed for");

@@ -37,7 +37,7 @@ constexpr int32_t kPairOutputs = 32;
 inline bool is_three_by_three(const PackedLayer& layer) {
   return layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
       layer.dilation[0] == 1 && layer.dilation[1] == 1 && layer.stride[1] <= kMaxColumnStride &&
-      layer.channels <= 0xffff;
+      layer.channels == layer.in_channels && layer.channels <= 0xffff;
 }
 
 bool is_pointwise(const PackedLayer& layer) {
@@ -1710,6 +1710,11 @@ class ThreeByThree final {
     return 3;
   }
 
+  /// Output channels per input channel.
+  ET_INLINE int32_t times() const {
+    return 1;
+  }
+
   /// Columns of an image, with the padding beside it, that are expanded.
   static int32_t columns(const PackedLayer& layer, const Window& width) {
     return (width.out - 1) * layer.stride[1] + 3;
@@ -1852,11 +1857,16 @@ class Pairs final {
         below_(layer.dilation[0]),
         beside_(width_ > 1 ? layer.dilation[1] : 1),
         stride_(layer.stride[1]),
+        times_(layer.channels / layer.in_channels),
         upright_(height_ / 2),
         side_by_side_((height_ & 1) != 0 ? (width_ + 1) / 2 : 0) {}
 
   ET_INLINE int32_t rows() const {
     return (height_ - 1) * below_ + 1;
+  }
+
+  ET_INLINE int32_t times() const {
+    return times_;
   }
 
   static int64_t scratch_words(const PackedLayer& layer, const Window& width) {
@@ -2001,37 +2011,36 @@ class Pairs final {
       int32_t outputs,
       const Places& places,
       int8_t* out) const {
-    const PackedLayer& layer = *parts.layer;
+    // Storing outputs changes none of these, which the compiler does not know.
+    const PackedLayer layer = *parts.layer;
+    const Pairs pairs = *this;
+    const Places from = places;
+    const int32_t times = pairs.times_;
     const int32_t* const bias = parts.bias + channel;
-    for (int32_t x = 0; x < outputs; ++x) {
+    const int32_t* const multipliers = parts.multipliers + channel;
+    const int8_t* const shifts = parts.shifts + channel;
+    const bool is_plain = first == 0 && layer.is_wide == 0 && times == 1;
+    const int32_t step = pairs.stride_;
+    for (int32_t column = 0; outputs > 0; --outputs, column += step) {
       int32_t s0 = bias[0];
-      int32_t s1 = bias[1];
-      int32_t s2 = bias[2];
-      int32_t s3 = bias[3];
-      const uint32_t* weights = places.weights;
-      const int32_t column = x * stride_;
-      if (upright_ != 0) {
-        const uint32_t* const from = places.expanded + 4 * upright_ * places.upright.place(column);
-        dot_pairs(from, upright_ * width_, weights, s0, s1, s2, s3);
+      int32_t s1 = bias[times];
+      int32_t s2 = bias[2 * times];
+      int32_t s3 = bias[3 * times];
+      const uint32_t* weights = from.weights;
+      if (pairs.upright_ != 0) {
+        const uint32_t* const x = from.expanded + 4 * pairs.upright_ * from.upright.place(column);
+        dot_pairs(x, pairs.upright_ * pairs.width_, weights, s0, s1, s2, s3);
       }
-      if (side_by_side_ != 0) {
-        const uint32_t* const from = places.last + 4 * places.others.place(column);
-        dot_pairs(from, side_by_side_, weights, s0, s1, s2, s3);
+      if (pairs.side_by_side_ != 0) {
+        const uint32_t* const x = from.last + 4 * from.others.place(column);
+        dot_pairs(x, pairs.side_by_side_, weights, s0, s1, s2, s3);
       }
-      if (first == 0 && layer.is_wide == 0) {
-        store_group(
-            parts.multipliers + channel,
-            parts.shifts + channel,
-            addend_of(layer),
-            s0,
-            s1,
-            s2,
-            s3,
-            out);
+      if (is_plain) {
+        store_group(multipliers, shifts, addend_of(layer), s0, s1, s2, s3, out);
       } else {
         const int32_t sums[4] = {s0, s1, s2, s3};
         for (int32_t i = first; i < 4; ++i) {
-          out[i] = scaled(parts, sums[i], channel + i);
+          out[i * times] = scaled(parts, sums[i], channel + i * times);
         }
       }
       out += layer.channels;
@@ -2044,6 +2053,7 @@ class Pairs final {
   int32_t below_;
   int32_t beside_;
   int32_t stride_;
+  int32_t times_;
   /// Pairs of rows, and pairs in the last one of an odd number of them.
   int32_t upright_;
   int32_t side_by_side_;
@@ -2059,7 +2069,7 @@ ET_NOINLINE void depthwise_columns(
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   const Windows windows(layer);
-  const int32_t channels = layer.channels;
+  const int32_t channels = layer.in_channels;
   const int32_t width = images.width.in;
   const int32_t height = images.height.in;
   const int32_t columns = width + 2 * layer.padding[1];
@@ -2070,13 +2080,16 @@ ET_NOINLINE void depthwise_columns(
     return;
   }
   const int8_t* weights = parts.weights;
-  for (int32_t group = 0; group < channels; group += 4) {
+  int32_t part = 0;
+  for (int32_t group = 0; group < channels;) {
     // The last four channels are a group, too. Those that an earlier one has may be outputs now.
     const int32_t c = group + 4 <= channels ? group : channels - 4;
-    const typename Windows::Channels prepared = windows.prepare(parts, c, weights, rows_end);
+    const int32_t first = group - c;
+    const int32_t result = c * windows.times() + part;
+    const typename Windows::Channels prepared = windows.prepare(parts, result, weights, rows_end);
     weights += 4 * parts.inner;
     const int8_t* from = in + c;
-    int8_t* to = out + c;
+    int8_t* to = out + result;
     for (int32_t n = 0; n < images.batch; ++n) {
       std::fill_n(rows, windows.rows() * columns, padding);
       uint32_t* oldest = rows;
@@ -2097,13 +2110,16 @@ ET_NOINLINE void depthwise_columns(
           }
         }
         const WordRows all = {rows, rows_end, oldest, columns};
-        windows.compute(parts, prepared, all, group - c, images.width, rows_end, to);
-        to += images.width.out * channels;
+        windows.compute(parts, prepared, all, first, images.width, rows_end, to);
+        to += images.width.out * layer.channels;
         end += layer.stride[0];
       }
       // Rows that no window reaches.
       from += (row < height ? height - row : 0) * width * channels;
     }
+    // The next output of the same inputs, or the next inputs.
+    part = part + 1 < windows.times() ? part + 1 : 0;
+    group += part == 0 ? 4 : 0;
   }
 }
 

@@ -40,9 +40,14 @@ inline bool takes_convolution(const PackedLayer& /*layer*/) {
 
 /// Whether packed_depthwise() computes a layer of its kind.
 inline bool takes_depthwise(const PackedLayer& layer) {
-  return layer.kernel[0] <= kMaxDepthwiseKernel &&
-      (layer.arrangement == Arrangement::Mve ? layer.channels % 4 == 0 : layer.channels >= 4) &&
-      (layer.arrangement == Arrangement::Dsp || (layer.dilation[0] == 1 && layer.dilation[1] == 1));
+  if (layer.kernel[0] > kMaxDepthwiseKernel || layer.channels % layer.in_channels != 0) {
+    return false;
+  }
+  if (layer.arrangement == Arrangement::Dsp) {
+    return layer.in_channels >= 4;
+  }
+  return layer.channels == layer.in_channels && layer.dilation[0] == 1 && layer.dilation[1] == 1 &&
+      (layer.arrangement == Arrangement::Mve ? layer.channels % 4 == 0 : layer.channels >= 4);
 }
 
 /// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py
@@ -86,7 +91,8 @@ enum PackedNeeds : uint32_t {
   kNeedsSingle = 64,
 };
 
-/// One output channel per input channel; `needs` are PackedNeeds.
+/// As many output channels per input channel as a layer for DSP has; otherwise one. `needs` are
+/// PackedNeeds.
 void packed_depthwise(
     const PackedParts& parts,
     const PackedImages& images,

@@ -4,6 +4,7 @@
 
 #include "kernels/portable/resample.h"
 #include "kernels/util/dtypes.h"
+#include "kernels/util/loop_nest.h"
 #include "kernels/util/shape.h"
 
 namespace torch {
@@ -101,7 +102,14 @@ Tensor& upsample_nearest2d_vec_out(
   return resample<ImageTypes, S>(ctx, input, output_size, factors, false, out, kernel);
 }
 
-/// aten::upsample_bilinear2d.vec_out, contiguous.
+/// The distances of a tensor [N, C, height, width], in any dim order.
+inline ImageSteps image_steps(const Tensor& tensor) {
+  int32_t strides[kMaxDims];
+  strides_of(tensor, strides);
+  return {strides[0], strides[1], strides[2], strides[3]};
+}
+
+/// aten::upsample_bilinear2d.vec_out
 template <class S>
 Tensor& upsample_bilinear2d_vec_out(
     KernelRuntimeContext& ctx,
@@ -111,12 +119,28 @@ Tensor& upsample_bilinear2d_vec_out(
     std::optional<ArrayRef<double>> scale_factors,
     Tensor& out) {
   ScaleFactors factors;
-  if (!read_factors(ctx, scale_factors, factors)) {
+  Resampling how;
+  if (!read_factors(ctx, scale_factors, factors) ||
+      !check_resampling(ctx, input, output_size, factors, align_corners, out, how) ||
+      !shape_out<S>(ctx, out, how.out_sizes)) {
     return out;
   }
-  const auto kernel = [](const auto&... image) { upsample_bilinear(image...); };
-  return resample<StoredFloatTypes, S>(
-      ctx, input, output_size, factors, align_corners, out, kernel);
+  const ImageSteps from = image_steps(input);
+  const ImageSteps to = image_steps(out);
+  const auto sizes = input.sizes();
+  dispatch<StoredFloatTypes, S>(ctx, input.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    upsample_bilinear(
+        input.const_data_ptr<T>(),
+        from,
+        out.mutable_data_ptr<T>(),
+        to,
+        sizes[0],
+        sizes[1],
+        how.height,
+        how.width);
+  });
+  return out;
 }
 
 /// aten::_upsample_bilinear2d_aa.out, contiguous.

@@ -100,35 +100,54 @@ void upsample_nearest(
   }
 }
 
-/// The same with each output between the four inputs around it.
+/// Distances in elements between neighbours of images [N, C, height, width].
+struct ImageSteps {
+  int32_t batch;
+  int32_t channel;
+  int32_t row;
+  int32_t column;
+};
+
+/// Resamples images that lie anyhow: each output is between the four inputs around it.
 template <class T>
 void upsample_bilinear(
     const T* in,
+    const ImageSteps& from,
     T* out,
-    int32_t planes,
+    const ImageSteps& to,
+    int32_t batch,
+    int32_t channels,
     const ResampledAxis& height,
     const ResampledAxis& width) {
   using Compute = ComputeType<T>;
-  for (; planes > 0; --planes, in += height.in * width.in) {
+  for (; batch > 0; --batch, in += from.batch, out += to.batch) {
     for (int32_t y = 0; y < height.out; ++y) {
       const Neighbours rows = neighbours(height, y);
-      const T* const upper = in + rows.first * width.in;
-      const T* const lower = in + rows.second * width.in;
+      const int32_t below = (rows.second - rows.first) * from.row;
       const Compute down = static_cast<Compute>(rows.weight);
       for (int32_t x = 0; x < width.out; ++x) {
         const Neighbours columns = neighbours(width, x);
+        const int32_t beside = (columns.second - columns.first) * from.column;
         const Compute right = static_cast<Compute>(columns.weight);
-        const Compute above = (1 - right) * static_cast<Compute>(upper[columns.first]) +
-            right * static_cast<Compute>(upper[columns.second]);
-        const Compute below = (1 - right) * static_cast<Compute>(lower[columns.first]) +
-            right * static_cast<Compute>(lower[columns.second]);
-        *out++ = static_cast<T>((1 - down) * above + down * below);
+        const T* source = in + rows.first * from.row + columns.first * from.column;
+        T* target = out + y * to.row + x * to.column;
+        // Where an element lies is the same for all channels.
+        for (int32_t c = channels; c > 0; --c) {
+          const Compute above = (1 - right) * static_cast<Compute>(source[0]) +
+              right * static_cast<Compute>(source[beside]);
+          const Compute lower = (1 - right) * static_cast<Compute>(source[below]) +
+              right * static_cast<Compute>(source[below + beside]);
+          *target = static_cast<T>((1 - down) * above + down * lower);
+          source += from.channel;
+          target += to.channel;
+        }
       }
     }
   }
 }
 
-/// The same with each output of all the inputs that two triangles weigh: see Triangle.
+/// As upsample_nearest(), with each output of all the inputs that two triangles weigh: see
+/// Triangle.
 template <class T>
 void upsample_antialiased(
     const T* in,

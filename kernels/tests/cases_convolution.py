@@ -300,6 +300,9 @@ def resampling_cases() -> Iterator[Case]:
             wide = x.float() if dtype.itemsize < 4 else x
             expected = functional.interpolate(wide, size, mode="bilinear", align_corners=corners).to(dtype)
             yield case("aten::upsample_bilinear2d.vec_out", x, size, corners, None, expected=expected)
+            last = channels_last(x)
+            arguments = (last, size, corners, None)
+            yield case("aten::upsample_bilinear2d.vec_out", *arguments, expected=channels_last(expected))
             expected = functional.interpolate(wide, size, mode="bilinear", align_corners=corners, antialias=True)
             arguments = (x, size, corners, None, None)
             yield case("aten::_upsample_bilinear2d_aa.out", *arguments, expected=expected.to(dtype))

@@ -194,7 +194,8 @@ def convolution_cases(count: int) -> Iterator[Case]:
 
 def depthwise_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
-        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3), (3, 25)])
+        # Also more outputs than are expanded at once.
+        height, width = random.choice([(1, 1), (5, 5), (6, 7), (9, 4), (12, 3), (3, 25), (1, 45), (2, 70)])
         (kh, sh, ph, dh), (kw, sw, pw, dw) = _window(height), _window(width)
         if random.random() < 0.5 and height >= 3 and width >= 3:
             kh = kw = 3
@@ -205,7 +206,7 @@ def depthwise_cases(count: int) -> Iterator[Case]:
         multiplier = random.choice([1, 1, 1, 2, 3])
         weight = integers((1, kh, kw, channels * multiplier), -127)
         bias, multipliers, shifts = _per_channel(channels * multiplier, kh * kw)
-        x, windows = image(1, channels, height, width), ((sh, sw), (ph, pw))
+        x, windows = image(random.choice([1, 1, 2]), channels, height, width), ((sh, sw), (ph, pw))
         rest = (multiplier, -zero_point(), zero_point(), multipliers, shifts, *activation(), _SCRATCH)
         like = (x, _dilated(weight, 1, (dh, dw)), bias, *windows, (1, 1), *rest)
         yield case("quantized_depthwise_conv2d", x, weight, bias, *windows, (dh, dw), *rest, like=like)
@@ -597,9 +598,9 @@ def _convolution_layer(arguments: list[Any]) -> pack.Layer | None:
 
 def _depthwise_layer(arguments: list[Any]) -> pack.Layer | None:
     x, weight, bias, stride, padding, dilation, multiplier, *rest = arguments[:13]
-    if multiplier != 1 or dilation != (1, 1) or x.shape[1] < 4:
+    if x.shape[1] < 4:
         return None
-    return pack.Layer(pack.DEPTHWISE, weight.permute(3, 1, 2, 0), bias, stride, padding, dilation, *rest)
+    return pack.Layer(pack.DEPTHWISE, weight.permute(3, 1, 2, 0), bias, stride, padding, dilation, *rest, multiplier)
 
 
 def _linear_layer(arguments: list[Any]) -> pack.Layer | None:
@@ -673,6 +674,8 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
         if layer is None:
             continue
         if layer.kind == pack.DEPTHWISE and arrangement == pack.MVE and len(layer.weight) % 4 != 0:
+            continue
+        if layer.kind == pack.DEPTHWISE and arrangement != pack.DSP and (layer.times, *layer.dilation) != (1, 1, 1):
             continue
         constant = pack.pack(layer, arrangement)
         head = pack.Head.unpack(constant.numpy().tobytes())

@@ -223,13 +223,15 @@ def _is_whole(method: Method, packed: int, head: Head) -> bool:
     """Whether a packed constant is one that open_packed() and the kernels take, of kernels/cortex_m/packed.h."""
     is_mve = head.arrangement == MVE
     inner = head.inner if head.is_depthwise or is_mve else -(-head.inner // 4) * 4
-    rows = -(-head.table_channels // 4) * 4 if head.is_depthwise else head.channels if is_mve else head.table_channels
+    rows = head.channels if is_mve else head.table_channels
+    if head.is_depthwise:
+        rows = -(-head.in_channels // 4) * 4 * (head.channels // head.in_channels)
     size = head.tables[2] + rows * inner + (-head.inner % 16 if is_mve and not head.is_depthwise else 0)
     is_taken = all(0 < kernel < 0x100 and stride > 0 for kernel, stride in zip(head.kernel, head.stride, strict=True))
     if head.is_depthwise:
-        can_be = head.channels % 4 == 0 if is_mve else head.channels >= 4
-        is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.channels == head.in_channels
-        is_taken &= head.arrangement == DSP or head.dilation == (1, 1)
+        can_be = head.in_channels % 4 == 0 if is_mve else head.in_channels >= 4
+        is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.channels % head.in_channels == 0
+        is_taken &= head.arrangement == DSP or (head.dilation == (1, 1) and head.channels == head.in_channels)
     if head.kind == WINOGRAD:
         is_taken &= head.can_be_winograd and head.group_size > 0 and head.group_size % WINOGRAD_LANES == 0
     return is_taken and method.shapes[packed].nbytes >= size

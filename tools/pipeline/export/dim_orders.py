@@ -30,7 +30,6 @@ CONTIGUOUS_ONLY = frozenset(
         "aten::native_layer_norm",
         "aten::tril",
         "aten::triu",
-        "aten::upsample_bilinear2d",
         "aten::upsample_nearest2d",
         "cortex_m::quantized_linear",
         "quantized_decomposed::choose_qparams_per_token_asymmetric",

@@ -169,14 +169,14 @@ def _convolution(node: Node, outputs: int) -> Work:
     channels, inner = weight[0], math.prod(weight[1:])
     if image[1] == weight[1]:
         return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, _is_padded(node))))
-    if weight[1] == 1 and channels == image[1] and channels >= 4:
+    if weight[1] == 1 and image[1] >= 4:
         # Words of int8 are of four channels; floating point takes rows, and looks for their ends where they are padded.
         unaligned = outputs if channels % 4 else 0
         rows = math.prod(_shape(node)[:-1])
         padded = rows * inner * _is_padded(node)
         planes = image[0] * channels
         dilation: Any = node.args[5] if len(node.args) > 5 else [1]
-        if weight[2:] == (3, 3) and set(dilation) == {1}:
+        if weight[2:] == (3, 3) and set(dilation) == {1} and channels == image[1]:
             # Four channels after four: the words of their image are read, and columns under windows taken apart.
             words = round_up(channels, 4) // 4 * image[0]
             stride: Any = node.args[3] if len(node.args) > 3 else [1]

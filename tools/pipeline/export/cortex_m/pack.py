@@ -61,6 +61,8 @@ _library = Library("torch_fusion", "FRAGMENT")
 class Layer:
     """A layer as the dialect has it. Weight: [out, height, width, in]; depthwise [out, height, width, 1].
 
+    Depthwise layers have one output per input channel, or several where `times` says so.
+
     Attributes:
       bias: int32; None for zeros.
       input_offset: the negated zero point of the input.
@@ -78,6 +80,7 @@ class Layer:
     shifts: Tensor
     min: int
     max: int
+    times: int = 1
 
 
 def pack(layer: Layer, arrangement: int) -> Tensor:
@@ -106,7 +109,7 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         arrangement,
         layer.kind,
         int(is_wide),
-        channels if layer.kind == DEPTHWISE else weight.shape[3],
+        channels // layer.times if layer.kind == DEPTHWISE else weight.shape[3],
         int(layer.kind != DEPTHWISE and arrangement == DSP and _has_short_sums(weight)),
         channels,
         (weight.shape[1], weight.shape[2]),
@@ -205,8 +208,11 @@ def _ordered(weight: Tensor, head: Head) -> Tensor:
 
 def _depthwise_channels(head: Head) -> Tensor:
     """The channels of a depthwise layer without MVE as its groups have them: the last one has the last channels."""
-    starts = torch.arange(0, head.channels, head.group).clamp(max=head.channels - head.group)
-    return (starts[:, None] + torch.arange(head.group)).flatten()
+    starts = torch.arange(0, head.in_channels, head.group).clamp(max=head.in_channels - head.group)
+    # A group's outputs: the first of each of its inputs, then the second ones, and so on.
+    times = head.channels // head.in_channels
+    inputs = starts[:, None, None] + torch.arange(head.group)
+    return (inputs * times + torch.arange(times)[:, None]).flatten()
 
 
 def _restored(data: bytes, head: Head) -> Tensor:
@@ -263,6 +269,7 @@ def unpack(packed: Tensor) -> Layer:
         shifts,
         head.min,
         head.max,
+        head.channels // head.in_channels if head.is_depthwise else 1,
     )
 
 
@@ -315,6 +322,9 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> Lead:
         steps = [((row + 1) * out[-1], row * image[-1]) for row in range(math.prod(image[:-1]))]
         return Lead(max((written - unread for written, unread in steps), default=0))
     (batch, channels, height, width), (_, _, out_height, out_width) = image, out
+    if head.is_depthwise and head.channels != channels:
+        # Inputs are read again for further outputs.
+        return Lead(math.prod(out))
     for n in range(batch):
         written, first = n * out_height * out_width * head.channels, n * height * width * channels
         if head.is_depthwise and any(head.padding) or head.is_by_columns:
@@ -385,7 +395,7 @@ def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) 
     extra: tuple[int, ...] = ()
     operator = _cortex_m.quantized_conv2d
     if layer.kind == DEPTHWISE:
-        kernel, extra, operator = layer.weight.permute(3, 1, 2, 0), (1,), _cortex_m.quantized_depthwise_conv2d
+        kernel, extra, operator = layer.weight.permute(3, 1, 2, 0), (layer.times,), _cortex_m.quantized_depthwise_conv2d
     windows = [list(layer.stride), list(layer.padding), list(layer.dilation)]
     offsets = (layer.input_offset, layer.output_offset, layer.multipliers, layer.shifts, layer.min, layer.max)
     return operator(input, kernel.contiguous(), layer.bias, *windows, *extra, *offsets, scratch)
@@ -481,7 +491,7 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
     if weight is None:
         return None
     channels = image.meta["val"].shape[1]
-    kind = CONVOLUTION
+    kind, times = CONVOLUTION, 1
     if node.target == _edge.quantized_depthwise_conv2d.default:
         multiplier, *rest = rest
         # [1, height, width, out]; with one input channel it is a convolution like any other.
@@ -489,9 +499,10 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
         if channels != 1:
             kind = DEPTHWISE
             fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
-            has_dilation = arrangement != DSP and _pair(dilation) != (1, 1)
-            if multiplier != 1 or not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or has_dilation:
+            is_plain = multiplier == 1 and _pair(dilation) == (1, 1)
+            if not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or not (is_plain or arrangement == DSP):
                 return None
+            times = multiplier
     elif weight.shape[3] != channels:
         if channels // weight.shape[3] > MAX_DENSE_GROUPS:
             return None
@@ -499,7 +510,7 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
     input_offset, output_offset, multipliers, shifts, low, high, _ = rest
     windows = (_pair(stride), _pair(padding), _pair(dilation))
     factors = (constant(multipliers), constant(shifts))
-    return Layer(kind, weight, constant(bias), *windows, input_offset, output_offset, *factors, low, high)
+    return Layer(kind, weight, constant(bias), *windows, input_offset, output_offset, *factors, low, high, times)
 
 
 def _dense(weight: Tensor, channels: int) -> Tensor:
@@ -550,9 +561,10 @@ def arrangement_of(target: CortexMTargetConfig) -> int:
 def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
-    Left as they are: convolutions with more groups than four, transposed ones, and depthwise ones that are dilated,
-    have several outputs per input channel, less than four channels, or for MVE a number that is no multiple of four;
-    for DSP, layers with weights of -128, which quantizers give none, beside negative ones.
+    Left as they are: convolutions with more groups than four, transposed ones, and depthwise ones that have less than
+    four channels, for MVE a number that is no multiple of four, or are dilated or have several outputs per input channel
+    for another core than one with DSP; for DSP, layers with weights of -128, which quantizers give none, beside negative
+    ones.
 
     Args:
       program: what CortexMPassManager made of an edge program.
