@@ -149,7 +149,7 @@ def _text(factors: dict[str, dict[str, list[float]]]) -> str:
 def _main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=user_path, help="costs.json; printed without")
-    parser.add_argument("names", nargs="*", help="kinds of single.py, such as linear; the file's others stay as they are")
+    parser.add_argument("names", nargs="*", help="kinds of single.py, such as linear; others stay as they are")
     options = parser.parse_args(arguments)
     names = [name for name in single.SINGLES if not options.names or name.rpartition("_")[0] in options.names]
     if not names:

@@ -562,9 +562,9 @@ def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
     Left as they are: convolutions with more groups than four, transposed ones, and depthwise ones that have less than
-    four channels, for MVE a number that is no multiple of four, or are dilated or have several outputs per input channel
-    for another core than one with DSP; for DSP, layers with weights of -128, which quantizers give none, beside negative
-    ones.
+    four channels, for MVE a number that is no multiple of four, or, for cores without DSP and for MVE, are dilated or
+    have several outputs per input channel; for DSP, layers with weights of -128, which quantizers give none, beside
+    negative ones.
 
     Args:
       program: what CortexMPassManager made of an edge program.
