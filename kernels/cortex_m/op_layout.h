@@ -22,7 +22,9 @@ template <class S>
 Tensor&
 transpose_out(KernelRuntimeContext& ctx, const Tensor& input, ArrayRef<int64_t> perm, Tensor& out) {
   View view;
-  return permute(ctx, input, perm, view) ? write_view<S>(ctx, input, view, out) : out;
+  return permute(ctx, input, perm, view)
+      ? write_view<S>(ctx, input, view, out, CopyOrder::LongestFirst)
+      : out;
 }
 
 /// Checks a padding and gives the output's shape: of tensors of up to four dims that lie in the

@@ -1693,8 +1693,13 @@ struct WordRows {
   const uint32_t* oldest;
   int32_t columns;
 
+  /// The next one's place.
+  ET_INLINE const uint32_t* after(const uint32_t* row) const {
+    return row + columns == end ? begin : row + columns;
+  }
+
   /// The place of the one that comes so many after a row, at most as many as there are.
-  ET_INLINE const uint32_t* after(const uint32_t* row, int32_t count = 1) const {
+  ET_INLINE const uint32_t* after(const uint32_t* row, int32_t count) const {
     const int32_t words = count * columns;
     return row + (words < end - row ? words : words - (end - begin));
   }
@@ -1703,8 +1708,8 @@ struct WordRows {
 /// How depthwise_columns() computes windows of three by three.
 class ThreeByThree final {
  public:
-  ET_INLINE explicit ThreeByThree(const PackedLayer& layer)
-      : output_(two_halves(layer.channels, addend_of(layer))) {}
+  ET_INLINE ThreeByThree(const PackedLayer& layer, const Window& width)
+      : output_(two_halves(layer.channels, addend_of(layer))), used_(columns(layer, width)) {}
 
   ET_INLINE int32_t rows() const {
     return 3;
@@ -1736,7 +1741,7 @@ class ThreeByThree final {
 
   /// A row of outputs, of a group's channels from `first` on.
   ET_INLINE void compute(
-      const PackedParts& parts,
+      const PackedParts& /*parts*/,
       const ColumnChannels& channels,
       const WordRows& rows,
       int32_t first,
@@ -1744,13 +1749,13 @@ class ThreeByThree final {
       uint32_t* scratch,
       int8_t* out) const {
     const uint32_t* const second = rows.after(rows.oldest);
-    const int32_t used = columns(*parts.layer, width);
-    expand_columns(rows.oldest, second, rows.after(second), used, scratch);
+    expand_columns(rows.oldest, second, rows.after(second), used_, scratch);
     columns_to_outputs(channels, first, scratch, width.out, output_, out);
   }
 
  private:
   uint32_t output_;
+  int32_t used_;
 };
 
 /// Expands `count` pairs of words, at least one, whose places in both rows are `from_step` bytes
@@ -1851,7 +1856,7 @@ ET_INLINE void dot_pairs(
 /// other and, in the last one of an odd number of rows, of elements side by side.
 class Pairs final {
  public:
-  ET_INLINE explicit Pairs(const PackedLayer& layer)
+  ET_INLINE Pairs(const PackedLayer& layer, const Window& /*width*/)
       : height_(layer.kernel[0]),
         width_(layer.kernel[1]),
         below_(layer.dilation[0]),
@@ -1870,7 +1875,7 @@ class Pairs final {
   }
 
   static int64_t scratch_words(const PackedLayer& layer, const Window& width) {
-    const Pairs pairs(layer);
+    const Pairs pairs(layer, width);
     const int32_t used = pairs.used(width.out < kPairOutputs ? width.out : kPairOutputs);
     return 4 *
         (int64_t{pairs.weights()} + int64_t{pairs.upright_} * pairs.of_upright(used).columns() +
@@ -2068,7 +2073,7 @@ ET_NOINLINE void depthwise_columns(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  const Windows windows(layer);
+  const Windows windows(layer, images.width);
   const int32_t channels = layer.in_channels;
   const int32_t width = images.width.in;
   const int32_t height = images.height.in;
@@ -2076,6 +2081,7 @@ ET_NOINLINE void depthwise_columns(
   const uint32_t padding = static_cast<uint8_t>(layer.input_zero_point) * 0x01010101u;
   auto* const rows = reinterpret_cast<uint32_t*>(scratch);
   uint32_t* const rows_end = rows + windows.rows() * columns;
+  const int32_t row_step = images.width.out * layer.channels;
   if (images.width.out <= 0) {
     return;
   }
@@ -2111,7 +2117,7 @@ ET_NOINLINE void depthwise_columns(
         }
         const WordRows all = {rows, rows_end, oldest, columns};
         windows.compute(parts, prepared, all, first, images.width, rows_end, to);
-        to += images.width.out * layer.channels;
+        to += row_step;
         end += layer.stride[0];
       }
       // Rows that no window reaches.

@@ -175,7 +175,7 @@ template <class S>
 void copy_same(KernelRuntimeContext& ctx, const Tensor& self, Tensor& out) {
   if constexpr (S::has(Variant::DimOrder)) {
     if (same_dtype_or_fail(ctx, self, out) && compare_out(ctx, out, self.sizes())) {
-      copy_view(View(self), View(out));
+      copy_view(View(self), View(out), CopyOrder::LongestFirst);
     }
   } else {
     copy_elements(ctx, self, out);

@@ -127,7 +127,7 @@ void copy_strided(
   }
 }
 
-void copy_view(const View& from, const View& to) {
+void copy_view(const View& from, const View& to, CopyOrder order) {
   // Dims in the order in which the target lies in memory, so that runs are dense there.
   SizesType sizes[kMaxDims];
   int32_t from_strides[kMaxDims];
@@ -150,7 +150,7 @@ void copy_view(const View& from, const View& to) {
   if (nest.size() == 0) {
     return;
   }
-  if (nest.stride(0) != 1 || nest.stride(1) != 1) {
+  if (order == CopyOrder::LongestFirst && (nest.stride(0) != 1 || nest.stride(1) != 1)) {
     nest.sort_dims();
   }
   const int32_t size = to.element_size;

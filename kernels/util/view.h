@@ -46,12 +46,20 @@ struct View {
   void append(SizesType size, int32_t stride);
 };
 
+/// The order in which elements are copied.
+enum class CopyOrder : uint8_t {
+  /// As the target lies in memory.
+  Memory,
+  /// Where no run is dense in both, along the longest dim: fewer runs, and more code.
+  LongestFirst,
+};
+
 /**
  * Copies elements between two views of one shape and element size (1, 2, 4 or 8
  * bytes). If they overlap, as a corrupted program may have it, what is copied
  * is arbitrary.
  */
-void copy_view(const View& from, const View& to);
+void copy_view(const View& from, const View& to, CopyOrder order = CopyOrder::Memory);
 
 /// Copies bytes that don't overlap; few of them without a call.
 void copy_bytes(const char* from, char* to, size_t bytes);
@@ -78,9 +86,14 @@ int32_t step(const View& view, SizesType* position, int32_t offset);
 /// Writes a view of self to out; fails the context if out has not its dtype, or
 /// cannot have its shape.
 template <class S>
-Tensor& write_view(KernelRuntimeContext& ctx, const Tensor& self, const View& view, Tensor& out) {
+Tensor& write_view(
+    KernelRuntimeContext& ctx,
+    const Tensor& self,
+    const View& view,
+    Tensor& out,
+    CopyOrder order = CopyOrder::Memory) {
   if (same_dtype_or_fail(ctx, self, out) && shape_out<S>(ctx, out, view.shape)) {
-    copy_view(view, View(out));
+    copy_view(view, View(out), order);
   }
   return out;
 }
