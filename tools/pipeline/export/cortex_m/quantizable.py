@@ -85,7 +85,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _pad_or_slice(graph, node, _arguments(node)[2])
         elif node.target == _aten.pad.default and _arguments(node)[2] == "circular":
             _join_ends(graph, node)
-        elif node.target == _aten.pixel_shuffle.default:
+        elif node.target == _aten.pixel_shuffle.default and _is_image(node):
             _shuffle(graph, node)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
             _make_linear(graph, _with_matrices(graph, node))
@@ -306,13 +306,19 @@ def _select(program: ExportedProgram, node: Node) -> None:
         program.graph.erase_node(node)
 
 
+def _is_image(node: Node) -> bool:
+    """Whether a node returns images of known sizes."""
+    value = node.meta["val"]
+    return value.dim() == 4 and all(isinstance(size, int) for size in value.shape)
+
+
 def _selected(node: Node) -> dict[int, torch.Tensor] | None:
     """Which of its operand's elements an operator that chooses them has, by dimension; without those that have all.
 
-    Of coordinates in place of the elements the operator itself says so. None where shapes are not known.
+    Of coordinates in place of the elements the operator itself says so. None where shapes are not known, or there are none.
     """
     shape = node.args[0].meta["val"].shape
-    if not all(isinstance(size, int) for size in (*shape, *node.meta["val"].shape)):
+    if not all(isinstance(size, int) and size > 0 for size in (*shape, *node.meta["val"].shape)):
         return None
     indices = {}
     for dim, size in enumerate(shape):

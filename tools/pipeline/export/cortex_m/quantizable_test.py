@@ -173,6 +173,11 @@ _LAYERS = {
         "return self.b(F.interpolate(F.interpolate(self.a(x), scale_factor=2), (7, 11), mode='nearest-exact'))",
         "(torch.randn(1, 3, 8, 8),)",
     ),
+    "shuffled without a batch": (
+        "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(2, 4, 3)",
+        "return self.b(F.pixel_shuffle(self.a(x)[0], 2)[None])",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
     "padded with elements": (
         "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 4, 3); self.c = nn.Conv2d(4, 4, 3)",
         "y = self.b(F.pad(self.a(x).relu(), (1, 2, 0, 1), mode='reflect'))\n"
