@@ -71,7 +71,7 @@ void test_packed_layer(const std::string& path) {
   std::vector<uint8_t> bytes = read_file(path);
   // The heads of its layers, of which the first one has a column: version, arrangement for DSP, a
   // linear layer, not wide; then its input channels, and that its sums are short.
-  const uint8_t head[] = {3, 3, 3, 0, 1, 0, 1, 0};
+  const uint8_t head[] = {4, 3, 3, 0, 1, 0, 1, 0};
   const auto layer = std::search(bytes.begin(), bytes.end(), std::begin(head), std::end(head));
   CHECK(layer != bytes.end());
   const size_t channels = layer[8];
