@@ -315,7 +315,7 @@ def _is_image(node: Node) -> bool:
 def _selected(node: Node) -> dict[int, torch.Tensor] | None:
     """Which of its operand's elements an operator that chooses them has, by dimension; without those that have all.
 
-    Of coordinates in place of the elements the operator itself says so. None where shapes are not known, or there are none.
+    Of coordinates in place of the elements the operator itself says so. None where shapes are unknown or empty.
     """
     shape = node.args[0].meta["val"].shape
     if not all(isinstance(size, int) and size > 0 for size in (*shape, *node.meta["val"].shape)):
