@@ -274,10 +274,13 @@ def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> Non
 
 
 def test_operators_of_the_core_get_the_order_that_they_take(tmp_path: Path) -> None:
-    forward = "y = nn.functional.interpolate(self.conv(x), scale_factor=2, mode='bilinear')\nreturn self.conv(y)"
+    forward = (
+        "y = nn.functional.interpolate(self.conv(x), scale_factor=2, mode='bilinear', antialias=True)\n"
+        "return self.conv(y)"
+    )
     result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
     plan = deserialize_pte_binary(result.program).program.execution_plan[0]
-    name = next(index for index, each in enumerate(plan.operators) if each.name == "aten::upsample_bilinear2d")
+    name = next(index for index, each in enumerate(plan.operators) if each.name == "aten::_upsample_bilinear2d_aa")
     calls = [
         each.instr_args for each in plan.chains[0].instructions if getattr(each.instr_args, "op_index", -1) == name
     ]
