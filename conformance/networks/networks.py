@@ -684,6 +684,123 @@ class Conformer(nn.Module):
         return x + self.out(F.silu(self.batch(self.depth(y)))).transpose(1, 2)
 
 
+@_network(*_IMAGE)
+class DepthDecoder(nn.Module):
+    """Of depth estimation: elements reflected around images, and repeated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = _conv(3, 16, stride=2), nn.Conv2d(16, 8, 3)
+        self.mix, self.out = nn.Conv2d(11, 8, 3), nn.Conv2d(8, 1, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        around = nn.ReflectionPad2d(1)
+        y = F.interpolate(F.elu(self.up(around(self.down(x)))), scale_factor=2, mode="nearest")
+        y = F.elu(self.mix(around(torch.cat([y, x], 1))))
+        return torch.sigmoid(self.out(around(y)))
+
+
+@_network(*_IMAGE)
+class CoordinateAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.reduce = _conv(3, 16), _conv(16, 8, 1, act=nn.Hardswish)
+        self.rows, self.columns, self.head = nn.Conv2d(8, 16, 1), nn.Conv2d(8, 16, 1), _Head(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        rows, columns = F.adaptive_avg_pool2d(x, (None, 1)), F.adaptive_avg_pool2d(x, (1, None)).permute(0, 1, 3, 2)
+        y = self.reduce(torch.cat([rows, columns], 2))
+        rows, columns = torch.split(y, [16, 16], 2)
+        return self.head(x * self.rows(rows).sigmoid() * self.columns(columns.permute(0, 1, 3, 2)).sigmoid())
+
+
+@_network(*_IMAGE)
+class FeatureModulation(nn.Module):
+    """FiLM: each channel's factor and addend are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.film, self.b, self.head = _conv(3, 16), nn.Linear(16, 32), _conv(16, 16), _Head(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        factor, addend = self.film(x.mean((2, 3))).chunk(2, 1)
+        return self.head(self.b(F.relu(x * factor[:, :, None, None] + addend[:, :, None, None])))
+
+
+@_network(1, 1, 4, 64)
+class EegNet(nn.Module):
+    """Filters over time, and two per filter over electrodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = nn.Sequential(nn.Conv2d(1, 8, (1, 15), padding="same", bias=False), nn.BatchNorm2d(8))
+        self.space = nn.Sequential(nn.Conv2d(8, 16, (4, 1), groups=8, bias=False), nn.BatchNorm2d(16), nn.ELU())
+        self.depth = nn.Conv2d(16, 16, (1, 8), padding="same", groups=16, bias=False)
+        self.point = nn.Sequential(nn.Conv2d(16, 16, 1, bias=False), nn.BatchNorm2d(16), nn.ELU())
+        self.fc = nn.Linear(128, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.dropout(F.avg_pool2d(self.space(self.time(x)), (1, 4)), 0.25, self.training)
+        return self.fc(F.avg_pool2d(self.point(self.depth(x)), (1, 2)).flatten(1))
+
+
+@_network(1, 8, 64)
+class ConvTasNet(nn.Module):
+    """Its separator: depthwise convolutions of growing dilation between pointwise ones, and a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.ModuleList(nn.Conv1d(8, 24, 1) for _ in range(3))
+        self.depth = nn.ModuleList(
+            nn.Conv1d(24, 24, 3, padding=2**i, dilation=2**i, groups=24) for i in range(3)
+        )
+        self.narrow = nn.ModuleList(nn.Conv1d(24, 8, 1) for _ in range(3))
+        self.mask = nn.Conv1d(8, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for wide, depth, narrow in zip(self.wide, self.depth, self.narrow, strict=True):
+            y = y + narrow(F.leaky_relu(depth(F.leaky_relu(wide(y), 0.25)), 0.25))
+        return x * torch.sigmoid(self.mask(y))
+
+
+@_network(1, 24, 40)
+class TimeDelaySpeaker(nn.Module):
+    """ECAPA's block: dilated convolutions of parts, gates of channels, statistics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv1d(24, 16, 5, padding=2)
+        self.parts = nn.ModuleList(nn.Conv1d(4, 4, 3, padding=2, dilation=2) for _ in range(3))
+        self.down, self.up, self.fc = nn.Linear(16, 8), nn.Linear(8, 16), nn.Linear(32, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.stem(x))
+        first, *others = torch.chunk(x, 4, 1)
+        done = [first]
+        for part, layer in zip(others, self.parts, strict=True):
+            done.append(F.relu(layer(part if len(done) == 1 else part + done[-1])))
+        y = torch.cat(done, 1)
+        y = x + y * torch.sigmoid(self.up(F.relu(self.down(y.mean(2))))).unsqueeze(2)
+        mean = y.mean(2)
+        return self.fc(torch.cat([mean, ((y * y).mean(2) - mean * mean).clamp(min=1e-4).sqrt()], 1))
+
+
+@_network(1, 10, 12)
+class RelationNetwork(nn.Module):
+    """Something computed for each pair."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.g, self.f = nn.Linear(12, 16), nn.Linear(12, 16), nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        pairs = F.relu(self.a(x).unsqueeze(2) + self.b(x).unsqueeze(1))
+        return self.f(F.relu(self.g(pairs)).sum((1, 2)))
+
+
 # Sound, sensors and state.
 @_network(*_SERIES)
 class TemporalConvolutions(nn.Module):

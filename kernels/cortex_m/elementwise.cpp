@@ -33,9 +33,11 @@ bool is_narrow(const AddParameters& parameters) {
 
 #ifdef __ARM_FEATURE_MVE
 
-/// An input's contribution to sums that need 32 bits only.
-ET_INLINE int32x4_t scale_four(const int8_t* in, int32_t zero_point, Factor factor) {
-  int32x4_t value = vshlq_n_s32(vsubq_n_s32(vldrbq_s32(in), zero_point), kAddShift);
+/// An input's contribution to sums that need 32 bits only, of four elements, or four times of one.
+template <bool kRepeats>
+ET_INLINE int32x4_t scale_four(const int8_t* in, int32_t step, int32_t zero_point, Factor factor) {
+  int32x4_t value = kRepeats && step == 0 ? vdupq_n_s32(*in) : vldrbq_s32(in);
+  value = vshlq_n_s32(vsubq_n_s32(value, zero_point), kAddShift);
   value = vqrdmulhq_n_s32(value, factor.multiplier);
   if (factor.shift < 0) {
     // Halves are rounded away from zero.
@@ -46,8 +48,12 @@ ET_INLINE int32x4_t scale_four(const int8_t* in, int32_t zero_point, Factor fact
 }
 
 /// Adds four elements at a time, and returns how many there were.
+///
+/// @tparam kRepeats Whether steps may be 0; else they are 1.
+template <bool kRepeats>
 size_t add_side_by_side(
     const AddParameters& parameters,
+    const int32_t (&steps)[2],
     const int8_t* a,
     const int8_t* b,
     int8_t* out,
@@ -58,8 +64,10 @@ size_t add_side_by_side(
   const int32x4_t max = vdupq_n_s32(parameters.range.max);
   for (size_t i = 0; i + 4 <= count; i += 4) {
     int32x4_t value = vaddq_s32(
-        scale_four(a + i, zero_points[0], factors[0]),
-        scale_four(b + i, zero_points[1], factors[1]));
+        scale_four<kRepeats>(a, steps[0], zero_points[0], factors[0]),
+        scale_four<kRepeats>(b, steps[1], zero_points[1], factors[1]));
+    a += kRepeats ? 4 * steps[0] : 4;
+    b += kRepeats ? 4 * steps[1] : 4;
     value = vqrdmulhq_n_s32(value, factors[2].multiplier);
     value = vaddq_s32(value, vshrq_n_s32(value, 31));
     value = vaddq_n_s32(vrshlq_n_s32(value, factors[2].shift), zero_points[2]);
@@ -109,13 +117,75 @@ __attribute__((noinline)) void add_narrow(
   }
 }
 
+/// Adds one number, scaled, to all elements of input `kIn`, whose factor is a half or shifts to
+/// the right.
+template <size_t kIn>
+__attribute__((noinline)) void add_repeated(
+    const AddParameters& parameters,
+    int32_t scaled,
+    const int8_t* in,
+    int8_t* out,
+    size_t count) {
+  const Factor factor = parameters.factors[kIn];
+  const int32_t zero_point = parameters.zero_points[kIn];
+  const FoldedScale scale(parameters.factors[2], parameters.zero_points[2]);
+  const Range range = parameters.range;
+  const int32_t doubled = 2 * scaled;
+  if (is_half(factor)) {
+    const int32_t addend = doubled - zero_point * (1 << kAddShift);
+    for (; count > 0; --count) {
+      *out++ = range.clamp(scale.apply(*in++ * (1 << kAddShift) + addend));
+    }
+    return;
+  }
+  constexpr int32_t kBits = kAddShift + 1;
+  const int32_t addend = -zero_point * (1 << kBits);
+  const int32_t shift = -factor.shift;
+  const int32_t half = 1 << (shift - 1);
+  for (; count > 0; --count) {
+    const int32_t value = *in++ * (1 << kBits) + addend;
+    // As in add_narrow().
+    const int32_t high =
+        multiply_add_rounded(value, factor.multiplier, half + (value >> 31)) >> shift;
+    *out++ = range.clamp(scale.apply(2 * high + doubled));
+  }
+}
+
+/// As add_repeated(), if it can; returns how many elements it did.
+template <size_t kIn>
+size_t try_add_repeated(
+    const AddParameters& parameters,
+    const int8_t* in,
+    int8_t other,
+    int8_t* out,
+    size_t count) {
+  constexpr size_t kOther = 1 - kIn;
+  if (!is_half(parameters.factors[kIn]) && parameters.factors[kIn].shift == 0) {
+    return 0;
+  }
+  const int32_t scaled =
+      scale_input(other, parameters.zero_points[kOther], parameters.factors[kOther]);
+  add_repeated<kIn>(parameters, scaled, in, out, count);
+  return count;
+}
+
 /// Adds all elements if one of the inputs' factors is a half, and returns how many these were.
+///
+/// @tparam kRepeats Whether steps may be 0; else they are 1.
+template <bool kRepeats>
 size_t add_side_by_side(
     const AddParameters& parameters,
+    const int32_t (&steps)[2],
     const int8_t* a,
     const int8_t* b,
     int8_t* out,
     size_t count) {
+  if (kRepeats && steps[1] == 0) {
+    return steps[0] == 0 ? 0 : try_add_repeated<0>(parameters, a, *b, out, count);
+  }
+  if (kRepeats && steps[0] == 0) {
+    return try_add_repeated<1>(parameters, b, *a, out, count);
+  }
   constexpr int32_t kBits = kAddShift + 1;
   const bool halves[] = {is_half(parameters.factors[0]), is_half(parameters.factors[1])};
   if (halves[0] && halves[1]) {
@@ -264,9 +334,8 @@ ET_INLINE uint32_t choose_bytes(uint32_t a, uint32_t b) {
 
 #endif
 
-} // namespace
-
-void add(
+template <bool kRepeats>
+ET_INLINE void add_rows(
     const AddParameters& parameters,
     const Rows& rows,
     const int8_t* a,
@@ -275,15 +344,17 @@ void add(
   a += rows.offsets[0];
   b += rows.offsets[1];
   out += rows.out_offset;
-  const bool is_short = is_narrow(parameters);
-  for (size_t row = rows.rows; row > 0; --row) {
+  const auto is_side_by_side = [](int32_t step) { return step == 1 || (kRepeats && step == 0); };
+  const bool is_short =
+      is_narrow(parameters) && is_side_by_side(rows.steps[0]) && is_side_by_side(rows.steps[1]);
+  for (size_t row = rows.count == 0 ? 0 : rows.rows; row > 0; --row) {
     const int8_t* x = a;
     const int8_t* y = b;
     size_t i = 0;
-    if (is_short && rows.steps[0] == 1 && rows.steps[1] == 1) {
-      i = add_side_by_side(parameters, x, y, out, rows.count);
-      x += i;
-      y += i;
+    if (is_short) {
+      i = add_side_by_side<kRepeats>(parameters, rows.steps, x, y, out, rows.count);
+      x += static_cast<int32_t>(i) * rows.steps[0];
+      y += static_cast<int32_t>(i) * rows.steps[1];
     }
     for (; i < rows.count; ++i) {
       const int32_t sum = wrapping_add(
@@ -298,6 +369,26 @@ void add(
     b += rows.row_steps[1];
     out += rows.count;
   }
+}
+
+} // namespace
+
+void add(
+    const AddParameters& parameters,
+    const Rows& rows,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out) {
+  add_rows<false>(parameters, rows, a, b, out);
+}
+
+void add_broadcast(
+    const AddParameters& parameters,
+    const Rows& rows,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out) {
+  add_rows<true>(parameters, rows, a, b, out);
 }
 
 void mul(

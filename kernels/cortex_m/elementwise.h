@@ -33,6 +33,14 @@ void add(
     const int8_t* b,
     int8_t* out);
 
+/// The same, quick where a row has one element of an input, too.
+void add_broadcast(
+    const AddParameters& parameters,
+    const Rows& rows,
+    const int8_t* a,
+    const int8_t* b,
+    int8_t* out);
+
 /// Products.
 void mul(
     const MulParameters& parameters,

@@ -52,7 +52,10 @@ Tensor& quantized_add_out(
       check_factor(ctx, other_multiplier, other_shift, parameters.factors[1]) &&
       check_factor(ctx, output_multiplier, output_shift, parameters.factors[2]) &&
       check_range(ctx, activation_min, activation_max, parameters.range)) {
-    each_binary_rows<S>(ctx, self, other, out, [&](auto... rows) { add(parameters, rows...); });
+    each_binary_rows<S>(ctx, self, other, out, [&](auto... rows) {
+      constexpr auto kAdd = S::has(Variant::Broadcast) ? &add_broadcast : &add;
+      kAdd(parameters, rows...);
+    });
   }
   return out;
 }

@@ -102,9 +102,19 @@ def _pair() -> tuple[Tensor, Tensor]:
         b = torch.empty_like(a)
         b.copy_(integers(tuple(a.shape)))
         return a, b
-    channels = random.randint(1, 9)
-    a, b = image(1, channels, random.randint(1, 4), random.randint(1, 4)), image(1, channels, 1, 1)
-    return random.choice([(a, b), (b, a)])
+    if random.random() < 0.5:
+        channels = random.randint(1, 9)
+        a, b = image(1, channels, random.randint(1, 4), random.randint(1, 4)), image(1, channels, 1, 1)
+        return random.choice([(a, b), (b, a)])
+    # Dimensions of size 1 and fewer of them, on either side.
+    shape = [random.randint(1, 9) for _ in range(random.randint(1, 4))]
+    return _part(shape), _part(shape)
+
+
+def _part(shape: list[int]) -> Tensor:
+    """A tensor that broadcasts to a shape; an image lies in one of two orders."""
+    sizes = tuple(size if random.random() < 0.6 else 1 for size in shape[random.choice([0, 0, 1, len(shape)]) :])
+    return image(*sizes) if len(sizes) == 4 and random.random() < 0.5 else integers(sizes)
 
 
 def elementwise_cases(count: int) -> Iterator[Case]:

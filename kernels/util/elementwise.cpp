@@ -53,8 +53,14 @@ bool run_blocks(
   const bool is_rounded = common == ScalarType::Half || common == ScalarType::BFloat16;
   // Of the largest elements, hence aligned for all.
   uint64_t buffers[LoopNest::kMaxInputs + 1][kBlock];
-  for (size_t done = 0; done < size; done += kBlock) {
-    const size_t part = size - done < kBlock ? size - done : kBlock;
+  // What needs no buffers is one block.
+  bool is_direct = is_stored && !is_rounded;
+  for (size_t i = 0; i < count; ++i) {
+    is_direct = is_direct && inputs[i]->scalar_type() == operation.dtypes[i];
+  }
+  const size_t block = is_direct || size < kBlock ? size : kBlock;
+  for (size_t done = 0; done < size; done += block) {
+    const size_t part = size - done < block ? size - done : block;
     const void* in[LoopNest::kMaxInputs];
     int32_t strides[LoopNest::kMaxInputs];
     for (size_t i = 0; i < count; ++i) {

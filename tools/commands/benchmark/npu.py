@@ -86,7 +86,8 @@ def delegated(path: Path | None) -> tuple[str, int | None]:
     core = [f"{entry.operators} ({entry.reason})" for entry in report.core]
     if not core:
         return "all", cycles
-    return f"{len(delegates)} parts; not " + "; ".join(dict.fromkeys(core)), cycles
+    parts = "1 part" if len(delegates) == 1 else f"{len(delegates)} parts"
+    return f"{parts}; not " + "; ".join(dict.fromkeys(core)), cycles
 
 
 def npu_table(rows: Sequence[NpuRow]) -> str:

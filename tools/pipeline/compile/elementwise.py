@@ -185,7 +185,9 @@ def _quantized_add(method: Method, arguments: Sequence[int]) -> Call | None:
     factors = ", ".join(f"{{{factor}, {shift}}}" for _, factor, shift in triples)
     name = f"{method.names[out]}Add"
     text = f"constexpr cortex_m::AddParameters {name} = {{{{{zeros}}}, {{{factors}}}, {{{least}, {greatest}}}}};"
-    return _int8_call(method, "add", (name, text), a, b, out)
+    dims = _binary_walk(method, "CHAR", a, b, out) or []
+    function = "add_broadcast" if any(0 in dim.strides for dim in dims[:1]) else "add"
+    return _int8_call(method, function, (name, text), a, b, out)
 
 
 def _quantized_mul(method: Method, arguments: Sequence[int]) -> Call | None:

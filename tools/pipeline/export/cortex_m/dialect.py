@@ -9,11 +9,12 @@ PyTorch cannot do with dilation, or takes float32 for them, which rounds sums ov
 where it pools int8 images, of which PyTorch takes at most 127 pixels. And what it looks up in a table lies in memory as
 the indices do: operators that take an image's order of dimensions from its strides find no other.
 
-Five gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
+Six gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
 as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
 too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
 `maximum` and `minimum` return lies in memory as their operands do. A product of two matrices becomes int8 before the
-next pass infers its dtype. And transposed convolutions may have an output_padding.
+next pass infers its dtype. Transposed convolutions may have an output_padding. And the operands of sums and products
+may have any two shapes that broadcast, where CMSIS-NN takes values of channels only.
 """
 
 from __future__ import annotations
@@ -88,6 +89,27 @@ def _accept_output_padding() -> None:
     checkers.CortexMConvTranspose2DCheck._check_node = classmethod(check)
 
 
+def _accept_broadcasts(operators: ModuleType) -> None:
+    """Lets sums and products have operands of any two shapes that broadcast, as the kernels take them."""
+    checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
+    checkers.CortexMAddMulCheck.check_pattern = classmethod(lambda *_: True)
+    operators.__dict__["is_channel_broadcast"] = lambda *_: True
+
+    def result(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        # Lies as an operand of its shape does: of dimensions of size 1 PyTorch would choose an order of its own.
+        like = [operand for operand in (b, a) if operand.shape == torch.broadcast_shapes(a.shape, b.shape)]
+        return torch.empty_like(like[0]) if like else torch.add(a, b)
+
+    def add(a: torch.Tensor, _zero: int, _multiplier: int, _shift: int, b: torch.Tensor, *_: int) -> torch.Tensor:
+        return result(a, b)
+
+    def mul(a: torch.Tensor, _zero: int, b: torch.Tensor, *_: int) -> torch.Tensor:
+        return result(a, b)
+
+    torch.library.register_fake("cortex_m::quantized_add", add, allow_override=True)
+    torch.library.register_fake("cortex_m::quantized_mul", mul, allow_override=True)
+
+
 def _look_up(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(indices).copy_(table[indices.int() + 128])
 
@@ -122,12 +144,14 @@ PyTorch takes such a product for int32, and the next pass that infers dtypes wou
 """
 
 passes_utils = importlib.import_module(f"{_PASSES}.passes_utils")
-sys.modules[f"{_BACKEND}.ops.operators"].__dict__["F"] = _ExactFunctional()
-sys.modules[f"{_BACKEND}.ops.operators"].__dict__["lib"].impl(
+_operators = sys.modules[f"{_BACKEND}.ops.operators"]
+_operators.__dict__["F"] = _ExactFunctional()
+_operators.__dict__["lib"].impl(
     "quantized_activation", _look_up, "CompositeExplicitAutograd", allow_override=True
 )
 _add_hardswish()
 _accept_output_padding()
+_accept_broadcasts(_operators)
 _clamps = importlib.import_module(f"{_PASSES}.quantized_clamp_activation_pass").QuantizedClampActivationPass
 _clamps._is_quantized_int8_activation = _is_quantized
 torch.library.register_fake("cortex_m::maximum", torch.maximum, allow_override=True)

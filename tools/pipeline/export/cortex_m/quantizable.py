@@ -507,7 +507,11 @@ def _lay_out(graph: Graph, node: Node) -> None:
         operands = []
     elif node.target in _IMAGE_OPERATORS:
         operands = operands[:1]
-    elif node.target not in _BINARY or not any(is_channels_last(operand) for operand in operands):
+    elif node.target not in _BINARY or not any(
+        # One channel lies in any order.
+        is_channels_last(operand) and operand.meta["val"].shape[1] > 1
+        for operand in operands
+    ):
         operands = []
     for operand in operands:
         if node.target in _IMAGE_OPERATORS and _is_plane(operand):

@@ -189,6 +189,17 @@ _LAYERS = {
         "return self.b(F.interpolate(self.a(x).relu(), scale_factor=3))",
         "(torch.randn(1, 3, 18),)",
     ),
+    "gates, and a place's numbers": (
+        "self.a = nn.Conv2d(3, 8, 3); self.g = nn.Conv2d(8, 1, 1); self.p = nn.Parameter(torch.randn(6, 6)); "
+        "self.s = nn.Parameter(torch.tensor(0.5)); self.b = nn.Conv2d(8, 4, 3)",
+        "y = self.a(x).relu()\nreturn self.b((y * torch.sigmoid(self.g(y)) + self.p) * self.s)",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
+    "sums of pairs": (
+        "self.a = nn.Linear(8, 12); self.b = nn.Linear(8, 12); self.c = nn.Linear(12, 3)",
+        "return self.c(torch.relu(self.a(x).unsqueeze(2) + self.b(x).unsqueeze(1)))",
+        "(torch.randn(1, 6, 8),)",
+    ),
     "nothing added": (
         "self.a = nn.Conv2d(3, 4, 1); self.b = nn.Conv2d(4, 4, 1)",
         "skip = 0\nfor layer in (self.a, self.b):\n    x = layer(x)\n    skip = skip + x[:, :, :8] * 1\nreturn skip",

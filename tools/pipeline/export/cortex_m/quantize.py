@@ -252,7 +252,12 @@ def quantize(
         quantize_weights(converted, floating, weights, layers, observed, kept)
     correct_biases(converted, observed, kept, has_room_for_bias)
     coarse = _coarse_softmaxes(converted, observed)
-    in_int8 = {origin(node, path) for node in coarse if any(user.target is QUANTIZE for user in node.users)}
+    # What reads one in floating point has a range of its own.
+    in_int8 = {
+        origin(node, path)
+        for node in coarse
+        if not stays(node) and any(user.target is QUANTIZE for user in node.users)
+    }
     if in_int8:
         raise NoInt8Form(in_int8, _COARSE)
     rejections = _rejections(quantizer) | dict.fromkeys((node.name for node in coarse), _COARSE)
