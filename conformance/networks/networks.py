@@ -753,9 +753,7 @@ class ConvTasNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.wide = nn.ModuleList(nn.Conv1d(8, 24, 1) for _ in range(3))
-        self.depth = nn.ModuleList(
-            nn.Conv1d(24, 24, 3, padding=2**i, dilation=2**i, groups=24) for i in range(3)
-        )
+        self.depth = nn.ModuleList(nn.Conv1d(24, 24, 3, padding=2**i, dilation=2**i, groups=24) for i in range(3))
         self.narrow = nn.ModuleList(nn.Conv1d(24, 8, 1) for _ in range(3))
         self.mask = nn.Conv1d(8, 8, 1)
 

@@ -31,6 +31,12 @@ bool is_narrow(const AddParameters& parameters) {
   return is_narrow(factors[0]) && is_narrow(factors[1]) && FoldedScale::takes(factors[2]);
 }
 
+/// Element `i` of an input, whose steps are 1 unless it may be repeated.
+template <bool kRepeats>
+const int8_t* at(const int8_t* in, size_t i, int32_t step) {
+  return in + (kRepeats ? i * static_cast<size_t>(step) : i);
+}
+
 #ifdef __ARM_FEATURE_MVE
 
 /// An input's contribution to sums that need 32 bits only, of four elements, or four times of one.
@@ -64,10 +70,8 @@ size_t add_side_by_side(
   const int32x4_t max = vdupq_n_s32(parameters.range.max);
   for (size_t i = 0; i + 4 <= count; i += 4) {
     int32x4_t value = vaddq_s32(
-        scale_four<kRepeats>(a, steps[0], zero_points[0], factors[0]),
-        scale_four<kRepeats>(b, steps[1], zero_points[1], factors[1]));
-    a += kRepeats ? 4 * steps[0] : 4;
-    b += kRepeats ? 4 * steps[1] : 4;
+        scale_four<kRepeats>(at<kRepeats>(a, i, steps[0]), steps[0], zero_points[0], factors[0]),
+        scale_four<kRepeats>(at<kRepeats>(b, i, steps[1]), steps[1], zero_points[1], factors[1]));
     value = vqrdmulhq_n_s32(value, factors[2].multiplier);
     value = vaddq_s32(value, vshrq_n_s32(value, 31));
     value = vaddq_n_s32(vrshlq_n_s32(value, factors[2].shift), zero_points[2]);
@@ -347,14 +351,14 @@ ET_INLINE void add_rows(
   const auto is_side_by_side = [](int32_t step) { return step == 1 || (kRepeats && step == 0); };
   const bool is_short =
       is_narrow(parameters) && is_side_by_side(rows.steps[0]) && is_side_by_side(rows.steps[1]);
-  for (size_t row = rows.count == 0 ? 0 : rows.rows; row > 0; --row) {
+  for (size_t row = kRepeats && rows.count == 0 ? 0 : rows.rows; row > 0; --row) {
     const int8_t* x = a;
     const int8_t* y = b;
     size_t i = 0;
     if (is_short) {
       i = add_side_by_side<kRepeats>(parameters, rows.steps, x, y, out, rows.count);
-      x += static_cast<int32_t>(i) * rows.steps[0];
-      y += static_cast<int32_t>(i) * rows.steps[1];
+      x = at<kRepeats>(x, i, rows.steps[0]);
+      y = at<kRepeats>(y, i, rows.steps[1]);
     }
     for (; i < rows.count; ++i) {
       const int32_t sum = wrapping_add(

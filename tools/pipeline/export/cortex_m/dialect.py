@@ -146,9 +146,7 @@ PyTorch takes such a product for int32, and the next pass that infers dtypes wou
 passes_utils = importlib.import_module(f"{_PASSES}.passes_utils")
 _operators = sys.modules[f"{_BACKEND}.ops.operators"]
 _operators.__dict__["F"] = _ExactFunctional()
-_operators.__dict__["lib"].impl(
-    "quantized_activation", _look_up, "CompositeExplicitAutograd", allow_override=True
-)
+_operators.__dict__["lib"].impl("quantized_activation", _look_up, "CompositeExplicitAutograd", allow_override=True)
 _add_hardswish()
 _accept_output_padding()
 _accept_broadcasts(_operators)

@@ -254,9 +254,7 @@ def quantize(
     coarse = _coarse_softmaxes(converted, observed)
     # What reads one in floating point has a range of its own.
     in_int8 = {
-        origin(node, path)
-        for node in coarse
-        if not stays(node) and any(user.target is QUANTIZE for user in node.users)
+        origin(node, path) for node in coarse if not stays(node) and any(user.target is QUANTIZE for user in node.users)
     }
     if in_int8:
         raise NoInt8Form(in_int8, _COARSE)
