@@ -1,4 +1,4 @@
-"""MobileNetV2 of models/mobilenet_v2, whose width is 0.35, for images of 224x224 pixels as in ExecuTorch's tutorial."""
+"""MobileNetV2 of mobilenet_v2.py, whose width is 0.35, for images of 224x224 pixels as in ExecuTorch's tutorial."""
 
 import torch
 from mobilenet_v2 import model as model
