@@ -31,6 +31,11 @@ _OF_ROWS = {
     _aten.conv_transpose1d.default: _aten.conv_transpose2d.input,
     _aten.max_pool1d.default: _aten.max_pool2d.default,
 }
+# Layers that take a batch or do without, and how many dimensions their inputs have with it.
+_BATCHED = {
+    **dict.fromkeys((*_OF_ROWS, _aten.conv1d.default, _aten.conv1d.padding), 3),
+    **dict.fromkeys((*_OF_ROWS.values(), _aten.conv2d.default, _aten.conv2d.padding), 4),
+}
 # What a row has in the dimension that an image has besides, where that isn't 1.
 _BESIDES = {"padding": 0, "output_padding": 0}
 _SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
@@ -39,12 +44,16 @@ _SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
 def write_layers(program: ExportedProgram) -> ExportedProgram:
     """The program with layers that ExecuTorch's quantizers don't know by operators that they do.
 
-    These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, poolings and
-    transposed convolutions of one dimension, and convolutions whose result has the input's size.
+    These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, rolled
+    dimensions, functions of softplus, poolings and transposed convolutions of one dimension, and convolutions whose
+    result has the input's size; and layers on images and rows without a batch, as poolings of volumes are made of.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     if called & _COMPOSED.keys():
         program = program.run_decompositions(dict(_COMPOSED))
+    for node in list(program.graph.nodes):
+        if node.target in _BATCHED and node.args[0].meta["val"].dim() < _BATCHED[node.target]:
+            _batch(program, node)
     for node in list(program.graph.nodes):
         if node.op != "call_function":
             continue
@@ -59,6 +68,17 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
         program.graph.erase_node(node)
     program.graph_module.recompile()
     return program
+
+
+def _batch(program: ExportedProgram, node: Node) -> None:
+    """Lets a layer compute a batch of one, in place of none."""
+    graph = program.graph
+    with graph.inserting_before(node):
+        source = emit(graph, node, _aten.unsqueeze.default, node.args[0], 0)
+        batch = emit(graph, node, node.target, source, *node.args[1:], **node.kwargs)
+        result = emit(graph, node, _aten.squeeze.dim, batch, 0)
+    replace_node(program, node, result)
+    graph.erase_node(node)
 
 
 def _pad_outside(program: ExportedProgram, node: Node) -> Node:
@@ -158,6 +178,25 @@ def _instance_norm(
     return F.group_norm(x, x.shape[1], weight, bias, eps)
 
 
+def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(x)), by exp() of what is not positive: integers have room for that."""
+    scaled = x if beta == 1 else x * beta
+    result = torch.relu(scaled) + torch.log1p(torch.exp(-torch.abs(scaled)))
+    return result if beta == 1 else result * (1 / beta)
+
+
+def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+    """Both parts in the other order."""
+    if not dims:
+        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        moved = shift % size if size else 0
+        if moved:
+            x = torch.cat([x.narrow(dim, size - moved, moved), x.narrow(dim, 0, size - moved)], dim)
+    return x
+
+
 def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
     parts = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     return parts.transpose(1, 2).reshape(x.shape)
@@ -243,13 +282,17 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.instance_norm.default: _instance_norm,
     _aten.lerp.Scalar: lambda x, end, weight: x + (end - x) * weight,
     _aten.lerp.Tensor: lambda x, end, weight: x + (end - x) * weight,
+    _aten.log_sigmoid.default: lambda x: -_softplus(-x),
     _aten.lstm.input: _lstm,
     _aten.lstm_cell.default: _lstm_cell,
+    _aten.mish.default: lambda x: x * torch.tanh(_softplus(x)),
     _aten.rms_norm.default: _rms_norm,
     _aten.rnn_relu.input: _of_one_state(_rnn_cell(torch.relu)),
     _aten.rnn_relu_cell.default: _rnn_cell(torch.relu),
     _aten.rnn_tanh.input: _of_one_state(_rnn_cell(torch.tanh)),
     _aten.rnn_tanh_cell.default: _rnn_cell(torch.tanh),
+    _aten.roll.default: _roll,
+    _aten.softplus.default: _softplus,
     _aten.square.default: lambda x: x * x,
     _aten.std.correction: lambda x, dim=None, *, correction=1, keepdim=False: torch.var(
         x, dim, correction=correction, keepdim=keepdim

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,11 +32,13 @@ from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, 
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
-from tools.pipeline.export.rewrite import emit, replace_node
+from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
 _POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
+# Of poolings on Ethos-U55 and U65.
+_LARGEST_STRIDE = 3
 _PARTS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
     _aten.stack.default,
@@ -124,6 +127,8 @@ def quantize(
         _write_minima(program)
     _write_strides(program)
     _reduce_strides(program)
+    if npu.product != "u85":
+        _pool_in_steps(program)
     _copy_parts(program)
     if npu.product != "u85":
         _copy_functions(program)
@@ -180,6 +185,52 @@ def _reduce_strides(program: ExportedProgram) -> None:
                     source.meta = dict(node.meta) | {"val": value}
         node.args = (source, kernel, [1, 1], *rest[1:])
     program.graph_module.recompile()
+
+
+def _pool_in_steps(program: ExportedProgram) -> None:
+    """Makes several maxima of one whose windows lie side by side and are larger than the NPU's stride, in place.
+
+    Averages of averages would be rounded at each step, and halves always to the same side.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target != _aten.max_pool2d.default:
+            continue
+        given = named_arguments(node)
+        kernel, stride = (_pair(given[name]) for name in ("kernel_size", "stride"))
+        is_plain = not any(tree_leaves(given["padding"])) and set(tree_leaves(given["dilation"])) == {1}
+        if max(stride) <= _LARGEST_STRIDE or not is_plain or given["ceil_mode"]:
+            continue
+        factors = [_factors(*sizes) for sizes in zip(kernel, stride, strict=True)]
+        if not all(factors):
+            continue
+        result = node.args[0]
+        with graph.inserting_before(node):
+            for step in itertools.zip_longest(*factors, fillvalue=(1, 1)):
+                result = emit(graph, node, node.target, result, *([size[i] for size in step] for i in range(2)))
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    """Of rows and of columns."""
+    sizes = tree_leaves(value)
+    return sizes[0], sizes[-1]
+
+
+def _factors(kernel: int, stride: int) -> list[tuple[int, int]]:
+    """Kernels and strides, one after another, of a dimension of a pooling; none if the NPU can't take them."""
+    if stride <= _LARGEST_STRIDE:
+        return [(kernel, stride)]
+    if kernel != stride:
+        return []
+    factors = []
+    for size in range(_LARGEST_STRIDE, 1, -1):
+        while stride % size == 0:
+            factors.append((size, size))
+            stride //= size
+    return factors if stride == 1 else []
 
 
 def _copy_parts(program: ExportedProgram) -> None:

@@ -206,6 +206,40 @@ _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
             "self.same, self.norm = nn.Conv2d(4, 8, (2, 4), padding='same', dilation=(1, 3)), "
             "nn.InstanceNorm2d(8, affine=True)\nself.shuffle = nn.ChannelShuffle(2)",
         ),
+        (
+            "y = nn.functional.mish(self.conv(nn.functional.softplus(x)))\n"
+            "return nn.functional.logsigmoid(y), nn.functional.softplus(y, 2)",
+            _IMAGE,
+            "self.conv = nn.Conv2d(4, 8, 3)",
+        ),
+        (
+            "return self.conv(x.roll((1, -2), (2, 3))).roll(1), x.roll(0, 1) + 1",
+            _IMAGE,
+            "self.conv = nn.Conv2d(4, 8, 3)",
+        ),
+        # Windows larger than the NPU's stride.
+        (
+            "return nn.functional.max_pool2d(self.conv(x), (2, 6)), nn.functional.max_pool1d(x.flatten(2), 12)",
+            "(torch.randn(1, 4, 6, 20),)",
+            "self.conv = nn.Conv2d(4, 8, 3)",
+        ),
+        # Of volumes and without a batch: what is pooled there has one dimension less.
+        (
+            "return self.norm(self.conv(x))",
+            _IMAGE,
+            "self.conv, self.norm = nn.Conv2d(4, 8, 3), nn.LocalResponseNorm(3)",
+        ),
+        (
+            "y = nn.functional.max_pool2d(self.conv(x), 2)\nreturn nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
+            "(torch.randn(4, 8, 8),)",
+            "self.conv, self.up = nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 2, 2)\n"
+            "self.same = nn.Conv2d(4, 4, 3, padding='same')",
+        ),
+        (
+            "y = nn.functional.max_pool1d(self.conv(x), 2)\nreturn nn.functional.avg_pool1d(self.up(y), 2)",
+            "(torch.randn(4, 16),)",
+            "self.conv, self.up = nn.Conv1d(4, 8, 3, padding='same'), nn.ConvTranspose1d(8, 4, 2, 2)",
+        ),
         ("return self.cell(x, x1)", _STEP, "self.cell = nn.GRUCell(6, 8)"),
         ("return self.cell(x, (x1, x1 + 0.5))", _STEP, "self.cell = nn.LSTMCell(6, 8)"),
         (
