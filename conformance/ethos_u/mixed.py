@@ -15,7 +15,7 @@ class Mixed(nn.Module):
         self.second = nn.Conv2d(8, 4, 3)
 
     def forward(self, x):
-        y = functional.mish(torch.relu(self.up(self.first(x))))
+        y = functional.hardshrink(torch.relu(self.up(self.first(x))), 0.1)
         return self.second(torch.flip(self.pool(y), (2,)))
 
 

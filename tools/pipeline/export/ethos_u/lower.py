@@ -129,6 +129,7 @@ def quantize(
     _reduce_strides(program)
     if npu.product != "u85":
         _pool_in_steps(program)
+        _fold_strides(program)
     _copy_parts(program)
     if npu.product != "u85":
         _copy_functions(program)
@@ -211,6 +212,57 @@ def _pool_in_steps(program: ExportedProgram) -> None:
         replace_node(program, node, result)
         graph.erase_node(node)
     program.graph_module.recompile()
+
+
+def _fold_strides(program: ExportedProgram) -> None:
+    """Makes of columns that a convolution strides over, more than the NPU can, channels of one column, in place.
+
+    As channels lie side by side, nothing moves. Else Vela writes a convolution for each column of the result.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in (_aten.conv1d.default, _aten.conv2d.default):
+            continue
+        given = named_arguments(node)
+        source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
+        axes = weight.meta["val"].dim() - 2
+        stride, padding, dilation = (
+            list(given[name]) * (axes // len(given[name])) for name in ("stride", "padding", "dilation")
+        )
+        if stride[-1] <= _LARGEST_STRIDE or given["groups"] != 1 or dilation[-1] != 1:
+            continue
+        with graph.inserting_before(node):
+            columns = -(-weight.meta["val"].shape[-1] // stride[-1])
+            size = (node.meta["val"].shape[-1] + columns - 1) * stride[-1]
+            source = _resize_columns(graph, node, source, padding[-1], size)
+            weight = _resize_columns(graph, node, weight, 0, columns * stride[-1])
+            source, weight = (_columns_to_channels(graph, node, each, stride[-1]) for each in (source, weight))
+            stride[-1], padding[-1] = 1, 0
+            result = emit(graph, node, node.target, source, weight, bias, stride, padding, dilation)
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _resize_columns(graph: Graph, origin: Node, node: Node, before: int, size: int) -> Node:
+    """Columns of zeros in front, and behind as many as there are to be; or fewer columns."""
+    after = size - before - node.meta["val"].shape[-1]
+    if after < 0:
+        node = emit(graph, origin, _aten.slice.Tensor, node, node.meta["val"].dim() - 1, 0, size - before)
+    if before or after > 0:
+        node = emit(graph, origin, _aten.constant_pad_nd.default, node, [before, max(after, 0)], 0.0)
+    return node
+
+
+def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> Node:
+    """So many columns side by side are channels of one, in the order in which they lie channels-last."""
+    *outer, size = range(node.meta["val"].dim())
+    last = emit(graph, origin, _aten.permute.default, node, [0, *outer[2:], size, 1])
+    *shape, columns, channels = last.meta["val"].shape
+    folded = emit(graph, origin, _aten.reshape.default, last, [*shape, columns // count, count * channels])
+    first = emit(graph, origin, _aten.permute.default, folded, [0, size, *range(1, size)])
+    # Else the result of a sequence would lie so, too, which delegates do not return.
+    return first if outer[2:] else emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:

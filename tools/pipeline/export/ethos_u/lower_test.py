@@ -102,7 +102,7 @@ _CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3
     [
         ("self.up(y)", "int8", {"cortex_m::quantized_transpose_conv2d"}),
         ("torch.relu(self.up(y))", "int8", {"cortex_m::quantized_transpose_conv2d"}),
-        ("nn.functional.mish(y)", "int8", {"cortex_m::quantized_activation"}),
+        ("nn.functional.hardshrink(y)", "int8", {"cortex_m::quantized_activation"}),
         ("nn.functional.avg_pool2d(y, 2, 4)", "int8", {"cortex_m::quantized_avg_pool2d"}),
         ("torch.flip(y, (2,))", "int8", {"aten::flip"}),
         # Neither has an int8 form here: of a wrong one nothing would be noticed but wrong numbers.
@@ -217,7 +217,13 @@ _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
             _IMAGE,
             "self.conv = nn.Conv2d(4, 8, 3)",
         ),
-        # Windows larger than the NPU's stride.
+        # Strides larger than the NPU's.
+        (
+            "return self.rows(x).relu(), self.sound(x.flatten(2)), self.patches(x)",
+            "(torch.randn(1, 4, 6, 23),)",
+            "self.rows, self.sound = nn.Conv2d(4, 8, (3, 7), (2, 5), (1, 2)), nn.Conv1d(4, 8, 6, 4)\n"
+            "self.patches = nn.Conv2d(4, 8, 4, 4, bias=False)",
+        ),
         (
             "return nn.functional.max_pool2d(self.conv(x), (2, 6)), nn.functional.max_pool1d(x.flatten(2), 12)",
             "(torch.randn(1, 4, 6, 20),)",
