@@ -261,8 +261,10 @@ def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> 
     *shape, columns, channels = last.meta["val"].shape
     folded = emit(graph, origin, _aten.reshape.default, last, [*shape, columns // count, count * channels])
     first = emit(graph, origin, _aten.permute.default, folded, [0, size, *range(1, size)])
+    if outer[2:]:
+        return first
     # Else the result of a sequence would lie so, too, which delegates do not return.
-    return first if outer[2:] else emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
+    return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
