@@ -37,7 +37,7 @@ from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
 _POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
-# Of poolings on Ethos-U55 and U65.
+# Of poolings and convolutions on Ethos-U55 and U65.
 _LARGEST_STRIDE = 3
 _PARTS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
