@@ -49,7 +49,7 @@ from tools.artifacts.packed_layer.packed_layer import (
     problem_of,
 )
 from tools.pipeline.export.cortex_m.int4 import Int4Layer, pack_int4
-from tools.pipeline.export.cortex_m.pack import DSP, MVE, Layer, geometry_of, pack, scratch_size
+from tools.pipeline.export.cortex_m.pack import DSP, MVE, Layer, geometry_of, pack, rows_scratch_size, scratch_size
 from tools.pipeline.export.cortex_m.winograd import as_winograd
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
@@ -265,6 +265,19 @@ def test_padding_whose_scratch_memory_has_no_size_is_refused() -> None:
     made.memories = [0, 4 * channels, 16, 4 * channels]
     _check_refused(made, "InvalidArgument", "execute", "scratch has 16 bytes")
     assert problem_of(bytes(made.packed)) == "its padding is out of range"
+
+
+def test_too_little_scratch_memory_of_a_linear_layer_of_many_rows_is_refused() -> None:
+    for arrangement in (DSP, MVE):
+        for size, problem in ((rows_scratch_size(_Made(LINEAR, arrangement).head), ""), (16, "scratch has 16 bytes")):
+            made = _Made(LINEAR, arrangement)
+            made.operators[0] = Operator("torch_fusion::linear_rows", "out")
+            made.values[SCRATCH].sizes = [size]
+            made.call.args.insert(SCRATCH, SCRATCH)
+            if problem:
+                _check_refused(made, "InvalidArgument", "execute", problem)
+            else:
+                assert [result.error for result in _run(made)] == ["Ok"]
 
 
 def test_padding_far_beside_an_image_is_not_read() -> None:

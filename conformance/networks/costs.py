@@ -157,7 +157,7 @@ def _main(arguments: Sequence[str]) -> int:
     factors = fit(measure(names))
     if options.names and options.output is not None:
         before = json.loads(options.output.read_text(encoding="utf-8"))
-        factors = {form: {**before[form], **kinds} for form, kinds in factors.items()}
+        factors = {form: dict(sorted({**before[form], **kinds}.items())) for form, kinds in factors.items()}
     text = _text(factors)
     if options.output is None:
         print(text)

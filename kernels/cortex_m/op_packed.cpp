@@ -5,6 +5,24 @@ namespace executor {
 namespace native {
 namespace cortex_m {
 
+namespace {
+
+/// Fails the context (InvalidArgument) and returns false unless there is scratch memory enough.
+bool check_scratch(KernelRuntimeContext& ctx, const Tensor& scratch, int64_t needed) {
+  KERNEL_CHECK(
+      ctx,
+      static_cast<int64_t>(scratch.nbytes()) >= needed &&
+          (reinterpret_cast<uintptr_t>(scratch.const_data_ptr()) & 3) == 0,
+      InvalidArgument,
+      false,
+      "scratch has %zu bytes, and the layer needs %d",
+      scratch.nbytes(),
+      static_cast<int>(needed));
+  return true;
+}
+
+} // namespace
+
 bool check_packed_images(
     KernelRuntimeContext& ctx,
     const Tensor& input,
@@ -48,17 +66,7 @@ bool check_packed_images(
     }
     sizes.append(windows[i]->out);
   }
-  const int64_t needed = kernel.scratch(parts, images.width);
-  KERNEL_CHECK(
-      ctx,
-      static_cast<int64_t>(scratch.nbytes()) >= needed &&
-          (reinterpret_cast<uintptr_t>(scratch.const_data_ptr()) & 3) == 0,
-      InvalidArgument,
-      false,
-      "scratch has %zu bytes, and the layer needs %d",
-      scratch.nbytes(),
-      static_cast<int>(needed));
-  return true;
+  return check_scratch(ctx, scratch, kernel.scratch(parts, images.width));
 }
 
 bool check_channels_last(KernelRuntimeContext& ctx, const Tensor& input, const Tensor& out) {
@@ -93,6 +101,17 @@ bool check_packed_linear(
       false,
       "input does not have the features that its layer was packed for");
   return true;
+}
+
+bool check_packed_rows(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    const Tensor& scratch,
+    const Tensor& out,
+    PackedParts& parts) {
+  return check_packed_linear(ctx, input, packed, out, parts) &&
+      check_scratch(ctx, scratch, linear_rows_scratch(parts));
 }
 
 } // namespace cortex_m

@@ -45,6 +45,15 @@ bool check_packed_linear(
     const Tensor& out,
     PackedParts& parts);
 
+/// Checks a packed linear layer of many rows against its tensors.
+bool check_packed_rows(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    const Tensor& scratch,
+    const Tensor& out,
+    PackedParts& parts);
+
 // The geometry that the schemas have is for the export's shape inference; the packed constant says
 // it all.
 
@@ -112,6 +121,31 @@ Tensor& packed_depthwise_convolution_out(
   return out;
 }
 
+/// Gives `out` the sizes of rows of a layer's outputs. Fails the context (InvalidArgument) and
+/// returns false if it has no room for them.
+template <class S>
+bool size_rows(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const PackedParts& parts,
+    int32_t rows,
+    Tensor& out) {
+  const int32_t channels = parts.layer->channels;
+  if constexpr (S::has(Variant::DynamicShape)) {
+    Shape sizes(input.sizes());
+    sizes.sizes[sizes.dims - 1] = channels;
+    return resize_out(ctx, out, sizes);
+  }
+  // With static shapes, which the export made right, this is all that memory safety needs.
+  KERNEL_CHECK(
+      ctx,
+      int64_t{rows} * channels == out.numel(),
+      InvalidArgument,
+      false,
+      "out does not have the elements that the layer computes");
+  return true;
+}
+
 /// torch_fusion::linear.out, contiguous.
 template <class S>
 Tensor& packed_linear_out(
@@ -126,24 +160,36 @@ Tensor& packed_linear_out(
     return out;
   }
   const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
-  const int32_t channels = parts.layer->channels;
-  if constexpr (S::has(Variant::DynamicShape)) {
-    Shape sizes(input.sizes());
-    sizes.sizes[sizes.dims - 1] = channels;
-    if (!resize_out(ctx, out, sizes)) {
-      return out;
-    }
-  } else {
-    // With static shapes, which the export made right, this is all that memory safety needs.
-    KERNEL_CHECK(
-        ctx,
-        int64_t{rows} * channels == out.numel(),
-        InvalidArgument,
-        out,
-        "out does not have the elements that the layer computes");
+  if (size_rows<S>(ctx, input, parts, rows, out)) {
+    packed_linear(
+        parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>(), kNeedsAll);
   }
-  packed_linear(
-      parts, input.const_data_ptr<int8_t>(), rows, out.mutable_data_ptr<int8_t>(), kNeedsAll);
+  return out;
+}
+
+/// torch_fusion::linear_rows.out, contiguous.
+template <class S>
+Tensor& packed_linear_rows_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t /*geometry*/,
+    Tensor& scratch,
+    Tensor& out) {
+  PackedParts parts;
+  if (!check_packed_rows(ctx, input, packed, scratch, out, parts) ||
+      !check_contiguous<S>(ctx, input, out)) {
+    return out;
+  }
+  const int32_t rows = static_cast<int32_t>(input.numel()) / parts.inner;
+  if (size_rows<S>(ctx, input, parts, rows, out)) {
+    packed_linear_rows(
+        parts,
+        input.const_data_ptr<int8_t>(),
+        rows,
+        scratch.mutable_data_ptr<int8_t>(),
+        out.mutable_data_ptr<int8_t>());
+  }
   return out;
 }
 

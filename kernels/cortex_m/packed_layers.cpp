@@ -870,12 +870,102 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
 #define LANE(sum, address) STORED(sum, "%[w]", "%[a]", "%[x]", "%[b]", address)
 #define FIRST(sum, address) "lsl " sum ", " sum ", #1\n" LANE(sum, address)
 
+// The asm statement of pairs_to_outputs(), with the steps from a pair's factors and shifts to the
+// next one's, and back to its second channel's.
+#define PAIRS(two_factors, two_shifts, last_factor, last_shift) \
+  __asm__ volatile( \
+      "3:\n" \
+      "ldr %[a], %[bias]\n" \
+      "ldr %[x], %[expanded]\n" \
+      "ldr %[b], %[odd]\n" \
+      "ldr %[s0], [%[a]]\n" \
+      "mov %[s1], %[s0]\n" \
+      "mov %[s2], %[s0]\n" \
+      "mov %[s3], %[s0]\n" \
+      "mov %[s4], %[s0]\n" \
+      "mov %[s5], %[s0]\n" \
+      "mov %[s6], %[s0]\n" \
+      "mov %[s7], %[s0]\n" \
+      "cmp %[b], #0\n" \
+      "bne 2f\n" \
+      "1:\n" TWO_PRODUCTS TWO_PRODUCTS \
+      "2:\n" TWO_PRODUCTS TWO_PRODUCTS \
+      "ldr %[a], %[end]\n" \
+      "cmp %[a], %[x]\n" \
+      "bne 1b\n" \
+      /* The second channel's sums, doubled. */ \
+      "ldr %[x], %[bias]\n" \
+      "sub %[s4], %[s0]\n" \
+      "sub %[s5], %[s1]\n" \
+      "ldr %[w], [%[x], #4]\n" \
+      "sub %[s6], %[s2]\n" \
+      "sub %[s7], %[s3]\n" \
+      "lsl %[w], #1\n" \
+      "add %[x], #8\n" \
+      "str %[x], %[bias]\n" \
+      "add %[s4], %[w], %[s4], asr #7\n" \
+      "add %[s5], %[w], %[s5], asr #7\n" \
+      "add %[s6], %[w], %[s6], asr #7\n" \
+      "add %[s7], %[w], %[s7], asr #7\n" \
+      "ldr %[x], %[multipliers]\n" \
+      "ldr %[v], %[shifts]\n" \
+      "ldr %[b], %[out]\n" \
+      "ldr %[w], [%[x]], " two_factors "\n" \
+      "ldrsb %[a], [%[v]], " two_shifts "\n" \
+      "str %[x], %[multipliers]\n" \
+      "str %[v], %[shifts]\n" \
+      "ldr %[v], %[step]\n" \
+      "ldr %[x], %[addend]\n" \
+      FIRST("%[s0]", "") FIRST("%[s1]", ", %[v]") FIRST("%[s2]", ", %[v], lsl #1") \
+      "add %[b], %[b], %[v]\n" FIRST("%[s3]", ", %[v], lsl #1") \
+      "ldr %[s0], %[multipliers]\n" \
+      "ldr %[s1], %[shifts]\n" \
+      "ldr %[b], %[out]\n" \
+      "ldr %[w], [%[s0], " last_factor "]\n" \
+      "ldrsb %[a], [%[s1], " last_shift "]\n" \
+      "add %[s2], %[b], #2\n" \
+      "add %[b], %[b], #1\n" \
+      "str %[s2], %[out]\n" \
+      LANE("%[s4]", "") LANE("%[s5]", ", %[v]") LANE("%[s6]", ", %[v], lsl #1") \
+      "add %[b], %[b], %[v]\n" LANE("%[s7]", ", %[v], lsl #1") \
+      "ldr %[a], %[pairs]\n" \
+      "subs %[a], #1\n" \
+      "str %[a], %[pairs]\n" \
+      "bne 3b\n" \
+      : [s0] "=&r"(s0), \
+        [s1] "=&r"(s1), \
+        [s2] "=&r"(s2), \
+        [s3] "=&r"(s3), \
+        [s4] "=&r"(s4), \
+        [s5] "=&r"(s5), \
+        [s6] "=&r"(s6), \
+        [s7] "=&r"(s7), \
+        [x] "=&r"(x), \
+        [a] "=&r"(a), \
+        [b] "=&r"(b), \
+        [v] "=&r"(v), \
+        [w] "=&r"(w), \
+        [weights] "+r"(weights), \
+        [bias] "+m"(bias), \
+        [multipliers] "+m"(multipliers), \
+        [shifts] "+m"(shifts), \
+        [out] "+m"(out), \
+        [pairs] "+m"(pairs) \
+      : [expanded] "m"(expanded), \
+        [odd] "m"(odd), \
+        [end] "m"(end), \
+        [step] "m"(step), \
+        [addend] "m"(addend) \
+      : "memory", "cc")
+
 /**
  * The outputs of a layer that is not wide and has_short_sums(), at four pixels, of pairs of
  * channels. Returns where their weights end.
  *
+ * @tparam kFactorStep That of the layer.
  * @param[in] pairs At least one.
  */
+template <int32_t kFactorStep>
 ET_INLINE const int8_t*
 pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pairs, int8_t* out) {
   const int32_t inner = parts.padded_inner;
@@ -890,93 +980,15 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
   int32_t s0, s1, s2, s3, s4, s5, s6, s7;
   uint32_t x, a, b, v, w;
   // The compiler would move sums from one register to another, for each pair some thirty times.
-  __asm__ volatile(
-      "3:\n"
-      "ldr %[a], %[bias]\n"
-      "ldr %[x], %[expanded]\n"
-      "ldr %[b], %[odd]\n"
-      "ldr %[s0], [%[a]]\n"
-      "mov %[s1], %[s0]\n"
-      "mov %[s2], %[s0]\n"
-      "mov %[s3], %[s0]\n"
-      "mov %[s4], %[s0]\n"
-      "mov %[s5], %[s0]\n"
-      "mov %[s6], %[s0]\n"
-      "mov %[s7], %[s0]\n"
-      "cmp %[b], #0\n"
-      "bne 2f\n"
-      "1:\n" TWO_PRODUCTS TWO_PRODUCTS
-      "2:\n" TWO_PRODUCTS TWO_PRODUCTS
-      "ldr %[a], %[end]\n"
-      "cmp %[a], %[x]\n"
-      "bne 1b\n"
-      // The second channel's sums, doubled.
-      "ldr %[x], %[bias]\n"
-      "sub %[s4], %[s0]\n"
-      "sub %[s5], %[s1]\n"
-      "ldr %[w], [%[x], #4]\n"
-      "sub %[s6], %[s2]\n"
-      "sub %[s7], %[s3]\n"
-      "lsl %[w], #1\n"
-      "add %[x], #8\n"
-      "str %[x], %[bias]\n"
-      "add %[s4], %[w], %[s4], asr #7\n"
-      "add %[s5], %[w], %[s5], asr #7\n"
-      "add %[s6], %[w], %[s6], asr #7\n"
-      "add %[s7], %[w], %[s7], asr #7\n"
-      "ldr %[x], %[multipliers]\n"
-      "ldr %[v], %[shifts]\n"
-      "ldr %[b], %[out]\n"
-      "ldr %[w], [%[x]], #8\n"
-      "ldrsb %[a], [%[v]], #2\n"
-      "str %[x], %[multipliers]\n"
-      "str %[v], %[shifts]\n"
-      "ldr %[v], %[step]\n"
-      "ldr %[x], %[addend]\n"
-      FIRST("%[s0]", "") FIRST("%[s1]", ", %[v]") FIRST("%[s2]", ", %[v], lsl #1")
-      "add %[b], %[b], %[v]\n" FIRST("%[s3]", ", %[v], lsl #1")
-      "ldr %[s0], %[multipliers]\n"
-      "ldr %[s1], %[shifts]\n"
-      "ldr %[b], %[out]\n"
-      "ldr %[w], [%[s0], #-4]\n"
-      "ldrsb %[a], [%[s1], #-1]\n"
-      "add %[s2], %[b], #2\n"
-      "add %[b], %[b], #1\n"
-      "str %[s2], %[out]\n"
-      LANE("%[s4]", "") LANE("%[s5]", ", %[v]") LANE("%[s6]", ", %[v], lsl #1")
-      "add %[b], %[b], %[v]\n" LANE("%[s7]", ", %[v], lsl #1")
-      "ldr %[a], %[pairs]\n"
-      "subs %[a], #1\n"
-      "str %[a], %[pairs]\n"
-      "bne 3b\n"
-      : [s0] "=&r"(s0),
-        [s1] "=&r"(s1),
-        [s2] "=&r"(s2),
-        [s3] "=&r"(s3),
-        [s4] "=&r"(s4),
-        [s5] "=&r"(s5),
-        [s6] "=&r"(s6),
-        [s7] "=&r"(s7),
-        [x] "=&r"(x),
-        [a] "=&r"(a),
-        [b] "=&r"(b),
-        [v] "=&r"(v),
-        [w] "=&r"(w),
-        [weights] "+r"(weights),
-        [bias] "+m"(bias),
-        [multipliers] "+m"(multipliers),
-        [shifts] "+m"(shifts),
-        [out] "+m"(out),
-        [pairs] "+m"(pairs)
-      : [expanded] "m"(expanded),
-        [odd] "m"(odd),
-        [end] "m"(end),
-        [step] "m"(step),
-        [addend] "m"(addend)
-      : "memory", "cc");
+  if constexpr (kFactorStep == 0) {
+    PAIRS("#0", "#0", "#0", "#0");
+  } else {
+    PAIRS("#8", "#2", "#-4", "#-1");
+  }
   return weights;
 }
 
+#undef PAIRS
 #undef FIRST
 #undef LANE
 #undef STORED
@@ -997,7 +1009,9 @@ ET_INLINE void store_pixels(const int32_t* sums, Scale scale, int8_t* out, int32
 #endif
 
 /// All output channels of up to four neighbouring pixels of a convolution. A function of its own:
-/// within a larger one the compiler would keep more on the stack.
+/// within a larger one the compiler would keep more on the stack. `kFactorStep` is that of the
+/// layer.
+template <int32_t kFactorStep>
 __attribute__((noinline)) void
 lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lanes, int8_t* out) {
   const int32_t channels = parts.layer->channels;
@@ -1006,7 +1020,7 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
   int32_t c = 0;
 #ifdef __ARM_FEATURE_DSP
   if (lanes == kLanes && parts.layer->is_wide == 0 && has_short_sums(parts) && channels > 1) {
-    weights = pairs_to_outputs(parts, expanded, channels / 2, out);
+    weights = pairs_to_outputs<kFactorStep>(parts, expanded, channels / 2, out);
     c = channels & ~1;
   }
 #else
@@ -1023,10 +1037,12 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
                                    : dot_lanes(expanded, weights, inner, sums);
     // What pairs_to_outputs() is with DSP instructions.
     if (lanes == kLanes && parts.layer->is_wide == 0 && c + 1 < channels) {
-      store_pixels(sums, {parts.multipliers[c], parts.shifts[c], addend}, out + c, channels);
+      const int32_t at = c * kFactorStep;
+      const int32_t next = at + kFactorStep;
+      store_pixels(sums, {parts.multipliers[at], parts.shifts[at], addend}, out + c, channels);
       store_pixels(
           sums + kLanes,
-          {parts.multipliers[c + 1], parts.shifts[c + 1], addend},
+          {parts.multipliers[next], parts.shifts[next], addend},
           out + c + 1,
           channels);
       continue;
@@ -1301,6 +1317,41 @@ void vector_to_outputs(
   }
 }
 
+/// All outputs of the pixels of a layer of one by one, or of the rows of a linear layer, whose
+/// factor step is 0.
+template <int32_t kFactorStep>
+ET_NOINLINE void pixels_to_outputs(
+    const PackedParts& parts,
+    int32_t pixels,
+    const int8_t* in,
+    uint32_t* expanded,
+    int8_t* out) {
+  const int32_t in_channels = parts.layer->in_channels;
+  const int32_t channels = parts.layer->channels;
+  while (pixels > 0) {
+    const int32_t lanes = pixels < kLanes ? pixels : kLanes;
+    pixels -= lanes;
+    if (lanes <= 2) {
+      for (int32_t i = 0; i < lanes; ++i) {
+        vector_to_outputs<kFactorStep>(parts, in, out);
+        in += in_channels;
+        out += channels;
+      }
+      return;
+    }
+    // Of three pixels the last one is repeated.
+    const int8_t* from[kLanes];
+    for (int32_t lane = 0; lane < kLanes; ++lane) {
+      from[lane] = in;
+      in += lane < lanes - 1 ? in_channels : 0;
+    }
+    in += in_channels;
+    expand_pixels(from, in_channels, pixels * in_channels >= 3, expanded);
+    lanes_to_outputs<kFactorStep>(parts, expanded, lanes, out);
+    out += lanes * channels;
+  }
+}
+
 void convolution_dsp(
     const PackedParts& parts,
     const PackedImages& images,
@@ -1309,8 +1360,12 @@ void convolution_dsp(
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
   auto* const expanded = reinterpret_cast<uint32_t*>(scratch);
+  if (is_pointwise(layer)) {
+    const int32_t pixels = images.batch * images.height.out * images.width.out;
+    pixels_to_outputs<1>(parts, pixels, in, expanded, out);
+    return;
+  }
   int8_t* const rows = scratch + 2 * kLanes * parts.padded_inner;
-  const bool pointwise = is_pointwise(layer);
   const bool by_bytes = is_gathered(layer);
   const int32_t window = window_rows(layer);
   int8_t* const gathered =
@@ -1323,25 +1378,9 @@ void convolution_dsp(
     int32_t x = 0;
     for (int32_t pixel = 0; pixel < pixels; pixel += kLanes) {
       const int32_t lanes = pixels - pixel < kLanes ? pixels - pixel : kLanes;
-      if (pointwise && lanes <= 2) {
-        for (int32_t i = 0; i < lanes; ++i) {
-          vector_to_outputs<1>(parts, in, out);
-          in += layer.in_channels;
-          out += layer.channels;
-        }
-        continue;
-      }
-      // Of less than four pixels the last one is repeated.
-      const int8_t* from[kLanes];
-      if (pointwise) {
-        for (int32_t lane = 0; lane < kLanes; ++lane) {
-          from[lane] = in;
-          in += lane < lanes - 1 ? layer.in_channels : 0;
-        }
-        in += layer.in_channels;
-        const bool has_more = (pixels - pixel - lanes) * layer.in_channels >= 3;
-        expand_pixels(from, layer.in_channels, has_more, expanded);
-      } else if (by_bytes) {
+      if (by_bytes) {
+        // Of less than four pixels the last one is repeated.
+        const int8_t* from[kLanes];
         const int32_t step = parts.padded_inner + kCopiedMore;
         for (int32_t lane = 0; lane < kLanes; ++lane) {
           from[lane] = gathered + (lane < lanes ? lane : 0) * step;
@@ -1368,12 +1407,10 @@ void convolution_dsp(
           ++y;
         }
       }
-      lanes_to_outputs(parts, expanded, lanes, out);
+      lanes_to_outputs<1>(parts, expanded, lanes, out);
       out += lanes * layer.channels;
     }
-    if (!pointwise) {
-      in += image_size;
-    }
+    in += image_size;
   }
 }
 
@@ -2465,6 +2502,10 @@ ET_NOINLINE void packed_convolution(
       images.batch * images.height.out * images.width.out * parts.layer->channels);
 }
 
+int64_t linear_rows_scratch(const PackedParts& parts) {
+  return 2 * kLanes * parts.padded_inner;
+}
+
 ET_NOINLINE void packed_depthwise(
     const PackedParts& parts,
     const PackedImages& images,
@@ -2519,6 +2560,24 @@ void packed_linear(
   }
 }
 
+void packed_linear_rows(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    [[maybe_unused]] int8_t* scratch,
+    int8_t* out) {
+#if !defined(__ARM_FEATURE_MVE)
+  if (parts.layer->arrangement != Arrangement::Mve) {
+    pixels_to_outputs<0>(parts, rows, in, reinterpret_cast<uint32_t*>(scratch), out);
+    clamp_outputs(*parts.layer, out, rows * parts.layer->channels);
+    return;
+  }
+#endif
+#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
+  packed_linear(parts, in, rows, out, kNeedsAll);
+#endif
+}
+
 void packed_linear(
     const int8_t* packed,
     const int8_t* in,
@@ -2526,6 +2585,15 @@ void packed_linear(
     int8_t* out,
     uint32_t needs) {
   packed_linear(linear_parts(packed), in, rows, out, needs);
+}
+
+void packed_linear_rows(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* scratch,
+    int8_t* out) {
+  packed_linear_rows(linear_parts(packed), in, rows, scratch, out);
 }
 
 void packed_convolution(

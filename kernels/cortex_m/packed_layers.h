@@ -20,7 +20,8 @@ namespace cortex_m {
  * inputs of the same channels,
  * - other convolutions: a pixel, whose window is read meanwhile; or several, all of whose windows
  * are read before their outputs are written, unless nothing lies over the input,
- * - linear layers: a row, which is read meanwhile.
+ * - linear layers: a row, which is read meanwhile,
+ * - linear layers of many rows: four rows; one or two that are left are read meanwhile.
  */
 
 /// Images that lie channels last, and the windows from one to the other.
@@ -125,6 +126,26 @@ void packed_linear(
     int32_t rows,
     int8_t* out,
     uint32_t needs);
+
+/// Bytes of scratch memory that packed_linear_rows() needs; pack.py has the same function.
+int64_t linear_rows_scratch(const PackedParts& parts);
+
+/// As packed_linear() with kNeedsAll, and faster from three rows on where the layer is not arranged
+/// for MVE: weights are read once for four rows, whose inputs are expanded in `scratch`.
+void packed_linear_rows(
+    const PackedParts& parts,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* scratch,
+    int8_t* out);
+
+/// As above, of a packed constant that the build has checked.
+void packed_linear_rows(
+    const int8_t* packed,
+    const int8_t* in,
+    int32_t rows,
+    int8_t* scratch,
+    int8_t* out);
 
 } // namespace cortex_m
 } // namespace native

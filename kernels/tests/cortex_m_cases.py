@@ -247,7 +247,7 @@ def transpose_convolution_cases(count: int) -> Iterator[Case]:
 def matmul_cases(count: int) -> Iterator[Case]:
     for _ in range(count):
         inner, columns = random.choice([1, 3, 4, 7, 8, 16, 33, 64]), random.choice([1, 2, 3, 4, 5, 8, 12])
-        x = integers((*random.choice([(), (1,), (2,), (5,), (2, 3)]), inner))
+        x = integers((*random.choice([(), (1,), (2,), (3,), (5,), (2, 3), (8,)]), inner))
         weight = integers((columns, inner), -127)
         bias = torch.randint(-5000, 5000, (columns,), dtype=torch.int32) if random.random() < 0.8 else None
         point, rest = zero_point(), (zero_point(), *[(value,) for value in factor(1e-4, 0.05)])
@@ -674,6 +674,9 @@ def long_sum_cases(arrangement: int) -> Iterator[Case]:
             x = x.to(memory_format=torch.channels_last)
             rest = (0, zero_point(), multipliers, shifts, -128, 127)
             found.append(case("quantized_conv2d", x, weight, bias, *one, *rest, _SCRATCH))
+            rows, kernel = x.permute(0, 2, 3, 1).reshape(pixels, inner), weight.reshape(channels, inner)
+            offsets, factors = (0, 0, zero_point()), ((int(multipliers[0]),), (int(shifts[0]),))
+            found.append(case("quantized_linear", rows, kernel, bias, None, *offsets, *factors, 127, -128))
     yield from _packed(found, arrangement)
 
 
@@ -697,3 +700,6 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
         if head.kind != pack.LINEAR:
             arguments.append(torch.zeros(pack.scratch_size(head, x.shape[-1]), dtype=torch.uint8))
         yield Case(f"torch_fusion::{name}.out", [*arguments, out], found.expected)
+        if head.kind == pack.LINEAR:
+            scratch = torch.zeros(pack.rows_scratch_size(head), dtype=torch.uint8)
+            yield Case("torch_fusion::linear_rows.out", [*arguments, scratch, out], found.expected)

@@ -109,6 +109,16 @@ def _packed_linear(method: Method, arguments: Sequence[int]) -> Call | None:
     return Call("kernels/cortex_m/packed_layers.h", "cortex_m::packed_linear", given, (x, packed, out))
 
 
+def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, packed, geometry, scratch, out = arguments
+    call = _packed_linear(method, (x, packed, geometry, out))
+    if call is None or not are_placed(method, scratch):
+        return None
+    *given, result, _needs = call.arguments
+    given = [*given, pointer(method, scratch, "int8_t", is_out=True), result]
+    return Call("kernels/cortex_m/packed_layers.h", "cortex_m::packed_linear_rows", given, (x, packed, scratch, out))
+
+
 def _linear_needs(method: Method) -> str:
     """What one of a method's packed linear layers needs: cortex_m::PackedNeeds of kernels/cortex_m/packed_layers.h."""
     heads = [head for head in method.packed.values() if head.kind == LINEAR]
@@ -403,5 +413,6 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::winograd_convolution.out": _packed_winograd,
     "torch_fusion::linear.out": _packed_linear,
     "torch_fusion::linear_int4.out": _linear_int4,
+    "torch_fusion::linear_rows.out": _packed_rows,
     "torch_fusion::pointwise_int4.out": _pointwise_int4,
 }

@@ -21,6 +21,7 @@ _ROLES = {
     "torch_fusion::depthwise_convolution": {1: PACKED},
     "torch_fusion::linear": {1: PACKED},
     "torch_fusion::linear_int4": {1: PACKED},
+    "torch_fusion::linear_rows": {1: PACKED},
     "torch_fusion::pointwise_int4": {1: PACKED},
     "torch_fusion::winograd_convolution": {1: PACKED},
     "torch_fusion::gru": {2: "weight_ih", 3: "weight_hh", 4: "bias"},

@@ -31,7 +31,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 from tools.artifacts.core.core import has_dsp_and_fpu
 from tools.artifacts.packed_layer.packed_layer import round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
-from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS
+from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS, are_computed_together
 from tools.pipeline.export.cortex_m.quantizable import is_channels_last
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
 from tools.pipeline.export.own_operators import RECURRENT
@@ -109,7 +109,10 @@ def work_of(node: Node) -> Work | None:
         products = math.prod((*_shape(node.args[0]), *weight[1:]))
         return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
     if target == _aten.linear.default:
-        return Work("linear", (1, outputs, outputs * _shape(node.args[1])[1]))
+        features, inner = _shape(node.args[1])
+        if are_computed_together(outputs // features, features):
+            return Work("linear_rows", (1, outputs, outputs * inner, outputs // features * inner))
+        return Work("linear", (1, outputs, outputs * inner))
     if target == _aten.bmm.default:
         return Work("bmm", (1, outputs, outputs * _shape(node.args[0])[2]))
     if target in (_aten.softmax.int, _aten._softmax.default):

@@ -18,6 +18,7 @@ import torch
 from executorch.backends.cortex_m.library.cmsis_nn import Backend
 from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
 from executorch.backends.transforms.utils import delete_constant_placeholder, get_param_tensor, is_param_node
+from executorch.exir import memory
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch import Tensor
 from torch.export import ExportedProgram
@@ -37,6 +38,7 @@ from tools.artifacts.packed_layer.packed_layer import (
     Head,
 )
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
+from tools.pipeline.export import rewrite
 from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.memory_plan import Lead
 from tools.pipeline.export.plan_passes import LEAD
@@ -308,23 +310,36 @@ def scratch_size(head: Head, input_width: int) -> int:
     return 2 * _LANES * _up(head.inner, 4) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
 
 
-def lead(head: Head, image: Sequence[int], out: Sequence[int]) -> Lead:
+def rows_scratch_size(head: Head) -> int:
+    """Bytes of scratch memory of a packed linear layer of many rows, exactly."""
+    return 2 * _LANES * _up(head.inner, 4)
+
+
+def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1) -> Lead:
     """The lead of a packed layer, from the order in which its kernel reads and writes.
 
     Kernels write their outputs one after another; what they read before the next few is in packed_layers.h.
 
     Args:
       image, out: shapes, [batch, channels, height, width]; of a linear layer [..., features].
+      together: rows of a linear layer that are computed at a time.
     """
     # (bytes that are written after a step, first byte of the operand that is read when some of them are written)
     steps: list[tuple[int, int]] = []
     if head.kind == LINEAR:
-        steps = [((row + 1) * out[-1], row * image[-1]) for row in range(math.prod(image[:-1]))]
+        rows = math.prod(image[:-1])
+        for row in range(0, rows, together):
+            end = min(row + together, rows)
+            # Up to two rows are computed from where they are.
+            steps.append((end * out[-1], (end if end - row > _LANES // 2 else row) * image[-1]))
         return Lead(max((written - unread for written, unread in steps), default=0))
     (batch, channels, height, width), (_, _, out_height, out_width) = image, out
     if head.is_depthwise and head.channels != channels:
         # Inputs are read again for further outputs.
         return Lead(math.prod(out))
+    if head.kernel == head.stride == (1, 1) and head.padding == (0, 0) and not head.is_depthwise:
+        # The pixels of all images are one row.
+        batch, height, out_height, width, out_width = 1, 1, 1, batch * height * width, batch * out_height * out_width
     for n in range(batch):
         written, first = n * out_height * out_width * head.channels, n * height * width * channels
         if head.is_depthwise and any(head.padding) or head.is_by_columns:
@@ -357,6 +372,7 @@ _SCHEMAS = {
     "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "winograd_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear": "Tensor input, Tensor packed, int geometry",
+    "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
 }
 # Bits of the numbers in a geometry, the first one lowest: channels, extents of the kernel, strides, padding.
 _GEOMETRY = (16, 10, 10, 5, 5, 8, 8)
@@ -429,6 +445,12 @@ def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
     return _cortex_m.quantized_linear(input, weight, layer.bias, None, *offsets, *factor, layer.max, layer.min)
 
 
+@impl(_library, "linear_rows", "CompositeExplicitAutograd")
+def linear_rows(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A linear layer of many rows, by the dialect."""
+    return linear(input, packed, geometry)
+
+
 def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     channels, *numbers = _numbers(geometry)
     (extents, strides, padding), sizes = (numbers[0:2], numbers[2:4], numbers[4:6]), input.shape[2:]
@@ -439,6 +461,11 @@ def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -
 @register_fake("torch_fusion::linear")
 def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
     return input.new_empty((*input.shape[:-1], _numbers(geometry)[0]))
+
+
+@register_fake("torch_fusion::linear_rows")
+def _many_rows_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    return _rows_like(input, packed, geometry)
 
 
 register_fake("torch_fusion::convolution")(_image_like)
@@ -530,8 +557,27 @@ _OPERATORS = {
 }
 
 
+# From how many rows on the weights of a linear layer are read for four at once, and for how many outputs it pays that
+# inputs are expanded for that.
+_MANY_ROWS = 3
+_MANY_OUTPUTS = 4
+
+
+def are_computed_together(rows: int, outputs: int) -> bool:
+    """Whether cores without MVE compute the rows of a linear layer together, by their number and what each gives."""
+    return rows >= _MANY_ROWS and outputs >= _MANY_OUTPUTS
+
+
+def _has_many_rows(node: Node, layer: Layer, arrangement: int) -> bool:
+    rows = node.args[0].meta["val"].shape[:-1]
+    if layer.kind != LINEAR or arrangement == MVE or not all(isinstance(size, int) for size in rows):
+        return False
+    return are_computed_together(math.prod(rows), layer.weight.shape[0])
+
+
 def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:
     """Puts a packed layer in the place of a node."""
+    has_many_rows = _has_many_rows(node, layer, arrangement)
     packed = pack(layer, arrangement)
     head = Head.unpack(packed.numpy().tobytes())
     geometry = geometry_of(head)
@@ -540,14 +586,22 @@ def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: in
     constant = add_constant(program, f"{node.name}_packed", packed)
     image = node.args[0]
     arguments = [image, constant, geometry]
-    if layer.kind != LINEAR:
-        size = scratch_size(head, image.meta["val"].shape[3])
+    shape = image.meta["val"].shape
+    scratch = None
+    if has_many_rows:
+        with program.graph.inserting_before(node):
+            scratch = program.graph.call_function(memory.alloc)
+        scratch.meta = rewrite.place_of(node)
+        size = rows_scratch_size(head)
+    elif layer.kind != LINEAR:
         scratch = node.args[-1]
+        size = scratch_size(head, shape[3])
+    if scratch is not None:
         scratch.args = (((size,), torch.uint8),)
         scratch.meta["val"] = torch.empty((size,), dtype=torch.uint8, device="meta")
         arguments.append(scratch)
-    node.meta[LEAD] = lead(head, image.meta["val"].shape, node.meta["val"].shape)
-    node.target = _OPERATORS[layer.kind]
+    node.meta[LEAD] = lead(head, shape, node.meta["val"].shape, _LANES if has_many_rows else 1)
+    node.target = exir_ops.edge.torch_fusion.linear_rows.default if has_many_rows else _OPERATORS[layer.kind]
     node.args = tuple(arguments)
 
 

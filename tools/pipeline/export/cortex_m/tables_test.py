@@ -38,7 +38,7 @@ def exported(folder: Path, function: str) -> Result:
 @pytest.mark.parametrize("case", _FUNCTIONS)
 def test_tables_give_the_integers_of_floating_point(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = exported(tmp_path, _FUNCTIONS[case])
-    assert table.operators == {"torch_fusion::linear": 2, "cortex_m::quantized_activation": 1}
+    assert table.operators == {"torch_fusion::linear_rows": 2, "cortex_m::quantized_activation": 1}
     assert table.said == []
     monkeypatch.setattr(tools.pipeline.export.cortex_m.lower, "tabulate", lambda program: None)
     computed = exported(tmp_path, _FUNCTIONS[case])
