@@ -81,10 +81,10 @@ def quantize(
                 "take; convert it with .float()."
             )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
-    observed, kept = calibrate(prepared, samples, path, state)
+    observed, kept, constant = calibrate(prepared, samples, path, state)
     quantized = convert_pt2e(prepared)
     part_activations(quantized)
-    return Quantized(quantized, observed, kept, {})
+    return Quantized(quantized, observed, kept, {}, constant=constant)
 
 
 @contextlib.contextmanager

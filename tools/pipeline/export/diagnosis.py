@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,12 +147,12 @@ _LINE = re.compile(r"(?P<file>.+):(?P<number>\d+)")
 _NAMED = 3
 
 
-def in_floating_point(places: Iterable[str], cheaper: Collection[str] = (), model: str = "the model") -> list[str]:
+def in_floating_point(places: Iterable[str], reasons: Mapping[str, str], model: str = "the model") -> list[str]:
     """Says what of a model stays in floating point, in a line for each class of layers that the user wrote.
 
     Args:
       places: as origin() has them.
-      cheaper: those of them that have an int8 form, but take fewer instructions in floating point.
+      reasons: why, by place, of those of them that have an int8 form: `for fewer instructions`.
       model: the class of the model itself, whose own lines belong to none of its layers.
     """
     found: dict[str, list[str]] = {}
@@ -169,9 +170,10 @@ def in_floating_point(places: Iterable[str], cheaper: Collection[str] = (), mode
         at = [match["line"] if match else place for match, place in zip(matches, written_there, strict=True)]
         shown = f"{names[0]} ({kind})" if len(names) == 1 else kind
         shown += _at(list(dict.fromkeys(line for line in at if line)))
-        why = sum(place in cheaper for place in written_there)
-        reason = "" if not why else f", {'partly ' if why < len(written_there) else ''}for fewer instructions"
-        which = ": " + _first(names) if len(names) > 1 else ""
+        counts = Counter(reasons[place] for place in written_there if place in reasons)
+        parts = [("partly " if count < len(written_there) else "") + why for why, count in counts.items()]
+        reason = ", " + ", ".join(parts) if parts else ""
+        which = ": " + some_of(names) if len(names) > 1 else ""
         lines.append(f"{shown} stays in floating point{reason}{which}")
     if unwritten:
         lines.append(f"in floating point are operators that no line of the model has written, too: {unwritten}")
@@ -189,7 +191,8 @@ def _at(lines: list[str]) -> str:
     return f" at {shown}" + (f" and {more} more lines" if more > 0 else "") if lines else ""
 
 
-def _first(names: list[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 

@@ -37,6 +37,7 @@ from tools.pipeline.export.diagnosis import (
     explain_lowering,
     in_floating_point,
     random_operators,
+    some_of,
 )
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, propagate_constants, to_edge
 from tools.pipeline.export.manifest import Parameters, Quantization, make_manifest, origin
@@ -668,13 +669,19 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
         return without_int8
     worst = _worst_in_float(source, quantized, in_float, path, options)
     if worst is not None:
+        before = in_float
         in_float, text = worst
         console.say(f"export: note: {path}: {text}")
         (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
+        # Which may be more places than int8 pays for.
+        without_int8 = _without_int8(asked, quantized, edge, target)
+        if without_int8 is not None:
+            return without_int8
+        quantized = dataclasses.replace(quantized, accurate=in_float - before)
     unquantized = quantize.unquantized(edge, path)
     # The report has them all.
     places = [place for _, place in unquantized]
-    for line in in_floating_point(places, quantized.cheaper, type(asked.eager.written).__name__):
+    for line in in_floating_point(places, quantized.reasons, type(asked.eager.written).__name__):
         console.say(f"export: note: {path}: {line}")
     border = lower.BORDER.border(edge)
     if options.io == "int8":
@@ -908,6 +915,12 @@ def _quantization_report(
     if source.calibration is not None and asked.eager.labels is not None:
         samples = asked.eager.samples
         notes += report.held_out(asked.eager.outputs, outputs, parameters, samples, source.calibration)
+    if quantized.constant:
+        count = len(quantized.constant)
+        notes += (
+            f"calibration saw one value alone in {count} tensor{'s' if count > 1 else ''}, which the device then has "
+            f"too: {some_of(quantized.constant)}; calibration_inputs() should cover what the device will see",
+        )
     for note in notes:
         asked.console.say(f"export: note: {asked.file.path}: {note}")
     if quantized.equalized:

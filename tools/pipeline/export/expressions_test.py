@@ -95,3 +95,12 @@ def test_expressions_export_to_operators_with_kernels(group: str, tmp_path: Path
     kernels = read_catalog()
     names = {operator_name(entry["name"], entry["overload"]) for entry in result.manifest["operators"]}
     assert names - kernels.keys() == set()
+
+
+def test_what_no_device_has_a_kernel_for_may_make_constants(tmp_path: Path) -> None:
+    init = "self.positions = nn.Parameter(torch.randn(1, 4, 7, 7))"
+    resized = "F.interpolate(self.positions, size=x.shape[2:], mode='bicubic', antialias=True)"
+    source = model_source(f"return x + {resized}", "(torch.rand(1, 4, 5, 5),)", init)
+    result = export_source(tmp_path, "import torch.nn.functional as F\n" + source)
+    assert result.operators == {"aten::add": 1}
+    assert result.largest_error() < 1e-6

@@ -28,6 +28,7 @@ from torch.utils._sympy.value_ranges import bound_sympy
 from tools.pipeline.export import rewrite
 from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.constants import Constants
 from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import copy_to_order, default_order, order_for_kernels
@@ -150,11 +151,23 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
     constants propagated.
     """
     alive = remove_dead_channels(fold_batch_norm(decompose_attention(program)))
-    whole = decompose(keep_recurrent_layers(alive))
+    whole = _fold_without_kernel(decompose(keep_recurrent_layers(alive)))
     edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     edge = order_for_kernels(drop_pool_indices(propagate_constants(edge)))
     return _order_outputs(_drop_input_mutations(edge))
+
+
+def _fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
+    """The program with its constants computed, if that takes operators outside the core ATen ones, for which a device
+    may have no kernels: positions that a model resizes to its image, for one. Else the same program.
+    """
+    constants = Constants(program)
+    for node in program.graph.nodes:
+        is_outside = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.core not in node.target.tags
+        if is_outside and constants.value(node) is not None:
+            return propagate_constants(program.run_decompositions({}))
+    return program
 
 
 def propagate_constants(program: ExportedProgram) -> ExportedProgram:

@@ -213,7 +213,7 @@ _BAD = {
     "shape": ("[(torch.rand(1, 4),), (torch.rand(2, 4),)]", "sample 1 is a tuple (float32[2, 4])"),
     "dtype": ("[(torch.ones(1, 4, dtype=torch.int32),)]", "sample 0 is a tuple (int32[1, 4])"),
     "zero_range": ("[(torch.zeros(1, 4),)]", "input x: always 0"),
-    "layer": ("[(torch.full((1, 4), -9.0),)]", "relu (ReLU) at my_model.py"),
+    "one_value": ("[(torch.full((1, 4), -9.0),)]", "input x: always -9"),
     "overflow": ("[(torch.full((1, 4), 3e38),)]", "makes NaN or infinity at linear (Linear)"),
     "empty": ("[]", "calibration_inputs() returned no samples"),
     "no_tuple": ("[torch.rand(1, 4)]", "sample 0 must be a tuple of at least one tensor"),
@@ -233,6 +233,52 @@ def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
             more=f"\n\ndef calibration_inputs():\n    return {inputs}\n",
         )
     assert message in str(caught.value)
+
+
+# As networks begin their training, and as a layer is whose ReLU has died.
+_CONSTANT = {
+    "zero_weights": ("self.branch.weight.data *= 0\nself.branch.bias.data *= 0", "x + self.branch(x)", False),
+    "zero_scale": ("self.scale = nn.Parameter(torch.zeros(1))", "x + self.branch(x) * self.scale", False),
+    "dead": ("nn.init.constant_(self.branch.bias, -100.0)", "x + self.branch(x).relu()", True),
+}
+
+
+@pytest.mark.parametrize("case", _CONSTANT)
+def test_what_is_always_the_same_is_quantized_and_said_if_it_depends_on_the_samples(case: str, tmp_path: Path) -> None:
+    init, forward, is_said = _CONSTANT[case]
+    init = f"self.branch, self.head = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 8, 1)\n{init}"
+    result = exported(tmp_path, f"return self.head({forward})", "(torch.randn(1, 4, 6, 6),)", init)
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.03 * numpy.ptp(eager)
+    assert not any("floating point" in text for text in result.said)
+    assert any("one value alone in 1 tensor, " in text for text in result.said) == is_said
+
+
+@pytest.mark.parametrize("bias", ["0", "1", "1000"])
+def test_activations_that_fade_from_layer_to_layer_keep_their_accuracy(bias: str, tmp_path: Path) -> None:
+    # As in a network that has not been trained; the biases of the last layer are far larger than what it adds to them.
+    init = f"""
+self.first, self.second, self.third = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)
+self.head = nn.Linear(8, 4)
+for layer in (self.first, self.second, self.third):
+    nn.init.zeros_(layer.bias)
+    layer.weight.data *= 1e-3
+self.head.bias.data *= {bias}
+"""
+    forward = "return self.head(self.third(self.second(self.first(x).relu()).relu()).relu().mean((2, 3)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    assert not any("floating point" in text for text in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 20
+
+
+def test_a_linear_layer_of_many_rows_computes_them_together(tmp_path: Path) -> None:
+    init = "self.many, self.one = nn.Linear(16, 8), nn.Linear(8, 8)"
+    forward = "return self.one(self.many(x).mean(1))"
+    for core, operators in (("cortex-m4", {"linear_rows", "linear"}), ("cortex-m55", {"linear"})):
+        options = Options(core, "cortex_m", float_where_faster=False)
+        result = export_source(tmp_path, model_source(forward, "(torch.randn(1, 5, 16),)", init), None, options)
+        found = {name.removeprefix("torch_fusion::") for name in result.operators}
+        assert {name for name in found if name.startswith("linear")} == operators
 
 
 def test_the_same_inputs_give_the_same_bytes(cnn: Result, tmp_path: Path) -> None:
@@ -446,7 +492,7 @@ def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_retu
     chosen = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
     assert list(chosen.operators) == [
         "cortex_m::quantize_per_tensor",
-        "torch_fusion::linear",
+        "torch_fusion::linear_rows",
         "cortex_m::dequantize_per_tensor",
         "aten::_softmax",
     ]
@@ -564,8 +610,8 @@ with torch.no_grad():
     forward, inputs = "return self.head(self.middle(torch.relu(self.body(x))))", "(torch.randn(16, 8),)"
     result = exported(tmp_path, forward, inputs, init, packed=True, min_snr=30)
     (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
-    assert result.operators["aten::linear"] + result.operators["torch_fusion::linear"] == 3
-    assert "torch_fusion::linear" in result.operators
+    assert result.operators["aten::linear"] + result.operators["torch_fusion::linear_rows"] == 3
+    assert "torch_fusion::linear_rows" in result.operators
     expected, actual = result.golden["eager_0"], result.golden["output_0"]
     assert decibels(expected, actual) > 29, note
     with pytest.raises(UserError, match=r"min_snr = 200, but the outputs reach [\d.]+ dB \([\d.]+ dB all in int8\)"):
@@ -658,7 +704,7 @@ def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path
     result = exported(tmp_path, forward, "(torch.randn(1, 5, 6),)", init, packed=True)
     plan = deserialize_pte_binary(result.program).program.execution_plan[0]
     calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
-    read = [plan.values[call.args[0]].val for call in calls if plan.operators[call.op_index].name.endswith("::linear")]
+    read = [plan.values[call.args[0]].val for call in calls if "::linear" in plan.operators[call.op_index].name]
     assert [list(tensor.dim_order) for tensor in read] == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]
 
 

@@ -158,6 +158,8 @@ class Quantized:
       instructions: what an inference is estimated to take, and what it would without int8; None if nobody has asked for
         the operators that take fewer in floating point.
       equalized: places between convolutions whose channels were equalized.
+      constant: tensors in which calibration saw one value alone, and the value.
+      accurate: places that stay in floating point as they cost most accuracy.
     """
 
     module: GraphModule
@@ -168,6 +170,13 @@ class Quantized:
     floating: GraphModule | None = None
     instructions: tuple[float, float] | None = None
     equalized: tuple[str, ...] = ()
+    constant: tuple[str, ...] = ()
+    accurate: frozenset[str] = frozenset()
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why places with an int8 form stay in floating point."""
+        return {**dict.fromkeys(self.accurate, "for accuracy"), **dict.fromkeys(self.cheaper, "for fewer instructions")}
 
 
 class NoInt8Form(Exception):
@@ -241,7 +250,7 @@ def quantize(
     prepared = prepare_pt2e(module, quantizer)
     places = frozenset(origin(node, path) for node in quantizer.cheaper)
     prepare_observers(prepared, ranges)
-    observed, kept = calibrate(prepared, samples, path, state)
+    observed, kept, constant = calibrate(prepared, samples, path, state)
     share_ranges(prepared)
     floating = _without_observers(prepared)
     converted = convert_pt2e(prepared)
@@ -260,7 +269,7 @@ def quantize(
         raise NoInt8Form(in_int8, _COARSE)
     rejections = _rejections(quantizer) | dict.fromkeys((node.name for node in coarse), _COARSE)
     equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
-    return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places)
+    return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places, constant)
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:
@@ -271,13 +280,13 @@ def _is_within(node: Node, layers: Collection[str]) -> bool:
 
 def calibrate(
     prepared: GraphModule, samples: Iterable[Sample], path: Path, state: State = _NO_STATE
-) -> tuple[list[dict[str, torch.Tensor]], list[Sample]]:
-    """Runs the samples through a module with observers; returns `observed` and `samples` of Quantized.
+) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
+    """Runs the samples through a module with observers; returns `observed`, `samples` and `constant` of Quantized.
 
     Args:
       path: the model file, for messages.
 
-    Raises UserError for values that have no integers and for tensors that have no range, by layer.
+    Raises UserError for values that have no integers, by layer, and for inputs that have no range.
     """
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
@@ -291,8 +300,7 @@ def calibrate(
             if index < _REPORTED_SAMPLES:
                 observed.append(run.values)
                 kept.append(sample)
-    _check_ranges(prepared, path)
-    return observed, kept
+    return observed, kept, _constant_tensors(prepared, path)
 
 
 def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
@@ -395,17 +403,21 @@ def _is_zero(prepared: GraphModule, node: Node) -> bool:
     """Whether an observer has seen zeros alone."""
     observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
     seen = [getattr(observer, name, None) for name in ("min_val", "max_val")]
-    return all(value is not None and value.numel() == 1 and not bool(value) for value in seen)
+    return all(value is not None and value.numel() > 0 and not value.any() for value in seen)
 
 
-def _check_ranges(prepared: GraphModule, path: Path) -> None:
-    """Raises UserError for tensors that depend on an input and had one and the same value in all of calibration."""
+def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
+    """The tensors that depend on an input and had one and the same value in all of calibration, with that value.
+
+    Raises UserError if an input is one of them.
+    """
     dependent: set[Node] = set()
-    constant = []
+    inputs, places = [], []
     for node in prepared.graph.nodes:
         if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
-            # Of these an operand gives a shape alone, or is taken times zero, as a recurrent layer's first state is.
-            times_zero = node.target == torch.ops.aten.mul.Tensor and any(
+            # Of these an operand gives a shape alone, or is taken times zero, as a recurrent layer's first state is and
+            # what a network starts its training with: residual branches that end in weights of zero.
+            times_zero = (node.target == torch.ops.aten.mul.Tensor or functions.is_product(node)) and any(
                 operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
             )
             dependent |= set() if node.target in _FILLED or times_zero else {node}
@@ -418,15 +430,17 @@ def _check_ranges(prepared: GraphModule, path: Path) -> None:
         # A single number is no sign of a layer that always returns the same, but zero is no range.
         is_single = isinstance(observer, RangeObserver) and observer.count == 1 and bool(observer.min_val)
         if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val) and not is_single:
-            name = f"input {observed.name}" if observed.op == "placeholder" else origin(observed, path)
-            constant.append(f"  {name}: always {float(observer.min_val):g}")
-    if constant:
+            if observed.op == "placeholder":
+                inputs.append(f"  input {observed.name}: always {float(observer.min_val):g}")
+            elif observed.op == "call_function":
+                places.append(f"{origin(observed, path)}: {float(observer.min_val):g}")
+    if inputs:
         raise UserError(
             f"{path}: calibration saw only one value in these tensors, so that they have no range to quantize:\n"
-            + "\n".join(dict.fromkeys(constant))
-            + "\n  Give calibration_inputs() that cover what the device will see, or leave out layers that "
-            "compute nothing."
+            + "\n".join(dict.fromkeys(inputs))
+            + "\n  Give calibration_inputs() that cover what the device will see."
         )
+    return tuple(dict.fromkeys(places))
 
 
 def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:

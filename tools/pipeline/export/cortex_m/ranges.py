@@ -22,7 +22,15 @@ from torchao.quantization.pt2e import HistogramObserver
 from torchao.quantization.pt2e.observer import UniformQuantizationObserverBase
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
-from tools.pipeline.export.cortex_m.functions import Quantizers, bounds, by_layer, keeps_bounds, specify
+from tools.pipeline.export.cortex_m.functions import (
+    Quantizers,
+    attribute,
+    bounds,
+    by_layer,
+    is_product,
+    keeps_bounds,
+    specify,
+)
 
 AUTO, MIN_MAX, PERCENTILE, MSE = METHODS = ("auto", "min_max", "percentile", "mse")
 
@@ -48,6 +56,9 @@ _LEAST_GAIN = 0.8
 # On how many of the folds it must be better, and cut off something: what rare numbers cost that only some samples have
 # is not known from a few.
 _AGREED = 0.75
+
+# Of tensors that are zero alone, and of such weights.
+_SCALE_OF_ZEROS = torch.finfo(torch.float32).eps
 
 _Range = tuple[float, float]
 
@@ -170,6 +181,7 @@ class RangeObserver(UniformQuantizationObserverBase):
       bounds: what the tensor can't be beyond, as bounds() has it; it is not widened without.
       tensors: how many tensors of each sample it sees.
       count: how many numbers it has seen.
+      least: the smallest scale that the layers which read the tensor can have.
       group: observers that give the same parameters, those of the range that has all of theirs; empty: it is alone.
       min_val, max_val: what was seen.
     """
@@ -185,6 +197,7 @@ class RangeObserver(UniformQuantizationObserverBase):
         self.bounds: _Range = (math.inf, -math.inf)
         self.tensors = 0
         self.count = 0
+        self.least = 0.0
         self.group: tuple[RangeObserver, ...] = ()
         self._extremes: list[_Range] = []
         self._sizes: list[int] = []
@@ -211,7 +224,7 @@ class RangeObserver(UniformQuantizationObserverBase):
         if not self.group:
             return self._own_qparams()
         lows, highs = zip(*(observer.own_range() for observer in self.group), strict=True)
-        return self._calculate_qparams(torch.tensor(min(lows)), torch.tensor(max(highs)))
+        return self._qparams(min(lows), max(highs), max(observer.least for observer in self.group))
 
     def own_range(self) -> _Range:
         """What the integers stand for with parameters of its own."""
@@ -228,8 +241,15 @@ class RangeObserver(UniformQuantizationObserverBase):
                 low, high = (
                     max(low, self.bounds[0] * _INSIDE_BOUNDS), min(high, self.bounds[1] * _INSIDE_BOUNDS)
                 )  # fmt: skip
-            self._own = self.count, self._calculate_qparams(torch.tensor(low), torch.tensor(high))
+            self._own = self.count, self._qparams(low, high, self.least)
         return self._own[1]
+
+    def _qparams(self, low: float, high: float, least: float) -> tuple[Tensor, Tensor]:
+        # Networks whose activations fade from layer to layer, as those do that nobody has trained, have ranges far
+        # below the smallest that observers usually give. That is left to zeros, which have none.
+        smallest = max(least, torch.finfo(torch.float32).tiny) if low < high else _SCALE_OF_ZEROS
+        self.eps = torch.tensor([smallest])
+        return self._calculate_qparams(torch.tensor(low), torch.tensor(high))
 
     def _choose(self) -> _Range:
         samples = len(self._extremes) // max(self.tensors, 1)
@@ -342,6 +362,28 @@ def _observed(spec: Any) -> Any:
     return spec
 
 
+def _least_scale(prepared: GraphModule, layer: Node) -> float:
+    """The smallest scale of what a layer reads with which its biases, in the scale of its products, are below 2**30."""
+    weight, bias = (_parameter(prepared, argument) for argument in [*layer.args, None][1:3])
+    if weight is None or bias is None:
+        return 0.0
+    largest = weight.detach().abs()
+    channel = 1 if layer.target == torch.ops.aten.conv_transpose2d.input else 0
+    per_channel = largest.movedim(channel, 0).flatten(1).amax(1)
+    if per_channel.shape != bias.shape or layer.target == torch.ops.aten.linear.default:
+        per_channel = largest.max().expand_as(bias)
+    scales = (per_channel.double() / 127).clamp(min=_SCALE_OF_ZEROS)
+    return float((bias.detach().double().abs() / scales).max()) / 2**30
+
+
+def _parameter(prepared: GraphModule, argument: Any) -> Tensor | None:
+    """The tensor that an argument is, behind its observers; None if it is computed."""
+    while isinstance(argument, Node) and argument.op == "call_module":
+        argument = argument.args[0]
+    is_constant = isinstance(argument, Node) and argument.op == "get_attr"
+    return attribute(prepared, str(argument.target)) if is_constant else None
+
+
 def prepare_observers(prepared: GraphModule, methods: Methods) -> None:
     """Tells the observers of a module that is to be calibrated what they see, and how they choose ranges of it."""
     for node in prepared.graph.nodes:
@@ -349,6 +391,8 @@ def prepare_observers(prepared: GraphModule, methods: Methods) -> None:
         if not isinstance(observer, RangeObserver):
             continue
         observer.tensors += 1
+        layers = [user for user in node.users if is_product(user) and user.args[0] is node]
+        observer.least = max([observer.least, *(_least_scale(prepared, layer) for layer in layers)])
         (observed,) = node.all_input_nodes
         # Of several tensors with one range the last one whose layer is named counts.
         method = methods.of(observed)

@@ -29,6 +29,9 @@ _CLOSER = "more calibration samples, keep_float or min_snr bring it closer"
 _CHOSEN = "numbers that are about equal are told apart by noise"
 
 
+_NO_FORM = "the Cortex-M quantizer or its operators have no int8 form of it"
+
+
 def make_report(
     name: str,
     core: str,
@@ -49,6 +52,7 @@ def make_report(
       path: the model file.
     """
     floating = {place for _, place in unquantized}
+    reasons = {place: f"it stays so {reason}" for place, reason in quantized.reasons.items()}
     with computing():
         runs = [Run(quantized.module, sample) for sample in quantized.samples]
     layers = []
@@ -62,7 +66,7 @@ def make_report(
         # One of several results, such as a recurrent layer's.
         called = node.args[0] if node.target == operator.getitem else node
         scheme = _scheme(called, place in floating, result)
-        reason = quantized.rejections.get(node.name, "the Cortex-M quantizer or its operators have no int8 form of it")
+        reason = reasons.get(place, quantized.rejections.get(node.name, _NO_FORM))
         measured = result if result is not None else node if scheme == "float32" else None
         ratio = None
         if measured is not None and quantized.observed:
