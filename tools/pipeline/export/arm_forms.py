@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
+from tools.pipeline.export.rewrite import emit, named_arguments, replace_node, run_decompositions
 
 _aten = torch.ops.aten
 _quantized = torch.ops.quantized_decomposed
@@ -50,7 +50,7 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     if called & _COMPOSED.keys():
-        program = program.run_decompositions(dict(_COMPOSED))
+        program = run_decompositions(program, dict(_COMPOSED))
     for node in list(program.graph.nodes):
         if node.target in _BATCHED and node.args[0].meta["val"].dim() < _BATCHED[node.target]:
             _batch(program, node)

@@ -22,6 +22,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.constants import Constants, add_constant
+from tools.pipeline.export.rewrite import run_decompositions
 
 _aten = torch.ops.aten
 
@@ -48,7 +49,7 @@ def remove_dead_channels(program: ExportedProgram) -> ExportedProgram:
     """
     if not _has_zeros(program):
         return program
-    functional = program.run_decompositions({})
+    functional = run_decompositions(program, {})
     return functional if _Channels(functional).remove() else program
 
 

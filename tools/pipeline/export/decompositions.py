@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export import small_matrices
+from tools.pipeline.export import rewrite, small_matrices
 
 _aten = torch.ops.aten
 _functional = torch.nn.functional
@@ -29,7 +29,7 @@ def decompose(program: ExportedProgram) -> ExportedProgram:
         table[_aten.layer_norm.default] = _layer_norm
     defaults = torch.export.default_decompositions()
     table |= {target: defaults[target] for target in _COMPOSITES}
-    return program.run_decompositions(table) if called & table.keys() else program
+    return rewrite.run_decompositions(program, table) if called & table.keys() else program
 
 
 def _functional_form(target: Any) -> Any:

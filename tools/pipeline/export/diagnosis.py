@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, f
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.pipeline.export.manifest import origin
-from tools.pipeline.export.rewrite import named_arguments
+from tools.pipeline.export.rewrite import named_arguments, run_decompositions
 from tools.pipeline.export.scalar_types import is_supported, supported_names
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.describe import describe
@@ -104,7 +104,7 @@ def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path)
 def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> Exception:
     """Why a captured program has no ExecuTorch form: operators outside its operator set. Else `error` itself."""
     names = {f"{space}::{name}" for space, name in re.findall(r"torch\._ops\.(\w+)\.(\w+)\.\w+ is not in", str(error))}
-    decomposed = program.run_decompositions()
+    decomposed = run_decompositions(program, torch.export.default_decompositions())
     nodes = [node for node in decomposed.graph.nodes if _operator(node) in names]
     return _unsupported(nodes, path) if nodes else error
 

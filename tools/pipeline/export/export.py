@@ -25,7 +25,7 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
-from tools.pipeline.export import golden
+from tools.pipeline.export import golden, rewrite
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.diagnosis import (
@@ -865,7 +865,7 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
         _check_no_state(captured.graph_signature.buffers_to_mutate.values(), path, options.backend)
         # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
         # First without operators that work in place: what these change is no constant.
-        folded = propagate_constants(fold_batch_norm(captured).run_decompositions({}))
+        folded = propagate_constants(rewrite.run_decompositions(fold_batch_norm(captured), {}))
         lowered = lower.delegate(folded, options.io, path)
     else:
         _check_no_state(source.state.buffers, path, options.backend)

@@ -166,7 +166,7 @@ def _fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
     for node in program.graph.nodes:
         is_outside = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.core not in node.target.tags
         if is_outside and constants.value(node) is not None:
-            return propagate_constants(program.run_decompositions({}))
+            return propagate_constants(rewrite.run_decompositions(program, {}))
     return program
 
 

@@ -6,11 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 # Where in the user's model a node is from.
 _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
+
+
+def run_decompositions(program: ExportedProgram, table: dict[OpOverload, Callable[..., Any]]) -> ExportedProgram:
+    """program.run_decompositions(table), without a check of the inputs before.
+
+    PyTorch gathers its conditions while shapes are inferred, of tensors inside the program, too, which no check knows.
+    """
+    program._guards_code = []
+    return program.run_decompositions(table)
 
 
 def place_of(node: Node) -> dict[str, Any]:

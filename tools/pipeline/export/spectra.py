@@ -25,7 +25,7 @@ from torch.fx import Graph, Node
 
 from tools.pipeline.export.diagnosis import written
 from tools.pipeline.export.manifest import origin
-from tools.pipeline.export.rewrite import emit, replace_node
+from tools.pipeline.export.rewrite import emit, replace_node, run_decompositions
 from tools.pipeline.export.spectrum_operators import fft_roots
 from tools.quiet.console import UserError
 
@@ -78,7 +78,7 @@ def remove_complex_numbers(program: ExportedProgram, path: Path) -> ExportedProg
     ):
         return program
     if any(_is_complex(node) and _is_mutation(node) for node in program.graph.nodes):
-        program = program.run_decompositions({})
+        program = run_decompositions(program, {})
     _RealNumbers(program, path).rewrite()
     return program
 

@@ -21,6 +21,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+from tools.pipeline.export import rewrite
 from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
@@ -99,7 +100,7 @@ def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
     # Where a program writes into a view, the view must stay one until that is gone; batch normalization is folded
     # before, as it would be decomposed, too.
     if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
-        captured = fold_batch_norm(captured).run_decompositions({})
+        captured = rewrite.run_decompositions(fold_batch_norm(captured), {})
     user_inputs = set(captured.graph_signature.user_inputs)
     for node in captured.graph.nodes:
         if node.op == "placeholder" and node.name in user_inputs:
@@ -132,7 +133,7 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
 def fold(captured: ExportedProgram) -> ExportedProgram:
     """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
     program = remove_dead_channels(fold_batch_norm(decompose_attention(captured)))
-    program = program.run_decompositions(DECOMPOSITIONS)
+    program = rewrite.run_decompositions(program, DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))

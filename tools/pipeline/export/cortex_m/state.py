@@ -15,6 +15,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind, Outpu
 from torch.utils import _pytree as pytree
 
 from tools.pipeline.export.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite import run_decompositions
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def state_to_inputs(program: ExportedProgram) -> tuple[ExportedProgram, State]:
     if not any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in program.graph.nodes):
         return program, State({})
     # Batch normalization is folded before, as it would be decomposed, too.
-    functional = fold_batch_norm(program).run_decompositions({})
+    functional = run_decompositions(fold_batch_norm(program), {})
     signature = functional.graph_signature
     changed = set(signature.buffers_to_mutate.values())
     if not changed:
