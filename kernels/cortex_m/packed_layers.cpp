@@ -1320,7 +1320,7 @@ void vector_to_outputs(
 /// All outputs of the pixels of a layer of one by one, or of the rows of a linear layer, whose
 /// factor step is 0.
 template <int32_t kFactorStep>
-ET_NOINLINE void pixels_to_outputs(
+void pixels_to_outputs(
     const PackedParts& parts,
     int32_t pixels,
     const int8_t* in,
