@@ -275,6 +275,11 @@ def unpack(packed: Tensor) -> Layer:
     )
 
 
+def _is_pointwise(head: Head) -> bool:
+    """Whether each output of a convolution is of one pixel: is_pointwise() of packed_layers.cpp."""
+    return head.kernel == head.stride == (1, 1) and head.padding == (0, 0) and not head.is_depthwise
+
+
 def scratch_size(head: Head, input_width: int) -> int:
     """Bytes of scratch memory of a packed layer on images of a width, exactly."""
     if head.kind == LINEAR:
@@ -301,17 +306,16 @@ def scratch_size(head: Head, input_width: int) -> int:
                 expanded += 4 * (height % 2) * ((width + 1) // 2 + _up(used, 2 * beside))
             return 4 * (extent * columns + expanded)
         return rows if any(head.padding) else 0
-    is_pointwise = head.kernel == head.stride == (1, 1) and head.padding == (0, 0)
-    is_gathered = not is_pointwise and (head.arrangement == MVE or head.in_channels % 4 != 0)
+    is_gathered = not _is_pointwise(head) and (head.arrangement == MVE or head.in_channels % 4 != 0)
     gathered = _up(head.inner, 4) if is_gathered else 0
     if head.arrangement == MVE:
         return gathered
     # What is copied by words may be some bytes more.
-    return 2 * _LANES * _up(head.inner, 4) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
+    return rows_scratch_size(head) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
 
 
 def rows_scratch_size(head: Head) -> int:
-    """Bytes of scratch memory of a packed linear layer of many rows, exactly."""
+    """Bytes of scratch memory of a packed linear layer of many rows, exactly: of four of them, expanded."""
     return 2 * _LANES * _up(head.inner, 4)
 
 
@@ -337,7 +341,7 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
     if head.is_depthwise and head.channels != channels:
         # Inputs are read again for further outputs.
         return Lead(math.prod(out))
-    if head.kernel == head.stride == (1, 1) and head.padding == (0, 0) and not head.is_depthwise:
+    if _is_pointwise(head):
         # The pixels of all images are one row.
         batch, height, out_height, width, out_width = 1, 1, 1, batch * height * width, batch * out_height * out_width
     for n in range(batch):
