@@ -17,6 +17,14 @@ _ACTIVATION_RANGES = ["auto", "min_max", "percentile", "mse"]
 # What a server says is no declared input.
 _NO_NETWORK = {"block-network": ""}
 
+# PyTorch is imported once, not by each export: tools/pipeline/persistent_worker.
+_PERSISTENT_WORKER = {
+    "requires-worker-protocol": "json",
+    "supports-multiplex-workers": "1",
+    "supports-worker-cancellation": "1",
+    "supports-workers": "1",
+}
+
 def _export_tool(backend):
     # Some bring a compiler along, which is fetched for what uses it.
     return Label("//tools/pipeline/export:export_" + backend if backend in ["ethos_u", "vgf"] else "//tools/pipeline/export")
@@ -182,6 +190,8 @@ def _export(ctx, name, core, npu, model, weights, operators):
     inputs = [weights] if weights else []
 
     arguments = ctx.actions.args()
+    arguments.use_param_file("@%s", use_always = True)
+    arguments.set_param_file_format("multiline")
     _add_model(ctx, arguments, model)
     arguments.add("--name", name)
     arguments.add("--core", core)
@@ -235,7 +245,7 @@ def _export(ctx, name, core, npu, model, weights, operators):
         inputs = depset(inputs, transitive = [model.sources]),
         outputs = [program, manifest, golden, log] + [file for files in methods.values() for file in files.values()] +
                   ([report] if report else []) + vgf + npu_report,
-        execution_requirements = _NO_NETWORK,
+        execution_requirements = _NO_NETWORK | _PERSISTENT_WORKER,
         mnemonic = "TorchExport",
         progress_message = "Exporting %{label} for " + (npu.accelerator if npu_report else core),
     )

@@ -58,6 +58,7 @@ class _Guard:
         self._declared = set(names) | {os.path.realpath(name) for name in names}
         folders = [os.path.abspath(path) for path in environment]
         self._folders = [*SYSTEM, *folders, *(os.path.realpath(folder) for folder in folders)]
+        self._writable = [os.path.realpath(path) for path in (tempfile.gettempdir(), os.getcwd(), "/dev", "/proc")]
         # What the step itself makes it may read again.
         self._own: set[str] = set()
         # The first read that was refused to the user's own code, `file:line: message`: the code may catch the error.
@@ -75,10 +76,14 @@ class _Guard:
 
     def _on_open(self, path: Any, mode: Any, flags: Any) -> None:
         name = _absolute(path)
-        if name is None or self._may_read(name):
-            return
         flags = flags if isinstance(flags, int) else os.O_RDONLY
         access = flags & os.O_ACCMODE
+        if name is None:
+            return
+        if access != os.O_RDONLY:
+            self._check_write(name)
+        if self._may_read(name):
+            return
         exists = os.path.exists(name)
         if access != os.O_RDONLY and (not exists or flags & os.O_TRUNC):
             self._own.add(name)
@@ -88,6 +93,17 @@ class _Guard:
             self._on_list(path)
         elif exists:
             raise UndeclaredRead(f"{_shown(name)} is read, but is not an input of the target; {_ADVICE}.")
+
+    def _check_write(self, name: str) -> None:
+        """Raises UndeclaredRead but for files of the action itself and temporary ones.
+
+        Bazel's sandbox refuses the others, too; a worker has none, and there a name in the workspace leads to the user's own file.
+        """
+        target = os.path.realpath(name)
+        is_input = _is_in(name, self._declared) or _is_in(target, self._declared)
+        if target not in self._own and (is_input or not _is_below(target, self._writable)):
+            what = "is an input of the target, and" if is_input else "is no temporary file, but"
+            raise UndeclaredRead(f"{_shown(name)} {what} opened for writing; write to a file in tempfile.mkdtemp().")
 
     def _on_list(self, path: Any) -> None:
         name = _absolute("." if path is None else path)

@@ -132,6 +132,27 @@ def test_declared_inputs_and_own_files_may_be_read(folder: Path, body: str) -> N
     run(folder, body, "data")
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("open('DIR/data/a.txt', 'w')", "data/a.txt is an input of the target, and opened for writing"),
+        ("open('DIR/data/a.txt', 'r+')", "is an input of the target"),
+        ("open('DIR/data/new.txt', 'w')", "is an input of the target"),
+        ("numpy.memmap('DIR/data/a.npy', mode='r+')", "is an input of the target"),
+        ("os.symlink('DIR/data', 'DIR/new'); open('DIR/new/a.txt', 'w')", "is an input of the target"),
+        ("open(os.path.expanduser('~/torch_fusion_test'), 'w')", "is no temporary file"),
+    ],
+)
+def test_only_temporary_files_may_be_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, body: str, says: str
+) -> None:
+    monkeypatch.setenv("HOME", str(Path("/").absolute()))
+    before = (folder / "data" / "a.txt").read_text(encoding="utf-8")
+    with pytest.raises((UserError, UndeclaredRead), match=says):
+        run(folder, body, "data")
+    assert (folder / "data" / "a.txt").read_text(encoding="utf-8") == before
+
+
 def test_inputs_may_be_read_by_where_their_links_lead(folder: Path) -> None:
     run(folder, "open(os.path.realpath('DIR/link')).read()", "link")
 

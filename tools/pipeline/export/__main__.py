@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from tools.artifacts.core.core import CORTEX_M, HOST, PORTABLE
 from tools.artifacts.ethos_u.npu import read_npu
 from tools.pipeline.declared_reads.declared_reads import confine_process, declared_reads
+from tools.pipeline.persistent_worker.persistent_worker import FLAG, serve
 from tools.quiet.console import Console, UserError, end_process, run_quietly
 
 if TYPE_CHECKING:
@@ -25,7 +27,8 @@ _ACTIVATION_RANGES = ("auto", "min_max", "percentile", "mse")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="export", description=__doc__)
+    # Bazel writes them into a file, a line each, as it does for workers.
+    parser = argparse.ArgumentParser(prog="export", description=__doc__, fromfile_prefix_chars="@")
     parser.add_argument("--model", type=Path, required=True, help="the model file (Python)")
     parser.add_argument(
         "--data", type=Path, action="append", default=[], help="what else the model file may read; may be repeated"
@@ -220,8 +223,19 @@ def _write(exported: Exported, options: argparse.Namespace) -> None:
             (options.vgf / f"{options.name}_{index}.vgf").write_bytes(content)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Parses the command line, exports, and returns the exit status."""
+def _import() -> None:
+    """Imports what every export needs and takes seconds."""
+    importlib.import_module("tools.pipeline.export.export")
+    importlib.import_module("tools.pipeline.export.cortex_m")
+
+
+def main(arguments: list[str] | None = None, is_confined: bool = False) -> int:
+    """Parses the command line, exports, and returns the exit status.
+
+    Args:
+      arguments: those of the command line if there are none.
+      is_confined: whether the process is this export's alone, so that the kernel may refuse it undeclared reads for good.
+    """
     options = _parser().parse_args(arguments)
     # They are part of the environment, as this tool's own are, none of which they hide.
     sys.path += [str(folder.absolute()) for folder in options.packages]
@@ -232,8 +246,7 @@ def main(arguments: list[str] | None = None) -> int:
         from tools.pipeline.export.export import export
 
         declared = [options.model, *options.data, *([options.weights] if options.weights else [])]
-        # What is called with arguments is part of another program.
-        if arguments is None:
+        if is_confined:
             confine_process(declared)
         with declared_reads(declared):
             exported = export(options.model, options.name, target, options.weights, console)
@@ -248,4 +261,6 @@ def _check(option: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 if __name__ == "__main__":
-    end_process(main())
+    if sys.argv[1:] == [FLAG]:
+        sys.exit(serve(lambda arguments: main(arguments, is_confined=True), _import))
+    end_process(main(is_confined=True))
