@@ -19,6 +19,7 @@ _PYPI_SETS = {
     "export": ["tools", "torch"],
     "ethos_u": ["tools", "torch", "export"],
     "vgf": ["tools", "torch", "export"],
+    "networks": ["tools", "torch", "export"],
     "board": ["tools"],
     "test": ["tools"],
 }

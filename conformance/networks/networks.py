@@ -21,10 +21,15 @@ _EVALUATION = 4
 
 @dataclass(frozen=True)
 class Network:
-    """A network and the shape of its input; values are those of a normal distribution."""
+    """A network and the shape of its input; values are those of a normal distribution.
+
+    Attributes:
+      batch: inputs at once for the statistics of batch normalization.
+    """
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
+    batch: int = 1
 
     def model(self) -> nn.Module:
         """The module with random weights, and statistics of batch normalization as after training."""
@@ -33,8 +38,8 @@ class Network:
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
             model.train()
             with torch.no_grad():
-                for index in range(8):
-                    model(*self.sample(100 + index))
+                for index in range(100, 100 + 8 * self.batch, self.batch):
+                    model(*map(torch.cat, zip(*map(self.sample, range(index, index + self.batch)), strict=True)))
         return model.eval()
 
     def sample(self, seed: int) -> tuple[Tensor, ...]:

@@ -140,6 +140,16 @@ for _channels, _size, _kernel in [(8, 95, 48), (8, 48, 9), (16, 37, 3), (6, 64, 
         (1, _channels, 1, _size),
     )
 
+for _i, _o, _size, _kernel, _stride, _dilation in [
+    (3, 16, 48, 5, 1, 1), (8, 16, 48, 3, 1, 1), (16, 16, 64, 3, 1, 4), (1, 8, 320, 16, 4, 1), (16, 24, 40, 5, 2, 1),
+    (10, 20, 32, 7, 1, 1), (24, 24, 30, 3, 1, 1), (1, 16, 96, 9, 1, 1),
+]:  # fmt: skip
+    _add(
+        "convolution",
+        lambda i=_i, o=_o, k=_kernel, s=_stride, d=_dilation: nn.Conv2d(i, o, (1, k), s, (0, d * (k // 2)), (1, d)),
+        (1, _i, 1, _size),
+    )
+
 _IMAGES = [(1, 8, 6, 6), (1, 8, 16, 16)]
 for _image in _IMAGES:
     for _name, _function in {

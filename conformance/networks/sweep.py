@@ -1,4 +1,6 @@
-"""The networks of networks.py, in float32 and in int8: bazel run //conformance/networks:sweep [-- NAME...]
+"""Many networks in float32 and in int8: bazel run //conformance/networks:sweep [-- NAME...]
+
+Those of networks.py; :published does the same with those of published.py.
 
 Each is exported as `torch_program` does it and run on an emulated board, a Cortex-M4's unless told otherwise, and what
 comes out is held to the golden data of the export. Printed is a table: instructions of an inference, bytes of the
@@ -16,7 +18,7 @@ import math
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -59,8 +61,8 @@ class Outcome:
     size: int = 0
 
 
-def run(name: str, backend: str, board: str) -> Outcome:
-    """Exports a network, `portable` or `cortex_m` with floating point where it is faster, and runs it."""
+def run(name: str, backend: str, board: str, file: Path = Path(networks.__file__)) -> Outcome:
+    """Exports a network of a model file, `portable` or `cortex_m` with floating point where it is faster, and runs it."""
     console = SilentConsole()
     runner = read_runners().boards[board]
     assert runner.board is not None, board
@@ -72,9 +74,9 @@ def run(name: str, backend: str, board: str) -> Outcome:
             float_growth=_FLOAT_GROWTH if backend == "cortex_m" else 0,
             entry=name,
         )
-        exported = export(Path(networks.__file__), name, options, None, console)
+        exported = export(file, name, options, None, console)
     except UserError as error:
-        return Outcome(f"refused: {str(error).rpartition('networks.py: ')[2]}", is_refused=True)
+        return Outcome(f"refused: {str(error).rpartition(f'{file.name}: ')[2]}", is_refused=True)
     except Exception as error:
         traceback.print_exc()
         return Outcome(f"internal error: {type(error).__name__}: {error}")
@@ -114,8 +116,9 @@ def snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
 class Results:
     """Outcomes by board, network and backend, kept in a file of JSON lines if there is one."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, file: Path) -> None:
         self._path = path
+        self._file = file
         self._outcomes: dict[tuple[str, str, str], Outcome] = {}
         if path is not None and path.exists():
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -129,7 +132,7 @@ class Results:
         """What became of a network; it is run if that is not known."""
         key = (board, name, backend)
         if key not in self._outcomes:
-            self._outcomes[key] = run(name, backend, board)
+            self._outcomes[key] = run(name, backend, board, self._file)
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps([*key, asdict(self._outcomes[key])]) + "\n")
@@ -164,19 +167,23 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
     return has_problem
 
 
-def _sweep(arguments: Sequence[str]) -> int:
+def _sweep(file: Path, known: Collection[str], arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help="networks; all without")
     boards = [name for name, runner in read_runners().boards.items() if runner.board is not None]
     parser.add_argument("--board", choices=boards, default="mps2_an386", help="the emulated board")
     parser.add_argument("--results", type=user_path, help="where outcomes are kept, and taken from")
     options = parser.parse_args(arguments)
-    names = options.name or list(networks.NETWORKS)
-    unknown = sorted(set(names) - networks.NETWORKS.keys())
+    unknown = sorted(set(options.name) - set(known))
     if unknown:
-        parser.error(f"no network {', '.join(unknown)}; there are {', '.join(networks.NETWORKS)}")
-    return 1 if _print_table(names, options.board, Results(options.results)) else 0
+        parser.error(f"no network {', '.join(unknown)}; there are {', '.join(known)}")
+    return 1 if _print_table(options.name or list(known), options.board, Results(options.results, file)) else 0
+
+
+def main(file: str, known: Collection[str], arguments: Sequence[str]) -> int:
+    """The command over the networks of a model file; returns the exit status."""
+    return run_tool("sweep", _sweep, Path(file), known, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(run_tool("sweep", _sweep, sys.argv[1:]))
+    sys.exit(main(networks.__file__, networks.NETWORKS, sys.argv[1:]))

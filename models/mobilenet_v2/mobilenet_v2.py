@@ -55,16 +55,16 @@ def model() -> nn.Module:
 
 
 def example_inputs() -> tuple[torch.Tensor, ...]:
-    return _inputs(1)[0]
+    return inputs(1)[0]
 
 
 def calibration_inputs() -> list[tuple[torch.Tensor, ...]]:
-    return _inputs(8)
+    return inputs(8)
 
 
-def _inputs(count: int) -> list[tuple[torch.Tensor, ...]]:
+def inputs(count: int, size: int = 96) -> list[tuple[torch.Tensor, ...]]:
     generator = torch.Generator().manual_seed(0)
-    return [(torch.rand(1, 3, 96, 96, generator=generator) * 2 - 1,) for _ in range(count)]
+    return [(torch.rand(1, 3, size, size, generator=generator) * 2 - 1,) for _ in range(count)]
 
 
 def _convolution(channels: int, out_channels: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:

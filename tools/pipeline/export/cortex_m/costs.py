@@ -208,7 +208,7 @@ def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...], is_pad
 
     Returns:
       products, with the padding of packed weights; what there would be with outputs in fours; where a window is more
-      than a pixel: elements of all windows, windows, and elements of those whose channels aren't words; elements of
+      than a pixel: elements of all windows, their rows, and elements of those whose channels aren't words; elements of
       weights per row of outputs of a padded image, whose ends kernels for floating point look for.
     """
     channels, inner = weight[0], math.prod(weight[1:])
@@ -216,7 +216,8 @@ def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...], is_pad
     products, in_fours = (pixels * round_up(channels, each) * round_up(inner, 4) for each in (2, 4))
     windows = 0 if inner == inputs else pixels
     unaligned = windows * inner if inputs % 4 else 0
-    return products, in_fours, windows * inner, windows, unaligned, math.prod(out[:-1]) * inner * is_padded
+    rows = windows * weight[2]
+    return products, in_fours, windows * inner, rows, unaligned, math.prod(out[:-1]) * inner * is_padded
 
 
 def _dense_groups(node: Node) -> int:
