@@ -8,6 +8,7 @@ to say goes to the real stderr through a `Console`.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import io
 import os
@@ -149,9 +150,10 @@ def flush_or_drop(stream: TextIO) -> None:
 
 
 def _redirect(out: int, err: int) -> None:
-    # What Python still holds belongs to the old destination.
+    # What Python and C still hold belongs to the old destination; C would write it when the process ends.
     flush_or_drop(sys.stdout)
     flush_or_drop(sys.stderr)
+    ctypes.CDLL(None).fflush(None)
     os.dup2(out, 1)
     os.dup2(err, 2)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tools.quiet.console import SparseProgress
 
 _PROGRAM = """
-import os, sys, warnings
+import ctypes, os, sys, warnings
 from pathlib import Path
 from tools.quiet.console import UserError, run_quietly
 from tqdm import tqdm
@@ -16,6 +16,7 @@ def step(console):
     print("python err", file=sys.stderr)
     os.system("echo child out; echo child err >&2")
     warnings.warn("a warning")
+    ctypes.CDLL(None).printf(b"C out\\n")
     with console.shown():
         print("shown out")
         for _ in tqdm(range(5), desc="bar"):
@@ -40,7 +41,7 @@ def test_only_what_the_tool_says_is_shown(tmp_path: Path) -> None:
     assert bar.startswith("bar: 100%")
     assert said == "done"
     log = (tmp_path / "folder" / "log").read_text(encoding="utf-8").splitlines()
-    for text in ("python out", "python err", "child out", "child err", "python out again"):
+    for text in ("python out", "python err", "child out", "child err", "C out", "python out again"):
         assert text in log
     assert any("a warning" in line for line in log)
 
