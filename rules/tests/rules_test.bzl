@@ -3,6 +3,7 @@
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_program")
+load("//rules:ethos_u.bzl", "npu_error", "npu_port", "port_error")
 load("//rules/private:transitions.bzl", "no_board")
 
 def _refusal_test_impl(ctx):
@@ -41,6 +42,60 @@ def _no_board_test_impl(ctx):
     return unittest.end(env)
 
 _no_board_test = unittest.make(_no_board_test_impl)
+
+# Macros refuse these where they are called, of which an analysis test knows nothing.
+def _npu_error_test_impl(ctx):
+    env = unittest.begin(ctx)
+    sram, flash, dram = [npu_port(memory = memory, clock_scale = "0.5") for memory in ["Sram", "OffChipFlash", "Dram"]]
+    for changed, message in [
+        ({}, None),
+        ({"clock_scale": "1"}, None),
+        ({"clock_scale": "1.0"}, None),
+        ({"memory": "SRAM"}, "memory 'SRAM' is unknown; allowed: "),
+        ({"clock_scale": "half"}, "clock_scale \"half\" is no share"),
+        ({"clock_scale": "0.0"}, "clock_scale \"0.0\" is no share"),
+        ({"clock_scale": "1.5"}, "clock_scale \"1.5\" is no share"),
+        ({"clock_scale": 0.5}, "clock_scale 0.5 is no share"),
+        ({"max_reads": 0}, "max_reads = 0 is no whole number from 1 on"),
+        ({"read_latency": -1}, "read_latency = -1 is no whole number from 0 on"),
+    ]:
+        error = port_error(sram | changed)
+        asserts.true(env, error == message or (message and error and error.startswith(message)), "%s: %s" % (changed, error))
+    npu = {
+        "accelerator": "ethos-u65-256",
+        "memory_mode": "shared_sram",
+        "clock_hz": 1000,
+        "arena_bytes": 1000,
+        "cache_bytes": 0,
+        "base": "",
+        "interrupt": 0,
+        "timeout_ms": 1,
+        "axi0": sram,
+        "axi1": flash,
+    }
+    dedicated = {"memory_mode": "dedicated_sram", "cache_bytes": 1000}
+    for changed, message in [
+        ({}, None),
+        ({"axi1": sram}, None),
+        (dedicated | {"axi1": dram}, None),
+        ({"accelerator": "ethos-u55-512"}, "accelerator 'ethos-u55-512' is unknown; allowed: "),
+        ({"memory_mode": "shared"}, "memory_mode 'shared' is unknown; allowed: "),
+        (dedicated | {"accelerator": "ethos-u55-128"}, "memory_mode 'dedicated_sram' is for Ethos-U65 and U85"),
+        ({"cache_bytes": 1000}, "cache_bytes = 1000 with memory_mode 'shared_sram'"),
+        ({"axi0": dram}, "axi0 has the memory 'Dram'; allowed: 'Sram'"),
+        (dedicated, "axi1 has the memory 'OffChipFlash' with memory_mode 'dedicated_sram'"),
+        ({"axi1": sram | {"read_latency": 9}}, "axi0 and axi1 have the memory 'Sram' with other values each"),
+        ({"base": "48102000"}, "base '48102000' is no address"),
+        ({"clock_hz": 0}, "clock_hz = 0 is no whole number from 1 on"),
+        ({"arena_bytes": -1}, "arena_bytes = -1 is no whole number from 1 on"),
+        ({"interrupt": -1}, "interrupt = -1 is no whole number from 0 on"),
+        ({"timeout_ms": 0}, "timeout_ms = 0 is no whole number from 1 on"),
+    ]:
+        error = npu_error(npu | changed)
+        asserts.true(env, error == message or (message and error and error.startswith(message)), "%s: %s" % (changed, error))
+    return unittest.end(env)
+
+_npu_error_test = unittest.make(_npu_error_test_impl)
 
 def _action_arguments(env, mnemonic):
     for action in analysistest.target_actions(env):
@@ -364,6 +419,7 @@ def rules_test_suite(name):
         )
 
     _no_board_test(name = "no_board_test")
+    _npu_error_test(name = "npu_error_test")
     _board_test(name = "board_test", target_under_test = ":good_board")
     _shared_program_test(
         name = "shared_program_test",
@@ -441,6 +497,7 @@ def rules_test_suite(name):
         tests = [
             ":board_test",
             ":no_board_test",
+            ":npu_error_test",
             ":copy_for_tests_test",
             ":engine_by_default_test",
             ":engine_linked_test",

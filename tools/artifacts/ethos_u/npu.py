@@ -60,7 +60,8 @@ class Npu:
         """Vela's configuration file, with a system configuration and a memory mode `board`."""
         lines = ["[System_Config.board]", f"core_clock={self.clock_hz}"]
         lines += [f"{port}_port={values['memory']}" for port, values in sorted(self.ports.items())]
-        for _, values in sorted(self.ports.items()):
+        # Once for both ports, where the same memory is behind them.
+        for values in {port["memory"]: port for port in self.ports.values()}.values():
             lines += [f"{values['memory']}_{key}={value}" for key, value in sorted(values.items()) if key != "memory"]
         constants, arena, cache = _MODES[self.memory_mode]
         lines += [

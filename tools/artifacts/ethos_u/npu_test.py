@@ -53,6 +53,15 @@ def test_vela_config(tmp_path: Path, mode: str, cache: int, areas: tuple[str, st
     assert int(memory["arena_cache_size"]) == size
 
 
+def test_one_memory_behind_both_ports(tmp_path: Path) -> None:
+    path = tmp_path / "npu.json"
+    path.write_text(_description(ports=dict.fromkeys(("axi0", "axi1"), {"memory": "Sram"} | _PORT)))
+    config = configparser.ConfigParser()
+    config.read_string(read_npu(path).vela_config())
+    system = config["System_Config.board"]
+    assert (system["axi0_port"], system["axi1_port"], system["Sram_burst_length"]) == ("Sram", "Sram", "32")
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", _description(format="manifest"), _description(macs=7)])
 def test_another_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "npu.json"
