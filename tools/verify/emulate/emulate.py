@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,6 @@ from tools.verify.environment.qemu import Qemu
 # Bytes at the end of the planned arena that no kernel may write: int8 kernels read scratch memory by words, of which
 # the last one may have padding.
 _UNWRITTEN = 3
-# The same of memory that an NPU works in: Vela rounds its size up to 16 bytes.
-_UNWRITTEN_BY_NPU = 15
 
 
 def run_golden(
@@ -40,9 +39,10 @@ def check_arenas(result: Result, plan: Path, has_npu: bool = False) -> list[str]
     """One message per arena that is not used to the planned byte.
 
     Args:
-      has_npu: whether the board has an NPU, whose memory to work in the planned arena may be.
+      has_npu: whether the board has an NPU, whose memory to work in the planned arena may be. That ends with a tensor
+        that may have room for 16 channels in each pixel, and nothing writes those that there aren't.
     """
-    unwritten = {"planned": _UNWRITTEN_BY_NPU if has_npu else _UNWRITTEN}
+    unwritten = {"planned": sys.maxsize if has_npu else _UNWRITTEN}
     used = {
         "method": result.report.method_used,
         "planned": result.report.planned_used,
