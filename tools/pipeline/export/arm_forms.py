@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from executorch.backends.arm._passes import arm_pass_manager
+from executorch.backends.arm.operator_support import upsample_support
 from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -407,3 +409,29 @@ def tables_before_pools() -> Iterator[None]:
         yield
     finally:
         manager.add_passes = original
+
+
+@contextlib.contextmanager
+def upsampling_of_sizes() -> Iterator[None]:
+    """Leaves to the core upsampling by factors that the sizes are not of, which ExecuTorch's passes only look at.
+
+    PyTorch takes each pixel from where a given factor says, though the size of the result is rounded down.
+    """
+    original = upsample_support._is_upsample_node_tosa_supported
+
+    def is_supported(check: Any, node: Node, *args: Any, **options: Any) -> bool:
+        sizes, results = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
+        factors = node.args[-1] or [result / size for size, result in zip(sizes, results, strict=True)]
+        if not all(
+            math.isclose(factor * size, result) for factor, size, result in zip(factors, sizes, results, strict=True)
+        ):
+            reason = f"Factors {list(factors)} are not those of the sizes, {list(sizes)} and {list(results)}."
+            check.reporter.report_reject(node, reason)
+            return False
+        return original(check, node, *args, **options)
+
+    upsample_support._is_upsample_node_tosa_supported = is_supported
+    try:
+        yield
+    finally:
+        upsample_support._is_upsample_node_tosa_supported = original

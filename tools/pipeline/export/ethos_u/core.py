@@ -30,7 +30,7 @@ _MOVES = frozenset((
     _aten.cat.default, _aten.clone.default, _aten.constant_pad_nd.default, _aten.expand_copy.default,
     _aten.flip.default, _aten.permute_copy.default, _aten.pixel_shuffle.default, _aten.pixel_unshuffle.default,
     _aten.repeat.default, _aten.select_copy.int, _aten.slice_copy.Tensor, _aten.squeeze_copy.dims,
-    _aten.unsqueeze_copy.default, _aten.upsample_nearest2d.vec, _aten.view_copy.default,
+    _aten.unsqueeze_copy.default, _aten.view_copy.default,
 ))  # fmt: skip
 
 

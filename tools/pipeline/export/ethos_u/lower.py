@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from executorch.backends.arm.ethosu import EthosUPartitioner
+from executorch.backends.arm.operator_support.ethos_u55_support import EthosU55NotSupported
 from executorch.backends.arm.quantizer import (
     EthosUQuantizer,
     get_symmetric_a16w8_quantization_config,
@@ -18,6 +20,7 @@ from executorch.backends.arm.quantizer import (
 )
 from executorch.backends.arm.tosa.dialect.lib import TosaValueError
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
+from executorch.exir.dialects._ops import ops as exir_ops
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
@@ -25,7 +28,7 @@ from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools, write_layers
+from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers
 from tools.pipeline.export.border import varying
 from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated, leave_state
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
@@ -39,6 +42,8 @@ _aten = torch.ops.aten
 _POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 # Of poolings and convolutions on Ethos-U55 and U65.
 _LARGEST_STRIDE = 3
+# Of rows and columns of an image, by which they can upsample it.
+_REPETITIONS = frozenset((1, 2, 4, 8))
 _PARTS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
     _aten.stack.default,
@@ -391,6 +396,8 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
         delegates.shared_history(),
         vela.compiling(npu) as compiled,
         tables_before_pools(),
+        upsampling_of_sizes(),
+        _repeating(),
     ):
         try:
             manager = to_edge_transform_and_lower(
@@ -415,6 +422,30 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
                 'layer another way, or leave the model to the core: backend = "cortex_m".'
             ) from error
     return Lowered(manager, compiled, rejected)
+
+
+@contextlib.contextmanager
+def _repeating() -> Iterator[None]:
+    """Lets Ethos-U55 and U65 repeat pixels, as far as Vela 5.2 can; ExecuTorch leaves all resampling to the core."""
+    original = EthosU55NotSupported.is_node_supported
+
+    def is_node_supported(self: EthosU55NotSupported, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        return _repeats_pixels(node) or original(self, submodules, node)
+
+    EthosU55NotSupported.is_node_supported = is_node_supported
+    try:
+        yield
+    finally:
+        EthosU55NotSupported.is_node_supported = original
+
+
+def _repeats_pixels(node: Node) -> bool:
+    """Whether it is an upsampling that Vela lets Ethos-U55 and U65 read each pixel several times for, or the only one."""
+    if node.target != exir_ops.edge.aten.upsample_nearest2d.vec:
+        return False
+    (batch, _, *sizes), results = node.args[0].meta["val"].shape, node.meta["val"].shape[2:]
+    factors = {result / size for result, size in zip(results, sizes, strict=True)}
+    return batch == 1 and (set(sizes) == {1} or (len(factors) == 1 and factors <= _REPETITIONS))
 
 
 def _root(error: BaseException) -> BaseException:

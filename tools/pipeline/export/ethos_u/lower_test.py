@@ -107,6 +107,11 @@ _CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3
         ("torch.flip(y, (2,))", "int8", {"aten::flip"}),
         # Neither has an int8 form here: of a wrong one nothing would be noticed but wrong numbers.
         (
+            "nn.functional.interpolate(y, scale_factor=3)",
+            "floating point",
+            {"cortex_m::dequantize_per_tensor", "aten::upsample_nearest2d", "cortex_m::quantize_per_tensor"},
+        ),
+        (
             "nn.functional.interpolate(y, scale_factor=2.5, mode='bilinear')",
             "floating point",
             {"cortex_m::dequantize_per_tensor", "aten::upsample_bilinear2d", "cortex_m::quantize_per_tensor"},
@@ -295,6 +300,9 @@ _PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
         ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)", ""),
         ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)", ""),
         ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)", ""),
+        # Pixels that are read several times.
+        ("return self.conv(nn.functional.interpolate(torch.relu(self.conv(x)), scale_factor=2))", ""),
+        ("return torch.cat([nn.functional.interpolate(x.mean((2, 3), True), (12, 12)), self.conv(x)], 1)", ""),
         # A constant that a function is computed of.
         ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))", ""),
         # What has a ReLU in front of it has the scale and zero point of numbers that are negative, too.
@@ -311,6 +319,16 @@ def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> Non
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.06 * numpy.abs(eager).max()
+
+
+def test_upsampling_by_other_factors_than_those_of_the_sizes(tmp_path: Path) -> None:
+    # Of 10 rows 23, each from where 2.35 says.
+    forward = "y = nn.functional.interpolate(self.conv(x), scale_factor=2.35, mode='bilinear')\nreturn self.conv(y)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"), npu=_U85)
+    assert any("2.35" in line and "stays on the core" in line for line in result.said)
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
 def test_operators_of_the_core_get_the_order_that_they_take(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_trans
 from torch.export import ExportedProgram
 
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools, write_layers
+from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
 from tools.quiet.console import UserError
 
@@ -74,6 +74,7 @@ def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
         delegates.shared_history(),
         _compiling() as compiled,
         tables_before_pools(),
+        upsampling_of_sizes(),
     ):
         try:
             manager = to_edge_transform_and_lower(
