@@ -3,7 +3,8 @@
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_program")
-load("//rules:ethos_u.bzl", "npu_error", "npu_port", "port_error")
+load("//rules:ethos_u.bzl", "npu_port")
+load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
 load("//rules/private:transitions.bzl", "no_board")
 
 def _refusal_test_impl(ctx):
@@ -76,15 +77,16 @@ def _npu_error_test_impl(ctx):
     dedicated = {"memory_mode": "dedicated_sram", "cache_bytes": 1000}
     for changed, message in [
         ({}, None),
-        ({"axi1": sram}, None),
+        ({"axi1": sram, "memory_mode": "sram_only"}, None),
         (dedicated | {"axi1": dram}, None),
         ({"accelerator": "ethos-u55-512"}, "accelerator 'ethos-u55-512' is unknown; allowed: "),
         ({"memory_mode": "shared"}, "memory_mode 'shared' is unknown; allowed: "),
         (dedicated | {"accelerator": "ethos-u55-128"}, "memory_mode 'dedicated_sram' is for Ethos-U65 and U85"),
         ({"cache_bytes": 1000}, "cache_bytes = 1000 with memory_mode 'shared_sram'"),
         ({"axi0": dram}, "axi0 has the memory 'Dram'; allowed: 'Sram'"),
-        (dedicated, "axi1 has the memory 'OffChipFlash' with memory_mode 'dedicated_sram'"),
-        ({"axi1": sram | {"read_latency": 9}}, "axi0 and axi1 have the memory 'Sram' with other values each"),
+        ({"axi1": sram}, "axi1 has the memory 'Sram' with memory_mode 'shared_sram'; allowed: "),
+        (dedicated, "axi1 has the memory 'OffChipFlash' with memory_mode 'dedicated_sram'; allowed: "),
+        ({"axi1": sram | {"read_latency": 9}, "memory_mode": "sram_only"}, "axi0 and axi1 have the memory 'Sram' with other values each"),
         ({"base": "48102000"}, "base '48102000' is no address"),
         ({"clock_hz": 0}, "clock_hz = 0 is no whole number from 1 on"),
         ({"arena_bytes": -1}, "arena_bytes = -1 is no whole number from 1 on"),
