@@ -440,7 +440,7 @@ def _repeating() -> Iterator[None]:
 
 
 def _repeats_pixels(node: Node) -> bool:
-    """Whether it is an upsampling for which Vela lets Ethos-U55 and U65 read each pixel, or the only one, repeatedly."""
+    """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
     if node.target != exir_ops.edge.aten.upsample_nearest2d.vec:
         return False
     (batch, _, *sizes), results = node.args[0].meta["val"].shape, node.meta["val"].shape[2:]
