@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from executorch.backends.arm._passes import arm_pass_manager
 from executorch.backends.arm.operator_support import upsample_support
+from executorch.exir.dialects._ops import ops as exir_ops
 from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
@@ -40,6 +41,7 @@ _BATCHED = {
 }
 # What a row has in the dimension that an image has besides, where that isn't 1.
 _BESIDES = {"padding": 0, "output_padding": 0}
+_NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
 _SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
 
 
@@ -413,22 +415,26 @@ def tables_before_pools() -> Iterator[None]:
 
 @contextlib.contextmanager
 def upsampling_of_sizes() -> Iterator[None]:
-    """Leaves to the core upsampling by factors that the sizes are not of, which ExecuTorch's passes only look at.
+    """Leaves to the core resampling in which PyTorch takes other pixels than ExecuTorch's passes.
 
-    PyTorch takes each pixel from where a given factor says, though the size of the result is rounded down.
+    These look at sizes alone, where PyTorch takes a factor that is given, though the result's size is rounded down. And
+    they take the nearest pixel to the middle of each of the result, where PyTorch takes the one in front: the same if
+    each pixel is taken as often as the others.
     """
     original = upsample_support._is_upsample_node_tosa_supported
 
     def is_supported(check: Any, node: Node, *args: Any, **options: Any) -> bool:
         sizes, results = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
         factors = node.args[-1] or [result / size for size, result in zip(sizes, results, strict=True)]
-        if not all(
-            math.isclose(factor * size, result) for factor, size, result in zip(factors, sizes, results, strict=True)
-        ):
+        pairs = list(zip(sizes, results, strict=True))
+        reason = None
+        if not all(math.isclose(factor * size, result) for factor, (size, result) in zip(factors, pairs, strict=True)):
             reason = f"Factors {list(factors)} are not those of the sizes, {list(sizes)} and {list(results)}."
+        elif node.target == _NEAREST and any(result % size for size, result in pairs):
+            reason = f"Sizes {list(results)} are no multiples of {list(sizes)}."
+        if reason is not None:
             check.reporter.report_reject(node, reason)
-            return False
-        return original(check, node, *args, **options)
+        return reason is None and original(check, node, *args, **options)
 
     upsample_support._is_upsample_node_tosa_supported = is_supported
     try:

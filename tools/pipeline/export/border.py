@@ -46,12 +46,17 @@ class BorderOperators:
     def remove(self, program: ExportedProgram, path: Path) -> None:
         """Makes inputs and outputs integers: leaves out their quantization and dequantization, in place.
 
-        Raises UserError for an input or output of floating point that another operator reads or writes.
+        Raises UserError for an input or output of floating point that another operator, or nothing, reads or writes.
         """
         io = str(self.dtype).removeprefix("torch.")
         for index, node in enumerate(user_inputs(program)):
             if not node.meta["val"].is_floating_point():
                 continue
+            if not node.users:
+                raise UserError(
+                    f"{path}: io = '{io}', but nothing reads input {index}, so that it has no scale; take it out of "
+                    "the model, or use io = 'float32'."
+                )
             if self._shared(node) is None:
                 users = [origin(user, path) for user in node.users if user.target != self.quantize]
                 raise UserError(

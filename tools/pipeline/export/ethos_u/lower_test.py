@@ -321,11 +321,20 @@ def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> Non
     assert numpy.abs(values - eager).max() < 0.06 * numpy.abs(eager).max()
 
 
-def test_upsampling_by_other_factors_than_those_of_the_sizes(tmp_path: Path) -> None:
-    # Of 10 rows 23, each from where 2.35 says.
-    forward = "y = nn.functional.interpolate(self.conv(x), scale_factor=2.35, mode='bilinear')\nreturn self.conv(y)"
+@pytest.mark.parametrize(
+    "options",
+    [
+        # Of 10 rows 23, each from where 2.35 says.
+        "scale_factor=2.35, mode='bilinear'",
+        # The first of two pixels, and two of three.
+        "scale_factor=0.5",
+        "size=(15, 20)",
+    ],
+)
+def test_resampling_takes_the_pixels_that_pytorch_takes(tmp_path: Path, options: str) -> None:
+    forward = f"return self.conv(nn.functional.interpolate(self.conv(x), {options}))"
     result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"), npu=_U85)
-    assert any("2.35" in line and "stays on the core" in line for line in result.said)
+    assert any("stays on the core: aten::upsample" in line for line in result.said)
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
@@ -406,6 +415,12 @@ def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(UserError, match=message) as caught:
         _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
     assert "\n" not in str(caught.value)
+
+
+def test_an_input_that_nothing_reads(tmp_path: Path) -> None:
+    source = model_source("return x * 2", "(torch.randn(1, 4), torch.randn(3))", arguments="x, x1")
+    with pytest.raises(UserError, match="nothing reads input 1, so that it has no scale; take it out"):
+        _export(tmp_path, source)
 
 
 def test_double_precision(tmp_path: Path) -> None:
