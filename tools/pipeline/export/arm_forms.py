@@ -441,3 +441,23 @@ def upsampling_of_sizes() -> Iterator[None]:
         yield
     finally:
         upsample_support._is_upsample_node_tosa_supported = original
+
+
+@contextlib.contextmanager
+def convolutions_to_16_bits() -> Iterator[None]:
+    """Lets convolutions of 16 bits give what they are quantized to, whoever reads it.
+
+    As it is, one that is read in 32 bits, as additions and products do, gives its sums as they are, and what reads them
+    takes their scale for that of the quantized result.
+    """
+    rewrite = arm_pass_manager.RewriteConvPass
+    original = rewrite._has_int32_rescale_user
+
+    def has_int32_rescale_user(self: object, node: Node) -> bool:
+        return not node.meta.get("output_qparams") and original(self, node)
+
+    rewrite._has_int32_rescale_user = has_int32_rescale_user
+    try:
+        yield
+    finally:
+        rewrite._has_int32_rescale_user = original

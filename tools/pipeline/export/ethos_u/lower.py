@@ -28,7 +28,12 @@ from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers
+from tools.pipeline.export.arm_forms import (
+    convolutions_to_16_bits,
+    tables_before_pools,
+    upsampling_of_sizes,
+    write_layers,
+)
 from tools.pipeline.export.border import varying
 from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated, leave_state
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
@@ -397,6 +402,7 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
         vela.compiling(npu) as compiled,
         tables_before_pools(),
         upsampling_of_sizes(),
+        convolutions_to_16_bits(),
         _repeating(),
     ):
         try:

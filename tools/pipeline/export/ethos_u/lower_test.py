@@ -58,6 +58,23 @@ def test_io(tmp_path: Path, io: str, dtype: type) -> None:
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return x + self.second(torch.relu(self.first(x)))",
+        "y = self.first(x)\nreturn self.second(y * torch.sigmoid(y.mean((2, 3), keepdim=True)))",
+        "y = self.first(x)\nreturn torch.maximum(y, self.second(x)) - y.permute(0, 1, 3, 2)",
+    ],
+)
+def test_layers_of_16_bits_that_are_read_in_32(tmp_path: Path, forward: str) -> None:
+    init = "self.first, self.second = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init), "int16")
+    assert _delegates(result) == 1
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = result.golden["output_0"].astype(numpy.float64) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.02 * numpy.abs(eager).max()
+
+
 def test_what_moves_integers_is_run_where_pytorch_has_no_operator_for_them() -> None:
     """Such as this one, of images whose channels lie next to each other."""
     module = torch.nn.Upsample(scale_factor=2).eval()
