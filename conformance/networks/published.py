@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-# Of torchvision, whose operators of C++ are for another build of torch: nothing here calls them, but importing describes them.
+# Of torchvision, whose operators of C++ are for another build of torch: nothing here calls them, but importing it
+# describes them.
 sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
 
 from conformance.networks import sweep  # noqa: E402
@@ -77,7 +78,9 @@ def torchvision_densenet() -> nn.Module:
 def torchvision_convnext() -> nn.Module:
     from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 
-    return ConvNeXt([CNBlockConfig(16, 32, 1), CNBlockConfig(32, 48, 1), CNBlockConfig(48, None, 1)], num_classes=_CLASSES)
+    return ConvNeXt(
+        [CNBlockConfig(16, 32, 1), CNBlockConfig(32, 48, 1), CNBlockConfig(48, None, 1)], num_classes=_CLASSES
+    )
 
 
 @_named(1, 3, 64, 64)
@@ -91,7 +94,9 @@ def torchvision_maxvit() -> nn.Module:
 def torchvision_resnext() -> nn.Module:
     from torchvision.models.resnet import Bottleneck, ResNet
 
-    return _Features(ResNet(Bottleneck, [1, 1, 1, 1], num_classes=_CLASSES, groups=8, width_per_group=4), ["layer3", "layer4"])
+    return _Features(
+        ResNet(Bottleneck, [1, 1, 1, 1], num_classes=_CLASSES, groups=8, width_per_group=4), ["layer3", "layer4"]
+    )
 
 
 @_named(1, 3, 64, 64)
@@ -212,7 +217,9 @@ _TOKENS = (1, 12, 64)
 _IMAGE = (1, 3, 32, 32)
 
 
-def _transformers(name: str, given: str, shape: tuple[int, ...], *, made_with: dict[str, Any] | None = None, **config: Any) -> None:
+def _transformers(
+    name: str, given: str, shape: tuple[int, ...], *, made_with: dict[str, Any] | None = None, **config: Any
+) -> None:
     """A network of transformers: `<name>Model` of a `<name>Config`, called with its input `given`."""
 
     def make() -> nn.Module:
@@ -237,51 +244,127 @@ for _name, _config in (
     ("OPT", {"ffn_dim": 128, "word_embed_proj_dim": 64, "use_cache": False, **_TEXT}),
 ):
     _transformers(_name, "inputs_embeds", _TOKENS, **_config, **_VOCABULARY, **_POSITIONS)
-_transformers("GPT2", "inputs_embeds", _TOKENS, n_embd=64, n_layer=2, n_head=4, n_positions=32, use_cache=False, **_VOCABULARY)
+_transformers(
+    "GPT2", "inputs_embeds", _TOKENS, n_embd=64, n_layer=2, n_head=4, n_positions=32, use_cache=False, **_VOCABULARY
+)
 for _name in ("ViT", "DeiT"):
     _transformers(
         _name, "pixel_values", _IMAGE, made_with={"add_pooling_layer": False}, image_size=32, patch_size=8, **_TEXT
     )
 _transformers(
-    "Dinov2", "pixel_values", _IMAGE, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=8
+    "Dinov2",
+    "pixel_values",
+    _IMAGE,
+    hidden_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    image_size=32,
+    patch_size=8,
 )
 _transformers(
-    "Swin", "pixel_values", _IMAGE, image_size=32, patch_size=2, embed_dim=16, depths=[1, 2], num_heads=[2, 4], window_size=4
+    "Swin",
+    "pixel_values",
+    _IMAGE,
+    image_size=32,
+    patch_size=2,
+    embed_dim=16,
+    depths=[1, 2],
+    num_heads=[2, 4],
+    window_size=4,
 )
 _transformers(
-    "Segformer", "pixel_values", (1, 3, 64, 64), depths=[1] * 4, hidden_sizes=[8, 16, 24, 32], num_attention_heads=[1, 1, 2, 4]
-)  # fmt: skip
+    "Segformer",
+    "pixel_values",
+    (1, 3, 64, 64),
+    depths=[1] * 4,
+    hidden_sizes=[8, 16, 24, 32],
+    num_attention_heads=[1, 1, 2, 4],
+)
 _transformers(
-    "MobileViT", "pixel_values", (1, 3, 64, 64), image_size=64, hidden_sizes=[16, 24, 32], num_attention_heads=2,
+    "MobileViT",
+    "pixel_values",
+    (1, 3, 64, 64),
+    image_size=64,
+    hidden_sizes=[16, 24, 32],
+    num_attention_heads=2,
     neck_hidden_sizes=[8, 8, 16, 24, 32, 40, 64],
-)  # fmt: skip
+)
 _transformers("PoolFormer", "pixel_values", (1, 3, 64, 64), depths=[1] * 4, hidden_sizes=[8, 16, 24, 32])
 _transformers(
-    "Levit", "pixel_values", (1, 3, 64, 64), image_size=64, hidden_sizes=[16, 32, 48], num_attention_heads=[2] * 3,
-    depths=[1] * 3, key_dim=[8] * 3,
-)  # fmt: skip
+    "Levit",
+    "pixel_values",
+    (1, 3, 64, 64),
+    image_size=64,
+    hidden_sizes=[16, 32, 48],
+    num_attention_heads=[2] * 3,
+    depths=[1] * 3,
+    key_dim=[8] * 3,
+)
 _transformers("Cvt", "pixel_values", (1, 3, 64, 64), embed_dim=[16, 24, 32], num_heads=[1, 2, 2], depth=[1] * 3)
 _transformers("MobileNetV1", "pixel_values", (1, 3, 64, 64), image_size=64, depth_multiplier=0.25)
 _transformers(
-    "RegNet", "pixel_values", (1, 3, 64, 64), embedding_size=16, hidden_sizes=[16, 24, 32, 40], depths=[1] * 4, groups_width=8
+    "RegNet",
+    "pixel_values",
+    (1, 3, 64, 64),
+    embedding_size=16,
+    hidden_sizes=[16, 24, 32, 40],
+    depths=[1] * 4,
+    groups_width=8,
 )
 _transformers(
-    "Wav2Vec2", "input_values", (1, 1600), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64,
-    conv_dim=[16] * 3, conv_stride=[5, 4, 4], conv_kernel=[10, 5, 4], num_feat_extract_layers=3, num_conv_pos_embeddings=16,
-    num_conv_pos_embedding_groups=4, mask_time_prob=0.0, mask_feature_prob=0.0,
-)  # fmt: skip
+    "Wav2Vec2",
+    "input_values",
+    (1, 1600),
+    hidden_size=32,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=64,
+    conv_dim=[16] * 3,
+    conv_stride=[5, 4, 4],
+    conv_kernel=[10, 5, 4],
+    num_feat_extract_layers=3,
+    num_conv_pos_embeddings=16,
+    num_conv_pos_embedding_groups=4,
+    mask_time_prob=0.0,
+    mask_feature_prob=0.0,
+)
 _transformers(
-    "AST", "input_values", (1, 48, 32), hidden_size=48, num_hidden_layers=1, num_attention_heads=4, intermediate_size=96,
-    max_length=48, num_mel_bins=32,
-)  # fmt: skip
+    "AST",
+    "input_values",
+    (1, 48, 32),
+    hidden_size=48,
+    num_hidden_layers=1,
+    num_attention_heads=4,
+    intermediate_size=96,
+    max_length=48,
+    num_mel_bins=32,
+)
 _transformers(
-    "PatchTSTForPrediction", "past_values", (1, 48, 3), num_input_channels=3, context_length=48, patch_length=8,
-    patch_stride=8, prediction_length=8, d_model=32, num_attention_heads=4, num_hidden_layers=2, ffn_dim=64,
-)  # fmt: skip
+    "PatchTSTForPrediction",
+    "past_values",
+    (1, 48, 3),
+    num_input_channels=3,
+    context_length=48,
+    patch_length=8,
+    patch_stride=8,
+    prediction_length=8,
+    d_model=32,
+    num_attention_heads=4,
+    num_hidden_layers=2,
+    ffn_dim=64,
+)
 _transformers(
-    "PatchTSMixerForPrediction", "past_values", (1, 48, 3), num_input_channels=3, context_length=48, patch_length=8,
-    patch_stride=8, prediction_length=8, d_model=16, num_layers=2,
-)  # fmt: skip
+    "PatchTSMixerForPrediction",
+    "past_values",
+    (1, 48, 3),
+    num_input_channels=3,
+    context_length=48,
+    patch_length=8,
+    patch_stride=8,
+    prediction_length=8,
+    d_model=16,
+    num_layers=2,
+)
 
 
 @_named(1, 16, 48)
@@ -290,7 +373,12 @@ def transformers_whisper_encoder() -> nn.Module:
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
     config = WhisperConfig(
-        d_model=32, encoder_layers=1, encoder_attention_heads=2, encoder_ffn_dim=64, num_mel_bins=16, max_source_positions=24
+        d_model=32,
+        encoder_layers=1,
+        encoder_attention_heads=2,
+        encoder_ffn_dim=64,
+        num_mel_bins=16,
+        max_source_positions=24,
     )
     return _Output(WhisperEncoder(config), 0, "input_features", return_dict=False)
 

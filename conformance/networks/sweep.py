@@ -62,7 +62,7 @@ class Outcome:
 
 
 def run(name: str, backend: str, board: str, file: Path = Path(networks.__file__)) -> Outcome:
-    """Exports a network of a model file, `portable` or `cortex_m` with floating point where it is faster, and runs it."""
+    """Exports and runs a network of a model file: `portable`, or `cortex_m` with floating point where it is faster."""
     console = SilentConsole()
     runner = read_runners().boards[board]
     assert runner.board is not None, board

@@ -149,11 +149,16 @@ def flush_or_drop(stream: TextIO) -> None:
         stream.flush()
 
 
-def _redirect(out: int, err: int) -> None:
-    # What Python and C still hold belongs to the old destination; C would write it when the process ends.
+def flush_all() -> None:
+    """Passes on what Python and C hold of the outputs; C would write it when the process ends."""
     flush_or_drop(sys.stdout)
     flush_or_drop(sys.stderr)
     ctypes.CDLL(None).fflush(None)
+
+
+def _redirect(out: int, err: int) -> None:
+    # What is still held belongs to the old destination.
+    flush_all()
     os.dup2(out, 1)
     os.dup2(err, 2)
 

@@ -97,7 +97,8 @@ class _Guard:
     def _check_write(self, name: str) -> None:
         """Raises UndeclaredRead but for files of the action itself and temporary ones.
 
-        Bazel's sandbox refuses the others, too; a worker has none, and there a name in the workspace leads to the user's own file.
+        Bazel's sandbox refuses the others, too; a worker has none, and there a name in the workspace leads to a file of
+        the user's.
         """
         target = os.path.realpath(name)
         is_input = _is_in(name, self._declared) or _is_in(target, self._declared)

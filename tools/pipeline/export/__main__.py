@@ -234,7 +234,8 @@ def main(arguments: list[str] | None = None, is_confined: bool = False) -> int:
 
     Args:
       arguments: those of the command line if there are none.
-      is_confined: whether the process is this export's alone, so that the kernel may refuse it undeclared reads for good.
+      is_confined: whether the process is this export's alone, so that the kernel may refuse it undeclared reads for
+        good.
     """
     options = _parser().parse_args(arguments)
     # They are part of the environment, as this tool's own are, none of which they hide.

@@ -1,7 +1,8 @@
 """PyTorch's list of composite operators, without looking each of them up again and again.
 
-Each decomposition of a program has PyTorch ask its dispatcher for all composite operators and look every one of them up in
-torch.ops, once for each namespace there is: a tenth of what a small model's export takes. What was looked up once stays there.
+Each decomposition of a program has PyTorch ask its dispatcher for all composite operators and look every one of them up
+in torch.ops, once for each namespace there is: a tenth of what a small model's export takes. What was looked up once
+stays there.
 """
 
 from __future__ import annotations

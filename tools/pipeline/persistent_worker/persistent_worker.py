@@ -1,28 +1,28 @@
 """A tool as Bazel's persistent worker: one process imports what takes long, and a fork of it does each request.
 
-Importing torch and ExecuTorch takes as long as exporting a small model. So the worker imports them once, and each request
-gets a process of its own, which starts where a new one would be after its imports: nothing that a request does is seen by
-another one, and the results are those of the tool without a worker.
+Importing torch and ExecuTorch takes as long as exporting a small model. So the worker imports them once, and each
+request gets a process of its own, which starts where a new one would be after its imports: nothing that a request does
+is seen by another one, and the results are those of the tool without a worker.
 
-Requests and responses are lines of JSON (Bazel, "Creating persistent workers", work request protocol); several requests
-are worked on at once (multiplex workers), and can be cancelled.
+Requests and responses are lines of JSON (Bazel, "Creating persistent workers", work request protocol); several
+requests are worked on at once (multiplex workers), and can be cancelled.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import json
 import os
 import selectors
 import signal
-import sys
 import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, NoReturn
+
+from tools.quiet.console import flush_all
 
 # What Bazel starts a worker with.
 FLAG = "--persistent_worker"
@@ -51,8 +51,7 @@ def serve(main: Callable[[list[str]], int], prepare: Callable[[], None]) -> int:
     os.dup2(2, 1)
     prepare()
     # What is left in buffers would be printed by every fork.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_all()
     # Otherwise each fork would copy all pages that hold an object, for the counts in them.
     gc.collect()
     gc.freeze()
@@ -131,9 +130,7 @@ class _Server:
         except BaseException:
             traceback.print_exc()
         finally:
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(OSError):
-                    stream.flush()
+            flush_all()
             # Not the end of the worker, whose exit handlers and buffers this process has copies of.
             os._exit(status)
 
