@@ -2,11 +2,6 @@
 
 #include "runtime/platform/format.h"
 
-// GCC notes that it passes 64-bit arguments otherwise than it did before its version 7.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
-
 namespace executorch {
 namespace runtime {
 

@@ -12,7 +12,7 @@ from tools.quiet.console import UserError
 
 _WARNINGS = ("-Wall", "-Wextra", "-Werror")
 _C = ("-std=c11",)
-_CPP = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
+_CPP = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-Wno-psabi")
 # What the API of a model is made of.
 _FUNCTIONS = ("init", "reset", "run", "input", "output", "set_input", "get_output")
 

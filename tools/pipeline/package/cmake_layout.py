@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from tools.pipeline.package.layout import Layout, Package, archive_path, instances, lines, main_c, reports
+from tools.quiet.console import UserError
+
+# What CMake has as targets of its own (its manual has them at policy CMP0037), and the library that ours links with.
+_TARGETS = (
+    *("all", "clean", "edit_cache", "help", "install", "list_install_components", "m", "package", "package_source"),
+    *("rebuild_cache", "test"),
+)
 
 
 def library(package: Package, folder: str = "") -> str:
@@ -28,6 +35,8 @@ target_compile_options({package.name} PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>
+  # GCC's remarks on an ABI that changed with its version 7.
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>
 )
 """
 
@@ -51,6 +60,13 @@ set_target_properties({package.name} PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include
 )
 """
+
+
+def _check(package: Package) -> None:
+    if package.name in _TARGETS:
+        raise UserError(
+            f"package name '{package.name}': CMake's target {package.name} is another; rename the torch_package"
+        )
 
 
 def _cmake(package: Package) -> dict[str, str]:
@@ -109,7 +125,7 @@ or, with the folder that this one is in among `CMAKE_PREFIX_PATH`, `find_package
 line. By itself the folder builds the example, and `ctest` runs it."""
 
 
-CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path)
+CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path, check=_check)
 
 
 def _mbed(package: Package) -> dict[str, str]:
@@ -180,7 +196,7 @@ In the `CMakeLists.txt` of an application for Mbed CE, after `add_subdirectory(m
 `example/` is an application: it wants `mbed-os` beside its `CMakeLists.txt`."""
 
 
-MBED = Layout(files=_mbed, use=_mbed_use, archive=archive_path)
+MBED = Layout(files=_mbed, use=_mbed_use, archive=archive_path, check=_check)
 
 
 def _zephyr(package: Package) -> dict[str, str]:
@@ -273,4 +289,4 @@ and in its `prj.conf` CONFIG_CPP=y, CONFIG_STD_CPP17=y, CONFIG_REQUIRES_FULL_LIB
 `samples/selftest` is such an application."""
 
 
-ZEPHYR = Layout(files=_zephyr, use=_zephyr_use, archive=archive_path)
+ZEPHYR = Layout(files=_zephyr, use=_zephyr_use, archive=archive_path, check=_check)

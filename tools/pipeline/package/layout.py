@@ -28,6 +28,9 @@ SETTINGS = """\
 #endif
 """
 
+# PlatformIO takes no more characters.
+_LONGEST_SENTENCE = 255
+
 
 @dataclass(frozen=True)
 class Package:
@@ -55,9 +58,14 @@ class Package:
 
     @property
     def sentence(self) -> str:
-        """What it is, in one sentence."""
+        """What it is, in one sentence, which has all models' names if that is no more than build systems take."""
         target = "any processor" if self.core == "host" else self.core
-        return f"PyTorch models as plain C++17 for {target}: {', '.join(self.models)}."
+        for count in range(len(self.models), 0, -1):
+            more = [] if count == len(self.models) else [f"and {len(self.models) - count} more"]
+            text = f"PyTorch models as plain C++17 for {target}: {', '.join([*self.models[:count], *more])}."
+            if len(text) <= _LONGEST_SENTENCE:
+                return text
+        return f"PyTorch models as plain C++17 for {target}."
 
 
 @dataclass(frozen=True)
@@ -87,13 +95,12 @@ def archive_path(name: str, identity: str) -> str:
 def main_c(package: Package) -> str:
     """A program that runs the self-tests: its exit status says whether they passed."""
     includes = "\n".join(f'#include "{model}_selftest.h"' for model in package.models)
-    instances = "\n".join(f"static {model}_model_t {model};" for model in package.models)
-    calls = "\n".join(f"  failed |= {model}_selftest(&{model});" for model in package.models)
+    calls = "\n".join(f"  failed |= {_selftest(model)};" for model in package.models)
     return f"""\
 /* Runs each model of {package.name} on its example. The exit status is 0 if all compute what PyTorch does. */
 {includes}
 
-{instances}
+{_variables(package)}
 
 int main(void) {{
   int failed = 0;
@@ -106,8 +113,7 @@ int main(void) {{
 def instances(package: Package) -> str:
     """Includes and instances of the models, for an example."""
     includes = "\n".join(f"#include <{model}_selftest.h>" for model in package.models)
-    lines = "\n".join(f"static {model}_model_t {model};" for model in package.models)
-    return f"{includes}\n\n{lines}"
+    return f"{includes}\n\n{_variables(package)}"
 
 
 def reports(package: Package, statement: str) -> str:
@@ -117,7 +123,16 @@ def reports(package: Package, statement: str) -> str:
         package: the package.
         statement: C++ with `{name}` and `{result}`.
     """
-    return "\n".join(statement.format(name=model, result=f"{model}_selftest(&{model})") for model in package.models)
+    return "\n".join(statement.format(name=model, result=_selftest(model)) for model in package.models)
+
+
+def _variables(package: Package) -> str:
+    """An instance of each model. Its name is not the model's, which may be that of a function, such as `exp`."""
+    return "\n".join(f"static {model}_model_t {model}_instance;" for model in package.models)
+
+
+def _selftest(model: str) -> str:
+    return f"{model}_selftest(&{model}_instance)"
 
 
 def lines(items: Sequence[str], indent: str = "  ") -> str:

@@ -61,7 +61,7 @@ def _library(package: Package, variable: str) -> str:
 {variable}_SOURCES := \\
 {sources}
 {variable}_OBJECTS := $(patsubst $({variable}_DIR)%,$({variable}_BUILD)/%.o,$({variable}_SOURCES))
-{variable}_CXX := -std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics
+{variable}_CXX := -std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wno-psabi
 {variable}_FLAGS := -ffunction-sections -fdata-sections $({variable}_CPPFLAGS) -I$({variable}_DIR)src
 
 $({variable}_BUILD)/%.cpp.o: $({variable}_DIR)%.cpp

@@ -76,6 +76,12 @@ def test_two_models_of_one_name_and_other_cores_are_refused(tmp_path: Path) -> N
         pack("my net", "host", "make", [MODEL], _tree(tmp_path), {})
 
 
+@pytest.mark.parametrize("layout", ["cmake", "mbed", "zephyr"])
+def test_a_target_of_cmake_is_no_name_of_a_package(layout: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="package name 'test': CMake's target test is another; rename"):
+        pack("test", "host", layout, [MODEL], _tree(tmp_path), {})
+
+
 def test_the_zip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     roots = _tree(tmp_path / "tree")
     (tmp_path / "headers").mkdir()
@@ -109,8 +115,24 @@ def test_build_files_name_all_sources(layout: str) -> None:
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_an_example_runs_each_self_test(layout: str) -> None:
     texts = LAYOUTS[layout].files(DEMO).values()
-    assert any("net_selftest(&net)" in text and "gru_selftest(&gru)" in text for text in texts)
+    assert any("net_selftest(&net_instance)" in text and "gru_selftest(&gru_instance)" in text for text in texts)
     assert "demo_net" in LAYOUTS[layout].use(DEMO)
+
+
+@pytest.mark.parametrize("layout", ["cmake", "make", "mbed", "zephyr", "platformio"])
+def test_gcc_for_arm_has_nothing_to_remark(layout: str) -> None:
+    """It would on each call that passes 64-bit arguments in a struct; no pragma turns that off."""
+    assert any("-Wno-psabi" in text for text in LAYOUTS[layout].files(DEMO).values())
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_an_example_compiles_whatever_its_models_are_called(layout: str) -> None:
+    """As its own functions and variables, or a function of the C library."""
+    names = ("exp", "failed", "main", "report", "setup")
+    texts = LAYOUTS[layout].files(replace(DEMO, models=names)).values()
+    declared = [name for text in texts for name in re.findall(r"^static \w+_model_t (\w+);", text, re.MULTILINE)]
+    assert len(declared) == len(names)
+    assert not set(names) & set(declared)
 
 
 def test_arduino_takes_the_properties() -> None:
@@ -149,6 +171,15 @@ def test_platformio_takes_the_manifest() -> None:
     platformio_ini = configparser.ConfigParser()
     platformio_ini.read_string(files["examples/selftest/platformio.ini"])
     assert {"platform", "board", "framework", "lib_deps"} <= set(platformio_ini["env:nano33ble"])
+
+
+def test_a_description_is_short_enough_however_many_models_there_are() -> None:
+    models = tuple(f"a_network_of_number_{number}" for number in range(30))
+    description = json.loads(LAYOUTS["platformio"].files(replace(DEMO, models=models))["library.json"])["description"]
+    assert "a_network_of_number_0, a_network_of_number_1, " in description
+    assert re.search(r", and \d+ more\.$", description)
+    assert len(description) <= 255
+    assert len(replace(DEMO, models=("n" * 300,)).sentence) <= 255
 
 
 def test_mbed_takes_the_library() -> None:
