@@ -35,8 +35,8 @@ __attribute__((naked)) void reset(void) {
 }
 
 void start(void) {
-#if __ARM_FP
-  // CPACR: full access to the FPU, and the vector extension if there is one.
+#if __ARM_FP || __ARM_FEATURE_MVE
+  // CPACR: full access to the FPU and the vector extension, of which either may be there alone.
   *(volatile uint32_t*)0xE000ED88u |= 0xFu << 20;
   __asm volatile("dsb\n isb" : : : "memory");
 #endif
