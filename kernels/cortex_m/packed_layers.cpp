@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/packed_scale.h"
 
 #ifdef __ARM_FEATURE_MVE
@@ -23,7 +24,7 @@ constexpr int32_t kCopiedMore = 8;
 
 /// Words of an expanded column: for each of four channels what the upper two rows have, and what
 /// the last one has.
-constexpr int32_t kColumnWords = 8;
+[[maybe_unused]] constexpr int32_t kColumnWords = 8;
 
 /// The largest stride that depthwise_columns() takes: what an expanded column has so many times
 /// fits in a byte.
@@ -31,10 +32,10 @@ constexpr int32_t kMaxColumnStride = 7;
 
 /// Outputs of a row of which depthwise_columns() expands the inputs at once, where the window is
 /// another than three by three.
-constexpr int32_t kPairOutputs = 32;
+[[maybe_unused]] constexpr int32_t kPairOutputs = 32;
 
 /// Whether a depthwise layer, one for DSP, has windows of three by three that ThreeByThree takes.
-inline bool is_three_by_three(const PackedLayer& layer) {
+[[maybe_unused]] inline bool is_three_by_three(const PackedLayer& layer) {
   return layer.kernel[0] == 3 && layer.kernel[1] == 3 && layer.is_wide == 0 &&
       layer.dilation[0] == 1 && layer.dilation[1] == 1 && layer.stride[1] <= kMaxColumnStride &&
       layer.channels == layer.in_channels && layer.channels <= 0xffff;
@@ -87,6 +88,8 @@ ET_INLINE int8_t* copy_bytes(const int8_t* from, int32_t count, int8_t* to) {
 #endif
 }
 
+#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
+
 ET_INLINE int8_t* fill_bytes(int32_t value, int32_t count, int8_t* to) {
 #ifdef __ARM_FEATURE_MVE
   int8_t* const end = to + count;
@@ -107,8 +110,6 @@ ET_INLINE int8_t* fill_bytes(int32_t value, int32_t count, int8_t* to) {
   return to;
 #endif
 }
-
-#if !defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE)
 
 /// Positions in a row of outputs, [begin, end).
 struct Inside {
@@ -359,7 +360,7 @@ inline int32_t second_weight([[maybe_unused]] const PackedLayer& layer, const in
 }
 
 /// Two numbers of 16 bits in a word.
-constexpr uint32_t two_numbers(int32_t low, int32_t high) {
+[[maybe_unused]] constexpr uint32_t two_numbers(int32_t low, int32_t high) {
   return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;
 }
 

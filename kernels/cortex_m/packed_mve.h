@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/packed_scale.h"
 
 namespace torch {

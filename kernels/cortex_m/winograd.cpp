@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/packed_scale.h"
 
 namespace torch {

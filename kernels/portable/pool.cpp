@@ -30,7 +30,7 @@ inline uint32_t bits(const float* value) {
  *
  * @returns true if one of them has a sign.
  */
-#if defined(__thumb2__)
+#if defined(__thumb2__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
 
 // Written out, as the compiler shuffles the registers that instructions for four words need.
 #define LARGER(a, b) \

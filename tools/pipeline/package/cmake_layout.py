@@ -32,6 +32,8 @@ target_include_directories({package.name} PRIVATE ${{CMAKE_CURRENT_SOURCE_DIR}}/
 target_compile_options({package.name} PRIVATE
   -ffunction-sections
   -fdata-sections
+  # Clang's default for Arm is to keep it in a register that inner loops need.
+  -fomit-frame-pointer
   $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>
   $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>

@@ -62,7 +62,9 @@ def _library(package: Package, variable: str) -> str:
 {sources}
 {variable}_OBJECTS := $(patsubst $({variable}_DIR)%,$({variable}_BUILD)/%.o,$({variable}_SOURCES))
 {variable}_CXX := -std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wno-psabi
-{variable}_FLAGS := -ffunction-sections -fdata-sections $({variable}_CPPFLAGS) -I$({variable}_DIR)src
+# Clang's default for Arm is a frame pointer in a register that inner loops need.
+{variable}_FLAGS := -ffunction-sections -fdata-sections -fomit-frame-pointer
+{variable}_FLAGS += $({variable}_CPPFLAGS) -I$({variable}_DIR)src
 
 $({variable}_BUILD)/%.cpp.o: $({variable}_DIR)%.cpp
 \t@mkdir -p $(dir $@)

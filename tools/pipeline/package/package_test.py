@@ -125,6 +125,12 @@ def test_gcc_for_arm_has_nothing_to_remark(layout: str) -> None:
     assert any("-Wno-psabi" in text for text in LAYOUTS[layout].files(DEMO).values())
 
 
+@pytest.mark.parametrize("layout", ["cmake", "make", "mbed", "zephyr"])
+def test_clang_for_arm_keeps_no_register_from_int8_layers(layout: str) -> None:
+    """Its frame pointer would take one of eight, and their loops not compile."""
+    assert any("-fomit-frame-pointer" in text for text in LAYOUTS[layout].files(DEMO).values())
+
+
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_an_example_compiles_whatever_its_models_are_called(layout: str) -> None:
     """As its own functions and variables, or a function of the C library."""
