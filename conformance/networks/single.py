@@ -133,13 +133,15 @@ for _groups, _image in [(2, (1, 8, 6, 6)), (4, (1, 16, 12, 12)), (32, (1, 32, 8,
     _add("group_norm", lambda groups=_groups, image=_image: nn.GroupNorm(groups, image[1]), _image)
 
 # Over time: one row of pixels.
-for _channels, _size, _kernel in [(8, 95, 48), (8, 48, 9), (16, 37, 3), (6, 64, 9)]:
+for _channels, _size, _kernel, _pad, _dilation in [
+    (8, 95, 48, 12, 1), (8, 48, 9, 2, 1), (16, 37, 3, 0, 1), (6, 64, 9, 2, 1), (24, 48, 3, 1, 1), (24, 48, 3, 2, 2),
+    (16, 64, 3, 4, 4), (8, 40, 5, 4, 2),
+]:  # fmt: skip
     _add(
         "depthwise",
-        lambda c=_channels, k=_kernel: nn.Conv2d(c, c, (1, k), 1, (0, k // 4), groups=c),
+        lambda c=_channels, k=_kernel, p=_pad, d=_dilation: nn.Conv2d(c, c, (1, k), 1, (0, p), (1, d), c),
         (1, _channels, 1, _size),
     )
-
 for _i, _o, _size, _kernel, _stride, _dilation in [
     (3, 16, 48, 5, 1, 1), (8, 16, 48, 3, 1, 1), (16, 16, 64, 3, 1, 4), (1, 8, 320, 16, 4, 1), (16, 24, 40, 5, 2, 1),
     (10, 20, 32, 7, 1, 1), (24, 24, 30, 3, 1, 1), (1, 16, 96, 9, 1, 1),

@@ -201,9 +201,14 @@ In the `CMakeLists.txt` of an application for Mbed CE, after `add_subdirectory(m
 MBED = Layout(files=_mbed, use=_mbed_use, archive=archive_path, check=_check)
 
 
+def _symbol(package: Package) -> str:
+    """Of Kconfig: none of Zephyr's own, which has SENSOR and thousands more."""
+    return f"TORCH_FUSION_{package.name.upper()}"
+
+
 def _zephyr(package: Package) -> dict[str, str]:
     name = package.name
-    symbol = name.upper()
+    symbol = _symbol(package)
     flags = f"""
 # The flags of the board's core, and its C library.
 target_link_libraries({name} PRIVATE zephyr_interface)
@@ -287,7 +292,7 @@ The folder is a Zephyr module: a project of `west.yml`, or in an application's `
     ...
     target_link_libraries(app PRIVATE {package.name})
 
-and in its `prj.conf` CONFIG_CPP=y, CONFIG_STD_CPP17=y, CONFIG_REQUIRES_FULL_LIBCPP=y, CONFIG_{package.name.upper()}=y.
+and in its `prj.conf` CONFIG_CPP=y, CONFIG_STD_CPP17=y, CONFIG_REQUIRES_FULL_LIBCPP=y, CONFIG_{_symbol(package)}=y.
 `samples/selftest` is such an application."""
 
 

@@ -208,10 +208,10 @@ def test_zephyr_takes_the_module() -> None:
     sample = yaml.safe_load(files["samples/selftest/sample.yaml"])
     assert sample.keys() == {"sample", "tests"}
     kconfig = files[module["build"]["kconfig"]]
-    assert "config DEMO_NET\n\tbool" in kconfig
+    assert "config TORCH_FUSION_DEMO_NET\n\tbool" in kconfig
     configured = dict(line.split("=") for line in files["samples/selftest/prj.conf"].splitlines())
     needed = re.findall(r"depends on (.*)", kconfig)[0].split(" && ")
-    assert all(configured[f"CONFIG_{symbol}"] == "y" for symbol in [*needed, "DEMO_NET"])
+    assert all(configured[f"CONFIG_{symbol}"] == "y" for symbol in [*needed, "TORCH_FUSION_DEMO_NET"])
 
 
 def _json5(text: str) -> dict[str, object]:

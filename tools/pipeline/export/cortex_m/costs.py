@@ -93,14 +93,14 @@ def work_of(node: Node) -> Work | None:
     value = node.meta.get("val")
     target: Any = node.target
     if target in RECURRENT:
-        out, given = math.prod(_sizes(value[0])), named_arguments(node)
-        (rows, features), hidden = _shape(given["input_weight"]), _sizes(value[1])[-1]
+        out, given = math.prod(value[0].shape), named_arguments(node)
+        (rows, features), hidden = _shape(given["input_weight"]), value[1].shape[-1]
         # Per step and gate of each hidden value, with what comes in and with the hidden state.
         products = out * (rows // hidden) * (features + hidden)
         return Work(target._schema.name.partition("::")[2], (1, out, products))
     if not isinstance(value, torch.Tensor) or node.op != "call_function":
         return None
-    outputs = math.prod(_sizes(value))
+    outputs = math.prod(value.shape)
     if target == _aten.conv2d.default:
         return _convolution(node, outputs)
     if target == _aten.conv_transpose2d.input:
@@ -152,12 +152,7 @@ def work_of(node: Node) -> Work | None:
 
 def _shape(node: Any) -> tuple[int, ...]:
     """The shape of what a node returns."""
-    return _sizes(node.meta["val"])
-
-
-def _sizes(value: torch.Tensor) -> tuple[int, ...]:
-    """A tensor's shape; a size that PyTorch has a name for is what it is in the example."""
-    return tuple(size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape)
+    return tuple(node.meta["val"].shape)
 
 
 _VIEWS = frozenset((
@@ -324,8 +319,8 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
             # A tensor is quantized and dequantized once, whoever reads it.
             read, quantized = ("read", operand), ("quantized", operand)
             if not cut.has_edge(operand, read):
-                pay(operand, read, costs.border(False, math.prod(_sizes(value))), _DOUBT)
-                pay(quantized, operand, costs.border(True, math.prod(_sizes(value))), _DOUBT)
+                pay(operand, read, costs.border(False, math.prod(value.shape)), _DOUBT)
+                pay(quantized, operand, costs.border(True, math.prod(value.shape)), _DOUBT)
             pay(read, node, math.inf)
             pay(node, quantized, math.inf)
     _, (in_int8, in_float) = networkx.minimum_cut(cut, int8, floating_point)

@@ -10,6 +10,7 @@ a maximum. No int8 tensor holds such numbers beside the scores, so these operato
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import operator
@@ -26,7 +27,7 @@ from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 from torchao.quantization.pt2e.quantizer import QuantizationSpec, Quantizer
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
@@ -578,32 +579,23 @@ def _is_quantized(node: Node) -> bool:
     return annotation.output_qspec is not None or any(spec is not None for spec in annotation.input_qspec_map.values())
 
 
-def _number_sizes(graph: Graph) -> None:
-    """Gives tensors sizes that are numbers, unless sizes of the inputs vary.
+@contextlib.contextmanager
+def _sizes_of_constants(model: GraphModule) -> Iterator[None]:
+    """Lets ExecuTorch's passes take the sizes of constants as they are.
 
-    ExecuTorch's passes take the sizes of constants for ones that vary, and those of all that follows from them.
+    Otherwise they take them for sizes that vary, and with them those of all that follows: a network of fifty layers has
+    formulas for its sizes then, which take minutes.
     """
-
-    def numbered(value: Any) -> Any:
-        if not isinstance(value, FakeTensor):
-            return value
-        sizes, strides = (
-            [size.node.hint if isinstance(size, torch.SymInt) else size for size in of]
-            for of in (value.shape, value.stride())
-        )
-        with value.fake_mode:
-            return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device)
-
-    inputs = [node.meta.get("val") for node in graph.nodes if node.op == "placeholder"]
-    if not any(_has_names(value) for value in inputs):
-        for node in graph.nodes:
-            if any(_has_names(value) for value in tree_leaves(node.meta.get("val"))):
-                node.meta["val"] = tree_map(numbered, node.meta["val"])
-
-
-def _has_names(value: Any) -> bool:
-    """Whether a tensor has sizes that PyTorch has names for."""
-    return isinstance(value, torch.Tensor) and any(isinstance(size, torch.SymInt) for size in value.shape)
+    values = [value for node in model.graph.nodes for value in tree_leaves(node.meta.get("val"))]
+    modes = {value.fake_mode for value in values if isinstance(value, FakeTensor)}
+    before = {mode: mode.static_shapes for mode in modes}
+    for mode in modes:
+        mode.static_shapes = True
+    try:
+        yield
+    finally:
+        for mode, is_static in before.items():
+            mode.static_shapes = is_static
 
 
 def specify(model: GraphModule, change: Callable[[Any], Any]) -> GraphModule:
@@ -662,9 +654,8 @@ class Quantizers(CortexMQuantizer):
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Transforms a graph as ExecuTorch's quantizer does."""
-        transformed = super().transform_for_annotation(model)
-        _number_sizes(transformed.graph)
-        return transformed
+        with _sizes_of_constants(model):
+            return super().transform_for_annotation(model)
 
     @property
     def functions(self) -> list[Function]:

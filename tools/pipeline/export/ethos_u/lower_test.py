@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy
 import pytest
@@ -17,6 +19,8 @@ from tools.pipeline.export.ethos_u import addresses, lower
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
+
+_Case = TypeVar("_Case")
 
 _PORT = {"burst_length": 32, "read_latency": 32, "write_latency": 32, "max_reads": 4, "max_writes": 4}
 _NPU = Npu(
@@ -31,6 +35,13 @@ _NPU = Npu(
     cache_bytes=0,
 )
 _IMAGE = "(torch.randn(1, 4, 12, 12),)"
+
+# Of the forms of layers and functions every third is tried, all of them by `ethos_u_every_form_test`.
+_EVERY = int(os.environ.get("EVERY", "3"))
+
+
+def _sampled(cases: list[_Case]) -> list[_Case]:
+    return cases[::_EVERY]
 
 
 def _export(folder: Path, source: str, io: str = "int8", npu: Npu = _NPU) -> Result:
@@ -171,15 +182,17 @@ _PARTS = "self.up, self.norm = nn.ConvTranspose2d(2, 4, 2, 2), nn.LayerNorm(12)"
 
 @pytest.mark.parametrize(
     "forward",
-    [
-        "return self.up(x[:, 1:3])",
-        "return self.up(x.chunk(2, 1)[0])",
-        "return torch.softmax(x.select(1, 2), 1)",
-        "return self.norm(x[:, :, 3:])",
-        "q, k = x[0].split(6, 2)\nreturn q @ k.transpose(1, 2)",
-        # Whose parts end up in the same place.
-        "y = torch.cat([x, -x], 1)\nreturn y * y.mean((2, 3), keepdim=True)",
-    ],
+    _sampled(
+        [
+            "return self.up(x[:, 1:3])",
+            "return self.up(x.chunk(2, 1)[0])",
+            "return torch.softmax(x.select(1, 2), 1)",
+            "return self.norm(x[:, :, 3:])",
+            "q, k = x[0].split(6, 2)\nreturn q @ k.transpose(1, 2)",
+            # Whose parts end up in the same place.
+            "y = torch.cat([x, -x], 1)\nreturn y * y.mean((2, 3), keepdim=True)",
+        ]
+    ),
 )
 def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
     """What Vela takes apart: it would compute with the whole tensors' channels, and the export would say so."""
@@ -190,16 +203,18 @@ def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
 
 @pytest.mark.parametrize(
     "forward",
-    [
-        "return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 3, 2, 1)",
-        "return torch.cat([nn.functional.hardswish(self.conv(x)), x], 2)",
-        "return torch.stack([torch.softmax(self.conv(x), 1), x], 2)",
-        "return nn.functional.pad(torch.maximum(self.conv(x), x), (1, 1, 1, 1))",
-        "return nn.functional.pad(x @ x, (1, 1, 1, 1))",
-        "y = self.conv(x)\nreturn nn.functional.pad(y * y.mean((2, 3), keepdim=True), (1, 0, 0, 2))",
-        # What moves elements on the way comes in front of the function.
-        "return nn.functional.pad(torch.tanh(x).permute(0, 2, 3, 1), (1, 1, 1, 1))",
-    ],
+    _sampled(
+        [
+            "return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 3, 2, 1)",
+            "return torch.cat([nn.functional.hardswish(self.conv(x)), x], 2)",
+            "return torch.stack([torch.softmax(self.conv(x), 1), x], 2)",
+            "return nn.functional.pad(torch.maximum(self.conv(x), x), (1, 1, 1, 1))",
+            "return nn.functional.pad(x @ x, (1, 1, 1, 1))",
+            "y = self.conv(x)\nreturn nn.functional.pad(y * y.mean((2, 3), keepdim=True), (1, 0, 0, 2))",
+            # What moves elements on the way comes in front of the function.
+            "return nn.functional.pad(torch.tanh(x).permute(0, 2, 3, 1), (1, 1, 1, 1))",
+        ]
+    ),
 )
 def test_functions_that_become_parts_of_tensors(tmp_path: Path, forward: str) -> None:
     """What Vela puts at another place: it would compute other numbers, and the export would say so."""
@@ -215,78 +230,80 @@ _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
 
 @pytest.mark.parametrize(
     ("forward", "inputs", "init"),
-    [
-        (
-            "y = self.pool(self.same(x))\nreturn self.average(self.up(nn.functional.max_pool1d(y, 2)))",
-            _SEQUENCE,
-            "self.same, self.pool = nn.Conv1d(4, 8, 4, padding='same'), nn.AvgPool1d(3, 1, 1)\n"
-            "self.up, self.average = nn.ConvTranspose1d(8, 4, 4, 2, 1), nn.AdaptiveAvgPool1d(2)",
-        ),
-        (
-            "return self.shuffle(self.norm(self.same(x)))",
-            _IMAGE,
-            "self.same, self.norm = nn.Conv2d(4, 8, (2, 4), padding='same', dilation=(1, 3)), "
-            "nn.InstanceNorm2d(8, affine=True)\nself.shuffle = nn.ChannelShuffle(2)",
-        ),
-        (
-            "y = nn.functional.mish(self.conv(nn.functional.softplus(x)))\n"
-            "return nn.functional.logsigmoid(y), nn.functional.softplus(y, 2)",
-            _IMAGE,
-            "self.conv = nn.Conv2d(4, 8, 3)",
-        ),
-        (
-            "return self.conv(x.roll((1, -2), (2, 3))).roll(1), x.roll(0, 1) + 1",
-            _IMAGE,
-            "self.conv = nn.Conv2d(4, 8, 3)",
-        ),
-        # Strides larger than the NPU's.
-        (
-            "return self.rows(x).relu(), self.sound(x.flatten(2)), self.patches(x)",
-            "(torch.randn(1, 4, 6, 23),)",
-            "self.rows, self.sound = nn.Conv2d(4, 8, (3, 7), (2, 5), (1, 2)), nn.Conv1d(4, 8, 6, 4)\n"
-            "self.patches = nn.Conv2d(4, 8, 4, 4, bias=False)",
-        ),
-        (
-            "return nn.functional.max_pool2d(self.conv(x), (2, 6)), nn.functional.max_pool1d(x.flatten(2), 12)",
-            "(torch.randn(1, 4, 6, 20),)",
-            "self.conv = nn.Conv2d(4, 8, 3)",
-        ),
-        # Of volumes and without a batch: what is pooled there has one dimension less.
-        (
-            "return self.norm(self.conv(x))",
-            _IMAGE,
-            "self.conv, self.norm = nn.Conv2d(4, 8, 3), nn.LocalResponseNorm(3)",
-        ),
-        (
-            "y = nn.functional.max_pool2d(self.conv(x), 2)\nreturn nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
-            "(torch.randn(4, 8, 8),)",
-            "self.conv, self.up = nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 2, 2)\n"
-            "self.same = nn.Conv2d(4, 4, 3, padding='same')",
-        ),
-        (
-            "y = nn.functional.max_pool1d(self.conv(x), 2)\nreturn nn.functional.avg_pool1d(self.up(y), 2)",
-            "(torch.randn(4, 16),)",
-            "self.conv, self.up = nn.Conv1d(4, 8, 3, padding='same'), nn.ConvTranspose1d(8, 4, 2, 2)",
-        ),
-        ("return self.cell(x, x1)", _STEP, "self.cell = nn.GRUCell(6, 8)"),
-        ("return self.cell(x, (x1, x1 + 0.5))", _STEP, "self.cell = nn.LSTMCell(6, 8)"),
-        (
-            "return self.cells(x)[0]",
-            "(torch.randn(1, 2, 6),)",
-            "self.cells = nn.GRU(6, 4, batch_first=True, bidirectional=True)",
-        ),
-        (
-            "return self.norm(x).square(), x.amin(2), -(-x).amax(2), x.min(1).values, x.std(2)",
-            _SEQUENCE,
-            "self.norm = nn.RMSNorm(12)",
-        ),
-        (
-            "y = torch.hstack([x.swapaxes(1, 2), torch.lerp(x, -x, 0.3).swapaxes(1, 2)])\n"
-            "return nn.functional.normalize(y, dim=2)",
-            _SEQUENCE,
-            "",
-        ),
-    ],
+    _sampled(
+        [
+            (
+                "y = self.pool(self.same(x))\nreturn self.average(self.up(nn.functional.max_pool1d(y, 2)))",
+                _SEQUENCE,
+                "self.same, self.pool = nn.Conv1d(4, 8, 4, padding='same'), nn.AvgPool1d(3, 1, 1)\n"
+                "self.up, self.average = nn.ConvTranspose1d(8, 4, 4, 2, 1), nn.AdaptiveAvgPool1d(2)",
+            ),
+            (
+                "return self.shuffle(self.norm(self.same(x)))",
+                _IMAGE,
+                "self.same, self.norm = nn.Conv2d(4, 8, (2, 4), padding='same', dilation=(1, 3)), "
+                "nn.InstanceNorm2d(8, affine=True)\nself.shuffle = nn.ChannelShuffle(2)",
+            ),
+            (
+                "y = nn.functional.mish(self.conv(nn.functional.softplus(x)))\n"
+                "return nn.functional.logsigmoid(y), nn.functional.softplus(y, 2)",
+                _IMAGE,
+                "self.conv = nn.Conv2d(4, 8, 3)",
+            ),
+            (
+                "return self.conv(x.roll((1, -2), (2, 3))).roll(1), x.roll(0, 1) + 1",
+                _IMAGE,
+                "self.conv = nn.Conv2d(4, 8, 3)",
+            ),
+            # Strides larger than the NPU's.
+            (
+                "return self.rows(x).relu(), self.sound(x.flatten(2)), self.patches(x)",
+                "(torch.randn(1, 4, 6, 23),)",
+                "self.rows, self.sound = nn.Conv2d(4, 8, (3, 7), (2, 5), (1, 2)), nn.Conv1d(4, 8, 6, 4)\n"
+                "self.patches = nn.Conv2d(4, 8, 4, 4, bias=False)",
+            ),
+            (
+                "return nn.functional.max_pool2d(self.conv(x), (2, 6)), nn.functional.max_pool1d(x.flatten(2), 12)",
+                "(torch.randn(1, 4, 6, 20),)",
+                "self.conv = nn.Conv2d(4, 8, 3)",
+            ),
+            # Of volumes and without a batch: what is pooled there has one dimension less.
+            (
+                "return self.norm(self.conv(x))",
+                _IMAGE,
+                "self.conv, self.norm = nn.Conv2d(4, 8, 3), nn.LocalResponseNorm(3)",
+            ),
+            (
+                "y = nn.functional.max_pool2d(self.conv(x), 2)\nreturn nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
+                "(torch.randn(4, 8, 8),)",
+                "self.conv, self.up = nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 2, 2)\n"
+                "self.same = nn.Conv2d(4, 4, 3, padding='same')",
+            ),
+            (
+                "y = nn.functional.max_pool1d(self.conv(x), 2)\nreturn nn.functional.avg_pool1d(self.up(y), 2)",
+                "(torch.randn(4, 16),)",
+                "self.conv, self.up = nn.Conv1d(4, 8, 3, padding='same'), nn.ConvTranspose1d(8, 4, 2, 2)",
+            ),
+            ("return self.cell(x, x1)", _STEP, "self.cell = nn.GRUCell(6, 8)"),
+            ("return self.cell(x, (x1, x1 + 0.5))", _STEP, "self.cell = nn.LSTMCell(6, 8)"),
+            (
+                "return self.cells(x)[0]",
+                "(torch.randn(1, 2, 6),)",
+                "self.cells = nn.GRU(6, 4, batch_first=True, bidirectional=True)",
+            ),
+            (
+                "return self.norm(x).square(), x.amin(2), -(-x).amax(2), x.min(1).values, x.std(2)",
+                _SEQUENCE,
+                "self.norm = nn.RMSNorm(12)",
+            ),
+            (
+                "y = torch.hstack([x.swapaxes(1, 2), torch.lerp(x, -x, 0.3).swapaxes(1, 2)])\n"
+                "return nn.functional.normalize(y, dim=2)",
+                _SEQUENCE,
+                "",
+            ),
+        ]
+    ),
 )
 def test_layers_that_the_quantizer_does_not_know(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
     # Of steps, parts of tensors are what Vela has trouble with on U85.
@@ -306,27 +323,29 @@ _PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
 
 @pytest.mark.parametrize(
     ("forward", "init"),
-    [
-        ("return self.conv(self.act(self.conv(x)))", "self.act = nn.PReLU()"),
-        ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=1)}"),
-        # Above 1 it is no maximum.
-        ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
-        ("return self.act(x.mean((2, 3)))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
-        ("return -self.conv(x)", ""),
-        # Functions whose results PyTorch has in floating point, in front of a pooling.
-        ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)", ""),
-        ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)", ""),
-        ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)", ""),
-        # Pixels that are read several times.
-        ("return self.conv(nn.functional.interpolate(torch.relu(self.conv(x)), scale_factor=2))", ""),
-        ("return torch.cat([nn.functional.interpolate(x.mean((2, 3), True), (12, 12)), self.conv(x)], 1)", ""),
-        # A constant that a function is computed of.
-        ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))", ""),
-        # What has a ReLU in front of it has the scale and zero point of numbers that are negative, too.
-        ("y = torch.relu(self.conv(x))\nreturn torch.cat([self.up(y), y.repeat(1, 1, 2, 2)], 1)", ""),
-        ("return torch.cat([self.conv(x), nn.functional.relu6(self.conv(x))], 1)", ""),
-        ("return torch.cat([self.conv(x), nn.functional.hardtanh(self.conv(x))], 1)", ""),
-    ],
+    _sampled(
+        [
+            ("return self.conv(self.act(self.conv(x)))", "self.act = nn.PReLU()"),
+            ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=1)}"),
+            # Above 1 it is no maximum.
+            ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+            ("return self.act(x.mean((2, 3)))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+            ("return -self.conv(x)", ""),
+            # Functions whose results PyTorch has in floating point, in front of a pooling.
+            ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)", ""),
+            ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)", ""),
+            ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)", ""),
+            # Pixels that are read several times.
+            ("return self.conv(nn.functional.interpolate(torch.relu(self.conv(x)), scale_factor=2))", ""),
+            ("return torch.cat([nn.functional.interpolate(x.mean((2, 3), True), (12, 12)), self.conv(x)], 1)", ""),
+            # A constant that a function is computed of.
+            ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))", ""),
+            # What has a ReLU in front of it has the scale and zero point of numbers that are negative, too.
+            ("y = torch.relu(self.conv(x))\nreturn torch.cat([self.up(y), y.repeat(1, 1, 2, 2)], 1)", ""),
+            ("return torch.cat([self.conv(x), nn.functional.relu6(self.conv(x))], 1)", ""),
+            ("return torch.cat([self.conv(x), nn.functional.hardtanh(self.conv(x))], 1)", ""),
+        ]
+    ),
 )
 def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> None:
     init = f"self.conv, self.up = nn.Conv2d(4, 4, 3, padding=1), nn.ConvTranspose2d(4, 4, 2, 2)\n{init}"
