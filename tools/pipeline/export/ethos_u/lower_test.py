@@ -274,7 +274,8 @@ _STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
                 "self.conv, self.norm = nn.Conv2d(4, 8, 3), nn.LocalResponseNorm(3)",
             ),
             (
-                "y = nn.functional.max_pool2d(self.conv(x), 2)\nreturn nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
+                "y = nn.functional.max_pool2d(self.conv(x), 2)\n"
+                "return nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
                 "(torch.randn(4, 8, 8),)",
                 "self.conv, self.up = nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 2, 2)\n"
                 "self.same = nn.Conv2d(4, 4, 3, padding='same')",
