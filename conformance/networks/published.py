@@ -159,20 +159,19 @@ def torchvision_lraspp() -> nn.Module:
 
     features = mobilenet_v3_small(width_mult=0.25).features
     backbone = IntermediateLayerGetter(features, {"3": "low", "12": "high"})
-    return _Output(LRASPP(backbone, features[3].out_channels, features[12].out_channels, 4, 16), "out")
+    return _Output(LRASPP(backbone, features[3].out_channels, features[12].out_channels, 4, 16), "out", "input")
 
 
 class _Output(nn.Module):
-    """One output of a network that has several."""
+    """One output of a network that has several, called with its input `given`."""
 
-    def __init__(self, network: nn.Module, key: str | int, given: str = "", **options: Any) -> None:
+    def __init__(self, network: nn.Module, key: str | int, given: str, **options: Any) -> None:
         super().__init__()
         self.network = network
         self._key, self._given, self._options = key, given, options
 
     def forward(self, x: Tensor) -> Tensor:
-        arguments = {self._given: x} if self._given else {}
-        return self.network(*([] if self._given else [x]), **arguments, **self._options)[self._key]
+        return self.network(**{self._given: x}, **self._options)[self._key]
 
 
 # ---- timm ----
@@ -217,18 +216,24 @@ _IMAGE = (1, 3, 32, 32)
 
 
 def _transformers(
-    name: str, given: str, shape: tuple[int, ...], *, made_with: dict[str, Any] | None = None, **config: Any
+    name: str,
+    given: str,
+    shape: tuple[int, ...],
+    *,
+    kind: str = "Model",
+    made_with: dict[str, Any] | None = None,
+    **config: Any,
 ) -> None:
-    """A network of transformers: `<name>Model` of a `<name>Config`, called with its input `given`."""
+    """A network of transformers: `<name><kind>` of a `<name>Config`, called with its input `given`."""
 
     def make() -> nn.Module:
         import transformers
 
-        kind = name if name.startswith("PatchT") else f"{name}Model"
-        settings = getattr(transformers, f"{name.removesuffix('ForPrediction')}Config")(**config)
-        return _Output(getattr(transformers, kind)(settings, **made_with or {}), 0, given, return_dict=False)
+        settings = getattr(transformers, f"{name}Config")(**config)
+        network = getattr(transformers, f"{name}{kind}")(settings, **made_with or {})
+        return _Output(network, 0, given, return_dict=False)
 
-    NETWORKS[f"transformers_{name.removesuffix('ForPrediction').lower()}"] = Network(make, shape, _BATCH)
+    NETWORKS[f"transformers_{name.lower()}"] = Network(make, shape, _BATCH)
 
 
 for _name, _config in (
@@ -338,32 +343,12 @@ _transformers(
     max_length=48,
     num_mel_bins=32,
 )
-_transformers(
-    "PatchTSTForPrediction",
-    "past_values",
-    (1, 48, 3),
-    num_input_channels=3,
-    context_length=48,
-    patch_length=8,
-    patch_stride=8,
-    prediction_length=8,
-    d_model=32,
-    num_attention_heads=4,
-    num_hidden_layers=2,
-    ffn_dim=64,
-)
-_transformers(
-    "PatchTSMixerForPrediction",
-    "past_values",
-    (1, 48, 3),
-    num_input_channels=3,
-    context_length=48,
-    patch_length=8,
-    patch_stride=8,
-    prediction_length=8,
-    d_model=16,
-    num_layers=2,
-)
+_PATCHES = {"num_input_channels": 3, "context_length": 48, "patch_length": 8, "patch_stride": 8, "prediction_length": 8}
+for _name, _config in (
+    ("PatchTST", {"d_model": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "ffn_dim": 64}),
+    ("PatchTSMixer", {"d_model": 16, "num_layers": 2}),
+):
+    _transformers(_name, "past_values", (1, 48, 3), kind="ForPrediction", **_PATCHES, **_config)
 
 
 @_named(1, 16, 48)

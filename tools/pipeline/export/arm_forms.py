@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.rewrite import emit, named_arguments, replace_node, run_decompositions
 
 _aten = torch.ops.aten
@@ -406,11 +407,8 @@ def tables_before_pools() -> Iterator[None]:
         place = min(places, default=len(ordered))
         original(self, [*ordered[:place], *tables, *ordered[place:]])
 
-    manager.add_passes = add_passes
-    try:
+    with replaced(manager, "add_passes", add_passes):
         yield
-    finally:
-        manager.add_passes = original
 
 
 @contextlib.contextmanager
@@ -436,11 +434,8 @@ def upsampling_of_sizes() -> Iterator[None]:
             check.reporter.report_reject(node, reason)
         return reason is None and original(check, node, *args, **options)
 
-    upsample_support._is_upsample_node_tosa_supported = is_supported
-    try:
+    with replaced(upsample_support, "_is_upsample_node_tosa_supported", is_supported):
         yield
-    finally:
-        upsample_support._is_upsample_node_tosa_supported = original
 
 
 @contextlib.contextmanager
@@ -456,8 +451,5 @@ def convolutions_to_16_bits() -> Iterator[None]:
     def has_int32_rescale_user(self: object, node: Node) -> bool:
         return not node.meta.get("output_qparams") and original(self, node)
 
-    rewrite._has_int32_rescale_user = has_int32_rescale_user
-    try:
+    with replaced(rewrite, "_has_int32_rescale_user", has_int32_rescale_user):
         yield
-    finally:
-        rewrite._has_int32_rescale_user = original

@@ -32,6 +32,7 @@ from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.lower import EmittedProgram, mark_states
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
@@ -103,11 +104,8 @@ def rejections(path: Path) -> Iterator[list[tuple[str, str, str]]]:
         reporters.append(original())
         return reporters[-1]
 
-    tosa_partitioner.WhyNoPartitionReporter = make
-    try:
+    with replaced(tosa_partitioner, "WhyNoPartitionReporter", make):
         yield rejected
-    finally:
-        tosa_partitioner.WhyNoPartitionReporter = original
     found = {
         (str(getattr(node.target, "_schema", node.target).name), origin(node, path), reason)
         for reporter in reporters

@@ -34,6 +34,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.own_layers import mark
 from tools.pipeline.export.own_operators import RECURRENT
+from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.spectra import SPECTRA
 from tools.pipeline.model_file.call import CALLED
 
@@ -588,14 +589,10 @@ def _sizes_of_constants(model: GraphModule) -> Iterator[None]:
     """
     values = [value for node in model.graph.nodes for value in tree_leaves(node.meta.get("val"))]
     modes = {value.fake_mode for value in values if isinstance(value, FakeTensor)}
-    before = {mode: mode.static_shapes for mode in modes}
-    for mode in modes:
-        mode.static_shapes = True
-    try:
+    with contextlib.ExitStack() as stack:
+        for mode in modes:
+            stack.enter_context(replaced(mode, "static_shapes", True))
         yield
-    finally:
-        for mode, is_static in before.items():
-            mode.static_shapes = is_static
 
 
 def specify(model: GraphModule, change: Callable[[Any], Any]) -> GraphModule:

@@ -40,6 +40,7 @@ from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, 
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
+from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
 from tools.quiet.console import UserError
 
@@ -438,11 +439,8 @@ def _repeating() -> Iterator[None]:
     def is_node_supported(self: EthosU55NotSupported, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         return _repeats_pixels(node) or original(self, submodules, node)
 
-    EthosU55NotSupported.is_node_supported = is_node_supported
-    try:
+    with replaced(EthosU55NotSupported, "is_node_supported", is_node_supported):
         yield
-    finally:
-        EthosU55NotSupported.is_node_supported = original
 
 
 def _repeats_pixels(node: Node) -> bool:

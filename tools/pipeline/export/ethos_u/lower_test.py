@@ -37,7 +37,7 @@ _NPU = Npu(
 _IMAGE = "(torch.randn(1, 4, 12, 12),)"
 
 # Of the forms of layers and functions every third is tried, all of them by `ethos_u_every_form_test`.
-_EVERY = int(os.environ.get("EVERY", "3"))
+_EVERY = int(os.environ["EVERY"])
 
 
 def _sampled(cases: list[_Case]) -> list[_Case]:

@@ -14,6 +14,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.backends.arm.ethosu import backend as arm_backend
 
 from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export.replaced import replaced
 
 # The columns of Vela's table by layer that the report has, by its names for them.
 _LAYER_COLUMNS = {
@@ -103,11 +104,8 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path(_CONFIG).write_text(npu.vela_config())
-        arm_backend.vela_compile = vela_compile
-        try:
+        with replaced(arm_backend, "vela_compile", vela_compile):
             yield done
-        finally:
-            arm_backend.vela_compile = original
 
 
 def _table(path: Path) -> list[dict[str, str]]:

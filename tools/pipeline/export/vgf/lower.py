@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from tools.pipeline.export import delegates
 from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
+from tools.pipeline.export.replaced import replaced
 from tools.quiet.console import UserError
 
 # The profiles of TOSA that a program's operators are of, by the dtype at its border.
@@ -108,11 +109,10 @@ def _compiling() -> Iterator[list[Compiled]]:
     program = Path(model_converter.__file__).parent / "binaries/bin/model-converter"
     before = os.environ.get(variable)
     os.environ[variable] = str(program)
-    vgf_backend.vgf_compile = vgf_compile
     try:
-        yield done
+        with replaced(vgf_backend, "vgf_compile", vgf_compile):
+            yield done
     finally:
-        vgf_backend.vgf_compile = original
         if before is None:
             del os.environ[variable]
         else:
