@@ -189,7 +189,7 @@ def _timm(name: str, size: int = 64, **options: Any) -> None:
 # Those with which timm tests its own blocks, a few thousand weights each.
 for _name in ("byobnet", "convnext", "convnext2", "efficientnet", "efficientnet_ln", "mambaout", "nfnet", "resnet"):
     _timm(f"test_{_name}")
-for _name in ("test_vit", "test_vit2", "test_vit3", "levit_128s"):
+for _name in ("test_vit", "test_vit2", "test_vit3"):
     _timm(_name, img_size=64)
 for _name in (
     "edgenext_xx_small",

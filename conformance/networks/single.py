@@ -70,6 +70,13 @@ class Single:
 SINGLES: dict[str, Single] = {}
 
 
+def _normalization(channels: int) -> nn.Module:
+    norm = nn.BatchNorm2d(channels)
+    nn.init.uniform_(norm.weight, 0.5, 2)
+    nn.init.uniform_(norm.bias, -1, 1)
+    return norm
+
+
 def _add(name: str, make: Callable[[], nn.Module], *shapes: tuple[int, ...], is_int8: bool = True) -> None:
     SINGLES[f"{name}_{sum(key.rpartition('_')[0] == name for key in SINGLES)}"] = Single(make, shapes, is_int8)
 
@@ -197,8 +204,13 @@ for _image in _IMAGES:
 for _channels, _size, _kernel, _stride in [(8, 16, 2, 2), (8, 12, 3, 1), (16, 8, 2, 2), (8, 12, 5, 1)]:
     for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
         _add(_name, lambda t=_kind, k=_kernel, s=_stride: t(k, s), (1, _channels, _size, _size))
-for _channels, _size in [(16, 8), (64, 4)]:
+for _channels, _size in [(16, 8), (64, 4), (8, 7), (6, 16)]:
     _add("avg_pool2d", lambda k=_size: nn.AvgPool2d(k), (1, _channels, _size, _size))
+for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
+    for _channels, _size in [(6, 16), (20, 16)]:
+        _add(_name, lambda t=_kind: t(2), (1, _channels, _size, _size))
+for _channels, _size in [(8, 16), (12, 12), (20, 16), (64, 4), (3, 24), (2, 12)]:
+    _add("channelwise", lambda c=_channels: _normalization(c), (1, _channels, _size, _size))
 for _kind, _gates in ((nn.LSTM, "lstm"), (nn.GRU, "gru")):
     for _steps, _i, _hidden in [(32, 16, 32), (16, 64, 64), (12, 3, 16), (24, 8, 8)]:
         _add(_gates, lambda t=_kind, i=_i, h=_hidden: _First(t(i, h, batch_first=True)), (1, _steps, _i))

@@ -87,7 +87,11 @@ def run(name: str, backend: str, board: str, file: Path = Path(networks.__file__
         path = Path(folder) / "program.pte"
         path.write_bytes(exported.program)
         inputs = [golden[f"input_{index}"][0] for index in range(len(manifest["inputs"]))]
-        (result,) = run_cases(runner, [Case(exported.program, encode_inputs(path, inputs))])
+        try:
+            (result,) = run_cases(runner, [Case(exported.program, encode_inputs(path, inputs))])
+        except UserError as error:
+            # It is too large for the board's memory.
+            return Outcome(f"not run, {len(exported.program):,} bytes: {error}", is_refused=True)
     if result.error != "Ok":
         return Outcome(f"refused on the device: {result.text()}")
     outputs = range(len(manifest["outputs"]))

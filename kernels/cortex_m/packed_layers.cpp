@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cortex_m/all_registers.h"
+#include "kernels/cortex_m/channelwise.h"
 #include "kernels/cortex_m/packed_scale.h"
 
 #ifdef __ARM_FEATURE_MVE
@@ -2467,6 +2468,9 @@ int64_t convolution_scratch(const PackedParts& parts, const Window& width) {
 
 int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
   const PackedLayer& layer = *parts.layer;
+  if (is_channelwise(layer)) {
+    return 0;
+  }
 #if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
   if (layer.arrangement == Arrangement::Dsp) {
     // The rows under a window, of four channels, and these expanded.
@@ -2515,6 +2519,14 @@ ET_NOINLINE void packed_depthwise(
     int8_t* out,
     [[maybe_unused]] uint32_t needs) {
   const PackedLayer& layer = *parts.layer;
+  const int32_t pixels = images.batch * images.height.out * images.width.out;
+#ifndef __ARM_FEATURE_MVE
+  if ((needs & kNeedsChannelwise) != 0 && is_channelwise(layer)) {
+    channelwise(parts, pixels, in, out);
+    clamp_outputs(layer, out, pixels * layer.channels);
+    return;
+  }
+#endif
 #if !defined(__ARM_FEATURE_MVE) && (defined(__ARM_FEATURE_DSP) || !defined(__thumb__))
   if (layer.arrangement == Arrangement::Dsp) {
     if ((needs & kNeedsColumns) != 0 && is_three_by_three(layer)) {
@@ -2529,7 +2541,7 @@ ET_NOINLINE void packed_depthwise(
     depthwise_rows(parts, images, in, scratch, out);
   }
 #endif
-  clamp_outputs(layer, out, images.batch * images.height.out * images.width.out * layer.channels);
+  clamp_outputs(layer, out, pixels * layer.channels);
 }
 
 void packed_linear(

@@ -87,9 +87,11 @@ enum PackedNeeds : uint32_t {
   /// Depthwise layers of three by three for DSP, and others.
   kNeedsColumns = 16,
   kNeedsOthers = 32,
-  kNeedsAll = 63,
   /// One input, which has a loop of its own then: faster, and not needed.
   kNeedsSingle = 64,
+  /// Depthwise layers that are is_channelwise().
+  kNeedsChannelwise = 128,
+  kNeedsAll = 63 | kNeedsChannelwise,
 };
 
 /// As many output channels per input channel as a layer for DSP has; otherwise one. `needs` are

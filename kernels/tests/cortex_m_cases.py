@@ -276,7 +276,10 @@ def pool_cases(count: int) -> Iterator[Case]:
         if random.random() < 0.2:
             x = x.contiguous()
         point = zero_point()
-        average = case("quantized_avg_pool2d", x, (kh, kw), stride, (ph, pw), point, *factor(1e-3, 4.0), _SCRATCH)
+        # A scale of eight bits, as exports choose it, or of more.
+        short = random.randint(128, 255) * 2.0 ** -random.randint(6, 20)
+        scale = random.choice([factor(1e-3, 4.0), passes_utils.quantize_multiplier_aot(short)])
+        average = case("quantized_avg_pool2d", x, (kh, kw), stride, (ph, pw), point, *scale, _SCRATCH)
         yield average
         yield case("quantized_max_pool2d", x, (kh, kw), stride, (ph, pw), (1, 1), False, point, point, *activation())
         count -= 1

@@ -98,9 +98,15 @@ class Head:
         return is_usual and is_taken and 9 * self.in_channels * 128 * 128 < 2**29
 
     @property
+    def is_channelwise(self) -> bool:
+        """Whether each output of a depthwise layer is of one input: as is_channelwise() of channelwise.h."""
+        is_one = self.kernel == self.stride == (1, 1) and self.padding == (0, 0) and self.channels == self.in_channels
+        return self.is_depthwise and self.arrangement != MVE and not self.is_wide and is_one
+
+    @property
     def is_by_columns(self) -> bool:
         """Whether the kernel for DSP computes a depthwise layer by columns, four channels after four."""
-        return self.is_depthwise and self.arrangement == DSP
+        return self.is_depthwise and self.arrangement == DSP and not self.is_channelwise
 
     @property
     def is_three_by_three(self) -> bool:

@@ -179,7 +179,8 @@ def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
     heads = [head for head in method.packed.values() if head.kind == DEPTHWISE]
     needs = {
         "cortex_m::kNeedsColumns": any(head.is_three_by_three for head in heads),
-        "cortex_m::kNeedsOthers": not all(head.is_three_by_three for head in heads),
+        "cortex_m::kNeedsOthers": not all(head.is_three_by_three or head.is_channelwise for head in heads),
+        "cortex_m::kNeedsChannelwise": any(head.is_channelwise for head in heads),
     }
     return _packed_images(method, arguments, DEPTHWISE, "cortex_m::packed_depthwise", given=[_joined(needs)])
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Interpreter, Node
 
+from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.int4 import is_int4
 from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
 from tools.pipeline.export.manifest import origin
@@ -32,24 +34,40 @@ def output_snr(quantized: Quantized) -> float:
     return min((decibels(*each) for each in by_output), default=math.inf)
 
 
-def costs(quantized: Quantized, path: Path) -> list[tuple[frozenset[str], float]]:
-    """Places of a model that are quantized together, and the share of noise in its outputs that comes of each.
+@dataclass(frozen=True)
+class Cost:
+    """What it costs in accuracy that some places of a model are quantized.
 
-    It is as if all but these places computed in floating point: the error that a layer makes, given what it reads in
-    floating point, is added to its result there. A layer and the activation that is computed with it are one.
+    Attributes:
+      places: those that are quantized together, as origin() has them.
+      share: the largest ratio of noise to signal of an output, if all but these places computed in floating point.
+      readers: places that would quantize the result of `places` again, were these in floating point: sums and
+        normalizations, as along the residual branches of a transformer. No products, whose noise is their own; and none
+        where it is not this quantization that costs most.
+    """
+
+    places: frozenset[str]
+    share: float
+    readers: frozenset[str]
+
+
+def costs(quantized: Quantized, path: Path) -> list[Cost]:
+    """What each quantized tensor of a model costs at its outputs, the worst first.
+
+    The error that a layer makes, given what it reads in floating point, is added to its result there. A layer and the
+    activation that is computed with it are one.
 
     Args:
       path: the model file.
-
-    Returns:
-      the places, as origin() has them, and the largest ratio of noise to signal of an output, the worst first.
     """
     assert quantized.floating is not None
-    found: list[tuple[frozenset[str], float]] = []
+    found: list[Cost] = []
     with computing():
         runs = [Run(quantized.floating, sample) for sample in quantized.samples]
         expected = [run.outputs for run in runs]
-        for group in _groups(quantized.module):
+        groups = _groups(quantized.module)
+        group_of = {node: group for group in groups for node in group}
+        for group in groups:
             errors = [_errors(quantized.module, group, run.values) for run in runs]
             if not any(bool(error.count_nonzero()) for each in errors for error in each.values()):
                 continue
@@ -59,8 +77,14 @@ def costs(quantized: Quantized, path: Path) -> list[tuple[frozenset[str], float]
             ]
             by_output = _powers_by_output(expected, disturbed)
             share = max((noise / signal if signal else math.inf for signal, noise in by_output if noise), default=0.0)
-            found.append((frozenset(origin(node, path) for node in group), share))
-    return sorted(found, key=lambda cost: -cost[1])
+            readers = _readers(group[-1], errors, runs)
+            quantized_again = {node for reader in readers for node in group_of[reader]}
+            found.append(Cost(_places(group, path), share, _places(quantized_again, path)))
+    return sorted(found, key=lambda cost: -cost.share)
+
+
+def _places(nodes: Iterable[Node], path: Path) -> frozenset[str]:
+    return frozenset(origin(node, path) for node in nodes)
 
 
 class Run(Interpreter):
@@ -160,11 +184,37 @@ def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) ->
     result, expected = value(last), computed.get(last.name)
     if not isinstance(expected, torch.Tensor) or not expected.is_floating_point():
         return {}
-    after = dequantized(last)
-    if after is not None:
-        (between,) = after.all_input_nodes
-        result = after.target(between.target(result, *between.args[1:]), *after.args[1:])
-    return {last.name: result - expected}
+    return {last.name: _rounded(last, result) - expected}
+
+
+def _rounded(node: Node, value: torch.Tensor) -> torch.Tensor:
+    """What the next layers see of a value of a node."""
+    after = dequantized(node)
+    if after is None:
+        return value
+    target: Any = after.target
+    (between,) = after.all_input_nodes
+    return target(between.target(value, *between.args[1:]), *after.args[1:])
+
+
+def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Sequence[Run]) -> list[Node]:
+    """What Cost.readers are of the last node of a group, as nodes.
+
+    Args:
+      errors: what the group adds to its result, by sample.
+      runs: in floating point, by sample.
+    """
+    after = dequantized(node)
+    if after is None or not all(node.name in each for each in errors):
+        return []
+    values = [run.values[node.name] for run in runs]
+    _, rounding = powers(values, [_rounded(node, value) for value in values])
+    whole = sum(float(each[node.name].double().square().sum()) for each in errors)
+    return (
+        []
+        if 2 * rounding < whole
+        else [user for user in after.users if user.op == "call_function" and not functions.is_product(user)]
+    )
 
 
 def leave_worst_in_float(
@@ -196,19 +246,29 @@ def leave_worst_in_float(
     kept = in_float
     while reached < demanded:
         # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
-        left = [(places, share) for places, share in ranked if not places <= kept]
-        count = max(1, len(ranked) // 16)
-        while count < len(left) and sum(share for _, share in left[count:]) > allowed:
-            count += 1
+        left = [cost for cost in ranked if not cost.places | cost.readers <= kept]
+        count = _count_of_worst(left, len(ranked), allowed)
         if count >= len(left):
             raise UserError(
                 f"{path}: min_snr = {demanded}, but the outputs reach {reached:.1f} dB ({before:.1f} dB all in int8); "
                 "only floating point alone has more: demand less, or use the portable backend."
             )
-        kept = kept.union(*(places for places, _ in left[:count]))
+        kept = kept.union(*(cost.places | cost.readers for cost in left[:count]))
         reached = output_snr(quantize(kept))
     told = f"the outputs have {reached:.1f} dB against floating point, with all in int8 that can be {before:.1f} dB"
     return kept, f"layers stay in floating point that cost most accuracy: {told}"
+
+
+def _count_of_worst(left: Sequence[Cost], count: int, allowed: float) -> int:
+    """How many of the worst are mended at once, for the rest to make no more noise than is allowed.
+
+    Args:
+      count: of all that there were at first, of which a sixteenth is mended at least.
+    """
+    mended = max(1, count // 16)
+    while mended < len(left) and sum(cost.share for cost in left[mended:]) > allowed:
+        mended += 1
+    return mended
 
 
 def leave_worst_in_int8(
@@ -227,17 +287,15 @@ def leave_worst_in_int8(
     """
     before = reached = output_snr(quantized)
     layers = _in_int4(quantized, path)
-    ranked = [(places & layers, share) for places, share in costs(quantized, path) if places & layers]
+    ranked = [cost for cost in costs(quantized, path) if cost.places & layers]
     # Those that add no noise at all are the last.
-    ranked += [(frozenset((place,)), 0.0) for place in sorted(layers.difference(*(places for places, _ in ranked)))]
+    silent = layers.difference(*(cost.places for cost in ranked))
+    ranked += [Cost(frozenset((place,)), 0.0, frozenset()) for place in sorted(silent)]
     allowed = 10 ** (-demanded / 10)
     kept: frozenset[str] = frozenset()
     while reached < demanded and kept < layers:
-        left = [(places, share) for places, share in ranked if not places <= kept]
-        count = max(1, len(ranked) // 16)
-        while count < len(left) and sum(share for _, share in left[count:]) > allowed:
-            count += 1
-        kept = kept.union(*(places for places, _ in left[:count]))
+        left = [cost for cost in ranked if not cost.places & layers <= kept]
+        kept = kept.union(*(cost.places & layers for cost in left[: _count_of_worst(left, len(ranked), allowed)]))
         reached = output_snr(quantize(kept))
     told = f"int4 weights in {len(layers - kept)} of {len(layers)} places that can have them"
     return kept, f"{told}: the outputs have {reached:.1f} dB against floating point, with int4 in all {before:.1f} dB"

@@ -46,6 +46,9 @@ _PACKED_BYTES = 48
 _PACKED_BYTES_PER_OUTPUT = 9
 _INSTRUCTION_BYTES = 80
 
+# Channels of a word, which depthwise kernels take at a time.
+_WORD = 4
+
 # How much more floating point is taken to cost than estimated: estimates of convolutions are off by up to a third.
 _DOUBT = 1.25
 
@@ -122,7 +125,11 @@ def work_of(node: Node) -> Work | None:
         return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))
     if target in _POOLS:
         kernel: Any = node.args[1]
-        return Work(_POOLS[target], (1, outputs, outputs * (math.prod(kernel) if len(kernel) > 1 else kernel[0] ** 2)))
+        count = math.prod(kernel) if len(kernel) > 1 else kernel[0] ** 2
+        # Kernels for int8 take four channels at a time, and shift sums of as many numbers as a power of two.
+        alone = outputs // _shape(node)[1] * (_shape(node)[1] % 4)
+        divided = outputs if count & (count - 1) else 0
+        return Work(_POOLS[target], (1, outputs, outputs * count, divided, alone, alone * count))
     if target in _BINARY:
         shapes = {_shape(operand) for operand in node.all_input_nodes}
         is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
@@ -167,7 +174,10 @@ def _convolution(node: Node, outputs: int) -> Work:
     channels, inner = weight[0], math.prod(weight[1:])
     if image[1] == weight[1]:
         return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, _is_padded(node))))
-    if weight[1] == 1 and image[1] >= 4:
+    if weight[1] == 1 and weight[2:] == (1, 1) and image == _shape(node):
+        # What has a factor and a term for each channel is a sum and a product of images in floating point.
+        return Work("channelwise", (1, outputs, image[0] * channels, outputs if channels < _WORD else 0))
+    if weight[1] == 1 and image[1] >= _WORD:
         # Words of int8 are of four channels; floating point takes rows, and looks for their ends where they are padded.
         unaligned = outputs if channels % 4 else 0
         rows = math.prod(_shape(node)[:-1])
@@ -182,8 +192,6 @@ def _convolution(node: Node, outputs: int) -> Work:
             read, in_rows = words * image[2] * image[3], words * _shape(node)[2]
             return Work("depthwise_3x3", (1, outputs, read, columns, in_rows, rows, padded, planes))
         return Work("depthwise", (1, outputs, outputs * inner, unaligned, rows, rows * inner, padded, planes))
-    if weight[1] == 1:
-        return Work("grouped_depthwise", (1, outputs, outputs * inner))
     groups = _dense_groups(node)
     if groups > 1:
         # Packed layers multiply by the zeros between the groups, too.
@@ -219,7 +227,7 @@ def _dense_groups(node: Node) -> int:
     """Groups of a convolution that is packed as one without groups; 1 for all others."""
     image, weight = _shape(node.args[0]), _shape(node.args[1])
     groups = image[1] // weight[1]
-    return groups if weight[1] > 1 and groups <= MAX_DENSE_GROUPS else 1
+    return groups if (weight[1] > 1 or image[1] < _WORD) and groups <= MAX_DENSE_GROUPS else 1
 
 
 class Costs:
@@ -352,7 +360,7 @@ def _cost_of_order(node: Node, costs: Costs) -> float:
 
 # Kinds of operators whose kernels for floating point walk an image that lies channels-last element by element.
 _SLOW_CHANNELS_LAST = frozenset((
-    "convolution", "depthwise", "depthwise_3x3", "few_groups", "grouped", "grouped_depthwise", "transposed",
+    "channelwise", "convolution", "depthwise", "depthwise_3x3", "few_groups", "grouped", "transposed",
     "avg_pool2d", "max_pool2d", "group_norm", "pixel_shuffle",
 ))  # fmt: skip
 # Kinds that move elements, or repeat them.

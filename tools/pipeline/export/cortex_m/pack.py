@@ -282,7 +282,7 @@ def _is_pointwise(head: Head) -> bool:
 
 def scratch_size(head: Head, input_width: int) -> int:
     """Bytes of scratch memory of a packed layer on images of a width, exactly."""
-    if head.kind == LINEAR:
+    if head.kind == LINEAR or head.is_channelwise:
         return 0
     if head.kind == WINOGRAD:
         # Tiles, two channels' weights and their products with four tiles, at sixteen places.
@@ -346,8 +346,8 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
         batch, height, out_height, width, out_width = 1, 1, 1, batch * height * width, batch * out_height * out_width
     for n in range(batch):
         written, first = n * out_height * out_width * head.channels, n * height * width * channels
-        if head.is_depthwise and any(head.padding) or head.is_by_columns:
-            # The rows of the image that a row of outputs needs are copied before.
+        if head.is_depthwise and any(head.padding) or head.is_by_columns or head.is_channelwise:
+            # The rows of the image that a row of outputs needs are copied before, or each output is where its input is.
             for y in range(out_height):
                 extent = (head.kernel[0] - 1) * head.dilation[0] + 1
                 unread = min(max(y * head.stride[0] - head.padding[0] + extent, 0), height)
@@ -364,8 +364,8 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
             # Up to two pixels are computed from where they are.
             is_copied = end - pixel > _LANES // 2
             steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
-    # By columns, the whole image is computed for some channels before others are read.
-    step = channels if head.is_by_columns else 1
+    # The whole image is computed for some channels before others are read.
+    step = channels if head.is_by_columns or head.is_channelwise else 1
     return Lead(max((written - unread for written, unread in steps), default=0), step)
 
 
@@ -531,9 +531,12 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
             kind = DEPTHWISE
             fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
             is_plain = multiplier == 1 and _pair(dilation) == (1, 1)
-            if not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or not (is_plain or arrangement == DSP):
+            if not fits and channels <= MAX_DENSE_GROUPS:
+                kind, weight = CONVOLUTION, _dense(weight, channels)
+            elif not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or not (is_plain or arrangement == DSP):
                 return None
-            times = multiplier
+            else:
+                times = multiplier
     elif weight.shape[3] != channels:
         if channels // weight.shape[3] > MAX_DENSE_GROUPS:
             return None

@@ -9,6 +9,8 @@ the same in another form would stay in floating point, or be refused on the devi
   convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
   channels a pooling;
+- sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
+  convolution of one by one;
 - what a convolution or pooling reads in another layout is copied to channels-last before it;
 - a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
   would give it to the result.
@@ -43,6 +45,12 @@ _ELEMENTWISE = frozenset(
 
 # Of two tensors of one shape.
 _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
+
+# Channels of a word: layers of more channels are packed in words, of fewer as if they had no groups.
+_WORD = 4
+
+# What is done to all of a channel alike with a constant.
+_CHANNELWISE = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor)
 
 # What the quantizer makes constants of the numbers of.
 _ARITHMETIC = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode)
@@ -94,7 +102,9 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         elif node.target in _ARITHMETIC:
             _make_number_constant(program, node)
     for node in list(graph.nodes):
-        if node.target == _aten.matmul.default:
+        if node.target in _CHANNELWISE:
+            _make_channelwise(program, node)
+        elif node.target == _aten.matmul.default:
             _batch(graph, node)
     _Sequences(program).rewrite()
     for node in list(graph.nodes):
@@ -154,6 +164,76 @@ def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any)
     node.replace_all_uses_with(other)
     graph.erase_node(node)
     return other
+
+
+def _make_channelwise(program: ExportedProgram, first: Node) -> None:
+    """Sums and products with constants that have a number for each channel: a convolution of one by one with a bias."""
+    image = _operand(first)
+    if image is None or (_operand(image) is not None and len(image.users) == 1):
+        return
+    steps, users = [first], list(first.users)
+    while len(users) == 1 and _operand(users[0]) is steps[-1]:
+        steps += users
+        users = list(users[0].users)
+    shape = first.meta["val"].shape
+    if all(_is_number(operand) for step in steps for operand in step.args if _operand(step) is not operand):
+        return
+    graph, last = program.graph, steps[-1]
+    ones = [1, shape[1], *[1] * (len(shape) - 2)]
+    one = torch.ones(ones, dtype=image.meta["val"].dtype)
+    factors, terms = (
+        add_constant(program, f"{last.name}_{name}", each) for name, each in (("factors", one), ("terms", 0 * one))
+    )
+    with graph.inserting_before(last):
+        for step in steps:
+            factors, terms = _composed(graph, step, last, factors, terms)
+        weight = emit(graph, last, _aten.reshape.default, factors, [shape[1], 1, *ones[2:]])
+        bias = emit(graph, last, _aten.reshape.default, terms, [shape[1]])
+    operator = _aten.conv1d.default if len(shape) == 3 else _aten.conv2d.default
+    stride, padding = ones[2:], [0] * (len(shape) - 2)
+    _replace(graph, last, operator, image, weight, bias, stride, padding, stride, shape[1])
+
+
+def _operand(step: Node) -> Node | None:
+    """What a sum or product with numbers, or with one for each channel, is of; None for other nodes."""
+    if step.target not in _CHANNELWISE or step.kwargs:
+        return None
+    shape = step.meta["val"].shape
+    for one, other in (step.args[:2], step.args[1::-1]):
+        if not isinstance(one, Node) or is_constant(one) or len(shape) not in (3, 4):
+            continue
+        if shape[1] == 1 or (shape[1] > _WORD and shape[1] % _WORD):
+            continue
+        is_first = one is step.args[0]
+        if one.meta["val"].shape != shape or not one.meta["val"].is_floating_point():
+            continue
+        if (_is_number(other) or _is_by_channel(other, shape)) and (is_first or step.target != _aten.div.Tensor):
+            return one
+    return None
+
+
+def _is_number(operand: Any) -> bool:
+    return isinstance(operand, (int, float)) or (is_constant(operand) and operand.meta["val"].numel() == 1)
+
+
+def _is_by_channel(operand: Any, shape: torch.Size) -> bool:
+    if not isinstance(operand, Node) or not is_constant(operand):
+        return False
+    numbers = list(operand.meta["val"].shape)
+    return [1] * (len(shape) - len(numbers)) + numbers == [1, shape[1], *[1] * (len(shape) - 2)]
+
+
+def _composed(graph: Graph, step: Node, origin: Node, factors: Node, terms: Node) -> tuple[Node, Node]:
+    """The factors and terms of a sum or product of what has these factors and terms."""
+    operand = _operand(step)
+    target: Any = step.target
+    other = step.args[1] if step.args[0] is operand else step.args[0]
+    if target in (_aten.mul.Tensor, _aten.div.Tensor):
+        return emit(graph, origin, target, factors, other), emit(graph, origin, target, terms, other)
+    if step.args[0] is operand:
+        return factors, emit(graph, origin, target, terms, other)
+    negated = emit(graph, origin, _aten.neg.default, factors) if target == _aten.sub.Tensor else factors
+    return negated, emit(graph, origin, target, other, terms)
 
 
 def _make_number_constant(program: ExportedProgram, node: Node) -> None:

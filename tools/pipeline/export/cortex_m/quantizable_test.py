@@ -200,6 +200,19 @@ _LAYERS = {
         "return self.c(torch.relu(self.a(x).unsqueeze(2) + self.b(x).unsqueeze(1)))",
         "(torch.randn(1, 6, 8),)",
     ),
+    "images normalized": (
+        "self.a, self.b = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3); self.n = nn.BatchNorm2d(8); "
+        "nn.init.uniform_(self.n.weight, -2, 2); nn.init.uniform_(self.n.bias); "
+        "self.m, self.s = nn.Parameter(torch.rand(1, 3, 1, 1)), nn.Parameter(1 + torch.rand(3, 1, 1))",
+        "x = (x * 0.5 - self.m) / self.s\nreturn self.b(self.n(torch.tanh(self.a(x))).relu())",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
+    "sequences normalized": (
+        "self.a, self.b = nn.Conv1d(3, 8, 3), nn.Conv1d(8, 4, 3); self.n = nn.BatchNorm1d(8); "
+        "nn.init.uniform_(self.n.weight, -2, 2); self.t = nn.Parameter(torch.rand(4, 1))",
+        "y = torch.sigmoid(self.a(x))\nreturn self.t - self.b(1 - self.n(y) * 2)",
+        "(torch.randn(1, 3, 18),)",
+    ),
     "nothing added": (
         "self.a = nn.Conv2d(3, 4, 1); self.b = nn.Conv2d(4, 4, 1)",
         "skip = 0\nfor layer in (self.a, self.b):\n    x = layer(x)\n    skip = skip + x[:, :, :8] * 1\nreturn skip",
@@ -270,6 +283,15 @@ def test_elements_are_repeated_and_moved_as_they_lie(case: str, selections: int,
     # What comes in is laid out, and a sequence that goes out.
     assert operators.get("dim_order_ops::_clone_dim_order", 0) <= copies
     assert operators["torch_fusion::convolution"] >= 2
+
+
+@pytest.mark.parametrize(("case", "layers"), [("images normalized", (3, 1)), ("sequences normalized", (2, 2))])
+def test_factors_and_terms_of_channels_are_one_layer(case: str, layers: tuple[int, int]) -> None:
+    operators = exported(case).operators
+    names = ("torch_fusion::convolution", "torch_fusion::depthwise_convolution")
+    # Those of three channels are as if these were mixed.
+    assert tuple(operators[name] for name in names) == layers
+    assert not operators.keys() & {"cortex_m::quantized_mul", "cortex_m::quantized_add", "aten::sub", "aten::mul"}
 
 
 def test_zeros_around_an_image_are_the_padding_of_the_convolution() -> None:

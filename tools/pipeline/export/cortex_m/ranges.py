@@ -60,6 +60,9 @@ _AGREED = 0.75
 # Of tensors that are zero alone, and of such weights.
 _SCALE_OF_ZEROS = torch.finfo(torch.float32).eps
 
+# Activations whose results are not above a number.
+_CUT_OFF = tuple(getattr(torch.ops.aten, name).default for name in ("hardtanh", "clamp", "hardsigmoid"))
+
 _Range = tuple[float, float]
 
 
@@ -182,6 +185,8 @@ class RangeObserver(UniformQuantizationObserverBase):
       tensors: how many tensors of each sample it sees.
       count: how many numbers it has seen.
       least: the smallest scale that the layers which read the tensor can have.
+      is_averaged: whether an average pooling reads the tensor.
+      is_cut_off: whether it ends where int8 does, as an activation that is computed with the layer before it must.
       group: observers that give the same parameters, those of the range that has all of theirs; empty: it is alone.
       min_val, max_val: what was seen.
     """
@@ -198,6 +203,8 @@ class RangeObserver(UniformQuantizationObserverBase):
         self.tensors = 0
         self.count = 0
         self.least = 0.0
+        self.is_averaged = False
+        self.is_cut_off = False
         self.group: tuple[RangeObserver, ...] = ()
         self._extremes: list[_Range] = []
         self._sizes: list[int] = []
@@ -221,10 +228,14 @@ class RangeObserver(UniformQuantizationObserverBase):
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         """Scale and zero point of the range, or of that of the group."""
-        if not self.group:
-            return self._own_qparams()
-        lows, highs = zip(*(observer.own_range() for observer in self.group), strict=True)
-        return self._qparams(min(lows), max(highs), max(observer.least for observer in self.group))
+        if self.group:
+            lows, highs = zip(*(observer.own_range() for observer in self.group), strict=True)
+            scale, zero_point = self._qparams(min(lows), max(highs), max(observer.least for observer in self.group))
+        else:
+            scale, zero_point = self._own_qparams()
+        together = self.group or (self,)
+        is_short = any(each.is_averaged for each in together) and not any(each.is_cut_off for each in together)
+        return (_shortened(scale) if is_short else scale), zero_point
 
     def own_range(self) -> _Range:
         """What the integers stand for with parameters of its own."""
@@ -337,6 +348,15 @@ class RangeObserver(UniformQuantizationObserverBase):
         )
 
 
+def _shortened(scale: Tensor) -> Tensor:
+    """A scale with eight bits, the next one that is not smaller: means of integers are exact numbers then.
+
+    The kernel for average pooling (kernels/cortex_m/pool.cpp) has less to do for these.
+    """
+    mantissa, exponent = torch.frexp(scale)
+    return torch.ldexp(torch.ceil(mantissa * 256) / 256, exponent)
+
+
 def _scale(largest: Sequence[float]) -> float:
     """The scale of a Gumbel distribution's tail that samples' largest numbers are of."""
     scale = statistics.stdev(largest) * math.sqrt(6) / math.pi
@@ -391,9 +411,11 @@ def prepare_observers(prepared: GraphModule, methods: Methods) -> None:
         if not isinstance(observer, RangeObserver):
             continue
         observer.tensors += 1
-        layers = [user for user in node.users if is_product(user) and user.args[0] is node]
-        observer.least = max([observer.least, *(_least_scale(prepared, layer) for layer in layers)])
         (observed,) = node.all_input_nodes
+        layers = [user for user in node.users if is_product(user) and user.args[0] is node]
+        observer.is_averaged |= any(user.target == torch.ops.aten.avg_pool2d.default for user in node.users)
+        observer.is_cut_off |= observed.target in _CUT_OFF
+        observer.least = max([observer.least, *(_least_scale(prepared, layer) for layer in layers)])
         # Of several tensors with one range the last one whose layer is named counts.
         method = methods.of(observed)
         if observer.tensors == 1 or method != methods.method:

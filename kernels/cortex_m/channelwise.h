@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cortex_m/packed.h"
+
+namespace torch {
+namespace executor {
+namespace native {
+namespace cortex_m {
+
+/// Whether each output of a depthwise layer is of one input: a factor and a term for every channel,
+/// as of batch normalization. Of layers that are arranged for MVE none is that.
+inline bool is_channelwise(const PackedLayer& layer) {
+  return layer.arrangement != Arrangement::Mve && layer.is_wide == 0 &&
+      layer.channels == layer.in_channels && layer.kernel[0] == 1 && layer.kernel[1] == 1 &&
+      layer.stride[0] == 1 && layer.stride[1] == 1 && layer.padding[0] == 0 &&
+      layer.padding[1] == 0;
+}
+
+/// Outputs of `pixels` pixels of an is_channelwise() layer, saturated to int8. One channel after
+/// another; an output may lie where its input does, or before.
+void channelwise(const PackedParts& parts, int32_t pixels, const int8_t* in, int8_t* out);
+
+} // namespace cortex_m
+} // namespace native
+} // namespace executor
+} // namespace torch
