@@ -63,6 +63,9 @@ if TYPE_CHECKING:
 # Of weight_dtype: int4 where min_snr allows it.
 _AUTO = "auto"
 
+# What int8 must take at most of the instructions of floating point, which is more accurate: estimates are off by as much.
+_WORTH = 0.95
+
 # The ratio in dB, on calibration samples, below which an int8 program is of little use.
 _USEFUL_SNR = 15
 
@@ -711,7 +714,7 @@ def _without_int8(
     from tools.pipeline.export.cortex_m import lower, report
 
     in_int8, in_float = quantized.instructions or (0, 0)
-    if quantized.floating is None or in_int8 <= in_float:
+    if quantized.floating is None or in_int8 <= _WORTH * in_float:
         return None
     if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
         # Who asks for small weights wants no large ones.
@@ -725,6 +728,8 @@ def _without_int8(
         return None
     floating = _bytes(emitted, asked.options)
     counts = f"about {in_float:,.0f} instructions instead of {in_int8:,.0f}"
+    if in_int8 < in_float:
+        counts = f"about as many instructions, {in_float:,.0f} for {in_int8:,.0f}"
     sizes = f"{floating[0]:,} bytes of program and {floating[1]:,} of memory instead of {int8[0]:,} and {int8[1]:,}"
     growth = sum(floating) - sum(int8)
     if growth > asked.options.float_growth:

@@ -618,6 +618,32 @@ with torch.no_grad():
         exported(tmp_path, forward, inputs, init, packed=True, min_snr=200)
 
 
+def test_sums_of_residual_branches_stay_in_floating_point_with_what_normalizes_them(tmp_path: Path) -> None:
+    # The first row, which the result is of, is far smaller than the others, as a token of a class is at first.
+    init = """
+self.token = nn.Parameter(0.01 * torch.randn(1, 1, 16))
+self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(5))
+self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+self.head = nn.Linear(16, 4)
+with torch.no_grad():
+    for layer in self.layers:
+        layer.weight.mul_(0.004)
+        layer.bias.mul_(0.004)
+"""
+    forward = """
+h = torch.cat([self.token.expand(len(x), -1, -1), x], 1)
+for norm, layer in zip(self.norms, self.layers):
+    h = h + layer(norm(h) + norm(h).mean(1, keepdim=True))
+return self.head(self.norms[4](h)[:, 0])
+"""
+    more = "\n\ndef calibration_inputs():\n    return [(torch.randn(1, 8, 16),) for _ in range(4)]\n"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8, 16),)", init, more=more, packed=True, min_snr=20)
+    (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 19, note
+    assert result.operators["torch_fusion::linear_rows"] >= 3
+    assert result.operators["aten::add"] >= 3 and result.operators["aten::native_layer_norm"] >= 4
+
+
 def test_what_makes_an_int8_program_useless_stays_in_floating_point_without_being_told(tmp_path: Path) -> None:
     init = "self.conv, self.head = nn.Conv2d(2, 8, 3), nn.Linear(8, 3)"
     forward = "return self.head(torch.relu(self.conv(x)).clamp(min=1e-6).pow(8).mean((2, 3)).pow(1 / 8))"
