@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 # Of weight_dtype: int4 where min_snr allows it.
 _AUTO = "auto"
 
-# What int8 must take at most of the instructions of floating point, which is more accurate: estimates are off by as much.
+# What int8 may take of the instructions of floating point, which is more accurate: estimates are off by as much.
 _WORTH = 0.95
 
 # The ratio in dB, on calibration samples, below which an int8 program is of little use.
