@@ -42,10 +42,10 @@ struct Values {
 
 /**
  * Calls `one(values, common, out)` for each result, or, where channels lie side by side,
- * `groups(values, common, count, out)` for `count` times `lanes` channels first. `common` is what
- * `begin(values)` returns for all of a window's channels.
+ * `some(values, common, out)` for `lanes` channels at a time as long as there are so many. `common`
+ * is what `begin(values)` returns for all of a window's channels.
  */
-template <class Begin, class One, class Groups>
+template <class Begin, class One, class Some>
 void pool(
     const PoolWindows& windows,
     const Image& in_shape,
@@ -55,9 +55,9 @@ void pool(
     int32_t lanes,
     Begin&& begin,
     One&& one,
-    Groups&& groups) {
+    Some&& some) {
   const bool side_by_side = in_shape.channel_step == 1 && out_shape.channel_step == 1;
-  const int32_t count = side_by_side ? out_shape.channels / lanes : 0;
+  const int32_t grouped = side_by_side ? out_shape.channels / lanes * lanes : 0;
   for (int32_t n = 0; n < out_shape.batch; ++n) {
     for (int32_t y = 0; y < out_shape.height; ++y) {
       const Taps rows(windows.height, y);
@@ -72,13 +72,14 @@ void pool(
             in_shape.column_step};
         int8_t* pixel =
             out + n * out_shape.batch_step + y * out_shape.row_step + x * out_shape.column_step;
-        const auto& common = begin(values);
-        if (count > 0) {
-          groups(values, common, count, pixel);
+        const auto common = begin(values);
+        int32_t c = 0;
+        for (; c < grouped; c += lanes) {
+          some(values, common, pixel);
+          values.first += lanes;
+          pixel += lanes;
         }
-        values.first += count * lanes;
-        pixel += count * lanes;
-        for (int32_t c = count * lanes; c < out_shape.channels; ++c) {
+        for (; c < out_shape.channels; ++c) {
           one(values, common, pixel);
           values.first += in_shape.channel_step;
           pixel += out_shape.channel_step;
@@ -215,107 +216,89 @@ int32_t float_mean(const Values& values, int32_t zero_point, float scale) {
   return static_cast<int32_t>(round_to_even(sum / static_cast<float>(values.count()) / scale));
 }
 
-/// Whether single precision has exact sums of so many values, less a zero point, times a scale, and
-/// exact means of those sums, so that only halves are to be rounded: to even.
-bool has_exact_means(int32_t count, int32_t zero_point, float scale) {
-  // Differences have eight bits, sums of so many 16. Eight more, which the scale may have, are all
-  // that a mantissa has; a quotient is no half unless it is exact, as there are but `count`
-  // between.
-  constexpr int32_t kMaxCount = 256;
-  constexpr uint32_t kLastBits = 0xffff;
-  uint32_t bits;
-  std::memcpy(&bits, &scale, sizeof(bits));
-  return count <= kMaxCount && Range{-128, 127}.clamp(zero_point) == zero_point &&
-      (bits & kLastBits) == 0;
-}
-
-/// The mean of 2^shift values with a sum: to nearest, halves so that what it is more than the zero
-/// point is even.
-ET_INLINE int8_t shifted_mean(int32_t sum, int32_t zero_point, int32_t shift) {
-  const int32_t is_up = ((sum >> shift) ^ zero_point) & 1;
-  return static_cast<int8_t>((sum + (1 << (shift - 1)) - 1 + is_up) >> shift);
-}
-
-#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
-
-/// shifted_mean() of `count` groups of four channels, whose sums have 16 bits.
-ET_NOINLINE void
-shifted_means(Values values, int32_t zero_point, int32_t shift, int32_t count, int8_t* out) {
-  for (; count > 0; --count) {
-    int16x2_t even = 0;
-    int16x2_t odd = 0;
-    values.each([&](const int8_t* value) {
-      const uint32_t word = load_word(value);
-      even = add_even_bytes(even, word);
-      odd = add_odd_bytes(odd, word);
-    });
-    out[0] = shifted_mean(static_cast<int16_t>(even), zero_point, shift);
-    out[1] = shifted_mean(static_cast<int16_t>(odd), zero_point, shift);
-    out[2] = shifted_mean(even >> 16, zero_point, shift);
-    out[3] = shifted_mean(odd >> 16, zero_point, shift);
-    values.first += 4;
-    out += 4;
-  }
-}
-
-#endif
-
 /// Means of as many values, less a zero point, by their sums.
 class Means final {
  public:
-  Means(int32_t count, int32_t zero_point, float scale)
-      : zero_point_(zero_point),
-        scale_(scale),
-        is_exact_(has_exact_means(count, zero_point, scale)) {
+  explicit Means(int32_t count) {
     // Each of the `count` sums and the few other roundings of float_mean() are wrong by at most
     // 2^-24 of 256 * count, the mean by 2^-16 * (count + 4): only where it is so near to a half
     // that this matters is it to be computed.
     constexpr int32_t kMaxCount = 0x4000;
-    if (is_exact_ || count < kMaxCount) {
+    if (count < kMaxCount) {
       twice_ = static_cast<uint32_t>(2 * count);
-      near_ = is_exact_ ? 0 : ((twice_ * static_cast<uint32_t>(count + 4)) >> 16) + 1;
+      near_ = ((twice_ * static_cast<uint32_t>(count + 4)) >> 16) + 1;
     }
-    if (is_exact_ && count > 1 && (count & (count - 1)) == 0) {
-      while (count >> shift_ != 1) {
-        ++shift_;
-      }
-    }
-  }
-
-  /// What divides by the count, if means are exact and it is a power of two; otherwise 0.
-  int32_t shift() const {
-    return shift_;
   }
 
   /// The mean of values with a sum, and the zero point again.
-  ET_INLINE int8_t apply(const Values& values, int32_t sum) const {
-    if (shift_ > 0) {
-      return shifted_mean(sum, zero_point_, shift_);
-    }
+  int8_t apply(const Values& values, int32_t sum, int32_t zero_point, float scale) const {
     // The zero point, which is added again, changes nothing; 128 more are never negative.
-    const uint32_t numerator = 2 * static_cast<uint32_t>(sum) + twice_ * 128 + twice_ / 2;
+    const uint32_t numerator = static_cast<uint32_t>(2 * sum) + twice_ * 128 + twice_ / 2;
     const uint32_t mean = numerator / twice_;
     const uint32_t rest = numerator - mean * twice_;
     if ET_LIKELY (rest > near_ && rest + near_ < twice_) {
       return static_cast<int8_t>(static_cast<int32_t>(mean) - 128);
     }
-    if (is_exact_) {
-      const auto zero_point = static_cast<uint32_t>(zero_point_);
-      const uint32_t is_down = rest == 0 ? (mean ^ zero_point) & 1 : 0;
-      return static_cast<int8_t>(static_cast<int32_t>(mean - is_down) - 128);
-    }
-    return Range{-128, 127}.clamp(float_mean(values, zero_point_, scale_) + zero_point_);
+    return Range{-128, 127}.clamp(float_mean(values, zero_point, scale) + zero_point);
   }
 
  private:
-  int32_t zero_point_;
-  float scale_;
-  bool is_exact_;
   uint32_t twice_ = 1;
   /// Without a count that is small enough every rest is near to a half.
   uint32_t near_ = 1;
-  int32_t shift_ = 0;
 };
+
+/// The exponent of the number of a window's elements, if that is a power of two and single
+/// precision has exact means of as many values, less a zero point, times a scale, so that only
+/// halves are to be rounded, to even; otherwise 0.
+int32_t shift_of_means(const PoolWindows& windows, int32_t zero_point, float scale) {
+  // Differences have eight bits, sums of so many 16. Eight more, which the scale may have, are all
+  // that a mantissa has.
+  constexpr int32_t kMaxShift = 8;
+  constexpr uint32_t kLastBits = 0xffff;
+  const int32_t count = windows.height.kernel * windows.width.kernel;
+  if ((count & (count - 1)) != 0 || windows.height.padding != 0 || windows.width.padding != 0 ||
+      Range{-128, 127}.clamp(zero_point) != zero_point) {
+    return 0;
+  }
+  uint32_t bits;
+  std::memcpy(&bits, &scale, sizeof(bits));
+  int32_t shift = 0;
+  while (count >> shift > 1) {
+    ++shift;
+  }
+  return (bits & kLastBits) == 0 && shift <= kMaxShift ? shift : 0;
+}
+
+/// The mean of 2^shift values with a sum: halves so that what it is more than the zero point is
+/// even.
+ET_INLINE int8_t shifted_mean(int32_t sum, int32_t zero_point, int32_t shift) {
+  const int32_t is_up = ((sum >> shift) ^ zero_point) & 1;
+  return static_cast<int8_t>((sum + (1 << (shift - 1)) - 1 + is_up) >> shift);
+}
+
+/// Stores kSumLanes means of 2^shift values, which are at most 256.
+ET_INLINE void shifted_lanes(const Values& values, int32_t zero_point, int32_t shift, int8_t* out) {
+#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
+  int16x2_t even = 0;
+  int16x2_t odd = 0;
+  values.each([&](const int8_t* value) {
+    const uint32_t word = load_word(value);
+    even = add_even_bytes(even, word);
+    odd = add_odd_bytes(odd, word);
+  });
+  out[0] = shifted_mean(static_cast<int16_t>(even), zero_point, shift);
+  out[1] = shifted_mean(static_cast<int16_t>(odd), zero_point, shift);
+  out[2] = shifted_mean(even >> 16, zero_point, shift);
+  out[3] = shifted_mean(odd >> 16, zero_point, shift);
+#else
+  int32_t sums[kSumLanes];
+  sum_lanes(values, sums);
+  for (int32_t i = 0; i < kSumLanes; ++i) {
+    out[i] = shifted_mean(sums[i], zero_point, shift);
+  }
+#endif
+}
 
 } // namespace
 
@@ -339,13 +322,7 @@ void max_pool(
         values.each([&](const int8_t* value) { largest = *value > largest ? *value : largest; });
         *result = range.clamp(largest);
       },
-      [&](Values values, int, int32_t count, int8_t* results) {
-        for (; count > 0; --count) {
-          max_lanes(values, range, results);
-          values.first += kMaxLanes;
-          results += kMaxLanes;
-        }
-      });
+      [&](const Values& values, int, int8_t* results) { max_lanes(values, range, results); });
 }
 
 void avg_pool(
@@ -356,9 +333,26 @@ void avg_pool(
     const int8_t* in,
     const Image& out_shape,
     int8_t* out) {
-  // Those of all windows but at the ends.
-  int32_t count_of_means = 1;
-  Means means_of_windows(count_of_means, zero_point, scale);
+  const int32_t shift = shift_of_means(windows, zero_point, scale);
+  if (shift > 0) {
+    pool(
+        windows,
+        in_shape,
+        in,
+        out_shape,
+        out,
+        kSumLanes,
+        [](const Values&) { return 0; },
+        [=](const Values& values, int, int8_t* result) {
+          int32_t sum = 0;
+          values.each([&](const int8_t* value) { sum += *value; });
+          *result = shifted_mean(sum, zero_point, shift);
+        },
+        [=](const Values& values, int, int8_t* results) {
+          shifted_lanes(values, zero_point, shift, results);
+        });
+    return;
+  }
   pool(
       windows,
       in_shape,
@@ -366,32 +360,19 @@ void avg_pool(
       out_shape,
       out,
       kSumLanes,
-      [&](const Values& values) -> const Means& {
-        if (values.count() != count_of_means) {
-          count_of_means = values.count();
-          means_of_windows = Means(count_of_means, zero_point, scale);
-        }
-        return means_of_windows;
-      },
+      [](const Values& values) { return Means(values.count()); },
       [&](const Values& values, const Means& means, int8_t* result) {
         int32_t sum = 0;
         values.each([&](const int8_t* value) { sum = wrapping_add(sum, *value); });
-        *result = means.apply(values, sum);
+        *result = means.apply(values, sum, zero_point, scale);
       },
-      [&](Values values, const Means& means, int32_t count, int8_t* results) {
-#if defined(__ARM_FEATURE_DSP) && !defined(__ARM_FEATURE_MVE)
-        if (means.shift() > 0) {
-          shifted_means(values, zero_point, means.shift(), count, results);
-          return;
-        }
-#endif
-        for (; count > 0; --count) {
-          int32_t sums[kSumLanes];
-          sum_lanes(values, sums);
-          for (const int32_t sum : sums) {
-            *results++ = means.apply(values, sum);
-            ++values.first;
-          }
+      [&](const Values& values, const Means& means, int8_t* results) {
+        int32_t sums[kSumLanes];
+        sum_lanes(values, sums);
+        Values channel = values;
+        for (int32_t i = 0; i < kSumLanes; ++i) {
+          results[i] = means.apply(channel, sums[i], zero_point, scale);
+          ++channel.first;
         }
       });
 }
