@@ -34,7 +34,10 @@ _OF_ROWS = {
     _aten.avg_pool1d.default: _aten.avg_pool2d.default,
     _aten.conv_transpose1d.default: _aten.conv_transpose2d.input,
     _aten.max_pool1d.default: _aten.max_pool2d.default,
+    _aten.upsample_linear1d.vec: _aten.upsample_bilinear2d.vec,
+    _aten.upsample_nearest1d.vec: _aten.upsample_nearest2d.vec,
 }
+_POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 # Layers that take a batch or do without, and how many dimensions their inputs have with it.
 _BATCHED = {
     **dict.fromkeys((*_OF_ROWS, _aten.conv1d.default, _aten.conv1d.padding), 3),
@@ -50,8 +53,9 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     """The program with layers that ExecuTorch's quantizers don't know by operators that they do.
 
     These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, rolled
-    dimensions, functions of softplus, poolings and transposed convolutions of one dimension, and convolutions whose
-    result has the input's size; and layers on images and rows without a batch, as poolings of volumes are made of.
+    dimensions, functions of softplus, poolings, upsampling and transposed convolutions of one dimension, and
+    convolutions whose result has the input's size; and layers on images and rows without a batch, as poolings of
+    volumes are made of.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     if called & _COMPOSED.keys():
@@ -71,8 +75,16 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
                 continue
         replace_node(program, node, result)
         program.graph.erase_node(node)
-    program.graph_module.recompile()
+    write_strides(program)
     return program
+
+
+def write_strides(program: ExportedProgram) -> None:
+    """Gives poolings the stride that they have without one, the kernel's size, in place: ExecuTorch's checks ask."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target in _POOLS and not any(node.args[2:3]):
+            node.args = (*node.args[:2], node.args[1], *node.args[3:])
+    program.graph_module.recompile()
 
 
 def _batch(program: ExportedProgram, node: Node) -> None:

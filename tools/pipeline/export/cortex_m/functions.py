@@ -529,11 +529,18 @@ def _stays_a_view(node: Node) -> bool:
     return _is_view(node) and Q_ANNOTATION_KEY in node.meta and not _is_quantized(node)
 
 
-def annotate_functions(functions: Sequence[Function], integers: Collection[Node] = ()) -> list[Function]:
+def annotate_functions(
+    functions: Sequence[Function],
+    integers: Collection[Node] = (),
+    operand: QuantizationSpec = INT8_ACTIVATION_PER_TENSOR_QSPEC,
+    result: QuantizationSpec = INT8_ACTIVATION_PER_TENSOR_QSPEC,
+) -> list[Function]:
     """Annotates functions next to operators that are annotated as int8; returns the others, which are left alone.
 
     Args:
       integers: further nodes that functions are annotated next to.
+      operand: what their operands are annotated as.
+      result: what their results are.
     """
 
     def is_int8(function: Function) -> bool:
@@ -546,8 +553,8 @@ def annotate_functions(functions: Sequence[Function], integers: Collection[Node]
             pending.remove(function)
             for node in function.nodes:
                 is_first = function.source in node.all_input_nodes
-                operands = {function.source: INT8_ACTIVATION_PER_TENSOR_QSPEC} if is_first else {}
-                output = INT8_ACTIVATION_PER_TENSOR_QSPEC if node in function.results else None
+                operands = {function.source: operand} if is_first else {}
+                output = result if node in function.results else None
                 _mark_node_as_quantized(node, operands, output, False)
     return pending
 

@@ -7,7 +7,9 @@ as well, which gives the same integers for a fraction of the instructions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from executorch.backends.transforms.utils import get_param_tensor, is_param_node
@@ -33,12 +35,13 @@ def tabulate(program: ExportedProgram) -> None:
     for node in list(graph.nodes):
         if node.target != _QUANTIZE or node.args[5] != torch.int8:
             continue
-        function = _function(program, node.args[0])
+        function = function_of(program, node.args[0], _DEQUANTIZE)
         if function is None or not function.nodes:
             continue
-        table = _table(program, function, node)
-        if table is None:
+        results = results_of(program, function)
+        if results.isnan().any():
             continue
+        table = node.target(results, *node.args[1:])
         last = function.nodes[-1]
         constant = add_constant(program, f"{last.name}_table", table)
         # Named for the function that the user wrote, and not for the quantization.
@@ -50,7 +53,7 @@ def tabulate(program: ExportedProgram) -> None:
 
 
 @dataclass
-class _Function:
+class Function:
     """Elementwise operators from a dequantized tensor and numbers to one result.
 
     Attributes:
@@ -64,19 +67,23 @@ class _Function:
     numbers: list[Node]
 
 
-def _function(program: ExportedProgram, result: Node) -> _Function | None:
-    """What computes a node from one int8 tensor, element by element; None if it takes something else."""
-    found, seen, pending = _Function([], [], []), set(), [result]
+def function_of(program: ExportedProgram, result: Node, dequantize: Callable[..., Any]) -> Function | None:
+    """What computes a node from one int8 tensor, element by element; None if it takes something else.
+
+    Args:
+      dequantize: the operator that dequantizes the tensor.
+    """
+    found, seen, pending = Function([], [], []), set(), [result]
     while pending:
         node = pending.pop()
         if node in seen:
             continue
         seen.add(node)
-        if node.target == _DEQUANTIZE and node.args[5] == torch.int8:
+        if node.target == dequantize and node.args[5] == torch.int8:
             found.operands.append(node)
         elif is_param_node(program, node) and node.meta["val"].numel() == 1:
             found.numbers.append(node)
-        elif isinstance(node.target, EdgeOpOverload) and is_elementwise(node.target._op):
+        elif is_elementwise(node.target._op if isinstance(node.target, EdgeOpOverload) else node.target):
             found.nodes.append(node)
             pending += node.all_input_nodes
         else:
@@ -88,8 +95,8 @@ def _function(program: ExportedProgram, result: Node) -> _Function | None:
     return found
 
 
-def _table(program: ExportedProgram, function: _Function, quantization: Node) -> torch.Tensor | None:
-    """What a function makes of -128 to 127, quantized; None if an operator returns no number for one of them."""
+def results_of(program: ExportedProgram, function: Function) -> torch.Tensor:
+    """What a function makes of -128 to 127."""
     dequantization = function.operands[0]
     numbers = dequantization.target(torch.arange(-128, 128).to(torch.int8), *dequantization.args[1:])
     values = dict.fromkeys(function.operands, numbers)
@@ -100,7 +107,4 @@ def _table(program: ExportedProgram, function: _Function, quantization: Node) ->
     for node in function.nodes:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
         values[node] = node.target(*args, **kwargs)
-        if values[node].isnan().any():
-            return None
-    result = values[function.nodes[-1]]
-    return quantization.target(result.expand(256).contiguous(), *quantization.args[1:])
+    return values[function.nodes[-1]].expand(256).contiguous()

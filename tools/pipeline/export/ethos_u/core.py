@@ -47,7 +47,9 @@ def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
     Raises NoInt8Form if the core's operators can't express it.
     """
     orders = [_orders(call) for call in _calls(edge)]
-    lowered = copy.deepcopy(edge)
+    # Tensors are shared: what is computed of parameters can't be copied.
+    tensors = (*edge.state_dict.values(), *edge.constants.values())
+    lowered = copy.deepcopy(edge, {id(tensor): tensor for tensor in tensors})
     _leave_in_float(lowered)
     try:
         lowered = substitute(lowered, target_of(core))

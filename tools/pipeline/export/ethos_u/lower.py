@@ -19,6 +19,7 @@ from executorch.backends.arm.quantizer import (
     get_symmetric_quantization_config,
 )
 from executorch.backends.arm.tosa.dialect.lib import TosaValueError
+from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch._ops import OpOverload
@@ -35,11 +36,19 @@ from tools.pipeline.export.arm_forms import (
     write_layers,
 )
 from tools.pipeline.export.border import varying
-from tools.pipeline.export.cortex_m.functions import annotate_functions, find_functions, is_annotated, leave_state
+from tools.pipeline.export.cortex_m.functions import (
+    annotate_functions,
+    attribute,
+    find_functions,
+    is_annotated,
+    leave_state,
+)
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
+from tools.pipeline.export.ethos_u.tables import NAME as TABLE
+from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
 from tools.quiet.console import UserError
@@ -50,6 +59,9 @@ _POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 _LARGEST_STRIDE = 3
 # Of rows and columns of an image, by which they can upsample it.
 _REPETITIONS = frozenset((1, 2, 4, 8))
+_NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.vec
+# What it takes of memory grows with the square of its factor.
+_LARGEST_INTERPOLATION = 4
 _PARTS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
     _aten.stack.default,
@@ -101,20 +113,69 @@ class Lowered:
 class _Quantizer(EthosUQuantizer):
     """ExecuTorch's quantizer, which leaves what is computed for a state in floating point.
 
-    With activations of 8 bits, functions that it leaves alone are tables on the core.
+    With activations of 8 bits, functions that it leaves alone, and those of several operators, become tables.
     """
 
     def __init__(self, npu: Npu, bits: int, states: int) -> None:
         super().__init__(vela.compile_spec(npu))
+        config = get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
+        self.set_global(config)
+        # The very objects that its neighbours have, as what others say would be quantized twice.
+        self._operand, self._result = config.get_input_act_qspec(), config.get_output_act_qspec()
         self._bits = bits
         self._states = states
 
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        transformed = super().transform_for_annotation(model)
+        if self._bits == 8:
+            fold_numbers(transformed)
+        _merge_equal(transformed)
+        for node in transformed.graph.nodes:
+            # What is made of one operator shares what is said of it, which a quantizer changes in place.
+            if "custom" in node.meta:
+                node.meta["custom"] = dict(node.meta["custom"])
+        return transformed
+
     def annotate(self, model: GraphModule) -> GraphModule:
         leave_state(model.graph, self._states)
+        if self._bits != 8:
+            return super().annotate(model)
+        # Those of several operators before ExecuTorch does so operator by operator.
+        functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
+        integers = {node for each in functions for node in (each.source, *each.results)}
+        annotate_functions(functions, integers, self._operand, self._result)
+        for node in (node for each in functions for node in each.nodes):
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
         annotated = super().annotate(model)
-        if self._bits == 8:
-            annotate_functions([each for each in find_functions(annotated.graph) if not is_annotated(each)])
+        functions = [each for each in find_functions(annotated.graph) if not is_annotated(each)]
+        inputs = {node for node in annotated.graph.nodes if node.op == "placeholder"}
+        annotate_functions(functions, inputs, self._operand, self._result)
         return annotated
+
+
+def _merge_equal(module: GraphModule) -> None:
+    """Lets operators that compute the same of the same be one, in place: ExecuTorch computes a norm's mean twice."""
+    found: dict[tuple[object, ...], Node] = {}
+    for node in list(module.graph.nodes):
+        key: tuple[object, ...]
+        if node.op == "get_attr":
+            value = attribute(module, str(node.target))
+            if value.numel() != 1:
+                continue
+            key = (value.dtype, value.shape, value.item())
+        elif isinstance(node.target, OpOverload) and _is_determined(node.target):
+            key = (node.target, repr(node.args), repr(node.kwargs))
+        else:
+            continue
+        first = found.setdefault(key, node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            module.graph.erase_node(node)
+    module.recompile()
+
+
+def _is_determined(target: OpOverload) -> bool:
+    return torch.Tag.nondeterministic_seeded not in target.tags and not target._schema.is_mutable
 
 
 def quantize(
@@ -130,15 +191,12 @@ def quantize(
     Raises UserError as `delegates.quantize` does.
     """
     quantizer = _Quantizer(npu, bits, len(state.buffers))
-    quantizer.set_global(
-        get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
-    )
     program = write_layers(program)
     if npu.product != "u85":
         _write_minima(program)
-    _write_strides(program)
     _reduce_strides(program)
     if npu.product != "u85":
+        _write_resampling(program)
         _pool_in_steps(program)
         _fold_strides(program)
     _copy_parts(program)
@@ -167,14 +225,6 @@ def _write_minima(program: ExportedProgram) -> None:
             least = emit(graph, node, _aten.amax.default, negative, *arguments[1:])
             replace_node(program, result, emit(graph, node, _aten.mul.Tensor, least, -1.0))
     graph.eliminate_dead_code()
-    program.graph_module.recompile()
-
-
-def _write_strides(program: ExportedProgram) -> None:
-    """Gives poolings the stride that they have without one, the kernel's size, in place: ExecuTorch's checks ask."""
-    for node in program.graph.nodes:
-        if node.op == "call_function" and node.target in _POOLS and not any(node.args[2:3]):
-            node.args = (*node.args[:2], node.args[1], *node.args[3:])
     program.graph_module.recompile()
 
 
@@ -276,6 +326,82 @@ def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> 
         return first
     # Else the result of a sequence would lie so, too, which delegates do not return.
     return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
+
+
+def _write_resampling(program: ExportedProgram) -> None:
+    """Writes upsampling that Ethos-U55 and U65 don't have by what they do, in place.
+
+    A linear interpolation between pixels is an average of pixels, each of which is there several times.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in (_NEAREST, _BILINEAR):
+            continue
+        factors = _whole_factors(node)
+        if factors is None:
+            continue
+        with graph.inserting_before(node):
+            if node.target == _NEAREST:
+                if _has_repetition(node.args[0].meta["val"].shape, factors):
+                    continue
+                result = _repeat(graph, node, node.args[0], factors)
+            elif not named_arguments(node)["align_corners"] and max(factors) <= _LARGEST_INTERPOLATION:
+                result = _interpolate(graph, node, factors)
+            else:
+                continue
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _whole_factors(node: Node) -> list[int] | None:
+    """How often a resampling has each row and each column, if it is so often."""
+    given = named_arguments(node)
+    sizes, results = given["input"].meta["val"].shape[2:], node.meta["val"].shape[2:]
+    factors = [result // size for size, result in zip(sizes, results, strict=True)]
+    if any(factor * size != result for factor, size, result in zip(factors, sizes, results, strict=True)):
+        return None
+    asked = given["scale_factors"]
+    return factors if asked is None or list(asked) == factors else None
+
+
+def _has_repetition(shape: Sequence[int], factors: Sequence[float]) -> bool:
+    """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
+    batch, _, *sizes = shape
+    return batch == 1 and (set(sizes) == {1} or (len(set(factors)) == 1 and _REPETITIONS.issuperset(factors)))
+
+
+def _repeat(graph: Graph, origin: Node, image: Node, factors: Sequence[int]) -> Node:
+    """Each row and each column so often."""
+    batch, channels, rows, columns = image.meta["val"].shape
+    shape = [batch, channels, rows * factors[0], columns * factors[1]]
+    if _has_repetition(image.meta["val"].shape, factors):
+        return emit(graph, origin, _NEAREST, image, shape[2:], None)
+    # Channels lie side by side, so that nothing moves but what is repeated.
+    result = emit(graph, origin, _aten.permute.default, image, [0, 2, 3, 1])
+    for count, size, factor in (
+        (batch * rows * columns, channels, factors[1]),
+        (batch * rows, channels * shape[3], factors[0]),
+    ):
+        if factor > 1:
+            result = emit(graph, origin, _aten.reshape.default, result, [count, 1, size])
+            result = emit(graph, origin, _aten.cat.default, [result] * factor, 1)
+    result = emit(graph, origin, _aten.reshape.default, result, [batch, *shape[2:], channels])
+    return emit(graph, origin, _aten.permute.default, result, [0, 3, 1, 2])
+
+
+def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
+    """Linear interpolation, whose corners aren't aligned.
+
+    By a factor of three, each result is an average of three pixels that are there three times each. By an even one its
+    place is between two of them, so that they are there twice as often, and two of them are between results. Beyond the
+    image are no pixels, as the outermost ones go on there.
+    """
+    finer = [factor if factor % 2 else 2 * factor for factor in factors]
+    repeated = _repeat(graph, origin, origin.args[0], finer)
+    strides = [count // factor for count, factor in zip(finer, factors, strict=True)]
+    padding = [(count - stride) // 2 for count, stride in zip(finer, strides, strict=True)]
+    return emit(graph, origin, _aten.avg_pool2d.default, repeated, finer, strides, padding, False, False)
 
 
 def _pair(value: int | Sequence[int]) -> tuple[int, int]:
@@ -397,6 +523,16 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
 
     Raises UserError if Vela refuses a subgraph.
     """
+    with_tables = write_tables(program)
+    if with_tables is not None:
+        lowered = _delegate(with_tables, npu, path)
+        # No runtime has the operator; the functions' own it has.
+        if all(operator != TABLE for operator, _, _ in lowered.rejected):
+            return lowered
+    return _delegate(program, npu, path)
+
+
+def _delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
     with (
         delegates.rejections(path) as rejected,
         delegates.shared_history(),
@@ -404,6 +540,7 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
         tables_before_pools(),
         upsampling_of_sizes(),
         convolutions_to_16_bits(),
+        tables_of_functions(),
         _repeating(),
     ):
         try:
@@ -447,9 +584,8 @@ def _repeats_pixels(node: Node) -> bool:
     """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
     if node.target != exir_ops.edge.aten.upsample_nearest2d.vec:
         return False
-    (batch, _, *sizes), results = node.args[0].meta["val"].shape, node.meta["val"].shape[2:]
-    factors = {result / size for result, size in zip(results, sizes, strict=True)}
-    return batch == 1 and (set(sizes) == {1} or (len(factors) == 1 and factors <= _REPETITIONS))
+    shape, results = node.args[0].meta["val"].shape, node.meta["val"].shape[2:]
+    return _has_repetition(shape, [result / size for result, size in zip(results, shape[2:], strict=True)])
 
 
 def _root(error: BaseException) -> BaseException:

@@ -130,12 +130,11 @@ _CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3
     [
         ("self.up(y)", "int8", {"cortex_m::quantized_transpose_conv2d"}),
         ("torch.relu(self.up(y))", "int8", {"cortex_m::quantized_transpose_conv2d"}),
-        ("nn.functional.hardshrink(y)", "int8", {"cortex_m::quantized_activation"}),
         ("nn.functional.avg_pool2d(y, 2, 4)", "int8", {"cortex_m::quantized_avg_pool2d"}),
         ("torch.flip(y, (2,))", "int8", {"aten::flip"}),
         # Neither has an int8 form here: of a wrong one nothing would be noticed but wrong numbers.
         (
-            "nn.functional.interpolate(y, scale_factor=3)",
+            "nn.functional.interpolate(y, scale_factor=1.5)",
             "floating point",
             {"cortex_m::dequantize_per_tensor", "aten::upsample_nearest2d", "cortex_m::quantize_per_tensor"},
         ),
@@ -175,6 +174,56 @@ def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize(
+    "function",
+    _sampled(
+        [
+            "F.softplus(x, 2)",
+            "F.hardshrink(x)",
+            "0.5 * x * (1 + torch.erf(x / 2 ** 0.5))",
+            "F.mish(x)",
+            "torch.where(x > 0.3, x, -0.2 * x)",
+            "x.sqrt() * (x + 1).log()",
+            "x * F.relu6(x + 3) / 6",
+            "torch.rsqrt(x * x / 16 + 1e-5)",
+            "F.logsigmoid(x) ** 2",
+        ]
+    ),
+)
+def test_functions_are_tables(tmp_path: Path, function: str) -> None:
+    """Of whatever operators: each integer is what the function makes of the number that went in, rounded once."""
+    inputs = "(torch.randn(1, 4, 12, 12).abs(),)" if "sqrt()" in function else _IMAGE
+    source = "import torch.nn.functional as F\n" + model_source(f"return {function}", inputs)
+    result = _export(tmp_path, source)
+    assert _delegates(result) == 1
+    assert not result.operators
+    (operand,), (output,) = result.manifest["inputs"], result.manifest["outputs"]
+    numbers = (torch.from_numpy(result.golden["input_0"]).float() - operand["zero_point"]) * operand["scale"]
+    values = eval(function, {"F": torch.nn.functional, "torch": torch, "x": numbers})
+    integers = (values / output["scale"]).round().add(output["zero_point"]).clamp(-128, 127)
+    # Two operators of PyTorch may differ from one of ExecuTorch in the last bit of a half.
+    difference = (integers - torch.from_numpy(result.golden["output_0"])).abs()
+    assert difference.max() <= 1
+    assert difference.mean() < 0.01
+
+
+def test_functions_that_the_npu_cannot_take_are_tables_of_the_core(tmp_path: Path) -> None:
+    """Of more dimensions than it has."""
+    forward = "return F.softplus(x.reshape(2, 1, 2, 1, 3, 2, 6, 1) * 3)"
+    result = _export(tmp_path, "import torch.nn.functional as F\n" + model_source(forward, _IMAGE[:-2] + "[:, :1],)"))
+    assert "cortex_m::quantized_activation" in result.operators
+    assert "torch_fusion::table" not in result.operators
+
+
+def test_what_is_computed_twice_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = model_source("return self.norm(x)", _IMAGE, "self.norm = nn.LayerNorm(12)")
+    once = _export(tmp_path, source)
+    monkeypatch.setattr(lower, "_merge_equal", lambda module: None)
+    twice = _export(tmp_path, source)
+    assert len(once.program) < len(twice.program)
+    assert (once.golden["output_0"] == twice.golden["output_0"]).all()
 
 
 _PARTS = "self.up, self.norm = nn.ConvTranspose2d(2, 4, 2, 2), nn.LayerNorm(12)"
@@ -356,6 +405,35 @@ def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> Non
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.06 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize(
+    ("operand", "options", "io"),
+    _sampled(
+        [
+            ("x", "scale_factor=3", "int8"),
+            ("x", "scale_factor=2, mode='bilinear'", "int8"),
+            ("x", "size=(24, 48), mode='bilinear'", "int8"),
+            ("x", "scale_factor=(2, 1)", "int8"),
+            ("x", "size=(36, 12), mode='bilinear'", "int8"),
+            ("x", "scale_factor=2", "int8"),
+            ("x.flatten(2)", "scale_factor=3, mode='linear'", "int8"),
+            ("x", "scale_factor=3, mode='bilinear'", "int16"),
+            ("x.flatten(2)", "scale_factor=4, mode='linear'", "int8"),
+            ("x.flatten(2)", "size=432", "int16"),
+        ]
+    ),
+)
+def test_upsampling_that_ethos_u55_does_not_have(tmp_path: Path, operand: str, options: str, io: str) -> None:
+    """To the nearest it gives the very integers, and of linear ones what PyTorch's are rounded to."""
+    function = f"nn.functional.interpolate({operand}, {options})"
+    result = _export(tmp_path, model_source(f"return {function}", _IMAGE), io)
+    assert _delegates(result) == 1
+    assert not result.operators
+    integers = torch.from_numpy(result.golden["input_0"][0]).double()
+    expected = eval(function, {"nn": torch.nn, "x": integers})
+    difference = (expected - torch.from_numpy(result.golden["output_0"][0])).abs()
+    assert difference.max() <= (0.5 if "linear" in options else 0)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_trans
 from torch.export import ExportedProgram
 
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers
+from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers, write_strides
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
 from tools.pipeline.export.replaced import replaced
 from tools.quiet.console import UserError
@@ -70,6 +70,7 @@ def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
 
     Raises UserError if the compiler refuses a subgraph.
     """
+    write_strides(program)
     with (
         delegates.rejections(path) as rejected,
         delegates.shared_history(),
