@@ -304,7 +304,7 @@ _transformers(
     depths=[1] * 3,
     key_dim=[8] * 3,
 )
-_transformers("Cvt", "pixel_values", (1, 3, 64, 64), embed_dim=[16, 24, 32], num_heads=[1, 2, 2], depth=[1] * 3)
+_transformers("Cvt", "pixel_values", (1, 3, 64, 64), embed_dim=[16, 24, 32], num_heads=[1, 2, 2], depth=[1, 2, 3])
 _transformers("MobileNetV1", "pixel_values", (1, 3, 64, 64), image_size=64, depth_multiplier=0.25)
 _transformers(
     "RegNet",
