@@ -1,7 +1,58 @@
 #pragma once
 
-// Included where loops take all registers that the core has, of which Clang keeps some for itself.
-#if defined(__clang__) && (defined(__ARM_FEATURE_DSP) || defined(__ARM_FEATURE_MVE))
-#error \
-    "int8 layers for cores with the DSP extension or MVE compile by GCC only: take a package in the form of archives"
+#include <cstdint>
+
+// For inline assembly that takes all registers, or changes that of predicates.
+//
+// GCC addresses operands in memory from the stack pointer. Clang takes a register for the address
+// of each, and there is none left: with it they are words of an array, which the assembly copies to
+// the top of the stack, and named by their places in it.
+#ifdef __clang__
+
+inline uintptr_t memory_word(const void* value) {
+  return reinterpret_cast<uintptr_t>(value);
+}
+
+inline uintptr_t memory_word(int32_t value) {
+  return static_cast<uintptr_t>(value);
+}
+
+/// Declares the array, an even number of memory_word(): so the stack stays aligned. Its address
+/// goes to `address`.
+#define MEMORY_WORDS(address, ...)          \
+  const uintptr_t memory[] = {__VA_ARGS__}; \
+  address = memory_word(memory)
+/// The constraint of `address`.
+#define MEMORY_ADDRESS "+r"
+/// The array to the stack, by a list of the places from the last one to 0; `temporary` is another
+/// register.
+#define PUSH_MEMORY(places, address, temporary) \
+  ".irp place, " places                         \
+  "\n"                                          \
+  "ldr " temporary ", [" address                \
+  ", #4 * \\place]\n"                           \
+  "str " temporary                              \
+  ", [sp, #-4]!\n"                              \
+  ".endr\n"
+#define POP_MEMORY(words) "add sp, #4 * " #words "\n"
+/// A word of it in an instruction.
+#define IN_MEMORY(name, place) "[sp, #4 * " #place "]"
+/// Operands of GCC.
+#define WITH_GCC(...)
+
+// Clang has no name for p0 among the registers that are changed.
+#define SAVE_P0 "vstr p0, [sp, #-8]!\n"
+#define RESTORE_P0 "vldr p0, [sp], #8\n"
+
+#else
+
+#define MEMORY_WORDS(address, ...) static_cast<void>(0)
+#define MEMORY_ADDRESS "=&r"
+#define PUSH_MEMORY(places, address, temporary)
+#define POP_MEMORY(words)
+#define IN_MEMORY(name, place) "%[" #name "]"
+#define WITH_GCC(...) __VA_ARGS__
+#define SAVE_P0
+#define RESTORE_P0
+
 #endif

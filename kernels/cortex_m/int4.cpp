@@ -15,6 +15,8 @@ namespace {
 
 constexpr int32_t kBlock = kInt4Block;
 
+#if !defined(__ARM_FEATURE_MVE)
+
 /// The factor of a channel, of a word with those of four.
 constexpr int32_t factor_of(uint32_t factors, int32_t channel) {
   return static_cast<int32_t>(factors >> (8 * channel) & 0xff);
@@ -22,8 +24,6 @@ constexpr int32_t factor_of(uint32_t factors, int32_t channel) {
 
 /// What stands for factors where there are none.
 constexpr uint32_t kNoFactors = 0x01010101;
-
-#if !defined(__ARM_FEATURE_MVE)
 
 #ifdef __ARM_FEATURE_DSP
 

@@ -142,6 +142,7 @@ ET_INLINE void copy_rows(
 #ifdef __ARM_FEATURE_MVE
   if (bytes <= 16) {
     __asm__ volatile(
+        SAVE_P0
         "vctp.8 %[bytes]\n"
         "wls lr, %[rows], 2f\n"
         "1:\n"
@@ -151,10 +152,10 @@ ET_INLINE void copy_rows(
         "add %[from], %[from_step]\n"
         "add %[to], %[to_step]\n"
         "le lr, 1b\n"
-        "2:\n"
+        "2:\n" RESTORE_P0
         : [from] "+r"(from), [to] "+r"(to)
         : [from_step] "r"(from_step), [to_step] "r"(to_step), [rows] "r"(rows), [bytes] "r"(bytes)
-        : "memory", "lr", "q0", "p0");
+        : "memory", "lr", "q0" WITH_GCC(, "p0"));
     return;
   }
 #endif
@@ -614,10 +615,11 @@ dot_short_lanes(const uint32_t*& lanes, const int8_t* weights, int32_t count, in
   int32_t s4 = s0, s5 = s1, s6 = s2, s7 = s3;
   const uint32_t* const end = lanes + count / 2 * kLanes;
   uint32_t a, b, v, w;
-  __asm__ volatile("1:\n" TWO_PRODUCTS TWO_PRODUCTS
-                   "ldr %[a], %[end]\n"
+  MEMORY_WORDS(a, memory_word(end), 0);
+  __asm__ volatile(PUSH_MEMORY("1, 0", "%[a]", "%[b]") "1:\n" TWO_PRODUCTS TWO_PRODUCTS
+                   "ldr %[a], " IN_MEMORY(end, 0) "\n"
                    "cmp %[a], %[x]\n"
-                   "bne 1b\n"
+                   "bne 1b\n" POP_MEMORY(2)
                    : FOUR_SUMS,
                      [s4] "+r"(s4),
                      [s5] "+r"(s5),
@@ -625,11 +627,11 @@ dot_short_lanes(const uint32_t*& lanes, const int8_t* weights, int32_t count, in
                      [s7] "+r"(s7),
                      [x] "+r"(lanes),
                      [weights] "+r"(weights),
-                     [a] "=&r"(a),
+                     [a] MEMORY_ADDRESS(a),
                      [b] "=&r"(b),
                      [v] "=&r"(v),
                      [w] "=&r"(w)
-                   : [end] "m"(end)
+                   : WITH_GCC([end] "m"(end))
                    : "memory", "cc");
   sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
   sums[4] = wrapping_add(sums[4], second_of(s4, s0));
@@ -876,10 +878,11 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
 // next one's, and back to its second channel's.
 #define PAIRS(two_factors, two_shifts, last_factor, last_shift) \
   __asm__ volatile( \
+      PUSH_MEMORY("9, 8, 7, 6, 5, 4, 3, 2, 1, 0", "%[x]", "%[a]") \
       "3:\n" \
-      "ldr %[a], %[bias]\n" \
-      "ldr %[x], %[expanded]\n" \
-      "ldr %[b], %[odd]\n" \
+      "ldr %[a], " IN_MEMORY(bias, 0) "\n" \
+      "ldr %[x], " IN_MEMORY(expanded, 5) "\n" \
+      "ldr %[b], " IN_MEMORY(odd, 6) "\n" \
       "ldr %[s0], [%[a]]\n" \
       "mov %[s1], %[s0]\n" \
       "mov %[s2], %[s0]\n" \
@@ -892,11 +895,11 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "bne 2f\n" \
       "1:\n" TWO_PRODUCTS TWO_PRODUCTS \
       "2:\n" TWO_PRODUCTS TWO_PRODUCTS \
-      "ldr %[a], %[end]\n" \
+      "ldr %[a], " IN_MEMORY(end, 7) "\n" \
       "cmp %[a], %[x]\n" \
       "bne 1b\n" \
       /* The second channel's sums, doubled. */ \
-      "ldr %[x], %[bias]\n" \
+      "ldr %[x], " IN_MEMORY(bias, 0) "\n" \
       "sub %[s4], %[s0]\n" \
       "sub %[s5], %[s1]\n" \
       "ldr %[w], [%[x], #4]\n" \
@@ -904,36 +907,36 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
       "sub %[s7], %[s3]\n" \
       "lsl %[w], #1\n" \
       "add %[x], #8\n" \
-      "str %[x], %[bias]\n" \
+      "str %[x], " IN_MEMORY(bias, 0) "\n" \
       "add %[s4], %[w], %[s4], asr #7\n" \
       "add %[s5], %[w], %[s5], asr #7\n" \
       "add %[s6], %[w], %[s6], asr #7\n" \
       "add %[s7], %[w], %[s7], asr #7\n" \
-      "ldr %[x], %[multipliers]\n" \
-      "ldr %[v], %[shifts]\n" \
-      "ldr %[b], %[out]\n" \
+      "ldr %[x], " IN_MEMORY(multipliers, 1) "\n" \
+      "ldr %[v], " IN_MEMORY(shifts, 2) "\n" \
+      "ldr %[b], " IN_MEMORY(out, 3) "\n" \
       "ldr %[w], [%[x]], " two_factors "\n" \
       "ldrsb %[a], [%[v]], " two_shifts "\n" \
-      "str %[x], %[multipliers]\n" \
-      "str %[v], %[shifts]\n" \
-      "ldr %[v], %[step]\n" \
-      "ldr %[x], %[addend]\n" \
+      "str %[x], " IN_MEMORY(multipliers, 1) "\n" \
+      "str %[v], " IN_MEMORY(shifts, 2) "\n" \
+      "ldr %[v], " IN_MEMORY(step, 8) "\n" \
+      "ldr %[x], " IN_MEMORY(addend, 9) "\n" \
       FIRST("%[s0]", "") FIRST("%[s1]", ", %[v]") FIRST("%[s2]", ", %[v], lsl #1") \
       "add %[b], %[b], %[v]\n" FIRST("%[s3]", ", %[v], lsl #1") \
-      "ldr %[s0], %[multipliers]\n" \
-      "ldr %[s1], %[shifts]\n" \
-      "ldr %[b], %[out]\n" \
+      "ldr %[s0], " IN_MEMORY(multipliers, 1) "\n" \
+      "ldr %[s1], " IN_MEMORY(shifts, 2) "\n" \
+      "ldr %[b], " IN_MEMORY(out, 3) "\n" \
       "ldr %[w], [%[s0], " last_factor "]\n" \
       "ldrsb %[a], [%[s1], " last_shift "]\n" \
       "add %[s2], %[b], #2\n" \
       "add %[b], %[b], #1\n" \
-      "str %[s2], %[out]\n" \
+      "str %[s2], " IN_MEMORY(out, 3) "\n" \
       LANE("%[s4]", "") LANE("%[s5]", ", %[v]") LANE("%[s6]", ", %[v], lsl #1") \
       "add %[b], %[b], %[v]\n" LANE("%[s7]", ", %[v], lsl #1") \
-      "ldr %[a], %[pairs]\n" \
+      "ldr %[a], " IN_MEMORY(pairs, 4) "\n" \
       "subs %[a], #1\n" \
-      "str %[a], %[pairs]\n" \
-      "bne 3b\n" \
+      "str %[a], " IN_MEMORY(pairs, 4) "\n" \
+      "bne 3b\n" POP_MEMORY(10) \
       : [s0] "=&r"(s0), \
         [s1] "=&r"(s1), \
         [s2] "=&r"(s2), \
@@ -942,22 +945,22 @@ store_lanes(int32_t s0, int32_t s1, int32_t s2, int32_t s3, Scale scale, int8_t*
         [s5] "=&r"(s5), \
         [s6] "=&r"(s6), \
         [s7] "=&r"(s7), \
-        [x] "=&r"(x), \
+        [x] MEMORY_ADDRESS(x), \
         [a] "=&r"(a), \
         [b] "=&r"(b), \
         [v] "=&r"(v), \
         [w] "=&r"(w), \
-        [weights] "+r"(weights), \
-        [bias] "+m"(bias), \
+        [weights] "+r"(weights) \
+        WITH_GCC(, [bias] "+m"(bias), \
         [multipliers] "+m"(multipliers), \
         [shifts] "+m"(shifts), \
         [out] "+m"(out), \
-        [pairs] "+m"(pairs) \
-      : [expanded] "m"(expanded), \
+        [pairs] "+m"(pairs)) \
+      : WITH_GCC([expanded] "m"(expanded), \
         [odd] "m"(odd), \
         [end] "m"(end), \
         [step] "m"(step), \
-        [addend] "m"(addend) \
+        [addend] "m"(addend)) \
       : "memory", "cc")
 
 /**
@@ -981,6 +984,18 @@ pairs_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t pai
   const int8_t* weights = parts.weights;
   int32_t s0, s1, s2, s3, s4, s5, s6, s7;
   uint32_t x, a, b, v, w;
+  MEMORY_WORDS(
+      x,
+      memory_word(bias),
+      memory_word(multipliers),
+      memory_word(shifts),
+      memory_word(out),
+      memory_word(pairs),
+      memory_word(expanded),
+      memory_word(odd),
+      memory_word(end),
+      memory_word(step),
+      memory_word(addend));
   // The compiler would move sums from one register to another, for each pair some thirty times.
   if constexpr (kFactorStep == 0) {
     PAIRS("#0", "#0", "#0", "#0");
@@ -1556,40 +1571,47 @@ __attribute__((noinline)) void columns_to_outputs(
   "ssat %[sum], #8, %[sum], asr #1\n"          \
   "strb %[sum], [%[to]]\n"                     \
   "uxtah %[to], %[to], %[output]\n"
+  MEMORY_WORDS(
+      e,
+      memory_word(channel),
+      memory_word(columns),
+      memory_word(out),
+      memory_word(end),
+      memory_word(last),
+      memory_word(odd));
   __asm__ volatile(
-      "3:\n"
-      "ldr %[e], %[channel]\n"
-      "ldr %[x], %[columns]\n"
-      "ldr %[to], %[out]\n"
+      PUSH_MEMORY("5, 4, 3, 2, 1, 0", "%[e]", "%[f]") "3:\n"
+      "ldr %[e], " IN_MEMORY(channel, 0) "\n"
+      "ldr %[x], " IN_MEMORY(columns, 1) "\n"
+      "ldr %[to], " IN_MEMORY(out, 2) "\n"
       "ldmia %[e]!, {r4, r5, r6, r8, r9, r10, r11}\n"
-      "str %[e], %[channel]\n"
+      "str %[e], " IN_MEMORY(channel, 0) "\n"
       "add %[e], %[x], #8\n"
       "add %[f], %[to], #1\n"
-      "str %[e], %[columns]\n"
-      "str %[f], %[out]\n"
-      "ldr %[e], %[odd]\n"
+      "str %[e], " IN_MEMORY(columns, 1) "\n"
+      "str %[f], " IN_MEMORY(out, 2) "\n"
+      "ldr %[e], " IN_MEMORY(odd, 5) "\n"
       "cmp %[e], #0\n"
       "bne 2f\n"
       "1:\n" OUTPUT "2:\n" OUTPUT
-      "ldr %[e], %[end]\n"
+      "ldr %[e], " IN_MEMORY(end, 3) "\n"
       "cmp %[x], %[e]\n"
       "bne 1b\n"
       "add %[e], #8\n"
-      "str %[e], %[end]\n"
-      "ldr %[e], %[channel]\n"
-      "ldr %[f], %[last]\n"
+      "str %[e], " IN_MEMORY(end, 3) "\n"
+      "ldr %[e], " IN_MEMORY(channel, 0) "\n"
+      "ldr %[f], " IN_MEMORY(last, 4) "\n"
       "cmp %[e], %[f]\n"
-      "bne 3b\n"
+      "bne 3b\n" POP_MEMORY(6)
       : [x] "=&r"(x),
         [to] "=&r"(to),
-        [e] "=&r"(e),
+        [e] MEMORY_ADDRESS(e),
         [f] "=&r"(f),
-        [sum] "=&r"(sum),
-        [channel] "+m"(channel),
+        [sum] "=&r"(sum) WITH_GCC(, [channel] "+m"(channel),
         [columns] "+m"(columns),
         [out] "+m"(out),
-        [end] "+m"(end)
-      : [last] "m"(last), [odd] "m"(odd), [output] "r"(output)
+        [end] "+m"(end))
+      : WITH_GCC([last] "m"(last), [odd] "m"(odd), ) [output] "r"(output)
       : "memory", "cc", "r4", "r5", "r6", "r8", "r9", "r10", "r11");
 #undef OUTPUT
 }

@@ -507,7 +507,14 @@ __attribute__((noinline)) void windows_to_outputs(
     const int8_t* in,
     int8_t* out) {
   const int32_t channels = parts.layer->channels;
+#ifdef __clang__
+  // A variable that the stack has to be aligned for would make r7 a frame pointer.
+  int64_t memory[(sizeof(WindowProducts) + 8) / sizeof(int64_t)];
+  const uintptr_t address = (reinterpret_cast<uintptr_t>(memory) + 8) & ~uintptr_t{15};
+  WindowProducts& products = *reinterpret_cast<WindowProducts*>(address);
+#else
   WindowProducts products;
+#endif
   products.x[0] = in;
   products.x[1] = in + rows.step;
   products.x[2] = in + 2 * rows.step;
@@ -669,10 +676,9 @@ ET_INLINE void multiply_3x3(
     NINE_ASM(NINE_PRODUCTS("vldrb.8"), [step] "r"(step) : "memory");
   } else {
     NINE_ASM(
-        "vctp.8 %[count]\n" NINE_PRODUCTS("vpst\nvldrbt.8"),
+        SAVE_P0 "vctp.8 %[count]\n" NINE_PRODUCTS("vpst\nvldrbt.8") RESTORE_P0,
         [step] "r"(step),
-        [count] "r"(count) : "memory",
-        "p0");
+        [count] "r"(count) : "memory" WITH_GCC(, "p0"));
   }
 #undef NINE_ASM
 }

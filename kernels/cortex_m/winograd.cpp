@@ -219,29 +219,30 @@ ET_NOINLINE void multiply(const Pair* tiles, const Pair* weights, int32_t channe
       PRODUCT("s1", "b", "v")                                                               \
           PRODUCT("s5", "b", "w") "ldrd %[a], %[b], [%[x]], #248\n" PRODUCT("s2", "a", "v") \
               PRODUCT("s6", "a", "w") PRODUCT("s3", "b", "v") PRODUCT("s7", "b", "w")
-  __asm__ volatile("1:\n" PAIRS(SMUAD) PAIRS(SMLAD)
-                   "ldr %[a], %[end]\n"
+  MEMORY_WORDS(a, memory_word(end), memory_word(sums), memory_word(sums_end), memory_word(back));
+  __asm__ volatile(PUSH_MEMORY("3, 2, 1, 0", "%[a]", "%[b]") "1:\n" PAIRS(SMUAD) PAIRS(SMLAD)
+                   "ldr %[a], " IN_MEMORY(end, 0) "\n"
                    "cmp %[a], %[weights]\n"
                    "beq 3f\n"
                    "2:\n" PAIRS(SMLAD) PAIRS(SMLAD)
-                   "ldr %[a], %[end]\n"
+                   "ldr %[a], " IN_MEMORY(end, 0) "\n"
                    "cmp %[a], %[weights]\n"
                    "bne 2b\n"
                    "3:\n"
-                   "ldr %[v], %[sums]\n"
-                   "ldr %[b], %[back]\n"
+                   "ldr %[v], " IN_MEMORY(sums, 1) "\n"
+                   "ldr %[b], " IN_MEMORY(back, 3) "\n"
                    "strd %[s0], %[s1], [%[v]], #8\n"
                    "strd %[s2], %[s3], [%[v]], #8\n"
                    "strd %[s4], %[s5], [%[v]], #8\n"
                    "strd %[s6], %[s7], [%[v]], #8\n"
-                   "str %[v], %[sums]\n"
+                   "str %[v], " IN_MEMORY(sums, 1) "\n"
                    "add %[a], #8\n"
-                   "str %[a], %[end]\n"
-                   "ldr %[w], %[sums_end]\n"
+                   "str %[a], " IN_MEMORY(end, 0) "\n"
+                   "ldr %[w], " IN_MEMORY(sums_end, 2) "\n"
                    "sub %[x], %[b]\n"
                    "sub %[weights], %[weights], %[b], lsr #1\n"
                    "cmp %[v], %[w]\n"
-                   "bne 1b\n"
+                   "bne 1b\n" POP_MEMORY(4)
                    : [s0] "=&r"(s0),
                      [s1] "=&r"(s1),
                      [s2] "=&r"(s2),
@@ -252,13 +253,12 @@ ET_NOINLINE void multiply(const Pair* tiles, const Pair* weights, int32_t channe
                      [s7] "=&r"(s7),
                      [x] "+r"(tiles),
                      [weights] "+r"(weights),
-                     [a] "=&r"(a),
+                     [a] MEMORY_ADDRESS(a),
                      [b] "=&r"(b),
                      [v] "=&r"(v),
-                     [w] "=&r"(w),
-                     [end] "+m"(end),
-                     [sums] "+m"(sums)
-                   : [back] "m"(back), [sums_end] "m"(sums_end)
+                     [w] "=&r"(w) WITH_GCC(, [end] "+m"(end),
+                     [sums] "+m"(sums))
+                   : WITH_GCC([back] "m"(back), [sums_end] "m"(sums_end))
                    : "memory", "cc");
 #undef PAIRS
 #undef SMLAD

@@ -47,7 +47,7 @@ def compile_method(
         program: the .pte.
         core: a key of tools.artifacts.core.core.POINTER_SIZES.
         method: the method.
-        name: a C identifier: prefix of the functions, and the C++ namespace.
+        name: a C identifier: prefix of the functions, and the C++ namespace, see cpp_namespace().
         manifest: the method's manifest.json.
         catalogs: files with kernels of users' own operators.
         golden: the golden file with an example; None: there is none beside the model.

@@ -112,6 +112,18 @@ def test_two_models_share_no_name() -> None:
     assert not names[0] & names[1]
 
 
+@pytest.mark.parametrize("name", ["abs", "exp", "expf", "index", "read", "tm"])
+def test_a_namespace_is_no_function_of_the_c_library(name: str) -> None:
+    """Which may be declared already where NAME.hpp is included."""
+    texts = compile_method(SINE[".pte"], "host", "forward", name, SINE[".json"])
+    assert f"\nnamespace {name}_model {{" in texts[f"{name}.hpp"]
+    assert f"{name}_run(" in texts[f"{name}.h"]
+
+
+def test_a_namespace_is_called_as_the_model_else() -> None:
+    assert "\nnamespace sine {" in compile_method(SINE[".pte"], "host", "forward", "sine", SINE[".json"])["sine.hpp"]
+
+
 def test_the_same_program_gives_the_same_bytes() -> None:
     first, second = (compile_method(SINE[".pte"], "host", "forward", "sine", SINE[".json"]) for _ in range(2))
     assert first == second
@@ -124,6 +136,7 @@ def test_the_same_program_gives_the_same_bytes() -> None:
         ({"--name": "string"}, "name 'string' is that of the header string.h"),
         ({"--name": "Math"}, "name 'Math' is that of the header math.h"),
         ({"--name": "torch_fusion"}, "name 'torch_fusion' is that of the header torch_fusion.h"),
+        ({"--name": "linux"}, "name 'linux' is a macro of the C library or the compiler; set program_name"),
         ({"--name": "new"}, "name 'new' is a word of C++; set program_name"),
         ({"--method": "backward"}, None),
         ({"--manifest": "missing.json"}, "missing.json"),

@@ -76,6 +76,43 @@ _KEYWORDS = """
     thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
     xor_eq
 """
+# Of headers of the C library, and of compilers with GNU's extensions.
+_MACROS = "EOF NULL linux stderr stdin stdout unix"
+
+# What C++ has outside of namespaces, where its own headers or an application include those of C and POSIX. Of
+# mathematics each has variants that end in f and l.
+_MATHEMATICS = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim
+    floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb
+    lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn
+    significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
+"""
+_OTHERS = """
+    abort abs access acct adjtime alarm aligned_alloc asctime at_quick_exit atexit atof atoi atol atoll bcmp bcopy brk
+    bsearch btowc bzero calloc chdir chmod chown chroot clearerr clock close confstr creat crypt ctermid ctime daemon
+    daylight difftime div dprintf drand48 dup dup2 environ erand48 execl execv execve execvp exit fchdir fchmod fchown
+    fclose fcntl fdopen feof ferror fflush ffs fgetc fgetpos fgets fileno finite flock fopen fork fprintf fputc fputs
+    fread free freopen fscanf fseek fsetpos fstat fsync ftell ftruncate fwrite getc getchar getcwd getenv getopt
+    getpid gets getuid getw gmtime index initstate isalnum isalpha isascii isatty isblank iscntrl isdigit isgraph
+    isinf islower isnan isprint ispunct isspace isupper iswalpha isxdigit itoa kill labs lconv ldiv link linkat llabs
+    lldiv localeconv localtime lockf longjmp lrand48 lseek lstat malloc mblen mbstowcs mbtowc memccpy memchr memcmp
+    memcpy memmove memset mkdir mkfifo mknod mkstemp mktemp mktime mrand48 nanosleep nice open openat optarg opterr
+    optind optopt pathconf pause pclose perror pipe popen pread printf profil pselect putc putchar putenv puts putw
+    pwrite qsort quick_exit raise rand random read readlink realloc realpath remove rename rewind rindex rmdir sbrk
+    scanf seed48 select setbuf setenv setlocale setstate setvbuf sigaction siginterrupt signgam sigstack sigval sleep
+    snprintf sprintf srand srand48 srandom sscanf stat stpcpy strcasecmp strcat strchr strcmp strcoll strcpy strcspn
+    strdup strerror strftime strlen strncat strncmp strncpy strndup strnlen strpbrk strrchr strsep strspn strstr
+    strtod strtof strtok strtol strtold strtoll strtoul strtoull strxfrm symlink sync syscall sysconf system tempnam
+    timespec timeval timezone tm tmpfile tmpnam toascii tolower toupper truncate ttyname tzname tzset ualarm uint
+    ulong umask ungetc unlink unsetenv ushort usleep utimes vfork vprintf vscanf vsnprintf vsprintf wcscat wcschr
+    wcscmp wcscpy wcslen wcsstr wcstod wcstol wctob wctomb wctrans wmemchr wmemcpy wmemset wprintf write wscanf
+"""
+
+
+def cpp_namespace(name: str) -> str:
+    """The namespace of NAME.hpp: NAME, if that is no function, variable or type of the C library."""
+    is_mathematics = name in _MATHEMATICS.split() or (name[-1:] in "fl" and name[:-1] in _MATHEMATICS.split())
+    return f"{name}_model" if is_mathematics or name in _OTHERS.split() else name
 
 
 def name_problem(name: str) -> str:
@@ -86,6 +123,8 @@ def name_problem(name: str) -> str:
     # Of file systems that don't tell cases apart, too.
     if name.lower() in _HEADERS.split():
         return f"is that of the header {name.lower()}.h, which the model's own would hide; {other}"
+    if name in _MACROS.split():
+        return f"is a macro of the C library or the compiler; {other}"
     return f"is a word of C++; {other}" if name in _KEYWORDS.split() else ""
 
 
