@@ -452,6 +452,9 @@ def torch_program(name, cores = [], backend = "portable", train = False, weights
             Label("//platforms:core_" + core): []
             for core in cores
         } | {
+            os: [Label("//platforms:set_core_or_board_of_what_uses_the_torch_program")] if cores else []
+            for os in [Label("@platforms//os:linux"), Label("@platforms//os:osx")]
+        } | {
             "//conditions:default": [Label("//platforms:add_this_core_to_cores_of_the_torch_program")] if cores else [],
         }) + ([Label("//platforms:npu_ethos_u")] if backend == "ethos_u" else []) + (VGF_HOST if backend == "vgf" else []),
         **kwargs

@@ -72,9 +72,22 @@ def _check(package: Package) -> None:
 
 
 def _cmake(package: Package) -> dict[str, str]:
+    languages = (
+        ""
+        if package.archives
+        else f"""\
+
+# A language that is enabled here is not in the folder above, where the application is linked.
+get_directory_property(above PARENT_DIRECTORY)
+if(above AND NOT CMAKE_CXX_COMPILER_LOADED)
+  message(FATAL_ERROR "{package.name} is C++, and ${{CMAKE_PROJECT_NAME}} has no such compiler: write "
+    "project(${{CMAKE_PROJECT_NAME}} LANGUAGES C CXX)")
+endif()
+"""
+    )
     text = f"""\
 cmake_minimum_required(VERSION 3.16)
-project({package.name} VERSION {package.version} LANGUAGES C CXX)
+{languages}project({package.name} VERSION {package.version} LANGUAGES C CXX)
 
 {library(package)}
 if(NOT WIN32)

@@ -125,6 +125,14 @@ def test_gcc_for_arm_has_nothing_to_remark(layout: str) -> None:
     assert any("-Wno-psabi" in text for text in LAYOUTS[layout].files(DEMO).values())
 
 
+def test_an_application_in_c_alone_is_told_to_enable_cpp() -> None:
+    """Before project() enables it for the package's folder only; archives need no compiler."""
+    text, _, _ = LAYOUTS["cmake"].files(DEMO)["CMakeLists.txt"].partition("project(demo ")
+    assert "NOT CMAKE_CXX_COMPILER_LOADED" in text
+    archives = LAYOUTS["cmake"].files(replace(DEMO, archives=("cortex_m4-hard",)))["CMakeLists.txt"]
+    assert "CMAKE_CXX_COMPILER_LOADED" not in archives
+
+
 @pytest.mark.parametrize("layout", ["cmake", "make", "mbed", "zephyr"])
 def test_clang_for_arm_keeps_no_register_from_int8_layers(layout: str) -> None:
     """Its frame pointer would take one of eight, and their loops not compile."""
