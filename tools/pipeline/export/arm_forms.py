@@ -37,7 +37,7 @@ _OF_ROWS = {
     _aten.upsample_linear1d.vec: _aten.upsample_bilinear2d.vec,
     _aten.upsample_nearest1d.vec: _aten.upsample_nearest2d.vec,
 }
-_POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
+POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 # Layers that take a batch or do without, and how many dimensions their inputs have with it.
 _BATCHED = {
     **dict.fromkeys((*_OF_ROWS, _aten.conv1d.default, _aten.conv1d.padding), 3),
@@ -82,7 +82,7 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
 def write_strides(program: ExportedProgram) -> None:
     """Gives poolings the stride that they have without one, the kernel's size, in place: ExecuTorch's checks ask."""
     for node in program.graph.nodes:
-        if node.op == "call_function" and node.target in _POOLS and not any(node.args[2:3]):
+        if node.op == "call_function" and node.target in POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
     program.graph_module.recompile()
 

@@ -72,7 +72,7 @@ def _check(package: Package) -> None:
 
 
 def _cmake(package: Package) -> dict[str, str]:
-    languages = (
+    refusal = (
         ""
         if package.archives
         else f"""\
@@ -87,7 +87,7 @@ endif()
     )
     text = f"""\
 cmake_minimum_required(VERSION 3.16)
-{languages}project({package.name} VERSION {package.version} LANGUAGES C CXX)
+{refusal}project({package.name} VERSION {package.version} LANGUAGES C CXX)
 
 {library(package)}
 if(NOT WIN32)

@@ -32,7 +32,7 @@ from tools.artifacts.core.core import has_dsp_and_fpu
 from tools.artifacts.packed_layer.packed_layer import round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS, are_computed_together
-from tools.pipeline.export.cortex_m.quantizable import is_channels_last
+from tools.pipeline.export.cortex_m.quantizable import WORD, is_channels_last
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.rewrite import named_arguments
@@ -45,9 +45,6 @@ _TABLE = Path(__file__).with_name("costs.json")
 _PACKED_BYTES = 48
 _PACKED_BYTES_PER_OUTPUT = 9
 _INSTRUCTION_BYTES = 80
-
-# Channels of a word, which depthwise kernels take at a time.
-_WORD = 4
 
 # How much more floating point is taken to cost than estimated: estimates of convolutions are off by up to a third.
 _DOUBT = 1.25
@@ -176,8 +173,8 @@ def _convolution(node: Node, outputs: int) -> Work:
         return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, _is_padded(node))))
     if weight[1] == 1 and weight[2:] == (1, 1) and image == _shape(node):
         # What has a factor and a term for each channel is a sum and a product of images in floating point.
-        return Work("channelwise", (1, outputs, image[0] * channels, outputs if channels < _WORD else 0))
-    if weight[1] == 1 and image[1] >= _WORD:
+        return Work("channelwise", (1, outputs, image[0] * channels, outputs if channels < WORD else 0))
+    if weight[1] == 1 and image[1] >= WORD:
         # Words of int8 are of four channels; floating point takes rows, and looks for their ends where they are padded.
         unaligned = outputs if channels % 4 else 0
         rows = math.prod(_shape(node)[:-1])
@@ -227,7 +224,7 @@ def _dense_groups(node: Node) -> int:
     """Groups of a convolution that is packed as one without groups; 1 for all others."""
     image, weight = _shape(node.args[0]), _shape(node.args[1])
     groups = image[1] // weight[1]
-    return groups if (weight[1] > 1 or image[1] < _WORD) and groups <= MAX_DENSE_GROUPS else 1
+    return groups if (weight[1] > 1 or image[1] < WORD) and groups <= MAX_DENSE_GROUPS else 1
 
 
 class Costs:

@@ -47,7 +47,7 @@ _ELEMENTWISE = frozenset(
 _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
 
 # Channels of a word: layers of more channels are packed in words, of fewer as if they had no groups.
-_WORD = 4
+WORD = 4
 
 # What is done to all of a channel alike with a constant.
 _CHANNELWISE = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor)
@@ -168,25 +168,28 @@ def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any)
 
 def _make_channelwise(program: ExportedProgram, first: Node) -> None:
     """Sums and products with constants that have a number for each channel: a convolution of one by one with a bias."""
-    image = _operand(first)
-    if image is None or (_operand(image) is not None and len(image.users) == 1):
+    image, constant = _operands(first)
+    if image is None or (_operands(image)[0] is not None and len(image.users) == 1):
         return
-    steps, users = [first], list(first.users)
-    while len(users) == 1 and _operand(users[0]) is steps[-1]:
+    steps, constants, users = [first], [constant], list(first.users)
+    while len(users) == 1:
+        operand, constant = _operands(users[0])
+        if operand is not steps[-1]:
+            break
         steps += users
+        constants.append(constant)
         users = list(users[0].users)
-    shape = first.meta["val"].shape
-    if all(_is_number(operand) for step in steps for operand in step.args if _operand(step) is not operand):
+    if all(map(_is_number, constants)):
         return
-    graph, last = program.graph, steps[-1]
+    shape, graph, last = first.meta["val"].shape, program.graph, steps[-1]
     ones = [1, shape[1], *[1] * (len(shape) - 2)]
     one = torch.ones(ones, dtype=image.meta["val"].dtype)
     factors, terms = (
         add_constant(program, f"{last.name}_{name}", each) for name, each in (("factors", one), ("terms", 0 * one))
     )
     with graph.inserting_before(last):
-        for step in steps:
-            factors, terms = _composed(graph, step, last, factors, terms)
+        for step, constant in zip(steps, constants, strict=True):
+            factors, terms = _composed(graph, step, constant, last, factors, terms)
         weight = emit(graph, last, _aten.reshape.default, factors, [shape[1], 1, *ones[2:]])
         bias = emit(graph, last, _aten.reshape.default, terms, [shape[1]])
     operator = _aten.conv1d.default if len(shape) == 3 else _aten.conv2d.default
@@ -194,22 +197,22 @@ def _make_channelwise(program: ExportedProgram, first: Node) -> None:
     _replace(graph, last, operator, image, weight, bias, stride, padding, stride, shape[1])
 
 
-def _operand(step: Node) -> Node | None:
-    """What a sum or product with numbers, or with one for each channel, is of; None for other nodes."""
+def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
+    """What a sum or product is of, and the number, or the one for each channel, beside it; None for other nodes."""
     if step.target not in _CHANNELWISE or step.kwargs:
-        return None
+        return None, None
     shape = step.meta["val"].shape
+    if len(shape) not in (3, 4) or shape[1] == 1 or (shape[1] > WORD and shape[1] % WORD):
+        return None, None
     for one, other in (step.args[:2], step.args[1::-1]):
-        if not isinstance(one, Node) or is_constant(one) or len(shape) not in (3, 4):
+        if not isinstance(one, Node) or is_constant(one):
             continue
-        if shape[1] == 1 or (shape[1] > _WORD and shape[1] % _WORD):
-            continue
-        is_first = one is step.args[0]
         if one.meta["val"].shape != shape or not one.meta["val"].is_floating_point():
             continue
+        is_first = one is step.args[0]
         if (_is_number(other) or _is_by_channel(other, shape)) and (is_first or step.target != _aten.div.Tensor):
-            return one
-    return None
+            return one, other
+    return None, None
 
 
 def _is_number(operand: Any) -> bool:
@@ -223,17 +226,15 @@ def _is_by_channel(operand: Any, shape: torch.Size) -> bool:
     return [1] * (len(shape) - len(numbers)) + numbers == [1, shape[1], *[1] * (len(shape) - 2)]
 
 
-def _composed(graph: Graph, step: Node, origin: Node, factors: Node, terms: Node) -> tuple[Node, Node]:
-    """The factors and terms of a sum or product of what has these factors and terms."""
-    operand = _operand(step)
+def _composed(graph: Graph, step: Node, constant: Any, origin: Node, factors: Node, terms: Node) -> tuple[Node, Node]:
+    """The factors and terms of a sum or product, with a constant, of what has these factors and terms."""
     target: Any = step.target
-    other = step.args[1] if step.args[0] is operand else step.args[0]
     if target in (_aten.mul.Tensor, _aten.div.Tensor):
-        return emit(graph, origin, target, factors, other), emit(graph, origin, target, terms, other)
-    if step.args[0] is operand:
-        return factors, emit(graph, origin, target, terms, other)
+        return emit(graph, origin, target, factors, constant), emit(graph, origin, target, terms, constant)
+    if step.args[1] is constant:
+        return factors, emit(graph, origin, target, terms, constant)
     negated = emit(graph, origin, _aten.neg.default, factors) if target == _aten.sub.Tensor else factors
-    return negated, emit(graph, origin, target, other, terms)
+    return negated, emit(graph, origin, target, constant, terms)
 
 
 def _make_number_constant(program: ExportedProgram, node: Node) -> None:

@@ -30,6 +30,7 @@ from torch.utils._pytree import tree_leaves
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
 from tools.pipeline.export.arm_forms import (
+    POOLS,
     convolutions_to_16_bits,
     tables_before_pools,
     upsampling_of_sizes,
@@ -54,7 +55,6 @@ from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
-_POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 # Of poolings and convolutions on Ethos-U55 and U65.
 _LARGEST_STRIDE = 3
 # Of rows and columns of an image, by which they can upsample it.
@@ -232,7 +232,7 @@ def _reduce_strides(program: ExportedProgram) -> None:
     """Gives poolings of one window the stride 1, in place: the NPU's stride is at most 3."""
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
+        if node.op != "call_function" or node.target not in POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
             continue
         source, kernel, *rest = node.args
         kernel = [kernel] * 2 if isinstance(kernel, int) else list(kernel)
