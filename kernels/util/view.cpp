@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "kernels/util/loop_nest.h"
 
@@ -72,39 +73,126 @@ void View::append(SizesType size, int32_t stride) {
 
 namespace {
 
+/// Where elements and rows of them are: the distances of two elements and of two rows, in bytes.
+struct Steps {
+  int32_t stride;
+  int32_t row;
+};
+
+/// Copies one element at least.
 template <class T>
-void copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, size_t count) {
-  const T* source = reinterpret_cast<const T*>(from);
-  T* target = reinterpret_cast<T*>(to);
+inline void
+copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, size_t count) {
+  do {
+    *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
+    from += from_stride;
+    to += to_stride;
+  } while (--count > 0);
+}
+
+/// Four bytes are copied at a time where they are neighbours on one side.
+template <>
+inline void copy_run<uint8_t>(
+    const char* from,
+    int32_t from_stride,
+    char* to,
+    int32_t to_stride,
+    size_t count) {
+  const auto* source = reinterpret_cast<const uint8_t*>(from);
+  auto* target = reinterpret_cast<uint8_t*>(to);
+  uint32_t word;
+  for (; to_stride == 1 && count >= sizeof(word); count -= sizeof(word)) {
+    word = source[0];
+    word |= uint32_t{source[from_stride]} << 8;
+    word |= uint32_t{source[2 * from_stride]} << 16;
+    word |= uint32_t{source[3 * from_stride]} << 24;
+    std::memcpy(target, &word, sizeof(word));
+    source += 4 * from_stride;
+    target += sizeof(word);
+  }
+  for (; from_stride == 1 && count >= sizeof(word); count -= sizeof(word)) {
+    std::memcpy(&word, source, sizeof(word));
+    target[0] = static_cast<uint8_t>(word);
+    target[to_stride] = static_cast<uint8_t>(word >> 8);
+    target[2 * to_stride] = static_cast<uint8_t>(word >> 16);
+    target[3 * to_stride] = static_cast<uint8_t>(word >> 24);
+    source += sizeof(word);
+    target += 4 * to_stride;
+  }
   for (; count > 0; --count, source += from_stride, target += to_stride) {
     *target = *source;
   }
 }
 
+/// Copies rows of `count` elements each; neither is 0.
+using CopyRows =
+    void(const char* from, Steps source, char* to, Steps target, size_t count, size_t rows);
+
+template <class T>
+void copy_rows(const char* from, Steps source, char* to, Steps target, size_t count, size_t rows) {
+  if (count < rows && count < sizeof(uint32_t)) {
+    // Columns are longer.
+    std::swap(count, rows);
+    std::swap(source.stride, source.row);
+    std::swap(target.stride, target.row);
+  }
+  do {
+    copy_run<T>(from, source.stride, to, target.stride, count);
+    from += source.row;
+    to += target.row;
+  } while (--rows > 0);
+}
+
 /// Rows up to this long, as those of an image's pixels, are copied without a call.
 constexpr size_t kShortBytes = 64;
 
-inline void copy_short(const char* from, char* to, size_t bytes) {
-  for (; bytes >= sizeof(uint32_t); bytes -= sizeof(uint32_t)) {
+ET_INLINE void copy_short(const char* from, char* to, size_t bytes) {
+  const char* const end = from + bytes;
+  const char* const words_end = end - bytes % sizeof(uint32_t);
+  while (from != words_end) {
     uint32_t word;
     std::memcpy(&word, from, sizeof(word));
     std::memcpy(to, &word, sizeof(word));
     from += sizeof(word);
     to += sizeof(word);
   }
-  for (; bytes > 0; --bytes) {
+  while (from != end) {
     *to++ = *from++;
   }
 }
 
-} // namespace
-
-void copy_bytes(const char* from, char* to, size_t bytes) {
+ET_INLINE void copy_neighbours(const char* from, char* to, size_t bytes) {
   if (bytes <= kShortBytes) {
     copy_short(from, to, bytes);
   } else {
     std::memmove(to, from, bytes);
   }
+}
+
+/// Copies rows of neighbouring bytes.
+void copy_dense_rows(
+    const char* from,
+    Steps source,
+    char* to,
+    Steps target,
+    size_t bytes,
+    size_t rows) {
+  for (; rows > 0; --rows, from += source.row, to += target.row) {
+    copy_neighbours(from, to, bytes);
+  }
+}
+
+CopyRows* copy_rows_of(int32_t element_size) {
+  return element_size == sizeof(uint32_t) ? copy_rows<uint32_t>
+      : element_size == sizeof(uint8_t)   ? copy_rows<uint8_t>
+      : element_size == sizeof(uint16_t)  ? copy_rows<uint16_t>
+                                          : copy_rows<uint64_t>;
+}
+
+} // namespace
+
+void copy_bytes(const char* from, char* to, size_t bytes) {
+  copy_neighbours(from, to, bytes);
 }
 
 void copy_strided(
@@ -114,16 +202,11 @@ void copy_strided(
     int32_t to_stride,
     size_t count,
     int32_t element_size) {
-  if (count == 1 || (from_stride == 1 && to_stride == 1)) {
+  if (count <= 1 || (from_stride == 1 && to_stride == 1)) {
     std::memmove(to, from, count * static_cast<size_t>(element_size));
-  } else if (element_size == sizeof(uint32_t)) {
-    copy_run<uint32_t>(from, from_stride, to, to_stride, count);
-  } else if (element_size == sizeof(uint8_t)) {
-    copy_run<uint8_t>(from, from_stride, to, to_stride, count);
-  } else if (element_size == sizeof(uint16_t)) {
-    copy_run<uint16_t>(from, from_stride, to, to_stride, count);
   } else {
-    copy_run<uint64_t>(from, from_stride, to, to_stride, count);
+    const Steps source = {from_stride * element_size, 0};
+    copy_rows_of(element_size)(from, source, to, {to_stride * element_size, 0}, count, 1);
   }
 }
 
@@ -150,26 +233,26 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
   if (nest.size() == 0) {
     return;
   }
-  if (order == CopyOrder::LongestFirst && (nest.stride(0) != 1 || nest.stride(1) != 1)) {
-    nest.sort_dims();
-  }
   const int32_t size = to.element_size;
-  const size_t bytes = nest.size() * static_cast<size_t>(size);
-  const bool is_short = nest.stride(0) == 1 && nest.stride(1) == 1 && bytes <= kShortBytes;
-  const int32_t from_step = nest.row_stride(0) * size;
-  const int32_t to_step = nest.row_stride(1) * size;
+  size_t count = nest.size();
+  CopyRows* copy = copy_rows_of(size);
+  if (nest.stride(0) == 1 && nest.stride(1) == 1) {
+    count *= static_cast<size_t>(size);
+    copy = copy_dense_rows;
+  } else if (order == CopyOrder::LongestFirst) {
+    nest.sort_dims();
+    count = nest.size();
+  }
+  const Steps source = {nest.stride(0) * size, nest.row_stride(0) * size};
+  const Steps target = {nest.stride(1) * size, nest.row_stride(1) * size};
   do {
-    const char* source = from.data + nest.offset(0) * size;
-    char* target = to.data + nest.offset(1) * size;
-    for (size_t row = nest.rows(); row > 0; --row) {
-      if (is_short) {
-        copy_short(source, target, bytes);
-      } else {
-        copy_strided(source, nest.stride(0), target, nest.stride(1), nest.size(), size);
-      }
-      source += from_step;
-      target += to_step;
-    }
+    copy(
+        from.data + nest.offset(0) * size,
+        source,
+        to.data + nest.offset(1) * size,
+        target,
+        count,
+        nest.rows());
   } while (nest.next_rows());
 }
 

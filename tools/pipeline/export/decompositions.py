@@ -533,6 +533,22 @@ def _one_hot(indices: Tensor, classes: int) -> Tensor:
     return (indices.unsqueeze(-1) == torch.arange(classes)).to(torch.int64)
 
 
+def _pow(x: Tensor, exponent: float) -> Tensor:
+    """Powers that PyTorch computes without pow(), in the same operations: a program needs no pow() for them either."""
+    if x.dtype == torch.bool or (isinstance(exponent, float) and not x.is_floating_point()):
+        return NotImplemented
+    if exponent == 2:
+        return x * x
+    if x.dtype not in (torch.float32, torch.float64):
+        return NotImplemented
+    if exponent == 3:
+        return x * x * x
+    if exponent == -2:
+        return (x * x).reciprocal()
+    root = {0.5: torch.sqrt, -0.5: torch.rsqrt, -1.0: torch.reciprocal}.get(exponent)
+    return NotImplemented if root is None else root(x)
+
+
 # Per operator what computes the same; what one of these does not do it leaves as it is (NotImplemented).
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.__lshift__.Scalar: torch.bitwise_left_shift,
@@ -573,12 +589,14 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.nanmedian.default: _nanmedian_of_all,
     _aten.nanmedian.dim: _nanmedian,
     _aten.one_hot.default: _one_hot,
+    _aten.pow.Tensor_Scalar: _pow,
     _aten.scatter_reduce.two: _scatter_reduce,
     _aten.searchsorted.Tensor: _searchsorted,
     _aten.signbit.default: _is_negative,
     _aten.sinc.default: _sinc,
     _aten.sort.default: _sort,
     _aten.sort.stable: _stable_sort,
+    _aten.square.default: lambda operand: _pow(operand, 2),
     _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
         operand, dim, correction=int(unbiased), keepdim=keepdim
     ),

@@ -49,6 +49,11 @@ _MATRICES = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(2)) - 5
 
 # What models call, and inputs, by what it is about: one program each.
 _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
+    "powers": {
+        "of numbers": (lambda x: tuple(x**exponent for exponent in (2, 3, 0.5, -0.5, -1, -2, 1.5, 0)), _EXTREMES),
+        "squares": (lambda x: (x.square(), x.double().pow(3.0), x.half() ** 2, x.abs().half() ** 0.5), _IMAGES),
+        "of integers": (lambda x: (x**2, x.square(), x.to(torch.int8) ** 3), _PLACES),
+    },
     "attention": {
         "without a mask": (lambda x: _attention(x, x * 2, x - 1), _TOKENS),
         "causal": (lambda x: _attention(x, x[:, :3], x[:, :3], is_causal=True, scale=0.3), _TOKENS),

@@ -24,7 +24,7 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, Output
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.traceback import NodeSource
 from torch.utils._pytree import tree_map_only
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export.arm_forms import part_activations, write_activations
 from tools.pipeline.export.border import BorderOperators, varying
@@ -32,6 +32,7 @@ from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.lower import EmittedProgram, mark_states
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.observers import prepare_pt2e
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.model_file.deterministic import computing

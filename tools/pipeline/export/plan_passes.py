@@ -11,7 +11,6 @@ import bisect
 import copy
 import dataclasses
 import itertools
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,8 +61,6 @@ _DATA_MOVEMENT = {
     ("dim_order_ops::_clone_dim_order", "out"),
     ("dim_order_ops::_to_dim_order_copy", "out"),
 }
-
-_ORDER_COPIES = {"dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy"}
 
 # Operators whose result at an index depends on the operands at that index only, so that a kernel may write over an
 # operand of the result's shape.
@@ -129,7 +126,6 @@ def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, Lead] | None = None) 
     Args:
       leads: those of instructions that may write their result over their first operand, by index.
     """
-    _slice_in_order(plan)
     # Concatenating by writing the parts next to each other saves the copy, but keeps the whole result alive from its
     # first part on, and one way of sharing memory can stand in the way of the other: the smallest plan wins.
     layouts = [_Layout(copy.deepcopy(plan), passes, leads or {}) for passes in _PASSES]
@@ -140,30 +136,6 @@ def optimize_plan(plan: ExecutionPlan, leads: Mapping[int, Lead] | None = None) 
     _drop_values(plan)
     drop_operators(plan)
     return PlanReport(layout.kept, layout.memory, layout.buffers)
-
-
-def _slice_in_order(plan: ExecutionPlan) -> None:
-    """Lets slices lie as what they are taken from, in place, where all that reads them copies them to that order.
-
-    For PyTorch slices lie in the default order. The copies move nothing any more.
-    """
-    readers: dict[int, list[Instruction]] = defaultdict(list)
-    slices = {}
-    for instruction in plan.chains[0].instructions:
-        reads, writes = _reads_and_writes(plan, instruction)
-        for read in reads:
-            readers[read].append(instruction)
-        if _schema_of(plan, instruction).name == "aten::slice_copy":
-            slices[writes[0]] = reads[0]
-    for result, operand in slices.items():
-        tensor, order = plan.values[result].val, plan.values[operand].val.dim_order
-        in_order = dataclasses.replace(tensor, dim_order=order)
-        if result not in plan.outputs and all(
-            _schema_of(plan, reader).name in _ORDER_COPIES
-            and _same_layout(plan.values[_reads_and_writes(plan, reader)[1][0]].val, in_order)
-            for reader in readers[result]
-        ):
-            tensor.dim_order = list(order)
 
 
 def constant_only_instructions(plan: ExecutionPlan) -> list[int]:

@@ -70,9 +70,16 @@ _REDUCTIONS = {
     _aten.sum.dim_IntList: "sum",
     _aten.mean.dim: "sum",
     _aten.mean.default: "sum",
+    **dict.fromkeys((_aten.var.dim, _aten.var.correction, _aten.std.dim, _aten.std.correction), "sum"),
 }
 # Functions whose name in costs.json is that of another one.
-_LIKE = {"clamp": "hardtanh", "relu6": "hardtanh", "cos": "sin"}
+_LIKE = {
+    **dict.fromkeys(("clamp", "relu6", "hardshrink", "softshrink", "threshold"), "hardtanh"),
+    **dict.fromkeys(("celu", "selu"), "elu"),
+    **dict.fromkeys(("erf", "expm1", "log", "log10", "log1p", "log2", "pow"), "exp"),
+    **dict.fromkeys(("acos", "asin", "atan", "cos", "tan"), "sin"),
+    **dict.fromkeys(("cosh", "sinh"), "tanh"),
+}
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,8 @@ def work_of(node: Node) -> Work | None:
         index = _shape(node.args[2])[0]
         return Work("index_select", (1, outputs, index, index * math.prod(_shape(node)[: node.args[1]])))
     if target in _MOVES:
+        if target == _aten.clone.default and _is_of_pixels(node):
+            return None
         return Work(_MOVES[target], (1, outputs))
     if target == _aten.permute.default and value.dim() > 4:
         # What pixel_shuffle is in int8 programs.
@@ -154,6 +163,12 @@ def work_of(node: Node) -> Work | None:
     return Work(_LIKE.get(name, name), (1, outputs))
 
 
+def _is_of_pixels(node: Node) -> bool:
+    """Whether a channels-last image is a transposition of what lies as it does: nothing moves."""
+    image = node.all_input_nodes[0]
+    return is_channels_last(node) and image.target == _aten.permute.default and image.args[1] == [0, 3, 1, 2]
+
+
 def _shape(node: Any) -> tuple[int, ...]:
     """The shape of what a node returns."""
     return tuple(node.meta["val"].shape)
@@ -162,6 +177,7 @@ def _shape(node: Any) -> tuple[int, ...]:
 _VIEWS = frozenset((
     _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.squeeze.dim, _aten.squeeze.dims,
     _aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int, _aten.expand.default, _aten.select.int,
+    _aten.alias.default,
     operator.getitem,
 ))  # fmt: skip
 

@@ -8,7 +8,7 @@ the same in another form would stay in floating point, or be refused on the devi
 - padding by name (`same`, `valid`) becomes numbers, a circular one a concatenation, zeros around an image are the next
   convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
-  channels a pooling;
+  channels a pooling, as its maximum is, and glu a product;
 - sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
   convolution of one by one;
 - what a convolution or pooling reads in another layout is copied to channels-last before it;
@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from operator import getitem
 from typing import Any
 
 import torch
@@ -73,6 +74,16 @@ _SELECTING = (
     _aten._upsample_nearest_exact2d.vec,
 )  # fmt: skip
 
+# The dimensions of an image in the order in which it lies channels-last, and where each of them is then.
+_PIXELS = [0, 2, 3, 1]
+_PLACES_OF_PIXELS = (0, 3, 1, 2)
+
+# What is computed of each channel of an image, and as which pooling of all of it.
+_POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
+
+# What returns parts of a tensor.
+_SPLITTING = (_aten.split.Tensor, _aten.split_with_sizes.default)
+
 # What takes images in the default order only; PyTorch itself returns others in an order that it does not say.
 _DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
 
@@ -95,6 +106,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _join_ends(graph, node)
         elif node.target == _aten.pixel_shuffle.default and _is_image(node):
             _shuffle(graph, node)
+        elif node.target == _aten.glu.default:
+            _gate(graph, node)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
             _make_linear(graph, _with_matrices(graph, node))
         elif node.target == _aten.addmm.default:
@@ -114,7 +127,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _number_padding(graph, node)
         elif node.target == _aten.conv2d.default:
             _fold_padding(graph, node)
-        elif node.target == _aten.mean.dim:
+        elif node.target in _POOLED:
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
             _make_even_pooling(graph, node)
@@ -124,6 +137,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     for node in list(graph.nodes):
         if node.op == "call_function" and "val" in node.meta:
             _lay_out(graph, node)
+    graph.eliminate_dead_code()
     program.graph_module.recompile()
     return program
 
@@ -374,6 +388,17 @@ def _join_ends(graph: Graph, pad: Node) -> None:
     graph.erase_node(pad)
 
 
+def _gate(graph: Graph, node: Node) -> None:
+    """glu: the first half of a dimension times the sigmoid of the other one."""
+    source, dim = _arguments(node)
+    half = source.meta["val"].shape[dim] // 2
+    with graph.inserting_before(node):
+        first = emit(graph, node, _aten.slice.Tensor, source, dim, 0, half)
+        other = emit(graph, node, _aten.slice.Tensor, source, dim, half, 2 * half)
+        gate = emit(graph, node, _aten.sigmoid.default, other)
+    _replace(graph, node, _aten.mul.Tensor, first, gate)
+
+
 def _select(program: ExportedProgram, node: Node) -> None:
     """Upsampling to the nearest element, or padding with elements, as a choice of elements of each dimension.
 
@@ -473,14 +498,14 @@ def _fold_padding(graph: Graph, convolution: Node) -> None:
     )
 
 
-def _make_pooling(graph: Graph, mean: Node) -> None:
-    """The mean of each channel of an image: a pooling whose window is the image."""
-    image, dims, keepdim, dtype = _arguments(mean)
+def _make_pooling(graph: Graph, node: Node) -> None:
+    """The mean or the maximum of each channel of an image: a pooling whose window is the image."""
+    image, dims, keepdim, *dtype = _arguments(node)
     value = image.meta["val"]
-    if value.dim() != 4 or dtype is not None or sorted(dim % 4 for dim in dims) != [2, 3]:
+    if value.dim() != 4 or any(dtype) or sorted(dim % 4 for dim in dims) != [2, 3]:
         return
     batch, channels, height, width = value.shape
-    pooled = _replace(graph, mean, _aten.avg_pool2d.default, image, [height, width])
+    pooled = _replace(graph, node, _POOLED[node.target], image, [height, width])
     if not keepdim:
         with graph.inserting_after(pooled):
             view = emit(graph, pooled, _aten.view.default, pooled, [batch, channels])
@@ -594,6 +619,9 @@ def _lay_out(graph: Graph, node: Node) -> None:
         for operand in operands
     ):
         operands = []
+    if _is_part(node):
+        _take_part(graph, node)
+        return
     for operand in operands:
         if node.target in _IMAGE_OPERATORS and _is_plane(operand):
             with graph.inserting_before(node):
@@ -612,6 +640,46 @@ def _lay_out(graph: Graph, node: Node) -> None:
     if isinstance(node.target, OpOverload) and any(returned.alias_info for returned in node.target._schema.returns):
         result = tree_map(torch.Tensor.contiguous, result)
     node.meta["val"] = result
+
+
+def _is_part(node: Node) -> bool:
+    """Whether a node is a slice of a channels-last image, one of the parts that it is split into, or repeats it."""
+    if node.target == getitem:
+        node = node.args[0]
+        if node.target not in _SPLITTING:
+            return False
+    elif node.target not in (_aten.slice.Tensor, _aten.expand.default):
+        return False
+    image = node.args[0]
+    return is_channels_last(image) and image.meta["val"].shape[1] > 1
+
+
+def _take_part(graph: Graph, node: Node) -> None:
+    """A part of a channels-last image that lies as the image does: of PyTorch's it would lie in the default order."""
+    operator: Any = _aten.slice.Tensor
+    if node.target == getitem:
+        parts, place = node.args
+        image, sizes, dim = _arguments(parts)
+        size = image.meta["val"].shape[dim]
+        sizes = [sizes] * (place + 1) if isinstance(sizes, int) else sizes
+        start = sum(sizes[:place])
+        arguments = [_PLACES_OF_PIXELS[dim], start, min(start + sizes[place], size)]
+    elif node.target == operator:
+        image, dim, *arguments = _arguments(node)
+        arguments = [_PLACES_OF_PIXELS[dim], *arguments]
+    else:
+        operator, image = node.target, node.args[0]
+        arguments = [[node.meta["val"].shape[dim] for dim in _PIXELS]]
+    with graph.inserting_before(node):
+        pixels = emit(graph, node, _aten.permute.default, image, _PIXELS)
+        part = emit(graph, node, operator, pixels, *arguments)
+        # Nothing moves after it.
+        part.meta["val"] = part.meta["val"].contiguous()
+        result = emit(graph, node, _aten.permute.default, part, list(_PLACES_OF_PIXELS))
+        result.meta["val"] = result.meta["val"].contiguous()
+        result = emit(graph, node, _aten.clone.default, result, memory_format=torch.channels_last)
+    node.replace_all_uses_with(result)
+    graph.erase_node(node)
 
 
 def _is_view(node: Node) -> bool:
@@ -637,6 +705,8 @@ class _Sequences:
         self._images: dict[Node, Node] = {}
         # Those of them whose operators compute the image instead, in order.
         self._rewritten: dict[Node, None] = {}
+        # Splitting of sequence -> that of its image.
+        self._parts: dict[Node, Node] = {}
         self._makers: dict[Any, Callable[[Node], Node | None]] = {
             **dict.fromkeys(_BINARY, self._binary),
             **dict.fromkeys(_ELEMENTWISE, self._elementwise),
@@ -647,9 +717,11 @@ class _Sequences:
             _aten.max_pool1d.default: self._max_pool,
             _aten.avg_pool1d.default: self._average_pool,
             _aten.adaptive_avg_pool1d.default: self._adaptive_average_pool,
-            _aten.mean.dim: self._mean,
+            **dict.fromkeys(_POOLED, self._pooled),
             _aten.cat.default: self._cat,
             _aten.slice.Tensor: self._slice,
+            _aten.expand.default: self._expand,
+            getitem: self._part,
             _aten.constant_pad_nd.default: self._elementwise,
             # Over groups of channels, whatever lies behind them.
             _aten.group_norm.default: self._elementwise,
@@ -754,11 +826,17 @@ class _Sequences:
         window = [1, size // steps]
         return self._emit(node, _aten.avg_pool2d.default, self._images[sequence], window, window)
 
-    def _mean(self, node: Node) -> Node | None:
-        sequence, dims, keepdim, dtype = _arguments(node)
-        if sequence not in self._images or dims not in ([-1], [2]) or dtype is not None:
+    def _pooled(self, node: Node) -> Node | None:
+        sequence, dims, keepdim, *dtype = _arguments(node)
+        if sequence not in self._images or dims not in ([-1], [2]) or any(dtype):
             return None
-        return self._emit(node, _aten.mean.dim, self._images[sequence], [2, 3], keepdim)
+        return self._emit(node, node.target, self._images[sequence], [2, 3], keepdim)
+
+    def _expand(self, node: Node) -> Node | None:
+        sequence, shape = node.args
+        if sequence not in self._images or len(shape) != 3:
+            return None
+        return self._emit(node, node.target, self._images[sequence], [*shape[:2], -1, shape[2]])
 
     def _cat(self, node: Node) -> Node | None:
         sequences, dim = _arguments(node)
@@ -783,6 +861,15 @@ class _Sequences:
                 windows = stride, [0, 0], dilation, groups
                 return self._emit(image, _aten.conv2d.default, padded, weight, bias, *windows)
         return self._emit(node, _aten.slice.Tensor, image, (0, 1, 3)[dim], start, end, step)
+
+    def _part(self, node: Node) -> Node | None:
+        parts, place = node.args
+        if parts not in self._parts:
+            if parts.target not in _SPLITTING or parts.args[0] not in self._images:
+                return None
+            sequence, sizes, dim = _arguments(parts)
+            self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, (0, 1, 3)[dim])
+        return self._emit(node, getitem, self._parts[parts], place)
 
     def _select(self, node: Node) -> Node | None:
         sequence = node.args[0]

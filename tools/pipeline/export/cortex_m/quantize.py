@@ -19,7 +19,7 @@ from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 from torchao.quantization.pt2e import ObserverBase
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export import rewrite
 from tools.pipeline.export.attention import decompose_attention
@@ -41,6 +41,7 @@ from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.observers import prepare_pt2e
 from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing

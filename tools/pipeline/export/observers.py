@@ -1,0 +1,34 @@
+"""Puts observers into a model that is to be quantized, however its tensors share their ranges.
+
+torchao joins tensors that have one range in trees (a disjoint set) and follows what a tensor shares its range with to
+the root of that one's tree. Where parts of a tensor are joined with its other parts again, roots may share their ranges
+with each other, and that never ends (RecursionError, with torchao 0.18). So the root of a tree here is a tensor with a
+range of its own, wherever the tree has one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchao.quantization.pt2e import prepare
+from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e as prepare_pt2e
+from torchao.quantization.pt2e.quantizer import SharedQuantizationSpec
+
+
+def _union(parent: Any, child: Any, parents: dict[Any, Any], specs: dict[Any, Any]) -> None:
+    """Joins the trees of two tensors, whose roots are their own parents.
+
+    Args:
+      parents: of each tensor, the one that it is joined with.
+      specs: how each tensor is quantized.
+    """
+    root, other = (prepare._find_root_edge_or_node(tensor, parents) for tensor in (parent, child))
+    spec = specs[root]
+    if isinstance(spec, SharedQuantizationSpec) and (
+        spec.edge_or_node == other or not isinstance(specs[other], SharedQuantizationSpec)
+    ):
+        root, other = other, root
+    parents[other] = root
+
+
+prepare._union = _union
