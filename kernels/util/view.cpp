@@ -73,7 +73,10 @@ void View::append(SizesType size, int32_t stride) {
 
 namespace {
 
-/// Where elements and rows of them are: the distances of two elements and of two rows, in bytes.
+/// Bytes that are copied at once where their target is dense.
+constexpr size_t kBytesAtOnce = sizeof(uint32_t);
+
+/// Where elements are: their distances in a row, and those of rows, in bytes.
 struct Steps {
   int32_t stride;
   int32_t row;
@@ -83,6 +86,16 @@ struct Steps {
 template <class T>
 inline void
 copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, size_t count) {
+  if (sizeof(T) == 1 && to_stride == 1) {
+    for (; count > kBytesAtOnce; count -= kBytesAtOnce) {
+      uint32_t word = 0;
+      for (size_t shift = 0; shift < 32; shift += 8, from += from_stride) {
+        word |= uint32_t{static_cast<uint8_t>(*from)} << shift;
+      }
+      std::memcpy(to, &word, sizeof(word));
+      to += sizeof(word);
+    }
+  }
   do {
     *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
     from += from_stride;
@@ -90,54 +103,31 @@ copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, siz
   } while (--count > 0);
 }
 
-/// Four bytes are copied at a time where they are neighbours on one side.
-template <>
-inline void copy_run<uint8_t>(
-    const char* from,
-    int32_t from_stride,
-    char* to,
-    int32_t to_stride,
-    size_t count) {
-  const auto* source = reinterpret_cast<const uint8_t*>(from);
-  auto* target = reinterpret_cast<uint8_t*>(to);
-  uint32_t word;
-  for (; to_stride == 1 && count >= sizeof(word); count -= sizeof(word)) {
-    word = source[0];
-    word |= uint32_t{source[from_stride]} << 8;
-    word |= uint32_t{source[2 * from_stride]} << 16;
-    word |= uint32_t{source[3 * from_stride]} << 24;
-    std::memcpy(target, &word, sizeof(word));
-    source += 4 * from_stride;
-    target += sizeof(word);
-  }
-  for (; from_stride == 1 && count >= sizeof(word); count -= sizeof(word)) {
-    std::memcpy(&word, source, sizeof(word));
-    target[0] = static_cast<uint8_t>(word);
-    target[to_stride] = static_cast<uint8_t>(word >> 8);
-    target[2 * to_stride] = static_cast<uint8_t>(word >> 16);
-    target[3 * to_stride] = static_cast<uint8_t>(word >> 24);
-    source += sizeof(word);
-    target += 4 * to_stride;
-  }
-  for (; count > 0; --count, source += from_stride, target += to_stride) {
-    *target = *source;
-  }
-}
-
 /// Copies rows of `count` elements each; neither is 0.
-using CopyRows =
-    void(const char* from, Steps source, char* to, Steps target, size_t count, size_t rows);
-
-template <class T>
-void copy_rows(const char* from, Steps source, char* to, Steps target, size_t count, size_t rows) {
-  if (count < rows && count < sizeof(uint32_t)) {
+void copy_rows(
+    const char* from,
+    Steps source,
+    char* to,
+    Steps target,
+    size_t count,
+    size_t rows,
+    int32_t element_size) {
+  if (count < rows && count < kBytesAtOnce) {
     // Columns are longer.
     std::swap(count, rows);
     std::swap(source.stride, source.row);
     std::swap(target.stride, target.row);
   }
   do {
-    copy_run<T>(from, source.stride, to, target.stride, count);
+    if (element_size == sizeof(uint32_t)) {
+      copy_run<uint32_t>(from, source.stride, to, target.stride, count);
+    } else if (element_size == sizeof(uint8_t)) {
+      copy_run<uint8_t>(from, source.stride, to, target.stride, count);
+    } else if (element_size == sizeof(uint16_t)) {
+      copy_run<uint16_t>(from, source.stride, to, target.stride, count);
+    } else {
+      copy_run<uint64_t>(from, source.stride, to, target.stride, count);
+    }
     from += source.row;
     to += target.row;
   } while (--rows > 0);
@@ -161,38 +151,14 @@ ET_INLINE void copy_short(const char* from, char* to, size_t bytes) {
   }
 }
 
-ET_INLINE void copy_neighbours(const char* from, char* to, size_t bytes) {
+} // namespace
+
+void copy_bytes(const char* from, char* to, size_t bytes) {
   if (bytes <= kShortBytes) {
     copy_short(from, to, bytes);
   } else {
     std::memmove(to, from, bytes);
   }
-}
-
-/// Copies rows of neighbouring bytes.
-void copy_dense_rows(
-    const char* from,
-    Steps source,
-    char* to,
-    Steps target,
-    size_t bytes,
-    size_t rows) {
-  for (; rows > 0; --rows, from += source.row, to += target.row) {
-    copy_neighbours(from, to, bytes);
-  }
-}
-
-CopyRows* copy_rows_of(int32_t element_size) {
-  return element_size == sizeof(uint32_t) ? copy_rows<uint32_t>
-      : element_size == sizeof(uint8_t)   ? copy_rows<uint8_t>
-      : element_size == sizeof(uint16_t)  ? copy_rows<uint16_t>
-                                          : copy_rows<uint64_t>;
-}
-
-} // namespace
-
-void copy_bytes(const char* from, char* to, size_t bytes) {
-  copy_neighbours(from, to, bytes);
 }
 
 void copy_strided(
@@ -206,7 +172,7 @@ void copy_strided(
     std::memmove(to, from, count * static_cast<size_t>(element_size));
   } else {
     const Steps source = {from_stride * element_size, 0};
-    copy_rows_of(element_size)(from, source, to, {to_stride * element_size, 0}, count, 1);
+    copy_rows(from, source, to, {to_stride * element_size, 0}, count, 1, element_size);
   }
 }
 
@@ -234,25 +200,28 @@ void copy_view(const View& from, const View& to, CopyOrder order) {
     return;
   }
   const int32_t size = to.element_size;
-  size_t count = nest.size();
-  CopyRows* copy = copy_rows_of(size);
-  if (nest.stride(0) == 1 && nest.stride(1) == 1) {
-    count *= static_cast<size_t>(size);
-    copy = copy_dense_rows;
-  } else if (order == CopyOrder::LongestFirst) {
+  const bool is_dense = nest.stride(0) == 1 && nest.stride(1) == 1;
+  const bool is_dense_target = size == 1 && nest.stride(1) == 1 && nest.size() >= kBytesAtOnce;
+  if (order == CopyOrder::LongestFirst && !is_dense && !is_dense_target) {
     nest.sort_dims();
-    count = nest.size();
   }
   const Steps source = {nest.stride(0) * size, nest.row_stride(0) * size};
   const Steps target = {nest.stride(1) * size, nest.row_stride(1) * size};
+  const size_t bytes = nest.size() * static_cast<size_t>(size);
   do {
-    copy(
-        from.data + nest.offset(0) * size,
-        source,
-        to.data + nest.offset(1) * size,
-        target,
-        count,
-        nest.rows());
+    const char* first = from.data + nest.offset(0) * size;
+    char* out = to.data + nest.offset(1) * size;
+    if (!is_dense) {
+      copy_rows(first, source, out, target, nest.size(), nest.rows(), size);
+      continue;
+    }
+    for (size_t row = nest.rows(); row > 0; --row, first += source.row, out += target.row) {
+      if (bytes <= kShortBytes) {
+        copy_short(first, out, bytes);
+      } else {
+        std::memmove(out, first, bytes);
+      }
+    }
   } while (nest.next_rows());
 }
 

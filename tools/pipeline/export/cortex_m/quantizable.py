@@ -108,6 +108,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _shuffle(graph, node)
         elif node.target == _aten.glu.default:
             _gate(graph, node)
+        elif node.target == _aten.max.dim:
+            _without_indices(graph, node)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
             _make_linear(graph, _with_matrices(graph, node))
         elif node.target == _aten.addmm.default:
@@ -386,6 +388,19 @@ def _join_ends(graph: Graph, pad: Node) -> None:
                 result = emit(graph, pad, _aten.cat.default, parts, dim)
     pad.replace_all_uses_with(result)
     graph.erase_node(pad)
+
+
+def _without_indices(graph: Graph, node: Node) -> None:
+    """The maxima of a dimension whose indices nothing reads."""
+    if any(user.args[1] != 0 for user in node.users):
+        return
+    source, dim, keepdim = _arguments(node)
+    with graph.inserting_before(node):
+        maxima = emit(graph, node, _aten.amax.default, source, [dim], keepdim)
+    for values in list(node.users):
+        values.replace_all_uses_with(maxima)
+        graph.erase_node(values)
+    graph.erase_node(node)
 
 
 def _gate(graph: Graph, node: Node) -> None:

@@ -213,6 +213,20 @@ _LAYERS = {
         "y = torch.sigmoid(self.a(x))\nreturn self.t - self.b(1 - self.n(y) * 2)",
         "(torch.randn(1, 3, 18),)",
     ),
+    "gates": (
+        "self.a, self.b = nn.Conv1d(4, 16, 3), nn.Conv1d(8, 16, 3, padding=1); self.f = nn.Linear(8, 3)",
+        "y = F.glu(self.a(x), 1)\np, q = self.b(y).chunk(2, -2)\n"
+        "return self.f((y + torch.tanh(p) * torch.sigmoid(q)).mean(2))",
+        "(torch.randn(1, 4, 22),)",
+    ),
+    "parts of channels": (
+        "self.a, self.b, self.c = nn.Conv1d(4, 12, 1), nn.Conv1d(4, 4, 3, padding=1), nn.Conv1d(16, 8, 1); "
+        "self.f = nn.Linear(8, 3)",
+        "p, q, r = self.a(x).split((4, 4, 4), 1)\ny = torch.cat([p, self.b(p + q), r], 1)\n"
+        "g = y.amax(2, keepdim=True)[:, :4].expand(-1, -1, 20)\n"
+        "return self.f(self.c(torch.cat([y, g], 1)).max(2)[0])",
+        "(torch.randn(1, 4, 20),)",
+    ),
     "nothing added": (
         "self.a = nn.Conv2d(3, 4, 1); self.b = nn.Conv2d(4, 4, 1)",
         "skip = 0\nfor layer in (self.a, self.b):\n    x = layer(x)\n    skip = skip + x[:, :, :8] * 1\nreturn skip",
@@ -283,6 +297,14 @@ def test_elements_are_repeated_and_moved_as_they_lie(case: str, selections: int,
     # What comes in is laid out, and a sequence that goes out.
     assert operators.get("dim_order_ops::_clone_dim_order", 0) <= copies
     assert operators["torch_fusion::convolution"] >= 2
+
+
+@pytest.mark.parametrize("case", ["gates", "parts of channels"])
+def test_parts_of_sequences_lie_as_their_layers_do(case: str) -> None:
+    operators = exported(case).operators
+    # What comes in is laid out, and nothing behind it.
+    assert operators["dim_order_ops::_clone_dim_order"] == 1
+    assert not operators.keys() & {"aten::amax", "aten::glu", "cortex_m::transpose"}
 
 
 @pytest.mark.parametrize(("case", "layers"), [("images normalized", (3, 1)), ("sequences normalized", (2, 2))])
