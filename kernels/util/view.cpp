@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "kernels/util/loop_nest.h"
 
@@ -112,12 +111,6 @@ void copy_rows(
     size_t count,
     size_t rows,
     int32_t element_size) {
-  if (count < rows && count < kBytesAtOnce) {
-    // Columns are longer.
-    std::swap(count, rows);
-    std::swap(source.stride, source.row);
-    std::swap(target.stride, target.row);
-  }
   do {
     if (element_size == sizeof(uint32_t)) {
       copy_run<uint32_t>(from, source.stride, to, target.stride, count);
