@@ -74,9 +74,12 @@ _SELECTING = (
     _aten._upsample_nearest_exact2d.vec,
 )  # fmt: skip
 
-# The dimensions of an image in the order in which it lies channels-last, and where each of them is then.
+# The dimensions of an image in the order in which it lies channels-last, and where each of them is then, which permutes
+# it back.
 _PIXELS = [0, 2, 3, 1]
-_PLACES_OF_PIXELS = (0, 3, 1, 2)
+_IMAGE = [0, 3, 1, 2]
+# Where the dimensions of a sequence are in its image of height 1.
+_OF_SEQUENCE = (0, 1, 3)
 
 # What is computed of each channel of an image, and as which pooling of all of it.
 _POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
@@ -456,7 +459,7 @@ def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[
     """Chooses elements by dimension. Images lie channels-last, so that a pixel's elements are copied together."""
     graph = program.graph
     rank = source.meta["val"].dim()
-    order = [0, 2, 3, 1] if rank == 4 else list(range(rank))
+    order = _PIXELS if rank == 4 else list(range(rank))
     if rank == 4:
         source = emit(graph, origin, _aten.permute.default, source, order)
     # The last dimension first, whose parts are smaller.
@@ -464,7 +467,7 @@ def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[
         if order[place] in indices:
             index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
             source = emit(graph, origin, _aten.index_select.default, source, place, index)
-    return emit(graph, origin, _aten.permute.default, source, [0, 3, 1, 2]) if rank == 4 else source
+    return emit(graph, origin, _aten.permute.default, source, _IMAGE) if rank == 4 else source
 
 
 def _shuffle(graph: Graph, node: Node) -> None:
@@ -472,12 +475,12 @@ def _shuffle(graph: Graph, node: Node) -> None:
     image, factor = node.args
     batch, channels, height, width = node.meta["val"].shape
     with graph.inserting_before(node):
-        pixels = emit(graph, node, _aten.permute.default, image, [0, 2, 3, 1])
+        pixels = emit(graph, node, _aten.permute.default, image, _PIXELS)
         shape = [batch, height // factor, width // factor, channels, factor, factor]
         parts = emit(graph, node, _aten.view.default, pixels, shape)
         moved = emit(graph, node, _aten.permute.default, parts, [0, 1, 4, 2, 5, 3])
         pixels = emit(graph, node, _aten.reshape.default, moved, [batch, height, width, channels])
-        result = emit(graph, node, _aten.permute.default, pixels, [0, 3, 1, 2])
+        result = emit(graph, node, _aten.permute.default, pixels, _IMAGE)
     node.replace_all_uses_with(result)
     graph.erase_node(node)
 
@@ -642,7 +645,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
             with graph.inserting_before(node):
                 batch, _, height, width = operand.meta["val"].shape
                 plane = emit(graph, node, _aten.reshape.default, operand, [batch, height, width, 1])
-                node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, [0, 3, 1, 2]))
+                node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, _IMAGE))
         elif operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
             with graph.inserting_before(node):
                 copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
@@ -674,14 +677,12 @@ def _take_part(graph: Graph, node: Node) -> None:
     operator: Any = _aten.slice.Tensor
     if node.target == getitem:
         parts, place = node.args
-        image, sizes, dim = _arguments(parts)
-        size = image.meta["val"].shape[dim]
-        sizes = [sizes] * (place + 1) if isinstance(sizes, int) else sizes
-        start = sum(sizes[:place])
-        arguments = [_PLACES_OF_PIXELS[dim], start, min(start + sizes[place], size)]
+        image, _, dim = _arguments(parts)
+        sizes = [part.shape[dim] for part in parts.meta["val"][: place + 1]]
+        arguments = [_IMAGE[dim], sum(sizes[:place]), sum(sizes)]
     elif node.target == operator:
         image, dim, *arguments = _arguments(node)
-        arguments = [_PLACES_OF_PIXELS[dim], *arguments]
+        arguments = [_IMAGE[dim], *arguments]
     else:
         operator, image = node.target, node.args[0]
         arguments = [[node.meta["val"].shape[dim] for dim in _PIXELS]]
@@ -690,7 +691,7 @@ def _take_part(graph: Graph, node: Node) -> None:
         part = emit(graph, node, operator, pixels, *arguments)
         # Nothing moves after it.
         part.meta["val"] = part.meta["val"].contiguous()
-        result = emit(graph, node, _aten.permute.default, part, list(_PLACES_OF_PIXELS))
+        result = emit(graph, node, _aten.permute.default, part, _IMAGE)
         result.meta["val"] = result.meta["val"].contiguous()
         result = emit(graph, node, _aten.clone.default, result, memory_format=torch.channels_last)
     node.replace_all_uses_with(result)
@@ -777,7 +778,7 @@ class _Sequences:
             if channels == 1:
                 # Lies in both orders at once; strides say that it is meant to be channels-last.
                 rows = self._emit(node, _aten.reshape.default, sequence, [batch, 1, steps, 1])
-                self._images[sequence] = self._emit(node, _aten.permute.default, rows, [0, 3, 1, 2])
+                self._images[sequence] = self._emit(node, _aten.permute.default, rows, _IMAGE)
             else:
                 self._images[sequence] = self._emit(node, _aten.unsqueeze.default, sequence, 2)
         return self._images[sequence]
@@ -786,7 +787,7 @@ class _Sequences:
         """Lets `user` read the image in place of the sequence."""
         batch, channels, steps = sequence.meta["val"].shape
         if _is_transposition(user):
-            rows = self._emit(user, _aten.permute.default, image, [0, 2, 3, 1])
+            rows = self._emit(user, _aten.permute.default, image, _PIXELS)
             user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
             return
         copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
@@ -858,7 +859,7 @@ class _Sequences:
         if not all(sequence in self._images for sequence in sequences):
             return None
         images = [self._images[sequence] for sequence in sequences]
-        return self._emit(node, _aten.cat.default, images, (0, 1, 3)[dim])
+        return self._emit(node, _aten.cat.default, images, _OF_SEQUENCE[dim])
 
     def _slice(self, node: Node) -> Node | None:
         sequence, dim, start, end, step = _arguments(node)
@@ -875,7 +876,7 @@ class _Sequences:
                 padded = self._emit(image, _aten.constant_pad_nd.default, source, ends, 0.0)
                 windows = stride, [0, 0], dilation, groups
                 return self._emit(image, _aten.conv2d.default, padded, weight, bias, *windows)
-        return self._emit(node, _aten.slice.Tensor, image, (0, 1, 3)[dim], start, end, step)
+        return self._emit(node, _aten.slice.Tensor, image, _OF_SEQUENCE[dim], start, end, step)
 
     def _part(self, node: Node) -> Node | None:
         parts, place = node.args
@@ -883,7 +884,7 @@ class _Sequences:
             if parts.target not in _SPLITTING or parts.args[0] not in self._images:
                 return None
             sequence, sizes, dim = _arguments(parts)
-            self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, (0, 1, 3)[dim])
+            self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, _OF_SEQUENCE[dim])
         return self._emit(node, getitem, self._parts[parts], place)
 
     def _select(self, node: Node) -> Node | None:
@@ -891,7 +892,7 @@ class _Sequences:
         indices = _selected(node) if sequence in self._images else None
         if indices is None:
             return None
-        places = {(0, 1, 3)[dim]: index for dim, index in indices.items()}
+        places = {_OF_SEQUENCE[dim]: index for dim, index in indices.items()}
         return _choose(self._program, node, self._images[sequence], places)
 
     def _elementwise(self, node: Node) -> Node | None:

@@ -211,10 +211,7 @@ def _mean_square(node: Any) -> _Root | None:
     if dim is None:
         return None
     squared = square.args[0]
-    if squared.target == _aten.pow.Tensor_Scalar and squared.args[1] == 2:
-        return _Root(squared.args[0], False, dim, epsilon)
-    if squared.target == _aten.square.default:
-        return _Root(squared.args[0], False, dim, epsilon)
+    # As decompositions.py writes all squares.
     if squared.target == _aten.mul.Tensor and squared.args[0] is squared.args[1]:
         return _Root(squared.args[0], False, dim, epsilon)
     return None
