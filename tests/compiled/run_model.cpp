@@ -36,6 +36,15 @@ void expect(torch_fusion_status expected, torch_fusion_status status, const char
 
 void hold_refusals() {
   uint8_t byte = 0;
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(nullptr), "run of null");
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_reset)(nullptr), "reset of null");
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_set_input)(nullptr, 0, &byte, 1), "input of null");
+  expect(TORCH_FUSION_INVALID_STATE, MODEL(_get_output)(nullptr, 0, &byte, 1), "output of null");
+  if (MODEL(_input)(nullptr, 0) != nullptr || MODEL(_input_size)(nullptr, 0) != 0 ||
+      MODEL(_output)(nullptr, 0) != nullptr || MODEL(_output_size)(nullptr, 0) != 0 ||
+      MODEL(_output_shape)(nullptr, 0) != nullptr) {
+    expect(TORCH_FUSION_INVALID_STATE, TORCH_FUSION_OK, "what null has");
+  }
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_run)(&model), "run before init");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_reset)(&model), "reset before init");
   expect(TORCH_FUSION_INVALID_STATE, MODEL(_set_input)(&model, 0, &byte, 1), "input before init");
@@ -55,6 +64,10 @@ void hold_refusals() {
       TORCH_FUSION_INVALID_ARGUMENT,
       MODEL(_set_input)(&model, 99, data.data(), size),
       "an input that there isn't");
+  expect(
+      TORCH_FUSION_INVALID_ARGUMENT,
+      MODEL(_set_input)(&model, 0, nullptr, size),
+      "an input of null");
   if (MODEL(_output)(&model, 99) != nullptr || MODEL(_output_size)(&model, 99) != 0 ||
       MODEL(_output_shape)(&model, 99) != nullptr) {
     expect(TORCH_FUSION_INVALID_ARGUMENT, TORCH_FUSION_OK, "an output that there isn't");

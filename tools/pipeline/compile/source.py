@@ -60,6 +60,12 @@ _SHARED = "torch_fusion_constants"
 _LINE = 108
 # A space at which an argument may be broken.
 _BREAK = "\1"
+# At the beginning of a function of an instance.
+_UNLESS_READY = [
+    "  if (model == nullptr || model->ready != kReady) {",
+    "    return TORCH_FUSION_INVALID_STATE;",
+    "  }",
+]
 _CHECK = ["  if (context.failure_state() != Error::Ok) {", "    goto failed;", "  }"]
 
 
@@ -434,9 +440,7 @@ class _Source:
             "}",
             "",
             f"torch_fusion_status {name}_reset({name}_model_t* model) {{",
-            "  if (model->ready != kReady) {",
-            "    return TORCH_FUSION_INVALID_STATE;",
-            "  }",
+            *_UNLESS_READY,
         ]
         states = [(index, state) for index in method.layout.tensors if (state := method.initial_state(index))]
         if self.model.keeps_state or not all(any(state) for _, state in states):
@@ -517,9 +521,7 @@ class _Source:
         hook_end = f"  TORCH_FUSION_LAYER(model, {sum(i.kind in _LAYERS for i in code)}, nullptr);"
         result = [
             f"torch_fusion_status {name}_run({name}_model_t* model) {{",
-            "  if (model->ready != kReady) {",
-            "    return TORCH_FUSION_INVALID_STATE;",
-            "  }",
+            *_UNLESS_READY,
             *head,
             *body,
             hook_end,
@@ -707,7 +709,9 @@ class _Source:
             cases += [f"    case {place}:", f"      return {result};"]
         return [
             f"{declaration} {{",
-            *([] if any("model" in result for result in results) else ["  static_cast<void>(model);"]),
+            "  if (model == nullptr) {",
+            f"    return {otherwise};",
+            "  }",
             "  switch (index) {",
             *cases,
             "    default:",
@@ -723,11 +727,9 @@ class _Source:
         return [
             f"torch_fusion_status {name}_set_input(",
             f"    {name}_model_t* model, size_t index, const void* data, size_t size) {{",
-            "  if (model->ready != kReady) {",
-            "    return TORCH_FUSION_INVALID_STATE;",
-            "  }",
+            *_UNLESS_READY,
             f"  void* const to = {name}_input(model, index);",
-            f"  if (to == nullptr || size != {name}_input_size(model, index)) {{",
+            f"  if (to == nullptr || data == nullptr || size != {name}_input_size(model, index)) {{",
             "    return TORCH_FUSION_INVALID_ARGUMENT;",
             "  }",
             "  std::memcpy(to, data, size);",
@@ -736,11 +738,9 @@ class _Source:
             "",
             f"torch_fusion_status {name}_get_output(",
             f"    const {name}_model_t* model, size_t index, void* data, size_t size) {{",
-            "  if (model->ready != kReady) {",
-            "    return TORCH_FUSION_INVALID_STATE;",
-            "  }",
+            *_UNLESS_READY,
             f"  const void* const from = {name}_output(model, index);",
-            f"  if (from == nullptr || size != {name}_output_size(model, index)) {{",
+            f"  if (from == nullptr || data == nullptr || size != {name}_output_size(model, index)) {{",
             "    return TORCH_FUSION_INVALID_ARGUMENT;",
             "  }",
             "  std::memcpy(data, from, size);",
@@ -775,9 +775,7 @@ class _Source:
             "",
             f"torch_fusion_status {name}_resize_input(",
             f"    {name}_model_t* model, size_t index, const int32_t* sizes, size_t dim) {{",
-            "  if (model->ready != kReady) {",
-            "    return TORCH_FUSION_INVALID_STATE;",
-            "  }",
+            *_UNLESS_READY,
             "  TensorData* input = nullptr;",
             "  const int32_t* smallest = nullptr;",
             "  const int32_t* largest = nullptr;",
