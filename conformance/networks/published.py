@@ -6,6 +6,7 @@ training on random images. `bazel run //conformance/networks:published` sweeps o
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -367,5 +368,17 @@ def transformers_whisper_encoder() -> nn.Module:
     return _Output(WhisperEncoder(config), 0, "input_features", return_dict=False)
 
 
+def _is_convolutional(name: str) -> bool:
+    # transformers' own have attention or mixers; the others are named where they have.
+    if name.startswith("transformers_"):
+        return name in ("transformers_mobilenetv1", "transformers_regnet")
+    return re.search("vit|swin", name) is None
+
+
 if __name__ == "__main__":
-    sys.exit(sweep.main(__file__, NETWORKS, sys.argv[1:]))
+    _CONVOLUTIONAL = [name for name in NETWORKS if _is_convolutional(name)]
+    _GROUPS = {
+        "convolutional networks": _CONVOLUTIONAL,
+        "transformers and mixers": [name for name in NETWORKS if name not in _CONVOLUTIONAL],
+    }
+    sys.exit(sweep.main(__file__, _GROUPS, sys.argv[1:]))

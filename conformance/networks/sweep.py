@@ -6,7 +6,7 @@ Each is exported as `torch_program` does it and run on an emulated board, a Cort
 comes out is held to the golden data of the export. Printed is a table: instructions of an inference, bytes of the
 programs, which lie in flash, signal-to-noise ratio of int8 against float32 on inputs that were not used for
 calibration, and the places that stay in floating point. With --results a sweep that was interrupted goes on, and other
-networks or boards are added.
+networks or boards are added. With --update the tables of a document are written anew, docs/networks.md's for one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import argparse
 import io
 import json
 import math
+import statistics
 import sys
 import tempfile
 import traceback
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tools.artifacts.board.board import read_board
 from tools.pipeline.export.export import Options, export
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
+from tools.quiet.files import reading, replace_text
 from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
@@ -165,29 +167,94 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
             flush=True,
         )
     if ratios:
-        slower = sum(ratio > 1 for ratio in ratios)
-        median = sorted(ratios)[len(ratios) // 2]
-        print(f"{len(ratios)} of {len(names)} ran in both; median int8 / float32 {median:.2f}; {slower} slower in int8")
+        print(f"{len(ratios)} of {len(names)} ran in both; {_summary(ratios)}")
     return has_problem
 
 
-def _sweep(file: Path, known: Collection[str], arguments: Sequence[str]) -> int:
+def _summary(ratios: Sequence[float]) -> str:
+    slower = sum(ratio > 1 for ratio in ratios)
+    return (
+        f"int8 / float32 {statistics.median(ratios):.2f} in the median, {min(ratios):.2f} to {max(ratios):.2f}; "
+        f"{slower or 'none'} slower in int8"
+    )
+
+
+def document_table(names: Sequence[str], boards: Sequence[str], results: Results) -> str:
+    """The networks as a table for a document: what int8 takes of float32's instructions on each board, and a summary.
+
+    Bytes, SNR and places in floating point are those of the first board.
+    """
+    lines = [
+        f"| network | float32 instructions | {' | '.join(boards)} | bytes | SNR dB | in floating point |",
+        "| --- | ---: |" + " ---: |" * len(boards) + " ---: | ---: | ---: |",
+    ]
+    ratios: dict[str, list[float]] = {board: [] for board in boards}
+    for name in names:
+        cells = []
+        for board in boards:
+            floating, int8 = (results.get(name, backend, board) for backend in ("portable", "cortex_m"))
+            problem = floating.problem or int8.problem
+            if problem is not None:
+                cells.append(problem.partition(":")[0])
+                continue
+            ratios[board].append(int8.instructions / floating.instructions)
+            cells.append(f"{ratios[board][-1]:.2f}")
+        floating, int8 = (results.get(name, backend, boards[0]) for backend in ("portable", "cortex_m"))
+        if floating.problem is not None or int8.problem is not None:
+            lines.append(f"| {name} | | {' | '.join(cells)} | | | |")
+            continue
+        is_all = any("everything stays in floating point" in text for text in int8.in_float)
+        lines.append(
+            f"| {name} | {floating.instructions:,} | {' | '.join(cells)} | {int8.size / floating.size:.2f} | "
+            + ("| all |" if is_all else f"{int8.snr_db:.0f} | {len(int8.in_float)} |")
+        )
+    return "\n".join(
+        [*lines, "", *(f"{board}: {_summary(found)}, of {len(found)}." for board, found in ratios.items() if found)]
+    )
+
+
+def update(document: Path, tables: Mapping[str, str]) -> None:
+    """Writes tables of a document anew: what is between the comments `table: NAME` and `end of table`."""
+    with reading("document", document, "name a Markdown file with tables of networks"):
+        text = document.read_text(encoding="utf-8")
+    end = "<!-- end of table -->"
+    for name, table in tables.items():
+        begin = f"<!-- table: {name} -->"
+        before, _, behind = text.partition(begin)
+        if text.count(begin) != 1 or end not in behind:
+            raise UserError(f"{document}: it must have {begin} once, and {end} behind it")
+        text = "\n".join([before + begin, table, end + behind.partition(end)[2]])
+    replace_text(document, text)
+
+
+def _sweep(file: Path, groups: Mapping[str, Sequence[str]], arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help="networks; all without")
     boards = [name for name, runner in read_runners().boards.items() if runner.board is not None]
-    parser.add_argument("--board", choices=boards, default="mps2_an386", help="the emulated board")
+    parser.add_argument(
+        "--board", action="append", choices=boards, help="an emulated board; repeat for more (default: mps2_an386)"
+    )
     parser.add_argument("--results", type=user_path, help="where outcomes are kept, and taken from")
+    parser.add_argument("--update", type=user_path, help="a document whose tables of all networks to write anew")
     options = parser.parse_args(arguments)
+    known = [name for names in groups.values() for name in names]
     unknown = sorted(set(options.name) - set(known))
     if unknown:
         parser.error(f"no network {', '.join(unknown)}; there are {', '.join(known)}")
-    return 1 if _print_table(options.name or list(known), options.board, Results(options.results, file)) else 0
+    if options.name and options.update:
+        parser.error("--update is for all networks; name none, and give --results to go on where a sweep ended")
+    results = Results(options.results, file)
+    wanted = options.board or ["mps2_an386"]
+    problems = [_print_table(options.name or known, board, results) for board in wanted]
+    if options.update:
+        update(options.update, {group: document_table(names, wanted, results) for group, names in groups.items()})
+    return 1 if any(problems) else 0
 
 
-def main(file: str, known: Collection[str], arguments: Sequence[str]) -> int:
-    """The command over the networks of a model file; returns the exit status."""
-    return run_tool("sweep", _sweep, Path(file), known, arguments)
+def main(file: str, groups: Mapping[str, Sequence[str]], arguments: Sequence[str]) -> int:
+    """The command over the networks of a model file, by table; returns the exit status."""
+    return run_tool("sweep", _sweep, Path(file), groups, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main(networks.__file__, networks.NETWORKS, sys.argv[1:]))
+    sys.exit(main(networks.__file__, {"networks": [*networks.NETWORKS]}, sys.argv[1:]))
