@@ -56,3 +56,6 @@ inline uintptr_t memory_word(int32_t value) {
 #define RESTORE_P0
 
 #endif
+
+/// Operands of assembly that adds to four sums.
+#define FOUR_SUMS [s0] "+r"(s0), [s1] "+r"(s1), [s2] "+r"(s2), [s3] "+r"(s3)

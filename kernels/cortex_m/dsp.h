@@ -117,6 +117,21 @@ inline int32_t saturated_half(int32_t value) {
 
 #endif
 
+/// Two numbers of 16 bits in a word.
+constexpr uint32_t two_numbers(int32_t low, int32_t high) {
+  return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;
+}
+
+/// Two numbers in a word, as dot_lanes() multiplies them: without the DSP extension `low + high *
+/// 2^16`.
+constexpr uint32_t two_halves(int32_t low, int32_t high) {
+#ifdef __ARM_FEATURE_DSP
+  return two_numbers(low, high);
+#else
+  return static_cast<uint32_t>(low) + (static_cast<uint32_t>(high) << 16);
+#endif
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/cortex_m/packed_depthwise.h"
 #include "kernels/cortex_m/packed_layers.h"
 #include "kernels/util/shape.h"
 

@@ -206,6 +206,27 @@ bool open_packed(
     LayerKind kind,
     PackedParts& parts);
 
+/// What some layers of a program need and others don't. Where it is a constant the compiler leaves
+/// out what none of them needs.
+enum PackedNeeds : uint32_t {
+  /// PackedLayer::is_wide.
+  kNeedsWide = 1,
+  /// A range that is less than int8's.
+  kNeedsRange = 2,
+  /// Inputs that are no multiple of eight.
+  kNeedsRest = 4,
+  /// Linear layers for DSP, of whose second channels sums have more than 24 bits.
+  kNeedsLong = 8,
+  /// Depthwise layers of three by three for DSP, and others.
+  kNeedsColumns = 16,
+  kNeedsOthers = 32,
+  /// One input, which has a loop of its own then: faster, and not needed.
+  kNeedsSingle = 64,
+  /// Depthwise layers that are is_channelwise().
+  kNeedsChannelwise = 128,
+  kNeedsAll = 63 | kNeedsChannelwise,
+};
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

@@ -31,33 +31,25 @@ struct PackedImages {
   Window width;
 };
 
-/// The largest kernel, in rows, of a packed depthwise convolution.
-constexpr int32_t kMaxDepthwiseKernel = 15;
-
 /// Whether packed_convolution() computes a layer of its kind: any.
 inline bool takes_convolution(const PackedLayer& /*layer*/) {
   return true;
 }
 
-/// Whether packed_depthwise() computes a layer of its kind.
-inline bool takes_depthwise(const PackedLayer& layer) {
-  if (layer.kernel[0] > kMaxDepthwiseKernel || layer.channels % layer.in_channels != 0) {
-    return false;
-  }
-  if (layer.arrangement == Arrangement::Dsp) {
-    return layer.in_channels >= 4;
-  }
-  return layer.channels == layer.in_channels && layer.dilation[0] == 1 && layer.dilation[1] == 1 &&
-      (layer.arrangement == Arrangement::Mve ? layer.channels % 4 == 0 : layer.channels >= 4);
+/// Rows of an image from the first one under a window to the last one.
+ET_INLINE int32_t window_rows(const PackedLayer& layer) {
+  return (layer.kernel[0] - 1) * layer.dilation[0] + 1;
+}
+
+/// Bytes of the rows that a row of windows needs, with the padding beside them.
+inline int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
+  return (int64_t{width.in} + 2 * width.padding) * layer.in_channels * window_rows(layer);
 }
 
 /// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py
 /// has the same function.
 int64_t convolution_scratch(const PackedParts& parts, const Window& width);
 
-/// Bytes of scratch memory that a packed depthwise convolution on images needs.
-int64_t depthwise_scratch(const PackedParts& parts, const Window& width);
-
 void packed_convolution(
     const PackedParts& parts,
     const PackedImages& images,
@@ -72,46 +64,6 @@ void packed_convolution(
     const int8_t* in,
     int8_t* scratch,
     int8_t* out);
-
-/// What some layers of a program need and others don't. Where it is a constant the compiler leaves
-/// out what none of them needs.
-enum PackedNeeds : uint32_t {
-  /// PackedLayer::is_wide.
-  kNeedsWide = 1,
-  /// A range that is less than int8's.
-  kNeedsRange = 2,
-  /// Inputs that are no multiple of eight.
-  kNeedsRest = 4,
-  /// Linear layers for DSP, of whose second channels sums have more than 24 bits.
-  kNeedsLong = 8,
-  /// Depthwise layers of three by three for DSP, and others.
-  kNeedsColumns = 16,
-  kNeedsOthers = 32,
-  /// One input, which has a loop of its own then: faster, and not needed.
-  kNeedsSingle = 64,
-  /// Depthwise layers that are is_channelwise().
-  kNeedsChannelwise = 128,
-  kNeedsAll = 63 | kNeedsChannelwise,
-};
-
-/// As many output channels per input channel as a layer for DSP has; otherwise one. `needs` are
-/// PackedNeeds.
-void packed_depthwise(
-    const PackedParts& parts,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out,
-    uint32_t needs);
-
-/// As above, of a packed constant that the build has checked.
-void packed_depthwise(
-    const int8_t* packed,
-    const PackedImages& images,
-    const int8_t* in,
-    int8_t* scratch,
-    int8_t* out,
-    uint32_t needs);
 
 /// `rows` vectors of parts.inner elements to as many of layer->channels; `needs` are PackedNeeds.
 void packed_linear(

@@ -109,6 +109,18 @@ inline int8_t scale_wide(const PackedParts& parts, int32_t sum, int32_t channel)
   return Range{-128, 127}.clamp(wrapping_add(requantize(sum, factor), parts.layer->output_offset));
 }
 
+/// The output of a channel of any layer of a program with these needs. Not inline: where it is
+/// called more than once it stays a function.
+[[maybe_unused]] static int8_t
+scaled(const PackedParts& parts, int32_t sum, int32_t channel, uint32_t needs = kNeedsAll) {
+  const PackedLayer& layer = *parts.layer;
+  if ((needs & kNeedsWide) != 0 && layer.is_wide != 0) {
+    return scale_wide(parts, sum, channel);
+  }
+  const int32_t at = channel * parts.factor_step;
+  return Scale{parts.multipliers[at], parts.shifts[at], addend_of(layer)}.apply(sum);
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

@@ -110,7 +110,7 @@ class Head:
 
     @property
     def is_three_by_three(self) -> bool:
-        """Whether a layer by columns is computed by ThreeByThree: is_three_by_three() of packed_layers.cpp."""
+        """Whether a layer by columns is computed by ThreeByThree: is_three_by_three() of packed_depthwise.cpp."""
         is_usual = self.kernel == (3, 3) and self.stride[1] <= _MAX_COLUMN_STRIDE and self.channels < 1 << 16
         is_plain = self.dilation == (1, 1) and self.channels == self.in_channels and not self.is_wide
         return self.is_by_columns and is_usual and is_plain

@@ -30,7 +30,7 @@ from tools.pipeline.compile.values import floating
 from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
 from tools.pipeline.link.layout import kind_of
 
-# kMaxDepthwiseKernel of kernels/cortex_m/packed_layers.h.
+# kMaxDepthwiseKernel of kernels/cortex_m/packed_depthwise.h.
 _MAX_DEPTHWISE_KERNEL = 15
 
 
@@ -120,7 +120,7 @@ def _packed_rows(method: Method, arguments: Sequence[int]) -> Call | None:
 
 
 def _linear_needs(method: Method) -> str:
-    """What one of a method's packed linear layers needs: cortex_m::PackedNeeds of kernels/cortex_m/packed_layers.h."""
+    """What one of a method's packed linear layers needs: cortex_m::PackedNeeds of kernels/cortex_m/packed.h."""
     heads = [head for head in method.packed.values() if head.kind == LINEAR]
     singles = [head for head in heads if head.inner == 1 and not head.is_wide]
     needs = {
@@ -182,7 +182,8 @@ def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
         "cortex_m::kNeedsOthers": not all(head.is_three_by_three or head.is_channelwise for head in heads),
         "cortex_m::kNeedsChannelwise": any(head.is_channelwise for head in heads),
     }
-    return _packed_images(method, arguments, DEPTHWISE, "cortex_m::packed_depthwise", given=[_joined(needs)])
+    function = "cortex_m::packed_depthwise"
+    return _packed_images(method, arguments, DEPTHWISE, function, [_joined(needs)], "packed_depthwise")
 
 
 def _packed_winograd(method: Method, arguments: Sequence[int]) -> Call | None:
