@@ -7,6 +7,18 @@ load("//rules/private:toolchain_files.bzl", "tools_of")
 load("//rules/private:transitions.bzl", "board_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "TorchPackageInfo")
 
+def _clang_flags(core, toolchain, nano):
+    """What selects a core for Clang, and the headers of GCC's toolchain; `nano` has newlib-nano's."""
+    config = "/arm-none-eabi/%s/bits/c++config.h" % core.multilib
+    cpp = [file.path.removesuffix(config) for file in toolchain if file.path.endswith(config)]
+    c = [file.dirname for file in toolchain if file.path.endswith("/arm-none-eabi/include/newlib.h")]
+    headers = cpp + [folder + "/arm-none-eabi/" + core.multilib for folder in cpp] + nano + c
+    return (
+        # GCC's passes are not Clang's.
+        ["--target=arm-none-eabi", "-mthumb"] + [flag for flag in core.flags if not flag.startswith("-fno-")] +
+        ["-isystem {here}/" + folder for folder in headers]
+    )
+
 def _cmake_firmware_impl(ctx):
     name = ctx.label.name
     board = ctx.attr.board[BoardInfo]
@@ -38,10 +50,16 @@ def _cmake_firmware_impl(ctx):
     arguments.add("--cmake", cmake)
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
+    if ctx.files.clang:
+        arguments.add("--clang", [file for file in ctx.files.clang if file.path.endswith("/tools/clang")][0])
+        arguments.add_all(_clang_flags(core, toolchain.to_list(), nano), format_each = "--clang-flag=%s")
     ctx.actions.run(
         executable = ctx.executable._cmake_build,
         arguments = [arguments],
-        inputs = depset([ctx.file.project] + ctx.files.srcs + packages.values(), transitive = [toolchain, depset(ctx.files._cmake)]),
+        inputs = depset(
+            [ctx.file.project] + ctx.files.srcs + ctx.files.clang + packages.values(),
+            transitive = [toolchain, depset(ctx.files._cmake)],
+        ),
         outputs = [elf, map_file],
         mnemonic = "CMakeFirmware",
         progress_message = "Building %{label} by CMake",
@@ -82,6 +100,10 @@ linker script and whatever it runs on are the project's own.""",
         ),
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on, whose core and limits count."),
         "executable_target": attr.string(doc = "The target of add_executable() that is the image; the rule's name by default."),
+        "clang": attr.label(
+            cfg = "exec",
+            doc = "Files of a Clang, `@host_clang//:compiler_files`, that compiles in the place of GCC, which links: tests of packages.",
+        ),
         "definitions": attr.string_dict(doc = "Variables of CMake: `-DNAME=VALUE`."),
         "summary": attr.bool(default = True, doc = "Whether building it prints the summary of the report."),
         "_compiler": attr.label(default = "@arm_gnu_toolchain//:all_files", cfg = "exec"),

@@ -36,3 +36,8 @@ BRIEF = [
     ("two", "mps2_an386"),
     ("int8", "mps2_an500"),
 ]
+
+# By Clang.
+BRIEF_CLANG = [
+    ("int8", "mps2_an386"),
+]

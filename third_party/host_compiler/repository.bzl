@@ -51,7 +51,7 @@ _PACKAGES = {
 }
 
 # Of the compiler's runtime libraries only the static ones of the sanitizers in use, of libFuzzer, and of the compiler itself;
-# no headers for other processors. Few files, as the sandbox of an action makes a link for each.
+# headers for this processor and Cortex-M, which packages are compiled for. Few files, as the sandbox of an action makes a link for each.
 _EXCLUDE = [
     "./etc",
     "./lib64",
@@ -86,7 +86,8 @@ _EXCLUDE = [
     "./usr/lib/llvm-19/lib/clang/19/include/*_wrappers",
     "./usr/lib/llvm-19/lib/clang/19/include/__clang*",
     "./usr/lib/llvm-19/lib/clang/19/include/altivec*",
-    "./usr/lib/llvm-19/lib/clang/19/include/arm*",
+    "./usr/lib/llvm-19/lib/clang/19/include/arm[!_]*",
+    "./usr/lib/llvm-19/lib/clang/19/include/arm_[!am]*",
     "./usr/lib/llvm-19/lib/clang/19/include/cuda*",
     "./usr/lib/llvm-19/lib/clang/19/include/hexagon*",
     "./usr/lib/llvm-19/lib/clang/19/include/hlsl*",

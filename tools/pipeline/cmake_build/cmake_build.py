@@ -20,23 +20,29 @@ from tools.quiet.tool import run_tool
 _MAP = "firmware.map"
 
 
-def toolchain_file(tools: Path, flags: Sequence[str], work: Path) -> str:
+def toolchain_file(
+    tools: Path, flags: Sequence[str], work: Path, clang: Path | None = None, clang_flags: Sequence[str] = ()
+) -> str:
     """CMake's description of the cross compiler.
 
     Args:
         tools: the folder with gcc, ar and objcopy.
         flags: what selects the core, for compiler and linker.
         work: the folder that the project is built in, which debug information is not to name.
+        clang: what compiles in GCC's place, which links then.
+        clang_flags: what selects the core for it, and its headers.
     """
-    common = " ".join([*flags, f"-ffile-prefix-map={work}=.", "-no-canonical-prefixes"])
+    always = [f"-ffile-prefix-map={work}=.", "-no-canonical-prefixes"]
+    compiler = clang or tools / "gcc"
+    common = " ".join([*(clang_flags if clang else flags), *always])
     linked = " ".join([f"-Wl,-Map={_MAP}", "-no-canonical-prefixes"])
-    return f"""\
+    text = f"""\
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
-set(CMAKE_C_COMPILER {tools}/gcc)
-set(CMAKE_CXX_COMPILER {tools}/gcc)
-set(CMAKE_ASM_COMPILER {tools}/gcc)
+set(CMAKE_C_COMPILER {compiler})
+set(CMAKE_CXX_COMPILER {compiler})
+set(CMAKE_ASM_COMPILER {compiler})
 set(CMAKE_AR {tools}/ar CACHE FILEPATH "")
 set(CMAKE_OBJCOPY {tools}/objcopy CACHE FILEPATH "")
 set(CMAKE_SIZE {tools}/size CACHE FILEPATH "")
@@ -52,6 +58,17 @@ foreach(language C CXX ASM)
 endforeach()
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 """
+    if clang is None:
+        return text
+    linker = " ".join([str(tools / "gcc"), *flags, *always])
+    return (
+        text
+        + f"""\
+foreach(language C CXX)
+  set(CMAKE_${{language}}_LINK_EXECUTABLE "{linker} <LINK_FLAGS> <OBJECTS> -o <TARGET> <LINK_LIBRARIES>")
+endforeach()
+"""
+    )
 
 
 def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
@@ -72,8 +89,12 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     for name, folder in arguments.package:
         shutil.copytree(folder, packages / name)
     cmake, ninja = (here / arguments.cmake / name for name in ("cmake", "ninja"))
-    flags = [flag.replace("{here}", str(here)) for flag in arguments.flag]
-    (work / "toolchain.cmake").write_text(toolchain_file(here / arguments.tools, flags, work), encoding="utf-8")
+    flags, clang_flags = (
+        [flag.replace("{here}", str(here)) for flag in each] for each in (arguments.flag, arguments.clang_flag)
+    )
+    clang = here / arguments.clang if arguments.clang else None
+    toolchain = toolchain_file(here / arguments.tools, flags, work, clang, clang_flags)
+    (work / "toolchain.cmake").write_text(toolchain, encoding="utf-8")
     # Nothing of the machine: no home, no other programs than a shell's.
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(work), "SOURCE_DATE_EPOCH": "0"}
     configure = [
@@ -129,6 +150,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--executable", required=True, help="the target of add_executable()")
     parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="a variable of CMake")
     parser.add_argument("--flag", action="append", default=[], help="a flag that selects the core; repeatable")
+    parser.add_argument("--clang", type=Path, help="a Clang that compiles in GCC's place, which links")
+    parser.add_argument("--clang-flag", action="append", default=[], help="a flag for it; repeatable")
     parser.add_argument("--tools", type=Path, required=True, help="the folder of the compiler's programs")
     parser.add_argument("--cmake", type=Path, required=True, help="the folder of CMake and Ninja")
     parser.add_argument("--elf", type=Path, required=True, help="the image to write")

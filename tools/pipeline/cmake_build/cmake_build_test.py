@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,13 @@ from tools.pipeline.cmake_build.cmake_build import main
 _NINJA_MAKES_AN_IMAGE = 'printf "\\177ELF" > "$2/firmware"; echo "map of $2/a.o" > "$2/firmware.map"'
 
 
-def _build(folder: Path, cmake: str = "", ninja: str = _NINJA_MAKES_AN_IMAGE, file: str = "project/main.c") -> int:
+def _build(
+    folder: Path,
+    cmake: str = "",
+    ninja: str = _NINJA_MAKES_AN_IMAGE,
+    file: str = "project/main.c",
+    more: Sequence[str] = (),
+) -> int:
     """Builds a project of two files; returns the exit status."""
     for name, text in {"cmake": cmake, "ninja": ninja}.items():
         program = folder / "bin" / name
@@ -25,7 +32,7 @@ def _build(folder: Path, cmake: str = "", ninja: str = _NINJA_MAKES_AN_IMAGE, fi
     arguments += ["--file", str(folder / "project/CMakeLists.txt"), "--file", str(folder / file)]
     arguments += ["--package", "net", str(folder / "package"), "--define", "LEVEL=3"]
     arguments += ["--tools", "tools", "--cmake", str(folder / "bin")]
-    return main([*arguments, "--elf", str(folder / "out.elf"), "--map", str(folder / "out.map")])
+    return main([*arguments, *more, "--elf", str(folder / "out.elf"), "--map", str(folder / "out.map")])
 
 
 def test_a_project_is_built_with_packages_and_nothing_of_this_machine(tmp_path: Path) -> None:
@@ -36,6 +43,14 @@ case "$*" in *"-DCMAKE_PREFIX_PATH=$PWD/packages"*"-DLEVEL=3"*) ;; *) exit 1 ;; 
     assert _build(tmp_path, check) == 0
     assert (tmp_path / "out.elf").read_bytes() == b"\x7fELF"
     assert (tmp_path / "out.map").read_text(encoding="utf-8") == "map of ./build/a.o\n"
+
+
+def test_clang_compiles_by_its_own_flags_and_gcc_links(tmp_path: Path) -> None:
+    check = """mkdir "$4"; cd "$4"/..
+grep -qx "set(CMAKE_C_COMPILER .*/clang)" toolchain.cmake
+grep -q "^set(CMAKE_C_FLAGS_INIT \\"--target=arm-none-eabi -ffile" toolchain.cmake
+grep -q "_LINK_EXECUTABLE \\".*tools/gcc -mcpu=cortex-m4 " toolchain.cmake"""
+    assert _build(tmp_path, check, more=["--clang", "clang", "--clang-flag=--target=arm-none-eabi"]) == 0
 
 
 @pytest.mark.parametrize(
