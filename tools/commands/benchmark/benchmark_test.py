@@ -30,9 +30,9 @@ def test_what_an_npu_leaves_to_the_core_is_in_its_row(tmp_path: Path) -> None:
     report = NpuReport("m", "ethos-u55-128", "shared_sram", 1, (Delegate(1, 1, 1, 1, {"cycles_total": 7}, ()),) * 2, ())
     path.write_text(npu_report_json(report))
     assert delegated(path) == ("all", 14)
-    core = (OnCore("aten::flip", "m.py:1", "Op is not supported on U55.", "int8"),) * 2
+    core = (OnCore("aten::flip", "m.py:1", "the NPU has no such operation", "int8"),) * 2
     path.write_text(npu_report_json(replace(report, delegates=(), core=core)))
-    assert delegated(path) == ("0 parts; not aten::flip (Op is not supported on U55.)", None)
+    assert delegated(path) == ("0 parts; not aten::flip (the NPU has no such operation)", None)
     row = NpuRow("m", "int8", "b", "ethos-u55-128", "all", 1234, 5, 6, None, None, True)
     assert npu_table([row]).splitlines()[-1].endswith("| 1,234 | 6 | 5 |  |  | yes |")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,6 +43,19 @@ _QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
 
 _NO_STATE = State({})
+
+# Reasons of ExecuTorch's partitioners that speak of what is inside of it, as patterns, and what they mean for a model.
+# What it says of U55 holds for U65, too.
+_REASONS = {
+    r"Op is not supported on U55\.?": "the NPU has no such operation",
+    r"Partition contained only ops which are removed .*": "it only moves elements, and nothing beside it is delegated",
+    r"Non-constant int64 input \S+": "one of its inputs is of 64-bit integers",
+    r"Non-constant node with int64 output\.?": "its result is of 64-bit integers",
+    r"Node was not marked as quantized in the Arm backend\.?": "it is not quantized",
+    r"One or more (in|out)puts were not quantized\.?": r"one of its \1puts is not quantized",
+    # ExecuTorch quantizes no argmax, as the second holds of all.
+    r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, the NPU's of 32",
+}
 
 # Of int8 programs that are captured and not lowered yet.
 CAPTURED_BORDER = BorderOperators(
@@ -108,12 +122,21 @@ def rejections(path: Path) -> Iterator[list[tuple[str, str, str]]]:
     with replaced(tosa_partitioner, "WhyNoPartitionReporter", make):
         yield rejected
     found = {
-        (str(getattr(node.target, "_schema", node.target).name), origin(node, path), reason)
+        (str(getattr(node.target, "_schema", node.target).name), origin(node, path), in_words_of_models(reason))
         for reporter in reporters
         for node, reason in reporter._rejected_nodes.items()
         if node.op == "call_function" and hasattr(node.target, "_schema")
     }
     rejected += sorted(found)
+
+
+def in_words_of_models(reason: str) -> str:
+    """A partitioner's reason for leaving an operator to the core, in words of the model where it has others."""
+    for pattern, meaning in _REASONS.items():
+        found = re.fullmatch(pattern, reason, re.DOTALL)
+        if found:
+            return found.expand(meaning)
+    return reason
 
 
 @contextlib.contextmanager

@@ -166,6 +166,17 @@ def test_what_the_npu_cannot_take_runs_on_the_core(
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
+def test_what_stays_on_the_core_does_so_for_reasons_in_words_of_the_model(tmp_path: Path) -> None:
+    forward = "y = self.first(x)\nreturn self.second(y.flip(1)), y.mean((2, 3)).argmax(1)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
+    notes = sorted(line.partition("stays on the core: ")[2] for line in result.said if "stays on the core" in line)
+    assert {note.split(" ")[0]: note.rpartition(": ")[2] for note in notes} == {
+        "aten::argmax": "its indices are of 64 bits, the NPU's of 32",
+        "aten::flip": "the NPU has no such operation",
+        "dim_order_ops::_to_dim_order_copy": "one of its inputs is of 64-bit integers",
+    }
+
+
 def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
     init = "self.conv, self.pairs = nn.Conv2d(4, 2, 3, 4), nn.Bilinear(18, 18, 3)"
     source = model_source("y = self.conv(x).flatten(1)\nreturn self.pairs(y, torch.relu(y))", _IMAGE, init)
