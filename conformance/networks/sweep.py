@@ -204,9 +204,10 @@ def document_table(names: Sequence[str], boards: Sequence[str], results: Results
             lines.append(f"| {name} | | {' | '.join(cells)} | | | |")
             continue
         is_all = any("everything stays in floating point" in text for text in int8.in_float)
+        snr_db = "equal" if int8.snr_db == math.inf else f"{int8.snr_db:.0f}"
         lines.append(
             f"| {name} | {floating.instructions:,} | {' | '.join(cells)} | {int8.size / floating.size:.2f} | "
-            + ("| all |" if is_all else f"{int8.snr_db:.0f} | {len(int8.in_float)} |")
+            + ("| all |" if is_all else f"{snr_db} | {len(int8.in_float)} |")
         )
     return "\n".join(
         [*lines, "", *(f"{board}: {_summary(found)}, of {len(found)}." for board, found in ratios.items() if found)]
