@@ -36,7 +36,7 @@ _NPU = Npu(
 )
 _IMAGE = "(torch.randn(1, 4, 12, 12),)"
 
-# Of the forms of layers and functions every third is tried, all of them by `ethos_u_every_form_test`.
+# Of the forms of layers and functions every sixth is tried, all of them by `ethos_u_every_form_test`.
 _EVERY = int(os.environ["EVERY"])
 
 
@@ -529,7 +529,7 @@ def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path) -> None:
     source = model_source(
         "y = self.layer(x)[0]\nreturn nn.functional.cosine_similarity(y[:, 0], y[:, 1])",
         "(torch.randn(4, 2, 4),)",
-        "self.layer = nn.LSTM(4, 4, batch_first=True)",
+        "self.layer = nn.RNN(4, 4, batch_first=True)",
     )
     assert _delegates(_export(tmp_path, source)) >= 1
 
