@@ -35,9 +35,5 @@ NPU_BOARD = BOARDS["mps3_an547"]
 BRIEF = [
     ("two", "mps2_an386"),
     ("int8", "mps2_an500"),
-]
-
-# By Clang.
-BRIEF_CLANG = [
-    ("int8", "mps2_an386"),
+    ("clang_int8", "mps2_an386"),
 ]
