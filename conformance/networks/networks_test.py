@@ -68,6 +68,6 @@ def test_a_document_gets_a_row_for_each_network_and_keeps_the_rest(tmp_path: Pat
 def test_a_document_without_the_table_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("no table\n", encoding="utf-8")
-    with pytest.raises(UserError, match="it must have <!-- table: all --> once"):
+    with pytest.raises(UserError, match="lacks the lines .*, each once:\n<!-- table: all -->"):
         sweep.update(document, {"all": "| x |"})
     assert document.read_text(encoding="utf-8") == "no table\n"

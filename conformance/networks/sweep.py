@@ -31,6 +31,7 @@ from tools.pipeline.export.export import Options, export
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text
+from tools.quiet.table import replace_table
 from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
@@ -144,6 +145,10 @@ class Results:
                     file.write(json.dumps([*key, asdict(self._outcomes[key])]) + "\n")
         return self._outcomes[key]
 
+    def both(self, name: str, board: str) -> tuple[Outcome, Outcome]:
+        """What became of a network in float32, and in int8."""
+        return self.get(name, "portable", board), self.get(name, "cortex_m", board)
+
 
 def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
     """Prints a line for each network as soon as it is known; returns whether one fails by our fault."""
@@ -152,7 +157,7 @@ def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
     ratios, has_problem = [], False
     for index, name in enumerate(names, 1):
         print(f"{board}: {index} of {len(names)}: {name}", file=sys.stderr, flush=True)
-        floating, int8 = (results.get(name, backend, board) for backend in ("portable", "cortex_m"))
+        floating, int8 = results.both(name, board)
         for outcome, kind in ((floating, "float32"), (int8, "int8")):
             if outcome.problem is not None:
                 print(f"| {name} | {kind} {' '.join(outcome.problem.split())[:200]} |", flush=True)
@@ -192,39 +197,35 @@ def document_table(names: Sequence[str], boards: Sequence[str], results: Results
     for name in names:
         cells = []
         for board in boards:
-            floating, int8 = (results.get(name, backend, board) for backend in ("portable", "cortex_m"))
+            floating, int8 = results.both(name, board)
             problem = floating.problem or int8.problem
             if problem is not None:
                 cells.append(problem.partition(":")[0])
                 continue
             ratios[board].append(int8.instructions / floating.instructions)
             cells.append(f"{ratios[board][-1]:.2f}")
-        floating, int8 = (results.get(name, backend, boards[0]) for backend in ("portable", "cortex_m"))
-        if floating.problem is not None or int8.problem is not None:
-            lines.append(f"| {name} | | {' | '.join(cells)} | | | |")
-            continue
-        is_all = any("everything stays in floating point" in text for text in int8.in_float)
-        snr_db = "equal" if int8.snr_db == math.inf else f"{int8.snr_db:.0f}"
-        lines.append(
-            f"| {name} | {floating.instructions:,} | {' | '.join(cells)} | {int8.size / floating.size:.2f} | "
-            + ("| all |" if is_all else f"{snr_db} | {len(int8.in_float)} |")
-        )
-    return "\n".join(
-        [*lines, "", *(f"{board}: {_summary(found)}, of {len(found)}." for board, found in ratios.items() if found)]
-    )
+        lines.append(_row(name, cells, *results.both(name, boards[0])))
+    summaries = [f"{board}: {_summary(found)}, of {len(found)}." for board, found in ratios.items() if found]
+    return "".join(f"{line}\n" for line in [*lines, "", *summaries])
+
+
+def _row(name: str, cells: Sequence[str], floating: Outcome, int8: Outcome) -> str:
+    ratios = " | ".join(cells)
+    if floating.problem is not None or int8.problem is not None:
+        return f"| {name} | | {ratios} | | | |"
+    if any("everything stays in floating point" in text for text in int8.in_float):
+        kept = "| all |"
+    else:
+        kept = f"{'equal' if int8.snr_db == math.inf else f'{int8.snr_db:.0f}'} | {len(int8.in_float)} |"
+    return f"| {name} | {floating.instructions:,} | {ratios} | {int8.size / floating.size:.2f} | {kept}"
 
 
 def update(document: Path, tables: Mapping[str, str]) -> None:
     """Writes tables of a document anew: what is between the comments `table: NAME` and `end of table`."""
     with reading("document", document, "name a Markdown file with tables of networks"):
         text = document.read_text(encoding="utf-8")
-    end = "<!-- end of table -->"
     for name, table in tables.items():
-        begin = f"<!-- table: {name} -->"
-        before, _, behind = text.partition(begin)
-        if text.count(begin) != 1 or end not in behind:
-            raise UserError(f"{document}: it must have {begin} once, and {end} behind it")
-        text = "\n".join([before + begin, table, end + behind.partition(end)[2]])
+        text = replace_table(text, f"<!-- table: {name} -->\n", "<!-- end of table -->\n", table)
     replace_text(document, text)
 
 

@@ -944,7 +944,7 @@ int64_t depthwise_scratch(const PackedParts& parts, const Window& width) {
   if (layer.arrangement == Arrangement::Dsp) {
     // The rows under a window, of four channels, and these expanded.
     const int64_t columns = int64_t{width.in} + 2 * layer.padding[1];
-    const int64_t rows = (layer.kernel[0] - 1) * layer.dilation[0] + 1;
+    const int64_t rows = window_rows(layer);
     const int64_t expanded = is_three_by_three(layer) ? ThreeByThree::scratch_words(layer, width)
                                                       : Pairs::scratch_words(layer, width);
     return 4 * (rows * columns + expanded);

@@ -1,8 +1,10 @@
-"""Tables of text for people."""
+"""Tables of text for people, and their places in documents."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+
+from .console import UserError
 
 
 def text_table(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str]:
@@ -20,3 +22,21 @@ def text_table(rows: Sequence[Sequence[str]], left: Collection[int]) -> list[str
         ).rstrip()
         for row in rows
     ]
+
+
+def replace_table(text: str, begin: str, end: str, table: str) -> str:
+    """A document with what stands between two of its lines replaced.
+
+    Args:
+      text: the document.
+      begin, end: the lines, each with its newline; the first one stands there once.
+      table: whole lines.
+
+    Raises:
+      UserError: the document has no such place, or several.
+    """
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended or begin in rest:
+        raise UserError(f"the document lacks the lines between which the table stands, each once:\n{begin}{end}")
+    return before + begin + table + end + after

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.artifacts.board.board import Board, Region, read_board
-from tools.quiet.console import UserError
 from tools.quiet.files import replace_text
+from tools.quiet.table import replace_table
 from tools.quiet.tool import run_tool
 
 _BEGIN = "<!-- Begin of the table that `bazel run //firmware/boards:update_readme` writes. -->\n"
@@ -89,11 +89,7 @@ def update(text: str, boards: Sequence[Board], columns: Columns) -> str:
     Raises:
         UserError: the document has no place for it.
     """
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end:
-        raise UserError(f"the document lacks the lines between which the table stands:\n{_BEGIN}{_END}")
-    return before + _BEGIN + table(boards, columns) + _END + after
+    return replace_table(text, _BEGIN, _END, table(boards, columns))
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -524,12 +524,14 @@ def test_integers_stay_what_they_are(tmp_path: Path) -> None:
     assert (result.golden["output_0"] == result.golden["eager_0"]).mean() > 0.7
 
 
-def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path) -> None:
+# The second one, of many more operators, in `ethos_u_every_form_test` only.
+@pytest.mark.parametrize("layer", _sampled(["RNN", "LSTM"]))
+def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path, layer: str) -> None:
     """Of a similarity the smallest denominator, as large as another tensor; of a recurrent layer its first state."""
     source = model_source(
         "y = self.layer(x)[0]\nreturn nn.functional.cosine_similarity(y[:, 0], y[:, 1])",
         "(torch.randn(4, 2, 4),)",
-        "self.layer = nn.RNN(4, 4, batch_first=True)",
+        f"self.layer = nn.{layer}(4, 4, batch_first=True)",
     )
     assert _delegates(_export(tmp_path, source)) >= 1
 
