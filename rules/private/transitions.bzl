@@ -101,13 +101,14 @@ board_or_core_transition = transition(
 )
 
 def _library_transition_impl(settings, attr):
-    return _core_settings(attr.library_core, settings)
+    return _core_settings(attr.library_core, settings) | {_PROFILE: "off"}
 
 library_transition = transition(
-    # As core_transition, for what no NPU changes: kernels and runtime. The rule has an attribute `library_core`.
+    # As core_transition, for what neither an NPU nor measuring changes: kernels and runtime. The rule has an attribute
+    # `library_core`.
     implementation = _library_transition_impl,
     inputs = [_PLATFORMS, _NPU],
-    outputs = [_PLATFORMS, _NPU],
+    outputs = [_PLATFORMS, _NPU, _PROFILE],
 )
 
 def _platforms_of_programs(cores, by_cost):

@@ -97,7 +97,8 @@ def test_inputs_that_nothing_reads_are_not_computed() -> None:
     model[2].weight.data[:, 4:] = 0
     program = remove_dead_channels(capture(model, (_IMAGE,)))
     with torch.no_grad():
-        assert torch.equal(program.module()(_IMAGE), model(_IMAGE))
+        # The products that are left may be added in another order.
+        torch.testing.assert_close(program.module()(_IMAGE), model(_IMAGE))
     sizes = [node.args[1].meta["val"].shape[:2] for node in program.graph.nodes if node.name.startswith("conv")]
     assert sizes == [(4, 3), (6, 4)]
 

@@ -27,7 +27,6 @@ from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden, rewrite
 from tools.pipeline.export.batch_norm import fold_batch_norm
-from tools.pipeline.export.composite_operators import look_up_once
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.diagnosis import (
     check_captured,
@@ -226,7 +225,6 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
     Raises UserError for what the user can mend.
     """
     make_deterministic()
-    look_up_once()
     file = ModelFile(path, options.folders, options.entry)
     for operator in options.operators:
         define_out_variant(find_operator(operator, str(path)))

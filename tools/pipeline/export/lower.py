@@ -33,6 +33,7 @@ from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import copy_to_order, default_order, order_for_kernels
 from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
+from tools.pipeline.export.repeated_work import do_once
 from tools.pipeline.export.scalar_types import itemsize
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
 from tools.pipeline.export.tensor_indices import keep_tensor_indices
@@ -106,6 +107,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     Args:
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
     """
+    do_once()
     with torch.no_grad(), _distributions_unchecked():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
     return keep_tensor_indices(_fill_memory(captured))

@@ -1,0 +1,156 @@
+"""What PyTorch does again with each decomposition and each pass over a program, done once or where it is used.
+
+It is a third of what a small export takes. Nothing that is exported depends on it: without it the same bytes come
+later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch._export.utils
+import torch.export.decomp_utils
+import torch.export.exported_program
+from torch._C import DispatchKey
+from torch._ops import OperatorBase
+from torch._subclasses.fake_impls import op_implementations_dict
+from torch.fx import GraphModule
+from torch.fx.graph import PythonCode
+from torch.fx.traceback import NodeSource
+
+_collect_composite = torch._export.utils._collect_all_valid_cia_ops
+_override_composite = torch.export.exported_program._override_composite_implicit_decomp
+_recompile = GraphModule.recompile
+
+_looked_up: set[str] = set()
+
+
+def _look_up_new() -> None:
+    """Has torch.ops know every composite operator of the dispatcher: those that were registered since the last call.
+
+    PyTorch looks all of them up, once for each namespace there is.
+    """
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd"):
+        if name not in _looked_up:
+            namespace, _, operator = name.partition("::")
+            operator, _, overload = operator.partition(".")
+            getattr(getattr(getattr(torch.ops, namespace), operator), overload or "default")
+            _looked_up.add(name)
+
+
+def _composite_operators() -> set[OperatorBase]:
+    """The composite operators that an export may keep whole."""
+    _look_up_new()
+    return _collect_composite()
+
+
+@dataclass(frozen=True)
+class _Overridden:
+    """A composite operator's kernels in Python outside a decomposition and inside it, and its rule for fake tensors."""
+
+    outside: dict[Any, Any]
+    inside: dict[Any, Any]
+    fake: Callable[..., Any]
+
+
+_overridden: dict[OperatorBase, _Overridden] = {}
+
+
+@contextmanager
+def _override_once(decompositions: dict[OperatorBase, Callable[..., Any]]) -> Iterator[None]:
+    """Gives composite operators these decompositions, and kernels that PyTorch made before.
+
+    It makes some 12,000 each time. An operator that has other kernels than when they were made gets new ones.
+    """
+    kernels = {operator: dict(operator.py_kernels) for operator in decompositions}
+    known = {operator: _overridden[operator] for operator in decompositions.keys() & _overridden.keys()}
+    known = {operator: each for operator, each in known.items() if each.outside == kernels[operator]}
+    with _override_composite({operator: each for operator, each in decompositions.items() if operator not in known}):
+        for operator in decompositions.keys() - known.keys():
+            fake = op_implementations_dict[operator]
+            _overridden[operator] = _Overridden(kernels[operator], dict(operator.py_kernels), fake)
+        for operator, each in known.items():
+            decomposition = {DispatchKey.CompositeImplicitAutograd: decompositions[operator]}
+            _give_kernels(operator, each.inside | decomposition)
+            op_implementations_dict.setdefault(operator, each.fake)
+        try:
+            yield
+        finally:
+            for operator in known:
+                _give_kernels(operator, kernels[operator])
+                op_implementations_dict.pop(operator, None)
+
+
+def _give_kernels(operator: OperatorBase, kernels: dict[Any, Any]) -> None:
+    operator.py_kernels.clear()
+    operator.py_kernels.update(kernels)
+    operator._dispatch_cache.clear()
+
+
+class _CompiledWhenCalled:
+    """In place of a graph module's `forward`, whose code is made when somebody takes it. Most are replaced before."""
+
+    def __get__(self, module: GraphModule | None, owner: type[GraphModule]) -> Any:
+        if module is None:
+            return self
+        _recompile_now(module)
+        return module.forward
+
+
+class _CodeWhenRead:
+    """In place of what GraphModule.recompile returns."""
+
+    def __init__(self, module: GraphModule) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_recompile_now(self._module), name)
+
+
+class _SourceWhenRead:
+    """In place of a graph module's `_code`, which is made with its `forward`."""
+
+    def __get__(self, module: GraphModule | None, owner: type[GraphModule]) -> Any:
+        if module is None:
+            return self
+        if isinstance(vars(owner).get("forward"), _CompiledWhenCalled):
+            _recompile_now(module)
+        return module.__dict__["_code"]
+
+    def __set__(self, module: GraphModule, source: str) -> None:
+        module.__dict__["_code"] = source
+
+
+def _recompile_now(module: GraphModule) -> PythonCode:
+    # It reads the source that it has just written.
+    del type(module).forward
+    return _recompile(module)
+
+
+def _recompile_when_used(module: GraphModule) -> _CodeWhenRead:
+    codegen = module._graph._codegen
+    if isinstance(codegen, torch.fx.graph._PyTreeCodeGen):
+        module._in_spec = codegen.pytree_info.in_spec
+        module._out_spec = codegen.pytree_info.out_spec
+    type(module).forward = _CompiledWhenCalled()
+    return _CodeWhenRead(module)
+
+
+def _itself(source: NodeSource, memo: dict[int, Any]) -> NodeSource:
+    """In place of a copy of where a node is from, with all that was before: nobody changes it once it is made."""
+    return source
+
+
+def do_once() -> None:
+    """Replaces these functions of PyTorch's in this process."""
+    torch._export.utils._materialize_cpp_cia_ops = lambda: None
+    for module in (torch._export.utils, torch.export.decomp_utils, torch.export.exported_program):
+        module._collect_all_valid_cia_ops = _composite_operators
+    torch.export.exported_program._override_composite_implicit_decomp = _override_once
+    GraphModule.recompile = _recompile_when_used
+    GraphModule._code = _SourceWhenRead()
+    NodeSource.__deepcopy__ = _itself
