@@ -206,9 +206,9 @@ def has_vectors(core):
     """Whether int8 programs for a core are laid out for vectors."""
     return CORES[core].kernels == "mve"
 
-def _has_dsp_and_fpu(core):
+def _has_costs(core):
     """Whether a core has what float_where_faster of torch_program knows the costs of."""
-    return CORES[core].kernels == "dsp" and CORES[core].fpu
+    return CORES[core].kernels != "scalar" and CORES[core].fpu
 
 def representative(core, cores, by_cost):
     """The core that an int8 program for a core is made for: one for all of `cores` that take the same program.
@@ -220,7 +220,7 @@ def representative(core, cores, by_cost):
     """
 
     def kind(other):
-        return (CORES[other].kernels, by_cost and _has_dsp_and_fpu(other))
+        return (CORES[other].kernels, by_cost and _has_costs(other))
 
     preferred = _PREFERRED[CORES[core].kernels]
     alike = [other for other in cores if kind(other) == kind(core)]

@@ -352,7 +352,7 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         ),
         "float_where_faster": attr.bool(
             default = True,
-            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger, or all of it does, see `float_growth`; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores other than those with the DSP extension and an FPU, anyway.",
+            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger, or all of it does, see `float_growth`; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores without an FPU, or with neither the DSP extension nor vectors, anyway.",
         ),
         "float_growth": attr.int(
             default = 16384,

@@ -1,8 +1,9 @@
 """Measures what operators cost in int8 and in floating point: bazel run //conformance/networks:costs -- --output FILE
 
-Each operator of single.py is exported at several sizes and in both forms and run on an emulated Cortex-M4; the factors
-of costs.json (tools/pipeline/export/cortex_m/costs.py) are those that fit the instructions best, relatively and without
-negative ones. The Cortex-M33 runs the same kernels.
+Each operator of single.py is exported at several sizes and in both forms and run on an emulated Cortex-M4, whose
+kernels the Cortex-M7 and M33 run, too, and on a Cortex-M55; the factors of costs.json
+(tools/pipeline/export/cortex_m/costs.py) are those that fit the instructions best, relatively and without negative
+ones.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import scipy.optimize
 import torch
 
 from conformance.networks import single
+from tools.artifacts.core.core import layout
 from tools.pipeline.export.cortex_m import quantize
 from tools.pipeline.export.cortex_m.costs import Work, work_of
 from tools.pipeline.export.export import Options, export
@@ -32,7 +34,7 @@ from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
-_CORE, _BOARD = "cortex-m4", "mps2_an386"
+_BOARDS = {"cortex-m4": "mps2_an386", "cortex-m55": "mps3_an547"}
 _BORDER = "border"
 # Instructions of a call beside those for each output and product. Without a limit those of slow operators, which were
 # measured at few sizes, would go to the call, so that small ones seemed dear.
@@ -53,24 +55,24 @@ class Measured:
     instructions: int
 
 
-def _options(form: str, name: str) -> Options:
+def _options(core: str, form: str, name: str) -> Options:
     if form == "float32":
-        return Options(_CORE, "portable", entry=name)
+        return Options(core, "portable", entry=name)
     io = "int8" if form == "int8" else "float32"
-    return Options(_CORE, "cortex_m", io, entry=name)
+    return Options(core, "cortex_m", io, entry=name)
 
 
-def measure(names: Sequence[str]) -> list[Measured]:
-    """Exports and runs operators of single.py in every form."""
+def measure(core: str, names: Sequence[str]) -> list[Measured]:
+    """Exports and runs operators of single.py in every form on a core of _BOARDS."""
     cases, forms = [], []
     for index, name in enumerate(names):
-        print(f"\r{index + 1} of {len(names)} operators", end="", file=sys.stderr, flush=True)
+        print(f"\r{index + 1} of {len(names)} operators on {core}", end="", file=sys.stderr, flush=True)
         for form in ("float32", "int8", _BORDER):
             if form != "float32" and not single.SINGLES[name].is_int8:
                 continue
             if form == _BORDER and not name.startswith(("relu", "avg_pool2d", "linear")):
                 continue
-            exported = export(Path(single.__file__), name, _options(form, name), None, SilentConsole())
+            exported = export(Path(single.__file__), name, _options(core, form, name), None, SilentConsole())
             with numpy.load(io.BytesIO(exported.golden)) as golden, tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "program.pte"
                 path.write_bytes(exported.program)
@@ -79,9 +81,9 @@ def measure(names: Sequence[str]) -> list[Measured]:
             forms.append((name, form))
     print(file=sys.stderr)
     found = []
-    for (name, form), result in zip(forms, run_cases(read_runners().boards[_BOARD], cases), strict=True):
+    for (name, form), result in zip(forms, run_cases(read_runners().boards[_BOARDS[core]], cases), strict=True):
         if result.error != "Ok" or result.execute is None:
-            raise UserError(f"{name} in {form} on {_BOARD}: {result.text()}")
+            raise UserError(f"{name} in {form} on {core}: {result.text()}")
         found.append(Measured(name, form, result.execute))
     return found
 
@@ -100,8 +102,8 @@ def _work(name: str) -> tuple[Work, int, int]:
     return work, sum(tensor.numel() for tensor in inputs), result.numel()
 
 
-def fit(measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
-    """The factors per form and kind of operator."""
+def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
+    """The factors per form and kind of operator, on the core that was measured."""
     rows: dict[tuple[str, str], list[tuple[str, tuple[int, ...], int]]] = {}
     by_name = {(each.name, each.form): each.instructions for each in measured}
     works = {each.name: _work(each.name) for each in measured}
@@ -112,7 +114,8 @@ def fit(measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
             more = instructions - by_name[name, "int8"]
             rows.setdefault((form, _BORDER), []).append((name, (1, elements, results), more))
         else:
-            rows.setdefault((form, work.kind), []).append((name, work.amounts, instructions))
+            done = work.in_int8(core) if form == "int8" else work
+            rows.setdefault((form, done.kind), []).append((name, done.amounts, instructions))
     factors: dict[str, dict[str, list[float]]] = {"int8": {}, "float32": {}}
     for (form, kind), samples in sorted(rows.items()):
         counts = numpy.array([instructions for _, _, instructions in samples], dtype=float)
@@ -137,28 +140,38 @@ def fit(measured: Sequence[Measured]) -> dict[str, dict[str, list[float]]]:
     }
 
 
-def _text(factors: dict[str, dict[str, list[float]]]) -> str:
+def _text(factors: dict[str, dict[str, dict[str, list[float]]]]) -> str:
     """costs.json, a line for each kind of operator."""
-    forms = []
-    for form, kinds in factors.items():
-        lines = ",\n".join(f"  {json.dumps(kind)}: {json.dumps(found)}" for kind, found in kinds.items())
-        forms.append(f" {json.dumps(form)}: {{\n{lines}\n }}")
-    return "{\n" + ",\n".join(forms) + "\n}\n"
+    layouts = []
+    for name, by_form in factors.items():
+        forms = []
+        for form, kinds in by_form.items():
+            lines = ",\n".join(f"   {json.dumps(kind)}: {json.dumps(found)}" for kind, found in kinds.items())
+            forms.append(f"  {json.dumps(form)}: {{\n{lines}\n  }}")
+        layouts.append(f" {json.dumps(name)}: {{\n" + ",\n".join(forms) + "\n }")
+    return "{\n" + ",\n".join(layouts) + "\n}\n"
 
 
 def _main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=user_path, help="costs.json; printed without")
+    parser.add_argument("--core", choices=_BOARDS, action="append", help="only this one; others stay as they are")
     parser.add_argument("names", nargs="*", help="kinds of single.py, such as linear; others stay as they are")
     options = parser.parse_args(arguments)
     names = [name for name in single.SINGLES if not options.names or name.rpartition("_")[0] in options.names]
     if not names:
         raise UserError(f"single.py has no {' '.join(options.names)}; see there")
-    factors = fit(measure(names))
-    if options.names and options.output is not None:
+    before: dict[str, dict[str, dict[str, list[float]]]] = {}
+    if (options.names or options.core) and options.output is not None:
         before = json.loads(options.output.read_text(encoding="utf-8"))
-        factors = {form: dict(sorted({**before[form], **kinds}.items())) for form, kinds in factors.items()}
-    text = _text(factors)
+    factors = dict(before)
+    for core in options.core or _BOARDS:
+        found = fit(core, measure(core, names))
+        if options.names:
+            known = before.get(layout(core), {})
+            found = {form: dict(sorted({**known.get(form, {}), **kinds}.items())) for form, kinds in found.items()}
+        factors[layout(core)] = found
+    text = _text(dict(sorted(factors.items())))
     if options.output is None:
         print(text)
     else:

@@ -30,9 +30,9 @@ def has_dsp(core: str) -> bool:
     return layout(core) == "dsp"
 
 
-def has_dsp_and_fpu(core: str) -> bool:
-    """Whether a Cortex-M has the DSP extension and an FPU, but no vectors."""
-    return CORES[core] == ("dsp", True)
+def has_fpu(core: str) -> bool:
+    """Whether a Cortex-M has an FPU."""
+    return CORES[core][1]
 
 
 def platform_name(core: str) -> str:

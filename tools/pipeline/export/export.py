@@ -512,7 +512,7 @@ def _quantizer(
     choose = None
     # Whoever has integers at the border wants no code for floating point between them.
     if options.packed and options.float_where_faster and options.io == "float32" and costs.has_costs(options.core):
-        choose = functools.partial(costs.choose, costs=costs.Costs())
+        choose = functools.partial(costs.choose, costs=costs.Costs(options.core))
     return lambda captured, samples, in_float: quantize.quantize(
         quantize.fold(captured),
         samples,

@@ -1,11 +1,11 @@
 """Where int8 pays: chooses the operators that stay in floating point because they take fewer instructions there.
 
 What an operator takes in either form follows from its shapes and from costs.json: instructions per call, per output and
-per product, as `bazel run //conformance/networks:costs` measures them on an emulated Cortex-M4 with the kernels of the
-checkout. Cores with a vector unit for int8 compute everything in int8 that they can. Between the two forms tensors are
-quantized or dequantized, which costs, too. So the cheapest choice for a whole graph is a minimum cut: one side of it is
-int8, the other one floating point, and every operator pays for the side that it is on, every tensor for the cut that it
-crosses.
+per product, as `bazel run //conformance/networks:costs` measures them with the kernels of the checkout on an emulated
+Cortex-M4, and on a Cortex-M55 for cores with vectors. There an instruction on a vector takes two cycles or more, so
+that floating point, which has few of them, pays even more than it seems. Between the two forms tensors are quantized or
+dequantized, which costs, too. So the cheapest choice for a whole graph is a minimum cut: one side of it is int8, the
+other one floating point, and every operator pays for the side that it is on, every tensor for the cut that it crosses.
 
 Layers with weights are in floating point only if they are no larger there.
 
@@ -28,10 +28,15 @@ import torch
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
-from tools.artifacts.core.core import has_dsp_and_fpu
+from tools.artifacts.core.core import has_fpu, has_vectors, layout
 from tools.artifacts.packed_layer.packed_layer import round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
-from tools.pipeline.export.cortex_m.pack import MAX_DENSE_GROUPS, are_computed_together
+from tools.pipeline.export.cortex_m.pack import (
+    MAX_DENSE_GROUPS,
+    are_computed_together,
+    are_dense_for_vectors,
+    has_kernel_for_vectors,
+)
 from tools.pipeline.export.cortex_m.quantizable import WORD, is_channels_last
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
 from tools.pipeline.export.own_operators import RECURRENT
@@ -89,10 +94,16 @@ class Work:
     Attributes:
       kind: its name in costs.json.
       amounts: what its costs are factors of: 1, its outputs, and what there is else for its kind.
+      with_vectors: what it is in int8 on cores with vectors, if these have no kernel for it.
     """
 
     kind: str
     amounts: tuple[int, ...]
+    with_vectors: Work | None = None
+
+    def in_int8(self, core: str) -> Work:
+        """What it is in int8 on a core."""
+        return self.with_vectors if self.with_vectors is not None and has_vectors(core) else self
 
 
 def work_of(node: Node) -> Work | None:
@@ -197,21 +208,35 @@ def _convolution(node: Node, outputs: int) -> Work:
         padded = rows * inner * _is_padded(node)
         planes = image[0] * channels
         dilation: Any = node.args[5] if len(node.args) > 5 else [1]
+        has_kernel = has_kernel_for_vectors(image[1], channels // image[1], weight[2], dilation)
+        with_vectors = None if has_kernel else _without_kernel(node, image[1])
         if weight[2:] == (3, 3) and set(dilation) == {1} and channels == image[1]:
             # Four channels after four: the words of their image are read, and columns under windows taken apart.
             words = round_up(channels, 4) // 4 * image[0]
             stride: Any = node.args[3] if len(node.args) > 3 else [1]
             columns = words * _shape(node)[2] * ((_shape(node)[3] - 1) * stride[-1] + 3)
             read, in_rows = words * image[2] * image[3], words * _shape(node)[2]
-            return Work("depthwise_3x3", (1, outputs, read, columns, in_rows, rows, padded, planes))
-        return Work("depthwise", (1, outputs, outputs * inner, unaligned, rows, rows * inner, padded, planes))
+            return Work("depthwise_3x3", (1, outputs, read, columns, in_rows, rows, padded, planes), with_vectors)
+        amounts = (1, outputs, outputs * inner, unaligned, rows, rows * inner, padded, planes)
+        return Work("depthwise", amounts, with_vectors)
     groups = _dense_groups(node)
     if groups > 1:
         # Packed layers multiply by the zeros between the groups, too.
         return Work("few_groups", (1, outputs, outputs * inner, outputs * inner * groups))
     # Kernels for int8 compute four outputs at a time where a group's channels are words.
     unaligned = outputs if weight[1] % 4 else 0
-    return Work("grouped", (1, outputs, outputs * inner, unaligned, unaligned * inner))
+    with_vectors = _without_kernel(node, image[1] // weight[1])
+    return Work("grouped", (1, outputs, outputs * inner, unaligned, unaligned * inner), with_vectors)
+
+
+def _without_kernel(node: Node, groups: int) -> Work:
+    """A convolution of groups that vectors have no kernel for."""
+    out, image, weight = _shape(node), _shape(node.args[0]), _shape(node.args[1])
+    outputs, inner = math.prod(out), math.prod(weight[1:])
+    if are_dense_for_vectors(math.prod(weight), groups):
+        dense = (weight[0], image[1], *weight[2:])
+        return Work("convolution", (1, outputs, *_products(out, image[1], dense, _is_padded(node))))
+    return Work("unpacked", (1, outputs, outputs * inner))
 
 
 def _is_padded(node: Node) -> bool:
@@ -244,14 +269,15 @@ def _dense_groups(node: Node) -> int:
 
 
 class Costs:
-    """Instructions of operators, from costs.json."""
+    """Instructions of operators on a core that has_costs(), from costs.json."""
 
-    def __init__(self) -> None:
-        self._forms: dict[str, dict[str, list[float]]] = json.loads(_TABLE.read_text(encoding="utf-8"))
+    def __init__(self, core: str) -> None:
+        self._core = core
+        self._forms: dict[str, dict[str, list[float]]] = json.loads(_TABLE.read_text(encoding="utf-8"))[layout(core)]
 
     def int8(self, work: Work | None) -> float:
         """Instructions of an operator in int8."""
-        return self._of("int8", work, "table")
+        return self._of("int8", None if work is None else work.in_int8(self._core), "table")
 
     def float32(self, work: Work | None) -> float:
         """Instructions of an operator in floating point."""
@@ -269,8 +295,8 @@ class Costs:
 
 
 def has_costs(core: str) -> bool:
-    """Whether costs.json holds for a core: it was measured with DSP instructions and an FPU."""
-    return has_dsp_and_fpu(core)
+    """Whether costs.json holds for a core: it was measured with an FPU, and with DSP instructions or vectors."""
+    return has_fpu(core) and layout(core) != "scalar"
 
 
 @dataclass(frozen=True)

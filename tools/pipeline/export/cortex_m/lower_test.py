@@ -500,18 +500,21 @@ def evaluation_set():
         assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
 
 
-def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_returned_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("core", "linear"), [("cortex-m4", "linear_rows"), ("cortex-m55", "linear")])
+def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_returned_as_it_is(
+    core: str, linear: str, tmp_path: Path
+) -> None:
     forward, inputs, init = "return self.fc(x).softmax(-1)", "(torch.randn(8, 64),)", "self.fc = nn.Linear(64, 64)"
-    chosen = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    chosen = exported(tmp_path, forward, inputs, init, core=core, packed=True, float_where_faster=True)
     assert list(chosen.operators) == [
         "cortex_m::quantize_per_tensor",
-        "torch_fusion::linear_rows",
+        f"torch_fusion::{linear}",
         "cortex_m::dequantize_per_tensor",
         "aten::_softmax",
     ]
     assert set(chosen.operators.values()) == {1}
     assert any(text.endswith("stays in floating point, for fewer instructions") for text in chosen.said)
-    everywhere = exported(tmp_path, forward, inputs, init, packed=True)
+    everywhere = exported(tmp_path, forward, inputs, init, core=core, packed=True)
     assert "cortex_m::softmax" in everywhere.operators
 
 
@@ -566,6 +569,19 @@ def test_images_are_not_convolved_in_floating_point_between_int8_layers(tmp_path
 def test_functions_between_integers_are_tables(tmp_path: Path) -> None:
     result = exported(tmp_path, "return torch.nn.functional.gelu(x)", "(torch.randn(1, 16),)", packed=True, io="int8")
     assert list(result.operators) == ["cortex_m::quantized_activation"]
+
+
+def test_convolutions_with_groups_that_vectors_have_no_kernel_for_are_packed_unless_they_are_large(
+    tmp_path: Path,
+) -> None:
+    layers = (
+        "nn.Conv2d(8, 8, 3, dilation=2, groups=8), nn.Conv2d(8, 16, 3, groups=8), nn.Conv2d(16, 16, 3, groups=8), "
+        "nn.Conv2d(16, 10, 1), nn.Conv2d(10, 10, 3, groups=10), nn.Conv2d(10, 40, 1), nn.Conv2d(40, 40, 3, groups=5)"
+    )
+    init, forward = f"self.layers = nn.Sequential({layers})", "return self.layers(x)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8, 16, 16),)", init, core="cortex-m55", packed=True)
+    assert result.operators["torch_fusion::convolution"] == 6
+    assert result.operators["cortex_m::quantized_conv2d"] == 1
 
 
 def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ _PAIR_OUTPUTS = 32
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
 # its products take a quarter of the instructions of those that are not packed.
 MAX_DENSE_GROUPS = 4
+# Bytes of weights of a layer that is packed so for vectors, however many groups it has, if they have no kernel for it.
+# A product with zero is a tenth of an instruction there, and a layer that is not packed takes ten times as many.
+_MAX_DENSE_BYTES = 8192
 
 _cortex_m = torch.ops.cortex_m
 _edge = exir_ops.edge.cortex_m
@@ -529,16 +532,20 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
         weight = weight.permute(3, 1, 2, 0)
         if channels != 1:
             kind = DEPTHWISE
-            fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
             is_plain = multiplier == 1 and _pair(dilation) == (1, 1)
-            if not fits and channels <= MAX_DENSE_GROUPS:
-                kind, weight = CONVOLUTION, _dense(weight, channels)
-            elif not fits or weight.shape[1] > _MAX_DEPTHWISE_KERNEL or not (is_plain or arrangement == DSP):
-                return None
-            else:
+            fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
+            is_dense = not fits and channels <= MAX_DENSE_GROUPS
+            is_dense |= arrangement == MVE and are_dense_for_vectors(weight.numel(), channels)
+            if fits and weight.shape[1] <= _MAX_DEPTHWISE_KERNEL and (is_plain or arrangement == DSP):
                 times = multiplier
+            elif is_dense:
+                kind, weight = CONVOLUTION, _dense(weight, channels)
+            else:
+                return None
     elif weight.shape[3] != channels:
-        if channels // weight.shape[3] > MAX_DENSE_GROUPS:
+        groups = channels // weight.shape[3]
+        is_dense = arrangement == MVE and are_dense_for_vectors(weight.numel(), groups)
+        if groups > MAX_DENSE_GROUPS and not is_dense:
             return None
         weight = _dense(weight, channels)
     input_offset, output_offset, multipliers, shifts, low, high, _ = rest
@@ -562,6 +569,17 @@ _OPERATORS = {
     DEPTHWISE: exir_ops.edge.torch_fusion.depthwise_convolution.default,
     LINEAR: exir_ops.edge.torch_fusion.linear.default,
 }
+
+
+def has_kernel_for_vectors(channels: int, multiplier: int, kernel_height: int, dilation: Sequence[int]) -> bool:
+    """Whether there is a depthwise kernel for vectors, of channels whose outputs are `multiplier` each."""
+    is_plain = multiplier == 1 and set(dilation) == {1}
+    return channels % 4 == 0 and kernel_height <= _MAX_DEPTHWISE_KERNEL and is_plain
+
+
+def are_dense_for_vectors(weights: int, groups: int) -> bool:
+    """Whether a layer of groups, by its weights, is packed for vectors as one without, if there is no kernel for it."""
+    return weights * groups <= _MAX_DENSE_BYTES
 
 
 # From how many rows on the weights of a linear layer are read for four at once, and for how many outputs it pays that
