@@ -29,13 +29,13 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.artifacts.core.core import has_fpu, has_vectors, layout
-from tools.artifacts.packed_layer.packed_layer import round_up
+from tools.artifacts.packed_layer.packed_layer import MVE, round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.pack import (
     MAX_DENSE_GROUPS,
     are_computed_together,
     are_dense_for_vectors,
-    has_kernel_for_vectors,
+    has_depthwise_kernel,
 )
 from tools.pipeline.export.cortex_m.quantizable import WORD, is_channels_last
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
@@ -208,7 +208,7 @@ def _convolution(node: Node, outputs: int) -> Work:
         padded = rows * inner * _is_padded(node)
         planes = image[0] * channels
         dilation: Any = node.args[5] if len(node.args) > 5 else [1]
-        has_kernel = has_kernel_for_vectors(image[1], channels // image[1], weight[2], dilation)
+        has_kernel = has_depthwise_kernel(MVE, image[1], channels // image[1], weight[2], dilation)
         with_vectors = None if has_kernel else _without_kernel(node, image[1])
         if weight[2:] == (3, 3) and set(dilation) == {1} and channels == image[1]:
             # Four channels after four: the words of their image are read, and columns under windows taken apart.

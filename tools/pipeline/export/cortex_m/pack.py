@@ -532,11 +532,9 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
         weight = weight.permute(3, 1, 2, 0)
         if channels != 1:
             kind = DEPTHWISE
-            is_plain = multiplier == 1 and _pair(dilation) == (1, 1)
-            fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
-            is_dense = not fits and channels <= MAX_DENSE_GROUPS
+            is_dense = channels < MAX_DENSE_GROUPS
             is_dense |= arrangement == MVE and are_dense_for_vectors(weight.numel(), channels)
-            if fits and weight.shape[1] <= _MAX_DEPTHWISE_KERNEL and (is_plain or arrangement == DSP):
+            if has_depthwise_kernel(arrangement, channels, multiplier, weight.shape[1], _pair(dilation)):
                 times = multiplier
             elif is_dense:
                 kind, weight = CONVOLUTION, _dense(weight, channels)
@@ -571,10 +569,13 @@ _OPERATORS = {
 }
 
 
-def has_kernel_for_vectors(channels: int, multiplier: int, kernel_height: int, dilation: Sequence[int]) -> bool:
-    """Whether there is a depthwise kernel for vectors, of channels whose outputs are `multiplier` each."""
+def has_depthwise_kernel(
+    arrangement: int, channels: int, multiplier: int, kernel_height: int, dilation: Sequence[int]
+) -> bool:
+    """Whether there is a depthwise kernel of an arrangement, for channels that have `multiplier` outputs each."""
+    fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
     is_plain = multiplier == 1 and set(dilation) == {1}
-    return channels % 4 == 0 and kernel_height <= _MAX_DEPTHWISE_KERNEL and is_plain
+    return fits and kernel_height <= _MAX_DEPTHWISE_KERNEL and (is_plain or arrangement == DSP)
 
 
 def are_dense_for_vectors(weights: int, groups: int) -> bool:
