@@ -41,6 +41,7 @@ from conformance.check import encode_input
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
+    GROUPED,
     LINEAR,
     LINEAR_INT4,
     POINTWISE_INT4,
@@ -58,7 +59,8 @@ RUNNER = Runner(Path(os.environ["RUNNER"]), None, Path())
 # How a case ends that the runtime does not end itself.
 CRASHES = {"Crash", "Abort", "Fault", "Timeout", "MissingPass", "Host", "Mismatch"}
 NAMES = {CONVOLUTION: "convolution", DEPTHWISE: "depthwise_convolution", LINEAR: "linear"}
-OTHER_NAMES = {WINOGRAD: "winograd_convolution"}
+OTHER_NAMES = {WINOGRAD: "winograd_convolution", GROUPED: "grouped_convolution"}
+OTHER_LAYERS = [(kind, DSP) for kind in OTHER_NAMES]
 INT4_NAMES = {LINEAR_INT4: "linear_int4", POINTWISE_INT4: "pointwise_int4"}
 INT4_LAYERS = [(kind, arrangement) for kind in INT4_NAMES for arrangement in (DSP, MVE)]
 IMAGE_LAYERS = [(kind, arrangement) for kind in (CONVOLUTION, DEPTHWISE) for arrangement in (DSP, MVE)]
@@ -70,7 +72,7 @@ INPUT, PACKED, GEOMETRY, SCRATCH, OUT = range(5)
 
 def _layer(kind: int, is_wide: bool = False) -> Layer:
     torch.manual_seed(kind)
-    channels = 4
+    channels = 8 if kind == GROUPED else 4
     inner = 1 if kind == DEPTHWISE else 4
     side = 1 if kind == LINEAR else 3
     return Layer(
@@ -86,6 +88,7 @@ def _layer(kind: int, is_wide: bool = False) -> Layer:
         torch.full((channels,), 1 if is_wide else -4),
         -128,
         127,
+        groups=channels // 4 if kind == GROUPED else 1,
     )
 
 
@@ -128,9 +131,9 @@ class _Made:
         self.kind = kind
         self.packed = bytearray(_packed(kind, arrangement, is_wide))
         head = self.head
-        image = [2, 4] if kind in (LINEAR, LINEAR_INT4) else [1, 4, 6, 6]
+        image = [2, 4] if kind in (LINEAR, LINEAR_INT4) else [1, 8 if kind == GROUPED else 4, 6, 6]
         self.shape = image
-        has_scratch = kind in (CONVOLUTION, DEPTHWISE, WINOGRAD)
+        has_scratch = kind in (CONVOLUTION, DEPTHWISE, GROUPED, WINOGRAD)
         scratch = scratch_size(head, image[-1]) if has_scratch else 0
         self.values: list[Any] = [
             _tensor(image, 1),
@@ -230,7 +233,7 @@ def test_a_layer_that_becomes_another_is_refused(kind: int, arrangement: int) ->
     _check_refused(viewed, "InvalidProgram", "load", "changes what must stay")
 
 
-@pytest.mark.parametrize(("kind", "arrangement"), [*IMAGE_LAYERS, (WINOGRAD, DSP)])
+@pytest.mark.parametrize(("kind", "arrangement"), [*IMAGE_LAYERS, *OTHER_LAYERS])
 def test_scratch_memory_that_is_a_constant_is_refused(kind: int, arrangement: int) -> None:
     made = _Made(kind, arrangement)
     made.values[SCRATCH] = _tensor(made.values[SCRATCH].sizes, 0, ScalarType.BYTE, constant=2)
@@ -390,11 +393,29 @@ def test_other_convolutions_are_none_of_winograds(field: str, values: Any) -> No
     _check_refused(made, "InvalidProgram", "execute", "are none that its operator has")
 
 
+@pytest.mark.parametrize("changes", [{"group_size": 6}, {"group_size": 16}, {"group_size": 2}, {"kernel": (12, 12)}])
+def test_groups_that_the_kernel_does_not_compute_are_refused(changes: dict[str, Any]) -> None:
+    sound = _Made(GROUPED, DSP)
+    assert [result.error for result in _run(sound)] == ["Ok"]
+    made = _Made(GROUPED, DSP)
+    made.packed[: Head.SIZE] = dataclasses.replace(made.head, **changes).pack()
+    made.packed += bytes(8192)
+    made.values[PACKED].sizes = [len(made.packed)]
+    _check_refused(made, "InvalidProgram", "execute", "are none that its operator has")
+    assert problem_of(bytes(made.packed)) == "its groups are none that its kernel computes"
+
+
+def test_groups_without_inputs_are_refused() -> None:
+    made = _Made(GROUPED, DSP)
+    made.packed[: Head.SIZE] = dataclasses.replace(made.head, group_size=0).pack()
+    _check_refused(made, "InvalidProgram", "load", "sizes are out of range")
+
+
 def test_corrupted_layers_break_nothing() -> None:
     """Each byte of heads and tables, and some of it at once: an error with a name, or some result."""
     rng = random.Random(0)
     made = []
-    for kind, arrangement in [*LAYERS, *INT4_LAYERS, (WINOGRAD, DSP)]:
+    for kind, arrangement in [*LAYERS, *INT4_LAYERS, *OTHER_LAYERS]:
         for is_wide in (False, True) if kind in NAMES else (False,):
             end = _Made(kind, arrangement, is_wide).head.tables[2]
             for place in range(end):

@@ -96,6 +96,21 @@ Tensor& packed_convolution_out(
   return out;
 }
 
+/// torch_fusion::grouped_convolution.out: images channels last.
+template <class S>
+Tensor& packed_grouped_convolution_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& packed,
+    int64_t /*geometry*/,
+    Tensor& scratch,
+    Tensor& out) {
+  constexpr PackedImageKernel kKernel = {
+      LayerKind::Grouped, takes_grouped, grouped_scratch, packed_grouped_convolution};
+  packed_images_out<S>(ctx, input, packed, kKernel, scratch, out);
+  return out;
+}
+
 /// packed_depthwise() of any layer.
 inline void any_packed_depthwise(
     const PackedParts& parts,

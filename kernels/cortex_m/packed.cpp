@@ -75,6 +75,7 @@ bool open_packed(
           layer->dilation[i] > 0 && layer->dilation[i] < 0x8000;
       taps *= layer->kernel[i];
     }
+    in_range = in_range && (kind != LayerKind::Grouped || layer->group_size > 0);
   }
   KERNEL_CHECK(ctx, in_range, InvalidProgram, false, "A packed constant's sizes are out of range");
 

@@ -27,7 +27,8 @@ enum class Arrangement : uint8_t {
 
 /// What a packed layer computes. PointwiseInt4 is a convolution of one by one, without stride and
 /// padding; it and LinearInt4 have weights of four bits. Winograd is a convolution that winograd.h
-/// computes, with weights as those of others.
+/// computes, with weights as those of others. Grouped is a convolution of several groups, each of
+/// which takes a multiple of four inputs to an even number of outputs.
 enum class LayerKind : uint8_t {
   Convolution = 1,
   Depthwise = 2,
@@ -35,6 +36,7 @@ enum class LayerKind : uint8_t {
   LinearInt4 = 4,
   PointwiseInt4 = 5,
   Winograd = 6,
+  Grouped = 7,
 };
 
 /// Whether a layer's weights have four bits.
@@ -72,8 +74,9 @@ struct PackedLayer {
   uint8_t is_wide;
   uint16_t in_channels;
   /// Inputs that share a factor of int4 weights, kInt4Block; 0 if all of a channel do. Of Winograd:
-  /// tiles that are computed at a time. Of other convolutions and linear layers for DSP: 1 if no
-  /// sum of a pair's second channel needs more than 24 bits, but for its bias.
+  /// tiles that are computed at a time. Of Grouped: inputs of a group. Of other convolutions and
+  /// linear layers for DSP: 1 if no sum of a pair's second channel needs more than 24 bits, but for
+  /// its bias.
   uint16_t group_size;
   int32_t channels;
   uint16_t kernel[2];
@@ -148,7 +151,9 @@ ET_INLINE PackedCounts packed_counts(const PackedLayer& layer, LayerKind kind, u
           : is_depthwise && is_mve ? 16
                                    : 2);
   counts.factors = kind == LayerKind::Linear ? 4 : counts.table_channels;
-  counts.inner = is_depthwise ? taps : taps * layer.in_channels;
+  counts.inner = is_depthwise
+      ? taps
+      : taps * (kind == LayerKind::Grouped ? layer.group_size : layer.in_channels);
   counts.padded_inner =
       is_depthwise || is_mve ? counts.inner : round_up(counts.inner, is_int4(kind) ? 8 : 4);
   counts.tables = static_cast<uint32_t>(sizeof(PackedLayer)) +

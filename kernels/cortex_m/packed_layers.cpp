@@ -433,8 +433,9 @@ __attribute__((noinline)) void fill_lane(uint32_t* to, int32_t words, uint32_t v
 }
 
 /// Expands what is under the windows at neighbouring output positions, for a number of channels
-/// that is a multiple of four. `expanded` has room for `size` words; of less than four windows the
-/// last one is repeated.
+/// that is a multiple of four: all of them, or those of a group, which `image` begins with.
+/// `expanded` has room for `size` words; of less than four windows the last one is repeated.
+template <bool kGrouped>
 __attribute__((noinline)) void expand_windows(
     const PackedLayer& layer,
     const PackedImages& images,
@@ -446,13 +447,14 @@ __attribute__((noinline)) void expand_windows(
     int32_t size) {
   const Window& height = images.height;
   const Window& width = images.width;
-  const int32_t channels = layer.in_channels;
+  const int32_t pixel = layer.in_channels;
+  const int32_t channels = kGrouped ? layer.group_size : pixel;
   const int32_t words = channels / 4;
-  const int32_t step = width.in * channels;
+  const int32_t step = width.in * pixel;
   const int32_t kernel = width.kernel;
   const int8_t* from[kLanes];
   // Each window has a pixel of the image then, and lies near it: distances have 32 bits.
-  const bool is_near = height.dilation == 1 && width.dilation == 1 &&
+  const bool is_near = !kGrouped && height.dilation == 1 && width.dilation == 1 &&
       height.padding < height.kernel && width.padding < kernel;
   if (is_near && x + lanes <= width.out) {
     const int32_t top = y * height.stride - height.padding;
@@ -519,7 +521,7 @@ __attribute__((noinline)) void expand_windows(
         const int32_t column = lefts[lane] + j * width.dilation;
         const bool is_inside = rows[lane] != nullptr &&
             static_cast<uint32_t>(column) < static_cast<uint32_t>(width.in);
-        from[lane] = is_inside ? rows[lane] + column * channels : padding;
+        from[lane] = is_inside ? rows[lane] + column * pixel : padding;
       }
       expanded = expand_rows(from, words, 1, 0, expanded);
     }
@@ -972,13 +974,17 @@ ET_INLINE void store_pixels(const int32_t* sums, Scale scale, int8_t* out, int32
 
 #endif
 
-/// All output channels of up to four neighbouring pixels of a convolution. A function of its own:
-/// within a larger one the compiler would keep more on the stack. `kFactorStep` is that of the
-/// layer.
-template <int32_t kFactorStep>
-__attribute__((noinline)) void
-lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lanes, int8_t* out) {
-  const int32_t channels = parts.layer->channels;
+/// All output channels of up to four neighbouring pixels of a convolution, or those of a group that
+/// `parts` begin with. A function of its own: within a larger one the compiler would keep more on
+/// the stack. `kFactorStep` is that of the layer.
+template <int32_t kFactorStep, bool kGrouped = false>
+__attribute__((noinline)) void lanes_to_outputs(
+    const PackedParts& parts,
+    const uint32_t* expanded,
+    int32_t lanes,
+    int8_t* out,
+    [[maybe_unused]] int32_t group_channels = 0) {
+  const int32_t channels = kGrouped ? group_channels : parts.layer->channels;
   const int32_t inner = parts.padded_inner;
   const int8_t* weights = parts.weights;
   int32_t c = 0;
@@ -989,6 +995,7 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
   }
 #else
   const int32_t addend = addend_of(*parts.layer);
+  const int32_t step = parts.layer->channels;
 #endif
   for (; c < channels; c += 2) {
     const int32_t first = parts.bias[c];
@@ -1003,12 +1010,9 @@ lanes_to_outputs(const PackedParts& parts, const uint32_t* expanded, int32_t lan
     if (lanes == kLanes && parts.layer->is_wide == 0 && c + 1 < channels) {
       const int32_t at = c * kFactorStep;
       const int32_t next = at + kFactorStep;
-      store_pixels(sums, {parts.multipliers[at], parts.shifts[at], addend}, out + c, channels);
+      store_pixels(sums, {parts.multipliers[at], parts.shifts[at], addend}, out + c, step);
       store_pixels(
-          sums + kLanes,
-          {parts.multipliers[next], parts.shifts[next], addend},
-          out + c + 1,
-          channels);
+          sums + kLanes, {parts.multipliers[next], parts.shifts[next], addend}, out + c + 1, step);
       continue;
     }
 #endif
@@ -1366,13 +1370,106 @@ void convolution_dsp(
         // What follows the last of each is multiplied by zeros.
         expand_rows(from, parts.padded_inner / 4, 1, 0, expanded);
       } else {
-        expand_windows(layer, images, in, y, x, lanes, expanded, 2 * parts.padded_inner);
+        expand_windows<false>(layer, images, in, y, x, lanes, expanded, 2 * parts.padded_inner);
         for (x += lanes; x >= images.width.out; x -= images.width.out) {
           ++y;
         }
       }
       lanes_to_outputs<1>(parts, expanded, lanes, out);
       out += lanes * layer.channels;
+    }
+    in += image_size;
+  }
+}
+
+/// Finds where the windows at up to four output positions begin, the last one for those that are
+/// missing, and the next position. Returns whether all of them lie within the image.
+ET_INLINE bool find_windows(
+    const PackedLayer& layer,
+    const PackedImages& images,
+    const int8_t* image,
+    int32_t& y,
+    int32_t& x,
+    int32_t lanes,
+    const int8_t* (&from)[kLanes]) {
+  const Window& height = images.height;
+  const Window& width = images.width;
+  const int32_t last_top = height.in - 1 - (height.kernel - 1) * height.dilation;
+  const int32_t last_left = width.in - 1 - (width.kernel - 1) * width.dilation;
+  bool is_inside = true;
+  for (int32_t lane = 0; lane < lanes; ++lane) {
+    const int32_t top = y * height.stride - height.padding;
+    const int32_t left = x * width.stride - width.padding;
+    is_inside = is_inside && top >= 0 && top <= last_top && left >= 0 && left <= last_left;
+    from[lane] = is_inside ? image + (top * width.in + left) * layer.in_channels : image;
+    if (++x == width.out) {
+      x = 0;
+      ++y;
+    }
+  }
+  for (; lanes < kLanes; ++lanes) {
+    from[lanes] = from[lanes - 1];
+  }
+  return is_inside;
+}
+
+void grouped_convolution_dsp(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  const PackedLayer& layer = *parts.layer;
+  auto* const expanded = reinterpret_cast<uint32_t*>(scratch);
+  const int32_t inputs = layer.group_size;
+  const int32_t groups = layer.in_channels / inputs;
+  const int32_t outputs = layer.channels / groups;
+  const int32_t column = images.width.dilation * layer.in_channels;
+  const int32_t row = images.height.dilation * images.width.in * layer.in_channels;
+  const int32_t image_size = images.height.in * images.width.in * layer.in_channels;
+  const int32_t pixels = images.height.out * images.width.out;
+  for (int32_t n = 0; n < images.batch; ++n) {
+    int32_t y = 0;
+    int32_t x = 0;
+    for (int32_t pixel = 0; pixel < pixels; pixel += kLanes) {
+      const int32_t lanes = pixels - pixel < kLanes ? pixels - pixel : kLanes;
+      const int32_t first_y = y;
+      const int32_t first_x = x;
+      const int8_t* from[kLanes];
+      const bool is_inside = find_windows(layer, images, in, y, x, lanes, from);
+      PackedParts group = parts;
+      for (int32_t channel = 0; channel < layer.in_channels; channel += inputs) {
+        if (is_inside) {
+          const int8_t* rows[kLanes] = {from[0], from[1], from[2], from[3]};
+          uint32_t* to = expanded;
+          for (int32_t i = images.height.kernel; i > 0; --i) {
+            to = expand_rows(rows, inputs / 4, images.width.kernel, column, to);
+            for (int32_t lane = 0; lane < kLanes; ++lane) {
+              rows[lane] += row;
+            }
+          }
+          for (int32_t lane = 0; lane < kLanes; ++lane) {
+            from[lane] += inputs;
+          }
+        } else {
+          expand_windows<true>(
+              layer,
+              images,
+              in + channel,
+              first_y,
+              first_x,
+              lanes,
+              expanded,
+              2 * parts.padded_inner);
+        }
+        lanes_to_outputs<1, true>(group, expanded, lanes, out, outputs);
+        group.bias += outputs;
+        group.multipliers += outputs;
+        group.shifts += outputs;
+        group.weights += outputs * parts.padded_inner;
+        out += outputs;
+      }
+      out += (lanes - 1) * layer.channels;
     }
     in += image_size;
   }
@@ -1558,6 +1655,39 @@ ET_NOINLINE void packed_convolution(
       images.batch * images.height.out * images.width.out * parts.layer->channels);
 }
 
+bool takes_grouped([[maybe_unused]] const PackedLayer& layer) {
+#if defined(__ARM_FEATURE_MVE)
+  return false;
+#else
+  const int32_t inputs = layer.group_size;
+  if (layer.arrangement == Arrangement::Mve || inputs % 4 != 0 || layer.in_channels % inputs != 0) {
+    return false;
+  }
+  const int32_t groups = layer.in_channels / inputs;
+  const int32_t taps = layer.kernel[0] * layer.kernel[1];
+  return layer.channels % (2 * groups) == 0 && taps <= kShortSum / inputs;
+#endif
+}
+
+int64_t grouped_scratch(const PackedParts& parts, const Window& /*width*/) {
+  return linear_rows_scratch(parts);
+}
+
+ET_NOINLINE void packed_grouped_convolution(
+    [[maybe_unused]] const PackedParts& parts,
+    [[maybe_unused]] const PackedImages& images,
+    [[maybe_unused]] const int8_t* in,
+    [[maybe_unused]] int8_t* scratch,
+    [[maybe_unused]] int8_t* out) {
+#if !defined(__ARM_FEATURE_MVE)
+  grouped_convolution_dsp(parts, images, in, scratch, out);
+  clamp_outputs(
+      *parts.layer,
+      out,
+      images.batch * images.height.out * images.width.out * parts.layer->channels);
+#endif
+}
+
 int64_t linear_rows_scratch(const PackedParts& parts) {
   return 2 * kLanes * parts.padded_inner;
 }
@@ -1634,6 +1764,15 @@ void packed_convolution(
     int8_t* scratch,
     int8_t* out) {
   packed_convolution(image_parts(packed, LayerKind::Convolution), images, in, scratch, out);
+}
+
+void packed_grouped_convolution(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out) {
+  packed_grouped_convolution(image_parts(packed, LayerKind::Grouped), images, in, scratch, out);
 }
 
 } // namespace cortex_m

@@ -18,6 +18,7 @@ namespace cortex_m {
  * - depthwise convolution with padding: a row, whose input rows are copied; with Arrangement::Dsp,
  * padded or not, for four channels of the whole image after four, so that outputs must lie over
  * inputs of the same channels,
+ * - convolution of several groups: four pixels, whose windows are read meanwhile,
  * - other convolutions: a pixel, whose window is read meanwhile; or several, all of whose windows
  * are read before their outputs are written, unless nothing lies over the input,
  * - linear layers: a row, which is read meanwhile,
@@ -59,6 +60,29 @@ void packed_convolution(
 
 /// As above, of a packed constant that the build has checked.
 void packed_convolution(
+    const int8_t* packed,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+
+/// Whether packed_grouped_convolution() computes a layer of its kind: not those for MVE, nor with
+/// more than 504 products per output, whose sums need no more bits than packed_convolution()'s have
+/// whatever the weights.
+bool takes_grouped(const PackedLayer& layer);
+
+/// Bytes of scratch memory that packed_grouped_convolution() needs; pack.py has the same function.
+int64_t grouped_scratch(const PackedParts& parts, const Window& width);
+
+void packed_grouped_convolution(
+    const PackedParts& parts,
+    const PackedImages& images,
+    const int8_t* in,
+    int8_t* scratch,
+    int8_t* out);
+
+/// As above, of a packed constant that the build has checked.
+void packed_grouped_convolution(
     const int8_t* packed,
     const PackedImages& images,
     const int8_t* in,

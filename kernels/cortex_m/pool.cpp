@@ -1,5 +1,7 @@
 #include "kernels/cortex_m/pool.h"
 
+#include <type_traits>
+
 #include "kernels/cortex_m/dsp.h"
 
 #ifdef __ARM_FEATURE_MVE
@@ -40,12 +42,16 @@ struct Values {
   }
 };
 
+/// Where less channels than there are lanes are computed one by one.
+struct NoRest {};
+
 /**
  * Calls `one(values, common, out)` for each result, or, where channels lie side by side,
- * `some(values, common, out)` for `lanes` channels at a time as long as there are so many. `common`
- * is what `begin(values)` returns for all of a window's channels.
+ * `some(values, common, out)` for `lanes` channels at a time as long as there are so many, and
+ * `rest(values, count, out)` for the `count` that are left, unless it is NoRest. `common` is what
+ * `begin(values)` returns for all of a window's channels.
  */
-template <class Begin, class One, class Some>
+template <class Begin, class One, class Some, class Rest = NoRest>
 void pool(
     const PoolWindows& windows,
     const Image& in_shape,
@@ -55,7 +61,8 @@ void pool(
     int32_t lanes,
     Begin&& begin,
     One&& one,
-    Some&& some) {
+    Some&& some,
+    [[maybe_unused]] Rest&& rest = {}) {
   const bool side_by_side = in_shape.channel_step == 1 && out_shape.channel_step == 1;
   const int32_t grouped = side_by_side ? out_shape.channels / lanes * lanes : 0;
   for (int32_t n = 0; n < out_shape.batch; ++n) {
@@ -79,6 +86,12 @@ void pool(
           values.first += lanes;
           pixel += lanes;
         }
+        if constexpr (!std::is_same_v<Rest, NoRest>) {
+          if (side_by_side && c < out_shape.channels) {
+            rest(values, out_shape.channels - c, pixel);
+            continue;
+          }
+        }
         for (; c < out_shape.channels; ++c) {
           one(values, common, pixel);
           values.first += in_shape.channel_step;
@@ -98,6 +111,15 @@ void max_lanes(const Values& values, Range range, int8_t* out) {
   values.each([&](const int8_t* value) { largest = vmaxq_s8(largest, vldrbq_s8(value)); });
   largest = vmaxq_s8(largest, vdupq_n_s8(static_cast<int8_t>(range.min)));
   vstrbq_s8(out, vminq_s8(largest, vdupq_n_s8(static_cast<int8_t>(range.max))));
+}
+
+/// As above, of less than kMaxLanes channels.
+void max_some_lanes(const Values& values, Range range, int32_t count, int8_t* out) {
+  const mve_pred16_t used = vctp8q(static_cast<uint32_t>(count));
+  int8x16_t largest = vdupq_n_s8(-128);
+  values.each([&](const int8_t* value) { largest = vmaxq_s8(largest, vldrbq_z_s8(value, used)); });
+  largest = vmaxq_s8(largest, vdupq_n_s8(static_cast<int8_t>(range.min)));
+  vstrbq_p_s8(out, vminq_s8(largest, vdupq_n_s8(static_cast<int8_t>(range.max))), used);
 }
 
 constexpr int32_t kSumLanes = 8;
@@ -322,7 +344,14 @@ void max_pool(
         values.each([&](const int8_t* value) { largest = *value > largest ? *value : largest; });
         *result = range.clamp(largest);
       },
-      [&](const Values& values, int, int8_t* results) { max_lanes(values, range, results); });
+      [&](const Values& values, int, int8_t* results) { max_lanes(values, range, results); }
+#if defined(__ARM_FEATURE_MVE)
+      ,
+      [&](const Values& values, int32_t count, int8_t* results) {
+        max_some_lanes(values, range, count, results);
+      }
+#endif
+  );
 }
 
 void avg_pool(

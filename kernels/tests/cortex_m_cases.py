@@ -603,10 +603,12 @@ def _convolution_layer(arguments: list[Any]) -> pack.Layer | None:
     x, weight, bias, stride, padding, dilation, input_offset, output_offset, multipliers, shifts, low, high = arguments[
         :12
     ]
-    if x.shape[1] != weight.shape[3]:
+    groups = x.shape[1] // weight.shape[3]
+    if groups > 1 and not pack.has_grouped_kernel(pack.DSP, weight.shape, groups):
         return None
-    rest = (input_offset, output_offset, multipliers, shifts, low, high)
-    return pack.Layer(pack.CONVOLUTION, weight, bias, stride, padding, dilation, *rest)
+    rest = (input_offset, output_offset, multipliers, shifts, low, high, 1, groups)
+    kind = pack.CONVOLUTION if groups == 1 else pack.GROUPED
+    return pack.Layer(kind, weight, bias, stride, padding, dilation, *rest)
 
 
 def _depthwise_layer(arguments: list[Any]) -> pack.Layer | None:
@@ -689,6 +691,8 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
         layer = _LAYERS[operator](found.arguments) if operator in _LAYERS else None
         if layer is None:
             continue
+        if layer.kind == pack.GROUPED and arrangement == pack.MVE:
+            continue
         if layer.kind == pack.DEPTHWISE and arrangement == pack.MVE and len(layer.weight) % 4 != 0:
             continue
         if layer.kind == pack.DEPTHWISE and arrangement != pack.DSP and (layer.times, *layer.dilation) != (1, 1, 1):
@@ -696,9 +700,12 @@ def _packed(found_cases: Iterable[Case], arrangement: int) -> Iterator[Case]:
         constant = pack.pack(layer, arrangement)
         head = pack.Head.unpack(constant.numpy().tobytes())
         x, out = found.arguments[0], found.arguments[-1]
-        name = {pack.CONVOLUTION: "convolution", pack.DEPTHWISE: "depthwise_convolution", pack.LINEAR: "linear"}[
-            head.kind
-        ]
+        name = {
+            pack.CONVOLUTION: "convolution",
+            pack.DEPTHWISE: "depthwise_convolution",
+            pack.GROUPED: "grouped_convolution",
+            pack.LINEAR: "linear",
+        }[head.kind]
         arguments = [x, constant, pack.geometry_of(head)]
         if head.kind != pack.LINEAR:
             arguments.append(torch.zeros(pack.scratch_size(head, x.shape[-1]), dtype=torch.uint8))

@@ -245,7 +245,9 @@ PACKED_VERSION = 4
 """Of a packed layer: kPackedVersion."""
 PACKED_ARRANGEMENTS = {"Scalar": 1, "Mve": 2, "Dsp": 3}
 """What its weights are arranged for: Arrangement."""
-PACKED_KINDS = {"Convolution": 1, "Depthwise": 2, "Linear": 3, "LinearInt4": 4, "PointwiseInt4": 5, "Winograd": 6}
+PACKED_KINDS = {
+    "Convolution": 1, "Depthwise": 2, "Linear": 3, "LinearInt4": 4, "PointwiseInt4": 5, "Winograd": 6, "Grouped": 7,
+}  # fmt: skip
 """What it computes: LayerKind."""
 INT4_BLOCK = 32
 """Inputs whose int4 weights have a factor of their own: kInt4Block."""

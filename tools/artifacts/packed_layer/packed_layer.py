@@ -23,7 +23,7 @@ from tools.abi.layouts.layouts import (
 SCALAR, MVE, DSP = (PACKED_ARRANGEMENTS[name] for name in ("Scalar", "Mve", "Dsp"))
 CONVOLUTION, DEPTHWISE, LINEAR = (PACKED_KINDS[kind] for kind in ("Convolution", "Depthwise", "Linear"))
 LINEAR_INT4, POINTWISE_INT4 = PACKED_KINDS["LinearInt4"], PACKED_KINDS["PointwiseInt4"]
-WINOGRAD = PACKED_KINDS["Winograd"]
+WINOGRAD, GROUPED = PACKED_KINDS["Winograd"], PACKED_KINDS["Grouped"]
 # Tiles of a WINOGRAD layer that are multiplied at a time.
 WINOGRAD_LANES = 4
 # Factors of a linear layer.
@@ -98,6 +98,14 @@ class Head:
         return is_usual and is_taken and 9 * self.in_channels * 128 * 128 < 2**29
 
     @property
+    def can_be_grouped(self) -> bool:
+        """Whether GROUPED layers can be so: takes_grouped() of packed_layers.h."""
+        if self.arrangement == MVE or not self.group_size or self.group_size % 4 or self.in_channels % self.group_size:
+            return False
+        is_even = self.channels % (2 * (self.in_channels // self.group_size)) == 0
+        return is_even and self.kernel[0] * self.kernel[1] * self.group_size <= _SHORT_SUM
+
+    @property
     def is_channelwise(self) -> bool:
         """Whether each output of a depthwise layer is of one input: as is_channelwise() of channelwise.h."""
         is_one = self.kernel == self.stride == (1, 1) and self.padding == (0, 0) and self.channels == self.in_channels
@@ -123,7 +131,8 @@ class Head:
     @property
     def inner(self) -> int:
         """Products per output."""
-        return self.kernel[0] * self.kernel[1] * (1 if self.is_depthwise else self.in_channels)
+        inputs = 1 if self.is_depthwise else self.group_size if self.kind == GROUPED else self.in_channels
+        return self.kernel[0] * self.kernel[1] * inputs
 
     @property
     def group(self) -> int:
@@ -164,6 +173,8 @@ def describe(head: Head) -> str:
         layer = f"linear layer, {channels} features"
     else:
         layer = f"{'depthwise ' if head.is_depthwise else ''}convolution, {channels} channels"
+        if head.kind == GROUPED:
+            layer += f", {head.in_channels // max(head.group_size, 1)} groups"
         for name, pair, usual in (
             ("kernel", head.kernel, None),
             ("stride", head.stride, (1, 1)),
@@ -189,6 +200,8 @@ def problem_of(data: bytes) -> str | None:
         return "its sizes are out of range"
     if head.is_int4 and (head.is_wide or head.group_size not in (0, INT4_BLOCK)):
         return "its groups of int4 weights have no size that there is"
+    if head.kind == GROUPED and not head.can_be_grouped:
+        return "its groups are none that its kernel computes"
     _, shifts_at, _ = head.tables
     shifts = struct.unpack_from(f"<{head.factors}b", data.ljust(shifts_at + head.factors, b"\0"), shifts_at)
     least = 0 if head.arrangement != MVE and not head.is_wide else _MIN_SHIFT

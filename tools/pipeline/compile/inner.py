@@ -15,6 +15,7 @@ from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
     DSP,
+    GROUPED,
     LINEAR,
     LINEAR_INT4,
     MVE,
@@ -186,6 +187,10 @@ def _packed_depthwise(method: Method, arguments: Sequence[int]) -> Call | None:
     return _packed_images(method, arguments, DEPTHWISE, function, [_joined(needs)], "packed_depthwise")
 
 
+def _packed_grouped(method: Method, arguments: Sequence[int]) -> Call | None:
+    return _packed_images(method, arguments, GROUPED, "cortex_m::packed_grouped_convolution")
+
+
 def _packed_winograd(method: Method, arguments: Sequence[int]) -> Call | None:
     return _packed_images(method, arguments, WINOGRAD, "cortex_m::packed_winograd", header="winograd")
 
@@ -244,6 +249,8 @@ def _is_whole(method: Method, packed: int, head: Head) -> bool:
         can_be = head.in_channels % 4 == 0 if is_mve else head.in_channels >= 4
         is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.channels % head.in_channels == 0
         is_taken &= head.arrangement == DSP or (head.dilation == (1, 1) and head.channels == head.in_channels)
+    if head.kind == GROUPED:
+        is_taken &= head.can_be_grouped
     if head.kind == WINOGRAD:
         is_taken &= head.can_be_winograd and head.group_size > 0 and head.group_size % WINOGRAD_LANES == 0
     return is_taken and method.shapes[packed].nbytes >= size
@@ -412,6 +419,7 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "cortex_m::quantized_max_pool2d.out": _max_pool,
     "torch_fusion::convolution.out": _packed_convolution,
     "torch_fusion::depthwise_convolution.out": _packed_depthwise,
+    "torch_fusion::grouped_convolution.out": _packed_grouped,
     "torch_fusion::winograd_convolution.out": _packed_winograd,
     "torch_fusion::linear.out": _packed_linear,
     "torch_fusion::linear_int4.out": _linear_int4,

@@ -19,6 +19,7 @@ _ROLES = {
     "aten::native_group_norm": {1: "weight", 2: "bias"},
     "torch_fusion::convolution": {1: PACKED},
     "torch_fusion::depthwise_convolution": {1: PACKED},
+    "torch_fusion::grouped_convolution": {1: PACKED},
     "torch_fusion::linear": {1: PACKED},
     "torch_fusion::linear_int4": {1: PACKED},
     "torch_fusion::linear_rows": {1: PACKED},

@@ -29,6 +29,7 @@ from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
     DSP,
+    GROUPED,
     LINEAR,
     LINEAR_FACTORS,
     MVE,
@@ -40,6 +41,7 @@ from tools.artifacts.packed_layer.packed_layer import (
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export import rewrite
 from tools.pipeline.export.constants import add_constant
+from tools.pipeline.export.cortex_m.quantizable import WORD
 from tools.pipeline.export.memory_plan import Lead
 from tools.pipeline.export.plan_passes import LEAD
 
@@ -64,7 +66,7 @@ _library = Library("torch_fusion", "FRAGMENT")
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer as the dialect has it. Weight: [out, height, width, in]; depthwise [out, height, width, 1].
+    """A layer as the dialect has it. Weight: [out, height, width, in / groups]; depthwise [out, height, width, 1].
 
     Depthwise layers have one output per input channel, or several where `times` says so.
 
@@ -86,6 +88,12 @@ class Layer:
     min: int
     max: int
     times: int = 1
+    groups: int = 1
+
+    @property
+    def in_channels(self) -> int:
+        """Channels of the input."""
+        return self.weight.shape[0] // self.times if self.kind == DEPTHWISE else self.weight.shape[3] * self.groups
 
 
 def pack(layer: Layer, arrangement: int) -> Tensor:
@@ -108,14 +116,18 @@ def pack(layer: Layer, arrangement: int) -> Tensor:
         # Kernels for cores without the DSP extension add two products in 16 bits: 0 and 2, 1 and 3 of each four.
         rows = _padded(weight.reshape(channels, -1).T, _up(weight[0].numel(), 4)).T
         is_wide = is_wide or bool((rows.reshape(channels, -1, 2, 2) == -128).all(2).any())
+    if layer.kind == GROUPED:
+        group_size = weight.shape[3]
+    else:
+        group_size = int(layer.kind != DEPTHWISE and arrangement == DSP and _has_short_sums(weight))
     # Of shifts to the right kernels without MVE do the last bit by itself.
     stored = shifts if is_wide or arrangement == MVE else -1 - shifts
     head = Head(
         arrangement,
         layer.kind,
         int(is_wide),
-        channels // layer.times if layer.kind == DEPTHWISE else weight.shape[3],
-        int(layer.kind != DEPTHWISE and arrangement == DSP and _has_short_sums(weight)),
+        layer.in_channels,
+        group_size,
         channels,
         (weight.shape[1], weight.shape[2]),
         layer.stride,
@@ -190,7 +202,7 @@ def _arranged(weight: Tensor, head: Head) -> bytes:
 
 
 def _has_joined_pairs(head: Head) -> bool:
-    return head.arrangement == DSP and head.kind in (CONVOLUTION, LINEAR)
+    return head.arrangement == DSP and head.kind in (CONVOLUTION, GROUPED, LINEAR)
 
 
 def _ordered(weight: Tensor, head: Head) -> Tensor:
@@ -275,6 +287,7 @@ def unpack(packed: Tensor) -> Layer:
         head.min,
         head.max,
         head.channels // head.in_channels if head.is_depthwise else 1,
+        head.in_channels // head.group_size if head.kind == GROUPED else 1,
     )
 
 
@@ -287,6 +300,8 @@ def scratch_size(head: Head, input_width: int) -> int:
     """Bytes of scratch memory of a packed layer on images of a width, exactly."""
     if head.kind == LINEAR or head.is_channelwise:
         return 0
+    if head.kind == GROUPED:
+        return rows_scratch_size(head)
     if head.kind == WINOGRAD:
         # Tiles, two channels' weights and their products with four tiles, at sixteen places.
         return 4 * 16 * (head.in_channels // 2 * (head.group_size + 2) + 2 * WINOGRAD_LANES)
@@ -318,7 +333,10 @@ def scratch_size(head: Head, input_width: int) -> int:
 
 
 def rows_scratch_size(head: Head) -> int:
-    """Bytes of scratch memory of a packed linear layer of many rows, exactly: of four of them, expanded."""
+    """Bytes of scratch memory of a packed linear layer of many rows, exactly: of four of them, expanded.
+
+    Of four windows, too, of a group's channels.
+    """
     return 2 * _LANES * _up(head.inner, 4)
 
 
@@ -344,7 +362,7 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
     if head.is_depthwise and head.channels != channels:
         # Inputs are read again for further outputs.
         return Lead(math.prod(out))
-    if _is_pointwise(head):
+    if _is_pointwise(head) and head.kind != GROUPED:
         # The pixels of all images are one row.
         batch, height, out_height, width, out_width = 1, 1, 1, batch * height * width, batch * out_height * out_width
     for n in range(batch):
@@ -364,8 +382,8 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
         count = _LANES if head.arrangement != MVE and not head.is_depthwise else 1
         for pixel in range(0, len(windows), count):
             end = min(pixel + count, len(windows))
-            # Up to two pixels are computed from where they are.
-            is_copied = end - pixel > _LANES // 2
+            # Up to two pixels are computed from where they are, and groups one after another.
+            is_copied = end - pixel > _LANES // 2 and head.kind != GROUPED
             steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
     # The whole image is computed for some channels before others are read.
     step = channels if head.is_by_columns or head.is_channelwise else 1
@@ -377,6 +395,7 @@ def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1
 _SCHEMAS = {
     "convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "grouped_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "winograd_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
     "linear": "Tensor input, Tensor packed, int geometry",
     "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
@@ -417,7 +436,8 @@ def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) 
     kernel: Tensor = layer.weight
     extra: tuple[int, ...] = ()
     operator = _cortex_m.quantized_conv2d
-    if layer.kind == DEPTHWISE:
+    if layer.kind == DEPTHWISE and input.shape[0] == 1:
+        # The dialect has no depthwise convolution of several images.
         kernel, extra, operator = layer.weight.permute(3, 1, 2, 0), (layer.times,), _cortex_m.quantized_depthwise_conv2d
     windows = [list(layer.stride), list(layer.padding), list(layer.dilation)]
     offsets = (layer.input_offset, layer.output_offset, layer.multipliers, layer.shifts, layer.min, layer.max)
@@ -427,6 +447,12 @@ def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) 
 @impl(_library, "convolution", "CompositeExplicitAutograd")
 def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
     """A convolution without groups, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "grouped_convolution", "CompositeExplicitAutograd")
+def grouped_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution of several groups, by the dialect."""
     return _convolution(input, packed, geometry, scratch)
 
 
@@ -476,6 +502,7 @@ def _many_rows_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tenso
 
 
 register_fake("torch_fusion::convolution")(_image_like)
+register_fake("torch_fusion::grouped_convolution")(_image_like)
 register_fake("torch_fusion::winograd_convolution")(_image_like)
 register_fake("torch_fusion::depthwise_convolution")(_image_like)
 
@@ -525,31 +552,30 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
     if weight is None:
         return None
     channels = image.meta["val"].shape[1]
-    kind, times = CONVOLUTION, 1
     if node.target == _edge.quantized_depthwise_conv2d.default:
-        multiplier, *rest = rest
-        # [1, height, width, out]; with one input channel it is a convolution like any other.
+        _, *rest = rest
         weight = weight.permute(3, 1, 2, 0)
-        if channels != 1:
-            kind = DEPTHWISE
-            is_dense = channels < MAX_DENSE_GROUPS
-            is_dense |= arrangement == MVE and are_dense_for_vectors(weight.numel(), channels)
-            if has_depthwise_kernel(arrangement, channels, multiplier, weight.shape[1], _pair(dilation)):
-                times = multiplier
-            elif is_dense:
-                kind, weight = CONVOLUTION, _dense(weight, channels)
-            else:
-                return None
-    elif weight.shape[3] != channels:
-        groups = channels // weight.shape[3]
-        is_dense = arrangement == MVE and are_dense_for_vectors(weight.numel(), groups)
-        if groups > MAX_DENSE_GROUPS and not is_dense:
+    kind, times, groups = CONVOLUTION, 1, channels // weight.shape[3]
+    is_depthwise = weight.shape[3] == 1 and has_depthwise_kernel(
+        arrangement, channels, weight.shape[0] // channels, weight.shape[1], _pair(dilation)
+    )
+    # With one input channel it is a convolution like any other.
+    if is_depthwise and groups > 1:
+        kind, times = DEPTHWISE, weight.shape[0] // channels
+    elif groups > 1 and has_grouped_kernel(arrangement, weight.shape, groups):
+        kind = GROUPED
+    elif groups > 1:
+        # Fewer channels than a word has are computed with more of the zeros in between than four groups of more.
+        most = WORD - 1 if weight.shape[3] == 1 else MAX_DENSE_GROUPS
+        if groups > most and not (arrangement == MVE and are_dense_for_vectors(weight.numel(), groups)):
             return None
         weight = _dense(weight, channels)
     input_offset, output_offset, multipliers, shifts, low, high, _ = rest
     windows = (_pair(stride), _pair(padding), _pair(dilation))
     factors = (constant(multipliers), constant(shifts))
-    return Layer(kind, weight, constant(bias), *windows, input_offset, output_offset, *factors, low, high, times)
+    offsets = (input_offset, output_offset)
+    packed_groups = groups if kind == GROUPED else 1
+    return Layer(kind, weight, constant(bias), *windows, *offsets, *factors, low, high, times, packed_groups)
 
 
 def _dense(weight: Tensor, channels: int) -> Tensor:
@@ -565,6 +591,7 @@ def _dense(weight: Tensor, channels: int) -> Tensor:
 _OPERATORS = {
     CONVOLUTION: exir_ops.edge.torch_fusion.convolution.default,
     DEPTHWISE: exir_ops.edge.torch_fusion.depthwise_convolution.default,
+    GROUPED: exir_ops.edge.torch_fusion.grouped_convolution.default,
     LINEAR: exir_ops.edge.torch_fusion.linear.default,
 }
 
@@ -576,6 +603,17 @@ def has_depthwise_kernel(
     fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
     is_plain = multiplier == 1 and set(dilation) == {1}
     return fits and kernel_height <= _MAX_DEPTHWISE_KERNEL and (is_plain or arrangement == DSP)
+
+
+def has_grouped_kernel(arrangement: int, weight: Sequence[int], groups: int) -> bool:
+    """Whether there is a kernel of an arrangement for a convolution of groups: that of others, group by group.
+
+    Args:
+      weight: its shape, [out, height, width, in / groups].
+    """
+    out, height, width, inputs = weight
+    windows = ((height, width), (1, 1), (0, 0), (1, 1))
+    return Head(arrangement, GROUPED, 0, groups * inputs, inputs, out, *windows, 0, 0, 0, 0).can_be_grouped
 
 
 def are_dense_for_vectors(weights: int, groups: int) -> bool:
@@ -641,10 +679,10 @@ def arrangement_of(target: CortexMTargetConfig) -> int:
 def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
 
-    Left as they are: convolutions with more groups than four, transposed ones, and depthwise ones that have less than
-    four channels, for MVE a number that is no multiple of four, or, for cores without DSP and for MVE, are dilated or
-    have several outputs per input channel; for DSP, layers with weights of -128, which quantizers give none, beside
-    negative ones.
+    Left as they are: transposed convolutions, those with more groups than four unless has_grouped_kernel(), and
+    depthwise ones that have less than four channels, for MVE a number that is no multiple of four, or, for cores
+    without DSP and for MVE, are dilated or have several outputs per input channel; for DSP, layers with weights of
+    -128, which quantizers give none, beside negative ones.
 
     Args:
       program: what CortexMPassManager made of an edge program.
