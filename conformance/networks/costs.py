@@ -114,7 +114,7 @@ def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[flo
             more = instructions - by_name[name, "int8"]
             rows.setdefault((form, _BORDER), []).append((name, (1, elements, results), more))
         else:
-            done = work.in_int8(core) if form == "int8" else work
+            done = work.in_int8(core) if form == "int8" else work.in_float()
             rows.setdefault((form, done.kind), []).append((name, done.amounts, instructions))
     factors: dict[str, dict[str, list[float]]] = {"int8": {}, "float32": {}}
     for (form, kind), samples in sorted(rows.items()):

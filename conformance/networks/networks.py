@@ -1046,3 +1046,39 @@ class GraphAttention(nn.Module):
         weight = (score - largest[end]).exp()
         weight = weight / torch.zeros(len(x)).scatter_add(0, end, weight)[end]
         return torch.zeros_like(x).index_add(0, end, weight[:, None] * x[begin])
+
+
+@_network(1, 1, 40, 20)
+class MemoryBlocks(nn.Module):
+    """Feedforward sequential memory: convolutions over time of images that are one pixel wide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.ModuleList([nn.Linear(20, 32), nn.Linear(32, 32)])
+        self.memory = nn.ModuleList(nn.Conv2d(32, 32, (9, 1), padding=(4, 0), groups=32, bias=False) for _ in range(2))
+        self.out = nn.Linear(32, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.squeeze(1)
+        for inside, memory in zip(self.inside, self.memory, strict=True):
+            hidden = inside(x)
+            x = F.relu(hidden + memory(hidden.transpose(1, 2).unsqueeze(-1)).squeeze(-1).transpose(1, 2))
+        return self.out(x.mean(1)).log_softmax(-1)
+
+
+@_network(1, 6, 1, 16, 16)
+class TimeDistributed(nn.Module):
+    """A recurrent layer over what separable convolutions make of each of several images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 8, 3, 2), nn.ReLU(),
+            nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.ReLU(), nn.Conv2d(8, 16, 1), nn.ReLU(),
+            nn.MaxPool2d(2), nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.ReLU(), nn.Conv2d(16, 24, 1), nn.ReLU(),
+        )  # fmt: skip
+        self.gru, self.fc = nn.GRU(24, 16, batch_first=True), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = self.features(x.flatten(0, 1)).mean((2, 3))
+        return self.fc(self.gru(features.view(*x.shape[:2], -1))[0][:, -1])

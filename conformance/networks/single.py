@@ -113,6 +113,8 @@ for _shape in [
     (16, 16, 8, 3, 1, 4), (8, 8, 6, 3, 1, 2), (12, 12, 10, 3, 1, 3), (8, 16, 12, 5, 1, 2),
     (16, 16, 8, 3, 1, 8), (24, 24, 10, 3, 1, 6), (16, 32, 8, 1, 1, 8), (8, 16, 8, 3, 1, 8), (4, 8, 10, 3, 1, 4),
     (40, 40, 6, 3, 1, 5), (64, 64, 6, 1, 1, 8), (32, 32, 8, 3, 2, 8), (30, 30, 6, 3, 1, 10), (12, 12, 12, 3, 1, 12, 2),
+    (18, 18, 8, 3, 1, 6), (30, 60, 6, 1, 1, 10), (12, 12, 10, 3, 2, 6), (10, 10, 8, 3, 1, 5), (32, 64, 6, 3, 1, 4),
+    (48, 48, 5, 3, 1, 6), (16, 16, 12, 3, 2, 2), (6, 9, 8, 3, 1, 3), (10, 10, 12, 5, 1, 2),
 ]:  # fmt: skip
     _convolution(*_shape)
 for _i, _o, _size, _kernel, _pad in [
@@ -158,6 +160,19 @@ for _i, _o, _size, _kernel, _stride, _dilation in [
         lambda i=_i, o=_o, k=_kernel, s=_stride, d=_dilation: nn.Conv2d(i, o, (1, k), s, (0, d * (k // 2)), (1, d)),
         (1, _i, 1, _size),
     )
+# Images that are much higher than wide, and such as are hardly larger than the kernel.
+for _i, _o, _size, _kernel in [
+    (8, 8, (40, 3), (3, 3)), (16, 16, (30, 2), (5, 1)), (8, 8, (24, 5), (5, 3)), (16, 16, (3, 3), (3, 3)),
+    (4, 16, (40, 4), (3, 3)), (8, 8, (30, 2), (5, 1)), (16, 16, (2, 2), (2, 2)), (16, 32, (2, 2), (3, 3)),
+]:  # fmt: skip
+    for _groups in (1, _i):
+        if _groups == 1 or _i == _o:
+            _pad = (_kernel[0] // 2, _kernel[1] // 2) if _size != _kernel else (0, 0)
+            _add(
+                "convolution" if _groups == 1 else "depthwise",
+                lambda i=_i, o=_o, k=_kernel, p=_pad, g=_groups: nn.Conv2d(i, o, k, 1, p, 1, g),
+                (1, _i, *_size),
+            )
 
 _IMAGES = [(1, 8, 6, 6), (1, 8, 16, 16)]
 for _image in _IMAGES:

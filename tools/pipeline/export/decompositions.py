@@ -123,7 +123,9 @@ def _avg_pool3d(
     # Sums, if they are to be divided by something else than their elements.
     first = None if divisor_override is None else 1
     options = (ceil_mode, count_include_pad)
-    flat = _functional.avg_pool2d(_planes(x), kernel[1:], stride[1:], padding[1:], *options, first)
+    flat = _planes(x)
+    if (*kernel[1:], *stride[1:], *padding[1:]) != (1, 1, 1, 1, 0, 0):
+        flat = _functional.avg_pool2d(flat, kernel[1:], stride[1:], padding[1:], *options, first)
     deep = (kernel[0], 1), (stride[0], 1), (padding[0], 0)
     planes = flat.reshape(-1, x.shape[-3], math.prod(flat.shape[-2:]))
     out = _functional.avg_pool2d(planes, *deep, *options, divisor_override)

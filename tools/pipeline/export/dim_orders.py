@@ -16,6 +16,11 @@ from torch.fx import Node
 
 from tools.pipeline.export.rewrite import rename_output
 
+# The dimensions of an image in the order in which it lies channels-last, and where each of them is then, which permutes
+# it back.
+PIXELS = [0, 2, 3, 1]
+IMAGE = [0, 3, 1, 2]
+
 # Operators on images whose kernels refuse other orders; in kernels/*/operators.yaml without the variant dim_order.
 CONTIGUOUS_ONLY = frozenset(
     {

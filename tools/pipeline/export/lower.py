@@ -32,6 +32,8 @@ from tools.pipeline.export.constants import Constants
 from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import copy_to_order, default_order, order_for_kernels
+from tools.pipeline.export.kernel_reach import leave_out_what_is_over_padding
+from tools.pipeline.export.narrow_images import lay_down
 from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
 from tools.pipeline.export.repeated_work import do_once
 from tools.pipeline.export.scalar_types import itemsize
@@ -152,7 +154,9 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
     """ExecuTorch's edge dialect, with attention decomposed, batch normalization folded, recurrent layers whole and
     constants propagated.
     """
-    alive = remove_dead_channels(fold_batch_norm(decompose_attention(program)))
+    alive = remove_dead_channels(leave_out_what_is_over_padding(fold_batch_norm(decompose_attention(program))))
+    lay_down(alive.graph, is_channels_last=False)
+    alive.graph_module.recompile()
     whole = _fold_without_kernel(decompose(keep_recurrent_layers(alive)))
     edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -34,6 +34,12 @@ def named_arguments(node: Node) -> dict[str, Any]:
     given.update(zip(given, node.args, strict=False))
     given.update(node.kwargs)
     return given
+
+
+def for_each(argument: int | Sequence[int], dims: int = 2) -> list[int]:
+    """An argument for each dimension of an image, where it may stand for all of them at once."""
+    values = [argument] if isinstance(argument, int) else list(argument)
+    return values * dims if len(values) == 1 else values
 
 
 def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:

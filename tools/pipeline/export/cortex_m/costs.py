@@ -29,18 +29,19 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.artifacts.core.core import has_fpu, has_vectors, layout
-from tools.artifacts.packed_layer.packed_layer import MVE, round_up
+from tools.artifacts.packed_layer.packed_layer import DSP, MVE, round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.pack import (
     MAX_DENSE_GROUPS,
     are_computed_together,
     are_dense_for_vectors,
     has_depthwise_kernel,
+    has_grouped_kernel,
 )
 from tools.pipeline.export.cortex_m.quantizable import WORD, is_channels_last
-from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
+from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY, IMAGE
 from tools.pipeline.export.own_operators import RECURRENT
-from tools.pipeline.export.rewrite import named_arguments
+from tools.pipeline.export.rewrite import for_each, named_arguments
 
 _aten = torch.ops.aten
 
@@ -94,16 +95,22 @@ class Work:
     Attributes:
       kind: its name in costs.json.
       amounts: what its costs are factors of: 1, its outputs, and what there is else for its kind.
+      floating: what it is in floating point; None if it is the same.
       with_vectors: what it is in int8 on cores with vectors, if these have no kernel for it.
     """
 
     kind: str
     amounts: tuple[int, ...]
+    floating: Work | None = None
     with_vectors: Work | None = None
 
     def in_int8(self, core: str) -> Work:
         """What it is in int8 on a core."""
         return self.with_vectors if self.with_vectors is not None and has_vectors(core) else self
+
+    def in_float(self) -> Work:
+        """What it is in floating point."""
+        return self.floating or self
 
 
 def work_of(node: Node) -> Work | None:
@@ -142,9 +149,17 @@ def work_of(node: Node) -> Work | None:
         kernel: Any = node.args[1]
         count = math.prod(kernel) if len(kernel) > 1 else kernel[0] ** 2
         # Kernels for int8 take four channels at a time, and shift sums of as many numbers as a power of two.
-        alone = outputs // _shape(node)[1] * (_shape(node)[1] % 4)
+        alone = outputs // _image_shape(node)[1] * (_image_shape(node)[1] % 4)
         divided = outputs if count & (count - 1) else 0
-        return Work(_POOLS[target], (1, outputs, outputs * count, divided, alone, alone * count))
+        vectors = _vectors(node)
+        with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
+        amounts = (1, outputs, outputs * count, divided, alone, alone * count)
+        # In floating point windows of two by two are computed in pairs, others row by row.
+        stride = for_each(named_arguments(node)["stride"] or kernel)
+        others = 0 if for_each(kernel) == stride == [2, 2] else outputs
+        planes = math.prod(_image_shape(node)[:2])
+        floating = (1, outputs - others, others, others * kernel[0], others * count, planes)
+        return Work(_POOLS[target], amounts, Work(_POOLS[target], floating), with_vectors)
     if target in _BINARY:
         shapes = {_shape(operand) for operand in node.all_input_nodes}
         is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
@@ -177,12 +192,18 @@ def work_of(node: Node) -> Work | None:
 def _is_of_pixels(node: Node) -> bool:
     """Whether a channels-last image is a transposition of what lies as it does: nothing moves."""
     image = node.all_input_nodes[0]
-    return is_channels_last(node) and image.target == _aten.permute.default and image.args[1] == [0, 3, 1, 2]
+    return is_channels_last(node) and image.target == _aten.permute.default and image.args[1] == IMAGE
 
 
 def _shape(node: Any) -> tuple[int, ...]:
     """The shape of what a node returns."""
     return tuple(node.meta["val"].shape)
+
+
+def _image_shape(node: Any) -> tuple[int, ...]:
+    """The shape of an image, with its batch, which poolings and convolutions do without, too."""
+    shape = _shape(node)
+    return shape if len(shape) == 4 else (1, *shape)
 
 
 _VIEWS = frozenset((
@@ -193,79 +214,169 @@ _VIEWS = frozenset((
 ))  # fmt: skip
 
 
+def _vectors(node: Node) -> int:
+    """Vectors of sixteen channels in an image's pixels."""
+    batch, channels, height, width = _image_shape(node)
+    return batch * height * width * math.ceil(channels / 16)
+
+
 def _convolution(node: Node, outputs: int) -> Work:
-    image, weight = _shape(node.args[0]), _shape(node.args[1])
+    image, weight = _image_shape(node.args[0]), _shape(node.args[1])
     channels, inner = weight[0], math.prod(weight[1:])
+    floating = _in_float(node)
     if image[1] == weight[1]:
-        return Work("convolution", (1, outputs, *_products(_shape(node), image[1], weight, _is_padded(node))))
-    if weight[1] == 1 and weight[2:] == (1, 1) and image == _shape(node):
+        amounts: tuple[int, ...] = (1, outputs, *_products(_image_shape(node), image[1], weight))
+        return Work("convolution", amounts, Work("convolution", floating), _with_vectors(node, weight))
+    if weight[1] == 1 and weight[2:] == (1, 1) and image == _image_shape(node):
         # What has a factor and a term for each channel is a sum and a product of images in floating point.
         return Work("channelwise", (1, outputs, image[0] * channels, outputs if channels < WORD else 0))
     if weight[1] == 1 and image[1] >= WORD:
-        # Words of int8 are of four channels; floating point takes rows, and looks for their ends where they are padded.
-        unaligned = outputs if channels % 4 else 0
-        rows = math.prod(_shape(node)[:-1])
-        padded = rows * inner * _is_padded(node)
         planes = image[0] * channels
-        dilation: Any = node.args[5] if len(node.args) > 5 else [1]
-        has_kernel = has_depthwise_kernel(MVE, image[1], channels // image[1], weight[2], dilation)
-        with_vectors = None if has_kernel else _without_kernel(node, image[1])
+        given = named_arguments(node)
+        dilation = for_each(given["dilation"])
+        if has_depthwise_kernel(MVE, image[1], channels // image[1], weight[2], dilation):
+            vectors, lines = _vectors(node), _vectors(node) // _image_shape(node)[3]
+            amounts = (1, outputs, vectors, vectors * inner, lines, lines * weight[2], planes)
+            with_vectors = Work("depthwise_3x3" if weight[2:] == (3, 3) else "depthwise", amounts)
+        else:
+            with_vectors = _without_kernel(node, image[1])
         if weight[2:] == (3, 3) and set(dilation) == {1} and channels == image[1]:
             # Four channels after four: the words of their image are read, and columns under windows taken apart.
             words = round_up(channels, 4) // 4 * image[0]
-            stride: Any = node.args[3] if len(node.args) > 3 else [1]
-            columns = words * _shape(node)[2] * ((_shape(node)[3] - 1) * stride[-1] + 3)
-            read, in_rows = words * image[2] * image[3], words * _shape(node)[2]
-            return Work("depthwise_3x3", (1, outputs, read, columns, in_rows, rows, padded, planes), with_vectors)
-        amounts = (1, outputs, outputs * inner, unaligned, rows, rows * inner, padded, planes)
-        return Work("depthwise", amounts, with_vectors)
+            columns = words * _image_shape(node)[2] * ((_image_shape(node)[3] - 1) * for_each(given["stride"])[1] + 3)
+            read, in_rows = words * image[2] * image[3], words * _image_shape(node)[2]
+            amounts = (1, outputs, read, columns, in_rows, planes)
+            return Work("depthwise_3x3", amounts, Work("depthwise_3x3", floating), with_vectors)
+        # Words of int8 are of four channels, and rows of their outputs are computed one after another.
+        unaligned = outputs if channels % 4 else 0
+        rows = math.prod(_image_shape(node)[:-1])
+        several = outputs if channels > image[1] else 0
+        amounts = (1, outputs, outputs * inner, unaligned, several, rows, rows * inner, planes)
+        return Work("depthwise", amounts, Work("depthwise", floating), with_vectors)
+    with_vectors, in_groups = _without_kernel(node, image[1] // weight[1]), Work("grouped", floating)
+    if _has_grouped_kernel(node):
+        # Four pixels of a group are computed at a time.
+        groups, pixels = image[1] // weight[1], math.prod(_image_shape(node)) // channels
+        blocks = groups * math.ceil(pixels / 4)
+        amounts = (1, outputs, outputs * inner, pixels * groups * inner, blocks, blocks * weight[2])
+        return Work("grouped", amounts, in_groups, with_vectors)
     groups = _dense_groups(node)
     if groups > 1:
         # Packed layers multiply by the zeros between the groups, too.
-        return Work("few_groups", (1, outputs, outputs * inner, outputs * inner * groups))
-    # Kernels for int8 compute four outputs at a time where a group's channels are words.
+        amounts = (1, outputs, outputs * inner, outputs * inner * groups)
+        return Work("few_groups", amounts, in_groups, with_vectors)
+    return Work("unpacked", _unpacked(outputs, weight), in_groups, with_vectors)
+
+
+def _unpacked(outputs: int, weight: tuple[int, ...]) -> tuple[int, ...]:
+    """What the costs of a convolution follow from in int8 that is not packed."""
+    inner = math.prod(weight[1:])
+    # Its kernels compute four products at a time where a group's channels are words.
     unaligned = outputs if weight[1] % 4 else 0
-    with_vectors = _without_kernel(node, image[1] // weight[1])
-    return Work("grouped", (1, outputs, outputs * inner, unaligned, unaligned * inner), with_vectors)
+    return 1, outputs, outputs * inner, outputs * math.prod(weight[2:]), unaligned, unaligned * inner
 
 
 def _without_kernel(node: Node, groups: int) -> Work:
     """A convolution of groups that vectors have no kernel for."""
-    out, image, weight = _shape(node), _shape(node.args[0]), _shape(node.args[1])
-    outputs, inner = math.prod(out), math.prod(weight[1:])
-    if are_dense_for_vectors(math.prod(weight), groups):
-        dense = (weight[0], image[1], *weight[2:])
-        return Work("convolution", (1, outputs, *_products(out, image[1], dense, _is_padded(node))))
-    return Work("unpacked", (1, outputs, outputs * inner))
+    image, weight = _image_shape(node.args[0]), _shape(node.args[1])
+    most = WORD - 1 if weight[1] == 1 else MAX_DENSE_GROUPS
+    if groups <= most or are_dense_for_vectors(math.prod(weight), groups):
+        return _with_vectors(node, (weight[0], image[1], *weight[2:]))
+    return Work("unpacked", _unpacked(math.prod(_shape(node)), weight))
 
 
-def _is_padded(node: Node) -> bool:
-    """Whether a convolution reads beyond its image."""
-    return len(node.args) > 4 and any(node.args[4])
+def _with_vectors(node: Node, weight: tuple[int, ...]) -> Work:
+    """A convolution without groups, of a weight of a shape, by its kernel for vectors of sixteen products."""
+    outputs, inner = math.prod(_image_shape(node)), math.prod(weight[1:])
+    pixels = outputs // weight[0]
+    # Windows that are more than a pixel are gathered: row by row, or pixel by pixel.
+    windows = 0 if weight[2:] == (1, 1) else pixels
+    pieces = weight[2] * (weight[3] if for_each(named_arguments(node)["dilation"])[1] > 1 else 1)
+    vectors, alone = math.ceil(inner / 16), pixels * (weight[0] % 4)
+    amounts = (1, outputs, outputs * vectors, pixels, alone, alone * vectors, windows * pieces, windows * inner)
+    return Work("convolution", amounts)
 
 
-def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...], is_padded: bool) -> tuple[int, ...]:
-    """What the costs of a convolution without groups follow from, besides its outputs.
+def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...]) -> tuple[int, ...]:
+    """What the costs of a convolution without groups follow from in int8, besides its outputs.
 
     Returns:
-      products, with the padding of packed weights; what there would be with outputs in fours; where a window is more
-      than a pixel: elements of all windows, their rows, and elements of those whose channels aren't words; elements of
-      weights per row of outputs of a padded image, whose ends kernels for floating point look for.
+      products, with the padding of packed weights; what there would be with outputs in fours; those of pixels that are
+      left of fours; where a window is more than a pixel: elements of all windows, their rows, and elements of those
+      whose channels are no words.
     """
     channels, inner = weight[0], math.prod(weight[1:])
     pixels = math.prod(out) // channels
     products, in_fours = (pixels * round_up(channels, each) * round_up(inner, 4) for each in (2, 4))
     windows = 0 if inner == inputs else pixels
     unaligned = windows * inner if inputs % 4 else 0
-    rows = windows * weight[2]
-    return products, in_fours, windows * inner, rows, unaligned, math.prod(out[:-1]) * inner * is_padded
+    left = products // pixels * (pixels % 4)
+    return products, in_fours, left, windows * inner, windows * weight[2], unaligned
+
+
+def _in_float(node: Node) -> tuple[int, ...]:
+    """What the costs of a convolution in floating point follow from.
+
+    Its kernel takes an image apart where other rows or columns of the weights lie over it, each part in blocks of four
+    pixels by four channels, and all again for the next channels: see pixels() in kernels/portable/convolution.cpp.
+
+    Returns:
+      1, outputs, such parts, blocks in them, and products of blocks of four neighbours, of four others, of one pixel.
+    """
+    out, weight, given = _image_shape(node), _shape(node.args[1]), named_arguments(node)
+    per_group = weight[0] // given["groups"]
+    channels = 4 if per_group >= 4 else 1
+    passes = out[0] * given["groups"] * math.ceil(per_group / channels)
+    stride, padding, dilation = (for_each(given[name]) for name in ("stride", "padding", "dilation"))
+    sizes = zip(_image_shape(node.args[0])[2:], out[2:], weight[2:], stride, padding, dilation, strict=True)
+    down, across = (_parts(*axis) for axis in sizes)
+    if weight[2:] == (1, 1) and (*stride, *padding) == (1, 1, 0, 0):
+        # Rows need not be told apart.
+        down, across = [(1, 1)], [(math.prod(out[2:]), 1)]
+    blocks, products = 0, [0, 0, 0]
+    for rows, high in down:
+        for columns, wide in across:
+            if columns >= 4:
+                count, kind = rows * math.ceil(columns / 4), 0 if stride[1] == 1 else 1
+            elif rows >= 4:
+                count, kind = math.ceil(rows / 4) * columns, 1
+            elif min(rows, columns) >= 2:
+                count, kind = math.ceil(rows / 2) * math.ceil(columns / 2), 1
+            else:
+                count, kind = rows * columns, 2
+            blocks += count
+            products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * weight[1]
+    parts = len(down) * len(across)
+    return (1, math.prod(out), passes * parts, passes * blocks, *(passes * count for count in products))
+
+
+def _parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
+    """Neighbouring results along an axis with the same of a kernel over the image: how many, and how much of it."""
+    parts: list[tuple[int, int]] = []
+    place = 0
+    while place < results:
+        start = place * stride - padding
+        over = sum(0 <= start + tap * dilation < size for tap in range(kernel))
+        count = 1
+        if over == kernel:
+            count = min(results - place, (size - 1 - start - (kernel - 1) * dilation) // stride + 1)
+        parts.append((count, over))
+        place += count
+    return parts
 
 
 def _dense_groups(node: Node) -> int:
     """Groups of a convolution that is packed as one without groups; 1 for all others."""
-    image, weight = _shape(node.args[0]), _shape(node.args[1])
+    image, weight = _image_shape(node.args[0]), _shape(node.args[1])
     groups = image[1] // weight[1]
-    return groups if (weight[1] > 1 or image[1] < WORD) and groups <= MAX_DENSE_GROUPS else 1
+    is_dense = (weight[1] > 1 or image[1] < WORD) and groups <= MAX_DENSE_GROUPS
+    return groups if is_dense and not _has_grouped_kernel(node) else 1
+
+
+def _has_grouped_kernel(node: Node) -> bool:
+    """Whether a convolution is packed in groups on cores with DSP instructions."""
+    image, (channels, inputs, *kernel) = _image_shape(node.args[0]), _shape(node.args[1])
+    return has_grouped_kernel(DSP, (channels, *kernel, inputs), image[1] // inputs)
 
 
 class Costs:
@@ -281,7 +392,7 @@ class Costs:
 
     def float32(self, work: Work | None) -> float:
         """Instructions of an operator in floating point."""
-        return self._of("float32", work, "add")
+        return self._of("float32", None if work is None else work.in_float(), "add")
 
     def border(self, is_quantized: bool, elements: int) -> float:
         """Instructions that quantize or dequantize a tensor."""

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.cortex_m.quantizable import is_channels_last, is_constant
+from tools.pipeline.export.dim_orders import PIXELS
 from tools.pipeline.export.rewrite import emit
 
 _aten = torch.ops.aten
@@ -35,13 +36,13 @@ def flatten_in_memory_order(program: ExportedProgram) -> ExportedProgram:
         if not views or not all(_is_flattened_for_layers(view, channels * height * width) for view in views):
             continue
         with graph.inserting_before(copy):
-            in_memory_order = emit(graph, copy, _aten.permute.default, image, [0, 2, 3, 1])
+            in_memory_order = emit(graph, copy, _aten.permute.default, image, PIXELS)
         for view in views:
             for layer in list(view.users):
                 weight = layer.args[1]
                 with graph.inserting_before(layer):
                     columns = emit(graph, layer, _aten.view.default, weight, [-1, channels, height, width])
-                    moved = emit(graph, layer, _aten.permute.default, columns, [0, 2, 3, 1])
+                    moved = emit(graph, layer, _aten.permute.default, columns, PIXELS)
                     shape = list(weight.meta["val"].shape)
                     layer.update_arg(1, emit(graph, layer, _aten.reshape.default, moved, shape))
             view.target = _aten.view.default

@@ -27,6 +27,7 @@ from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, LINEAR, 
 from tools.artifacts.packed_layer.packed_layer import round_up as _up
 from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.cortex_m.functions import attribute, by_layer
+from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.rewrite import place_of, replace_node
 
 _aten = torch.ops.aten
@@ -302,7 +303,7 @@ def linear_int4(input: Tensor, packed: Tensor, channels: int) -> Tensor:
 @impl(_library, "pointwise_int4", "CompositeExplicitAutograd")
 def pointwise_int4(input: Tensor, packed: Tensor, channels: int) -> Tensor:
     """A convolution of one by one, of images channels last."""
-    result = compute(unpack_int4(packed), input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+    result = compute(unpack_int4(packed), input.permute(PIXELS)).permute(IMAGE)
     return torch.empty_like(result, memory_format=torch.channels_last).copy_(result)
 
 

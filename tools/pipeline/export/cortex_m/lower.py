@@ -25,7 +25,7 @@ from tools.pipeline.export.cortex_m.pack import arrangement_of, prepare
 from tools.pipeline.export.cortex_m.recurrent import lower_recurrent
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
-from tools.pipeline.export.dim_orders import copy_to_order, order_for_kernels
+from tools.pipeline.export.dim_orders import PIXELS, copy_to_order, order_for_kernels
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import MACS
 from tools.pipeline.export.memory_plan import Lead
@@ -269,15 +269,16 @@ def _drop_empty_padding(program: ExportedProgram) -> None:
 
 def _order_images(program: ExportedProgram) -> None:
     """Copies images to channels-last that int8 layers would find in another order, in place."""
-    order = [0, 2, 3, 1]
     for node in list(program.graph.nodes):
         if node.target not in _IMAGE_LAYERS:
             continue
         image = node.args[0]
         value = image.meta["val"]
-        if [dim for dim in value.dim_order() if value.shape[dim] > 1] != [dim for dim in order if value.shape[dim] > 1]:
+        orders = (value.dim_order(), PIXELS)
+        lies, wanted = ([dim for dim in order if value.shape[dim] > 1] for order in orders)
+        if lies != wanted:
             with program.graph.inserting_before(node):
-                node.replace_input_with(image, copy_to_order(program, image, order, node.meta))
+                node.replace_input_with(image, copy_to_order(program, image, PIXELS, node.meta))
     program.graph_module.recompile()
 
 

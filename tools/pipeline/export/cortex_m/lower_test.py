@@ -585,10 +585,26 @@ def test_convolutions_with_groups_that_vectors_have_no_kernel_for_are_packed_unl
 
 
 def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tmp_path: Path) -> None:
-    init = "self.few = nn.Conv2d(8, 6, 3, groups=2); self.many = nn.Conv2d(6, 6, 3, groups=6)"
-    result = exported(tmp_path, "return self.many(self.few(x))", "(torch.randn(1, 8, 7, 7),)", init, packed=True)
-    assert result.operators["torch_fusion::convolution"] == 1
+    init = (
+        "self.few = nn.Conv2d(8, 6, 3, groups=2); self.many = nn.Conv2d(6, 6, 3, groups=6)\n"
+        "self.wide = nn.Conv2d(6, 48, 1); self.groups = nn.Conv2d(48, 96, 3, groups=12)"
+    )
+    forward = "return self.groups(self.wide(self.many(self.few(x))))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8, 7, 7),)", init, packed=True)
+    assert result.operators["torch_fusion::convolution"] == 2
+    assert result.operators["torch_fusion::grouped_convolution"] == 1
     assert result.operators["torch_fusion::depthwise_convolution"] == 1
+    assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
+
+
+@pytest.mark.parametrize(("core", "convolutions"), [("cortex-m4", 0), ("cortex-m55", 1)])
+def test_channels_by_themselves_of_several_images_are_packed(core: str, convolutions: int, tmp_path: Path) -> None:
+    init = "self.one = nn.Conv2d(8, 8, 3, groups=8); self.two = nn.Conv2d(8, 16, 3, groups=8)"
+    forward, inputs = "return self.two(self.one(x))", "(torch.randn(3, 8, 9, 9),)"
+    result = exported(tmp_path, forward, inputs, init, core=core, packed=True)
+    # Vectors have no kernel for several outputs per channel.
+    assert result.operators["torch_fusion::depthwise_convolution"] == 2 - convolutions
+    assert result.operators.get("torch_fusion::convolution", 0) == convolutions
     assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
 
 

@@ -11,6 +11,7 @@ the same in another form would stay in floating point, or be refused on the devi
   channels a pooling, as its maximum is, and glu a product;
 - sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
   convolution of one by one;
+- images that are one pixel wide lie down for convolutions, see narrow_images.py;
 - what a convolution or pooling reads in another layout is copied to channels-last before it;
 - a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
   would give it to the result.
@@ -31,7 +32,10 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_map
 
 from tools.pipeline.export.constants import add_constant
-from tools.pipeline.export.rewrite import emit
+from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions
+from tools.pipeline.export.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.narrow_images import lay_down
+from tools.pipeline.export.rewrite import emit, for_each
 
 _aten = torch.ops.aten
 
@@ -74,10 +78,6 @@ _SELECTING = (
     _aten._upsample_nearest_exact2d.vec,
 )  # fmt: skip
 
-# The dimensions of an image in the order in which it lies channels-last, and where each of them is then, which permutes
-# it back.
-_PIXELS = [0, 2, 3, 1]
-_IMAGE = [0, 3, 1, 2]
 # Where the dimensions of a sequence are in its image of height 1.
 _OF_SEQUENCE = (0, 1, 3)
 
@@ -138,11 +138,12 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _make_even_pooling(graph, node)
         elif node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default):
             _round_down(graph, node)
+    lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
     graph.eliminate_dead_code()
     for node in list(graph.nodes):
         if node.op == "call_function" and "val" in node.meta:
             _lay_out(graph, node)
-    graph.eliminate_dead_code()
+    drop_undone_transpositions(graph)
     program.graph_module.recompile()
     return program
 
@@ -459,7 +460,7 @@ def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[
     """Chooses elements by dimension. Images lie channels-last, so that a pixel's elements are copied together."""
     graph = program.graph
     rank = source.meta["val"].dim()
-    order = _PIXELS if rank == 4 else list(range(rank))
+    order = PIXELS if rank == 4 else list(range(rank))
     if rank == 4:
         source = emit(graph, origin, _aten.permute.default, source, order)
     # The last dimension first, whose parts are smaller.
@@ -467,7 +468,7 @@ def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[
         if order[place] in indices:
             index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
             source = emit(graph, origin, _aten.index_select.default, source, place, index)
-    return emit(graph, origin, _aten.permute.default, source, _IMAGE) if rank == 4 else source
+    return emit(graph, origin, _aten.permute.default, source, IMAGE) if rank == 4 else source
 
 
 def _shuffle(graph: Graph, node: Node) -> None:
@@ -475,12 +476,12 @@ def _shuffle(graph: Graph, node: Node) -> None:
     image, factor = node.args
     batch, channels, height, width = node.meta["val"].shape
     with graph.inserting_before(node):
-        pixels = emit(graph, node, _aten.permute.default, image, _PIXELS)
+        pixels = emit(graph, node, _aten.permute.default, image, PIXELS)
         shape = [batch, height // factor, width // factor, channels, factor, factor]
         parts = emit(graph, node, _aten.view.default, pixels, shape)
         moved = emit(graph, node, _aten.permute.default, parts, [0, 1, 4, 2, 5, 3])
         pixels = emit(graph, node, _aten.reshape.default, moved, [batch, height, width, channels])
-        result = emit(graph, node, _aten.permute.default, pixels, _IMAGE)
+        result = emit(graph, node, _aten.permute.default, pixels, IMAGE)
     node.replace_all_uses_with(result)
     graph.erase_node(node)
 
@@ -501,7 +502,7 @@ def _fold_padding(graph: Graph, convolution: Node) -> None:
     left, right, top, bottom, *others = [*ends, 0, 0, 0, 0][: max(len(ends), 4)]
     if value or any(others) or left != right or top != bottom or min(left, top) < 0:
         return
-    height, width = _both(padding)
+    height, width = for_each(padding)
     _replace(
         graph,
         convolution,
@@ -548,8 +549,8 @@ def _round_down(graph: Graph, pooling: Node) -> None:
     arguments = _arguments(pooling)
     is_max = pooling.target == _aten.max_pool2d.default
     place = 5 if is_max else 4
-    image, (kernel, stride, padding) = arguments[0], (_both(argument) for argument in arguments[1:4])
-    dilation = _both(arguments[4]) if is_max else [1, 1]
+    image, (kernel, stride, padding) = arguments[0], (for_each(argument) for argument in arguments[1:4])
+    dilation = for_each(arguments[4]) if is_max else [1, 1]
     if not arguments[place] or image.meta["val"].dim() != 4:
         return
     missing = []
@@ -588,12 +589,6 @@ def _is_positive(node: Node) -> bool:
     if node.target in (_aten.cat.default, _aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.add.Tensor):
         return all(_is_positive(operand) for operand in node.all_input_nodes)
     return False
-
-
-def _both(argument: Any) -> list[int]:
-    """An argument for each of two dimensions, where it may stand for both at once."""
-    values = [argument] if isinstance(argument, int) else list(argument)
-    return values * 2 if len(values) == 1 else values
 
 
 def _padding(
@@ -645,7 +640,7 @@ def _lay_out(graph: Graph, node: Node) -> None:
             with graph.inserting_before(node):
                 batch, _, height, width = operand.meta["val"].shape
                 plane = emit(graph, node, _aten.reshape.default, operand, [batch, height, width, 1])
-                node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, _IMAGE))
+                node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, IMAGE))
         elif operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
             with graph.inserting_before(node):
                 copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
@@ -679,19 +674,19 @@ def _take_part(graph: Graph, node: Node) -> None:
         parts, place = node.args
         image, _, dim = _arguments(parts)
         sizes = [part.shape[dim] for part in parts.meta["val"][: place + 1]]
-        arguments = [_IMAGE[dim], sum(sizes[:place]), sum(sizes)]
+        arguments = [IMAGE[dim], sum(sizes[:place]), sum(sizes)]
     elif node.target == operator:
         image, dim, *arguments = _arguments(node)
-        arguments = [_IMAGE[dim], *arguments]
+        arguments = [IMAGE[dim], *arguments]
     else:
         operator, image = node.target, node.args[0]
-        arguments = [[node.meta["val"].shape[dim] for dim in _PIXELS]]
+        arguments = [[node.meta["val"].shape[dim] for dim in PIXELS]]
     with graph.inserting_before(node):
-        pixels = emit(graph, node, _aten.permute.default, image, _PIXELS)
+        pixels = emit(graph, node, _aten.permute.default, image, PIXELS)
         part = emit(graph, node, operator, pixels, *arguments)
         # Nothing moves after it.
         part.meta["val"] = part.meta["val"].contiguous()
-        result = emit(graph, node, _aten.permute.default, part, _IMAGE)
+        result = emit(graph, node, _aten.permute.default, part, IMAGE)
         result.meta["val"] = result.meta["val"].contiguous()
         result = emit(graph, node, _aten.clone.default, result, memory_format=torch.channels_last)
     node.replace_all_uses_with(result)
@@ -778,7 +773,7 @@ class _Sequences:
             if channels == 1:
                 # Lies in both orders at once; strides say that it is meant to be channels-last.
                 rows = self._emit(node, _aten.reshape.default, sequence, [batch, 1, steps, 1])
-                self._images[sequence] = self._emit(node, _aten.permute.default, rows, _IMAGE)
+                self._images[sequence] = self._emit(node, _aten.permute.default, rows, IMAGE)
             else:
                 self._images[sequence] = self._emit(node, _aten.unsqueeze.default, sequence, 2)
         return self._images[sequence]
@@ -787,7 +782,7 @@ class _Sequences:
         """Lets `user` read the image in place of the sequence."""
         batch, channels, steps = sequence.meta["val"].shape
         if _is_transposition(user):
-            rows = self._emit(user, _aten.permute.default, image, _PIXELS)
+            rows = self._emit(user, _aten.permute.default, image, PIXELS)
             user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
             return
         copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)

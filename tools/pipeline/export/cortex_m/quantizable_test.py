@@ -227,6 +227,11 @@ _LAYERS = {
         "return self.f(self.c(torch.cat([y, g], 1)).max(2)[0])",
         "(torch.randn(1, 4, 20),)",
     ),
+    "steps first, as an image one pixel wide": (
+        "self.a = nn.Linear(6, 8); self.c = nn.Conv2d(8, 8, (3, 1), padding=(1, 0), groups=8)",
+        "y = self.a(x)\nreturn y + self.c(y.transpose(1, 2).unsqueeze(-1)).squeeze(-1).transpose(1, 2)",
+        "(torch.randn(1, 20, 6),)",
+    ),
     "nothing added": (
         "self.a = nn.Conv2d(3, 4, 1); self.b = nn.Conv2d(4, 4, 1)",
         "skip = 0\nfor layer in (self.a, self.b):\n    x = layer(x)\n    skip = skip + x[:, :, :8] * 1\nreturn skip",
@@ -285,6 +290,15 @@ def test_a_chain_of_layers_is_laid_out_once() -> None:
     operators = exported("chain").operators
     assert operators["dim_order_ops::_clone_dim_order"] == 1
     assert operators["torch_fusion::convolution"] == 1
+
+
+def test_transpositions_that_undo_each_other_are_views() -> None:
+    operators = exported("steps first, as an image one pixel wide").operators
+    assert operators.keys() == {
+        "torch_fusion::linear_rows",
+        "torch_fusion::depthwise_convolution",
+        "cortex_m::quantized_add",
+    }
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.cortex_m.written_norms import find_norms
 from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
+from tools.pipeline.export.kernel_reach import leave_out_what_is_over_padding
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.observers import prepare_pt2e
@@ -133,7 +134,7 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
 
 def fold(captured: ExportedProgram) -> ExportedProgram:
     """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
-    program = remove_dead_channels(fold_batch_norm(decompose_attention(captured)))
+    program = remove_dead_channels(leave_out_what_is_over_padding(fold_batch_norm(decompose_attention(captured))))
     program = rewrite.run_decompositions(program, DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.cortex_m.quantizable import is_constant
+from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.rewrite import emit, named_arguments
 
 _aten = torch.ops.aten
@@ -133,14 +134,14 @@ def _emit(
             weight = emit(graph, origin, _aten.mul.Tensor, weight, 1.0 / root.factor)
     term = None if bias is None else vector(bias)
     if is_image:
-        x = emit(graph, origin, _aten.permute.default, x, [0, 2, 3, 1])
+        x = emit(graph, origin, _aten.permute.default, x, PIXELS)
     if is_centered:
         result = emit(graph, origin, _aten.layer_norm.default, x, [size], weight, term, root.epsilon)
     else:
         result = emit(graph, origin, _aten.rms_norm.default, x, [size], weight, root.epsilon)
         if term is not None:
             result = emit(graph, origin, _aten.add.Tensor, result, term)
-    return emit(graph, origin, _aten.permute.default, result, [0, 3, 1, 2]) if is_image else result
+    return emit(graph, origin, _aten.permute.default, result, IMAGE) if is_image else result
 
 
 def _is_per_channel(constant: Node, size: int, dims: int) -> bool:

@@ -46,6 +46,7 @@ from tools.pipeline.export.cortex_m.functions import (
 )
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
 from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
 from tools.pipeline.export.ethos_u.tables import NAME as TABLE
@@ -378,7 +379,7 @@ def _repeat(graph: Graph, origin: Node, image: Node, factors: Sequence[int]) -> 
     if _has_repetition(image.meta["val"].shape, factors):
         return emit(graph, origin, _NEAREST, image, shape[2:], None)
     # Channels lie side by side, so that nothing moves but what is repeated.
-    result = emit(graph, origin, _aten.permute.default, image, [0, 2, 3, 1])
+    result = emit(graph, origin, _aten.permute.default, image, PIXELS)
     for count, size, factor in (
         (batch * rows * columns, channels, factors[1]),
         (batch * rows, channels * shape[3], factors[0]),
@@ -387,7 +388,7 @@ def _repeat(graph: Graph, origin: Node, image: Node, factors: Sequence[int]) -> 
             result = emit(graph, origin, _aten.reshape.default, result, [count, 1, size])
             result = emit(graph, origin, _aten.cat.default, [result] * factor, 1)
     result = emit(graph, origin, _aten.reshape.default, result, [batch, *shape[2:], channels])
-    return emit(graph, origin, _aten.permute.default, result, [0, 3, 1, 2])
+    return emit(graph, origin, _aten.permute.default, result, IMAGE)
 
 
 def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
