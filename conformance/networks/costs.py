@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 import scipy.optimize
@@ -140,16 +141,12 @@ def fit(core: str, measured: Sequence[Measured]) -> dict[str, dict[str, list[flo
     }
 
 
-def _text(factors: dict[str, dict[str, dict[str, list[float]]]]) -> str:
+def _text(factors: Any, indent: str = "") -> str:
     """costs.json, a line for each kind of operator."""
-    layouts = []
-    for name, by_form in factors.items():
-        forms = []
-        for form, kinds in by_form.items():
-            lines = ",\n".join(f"   {json.dumps(kind)}: {json.dumps(found)}" for kind, found in kinds.items())
-            forms.append(f"  {json.dumps(form)}: {{\n{lines}\n  }}")
-        layouts.append(f" {json.dumps(name)}: {{\n" + ",\n".join(forms) + "\n }")
-    return "{\n" + ",\n".join(layouts) + "\n}\n"
+    if isinstance(factors, list):
+        return json.dumps(factors)
+    lines = (f"{indent} {json.dumps(name)}: {_text(below, indent + ' ')}" for name, below in factors.items())
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -175,7 +172,7 @@ def _main(arguments: Sequence[str]) -> int:
     if options.output is None:
         print(text)
     else:
-        replace_text(options.output, text)
+        replace_text(options.output, text + "\n")
     return 0
 
 

@@ -16,6 +16,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export import rewrite, small_matrices
+from tools.pipeline.export.rewrite import for_each
 
 _aten = torch.ops.aten
 _functional = torch.nn.functional
@@ -65,12 +66,6 @@ def _layer_norm(
     return _functional.layer_norm(x.float(), normalized_shape, weight, bias, eps).to(x.dtype)
 
 
-def _triple(values: Sequence[int], default: Sequence[int] = ()) -> list[int]:
-    """A parameter of three dimensions; one value holds for all, and none is the default."""
-    values = list(values) or list(default)
-    return values * 3 if len(values) == 1 else values
-
-
 def _planes(x: Tensor) -> Tensor:
     """An image [(N,) C, depth, height, width] as [planes, depth, height, width]."""
     return x.reshape(-1, *x.shape[-3:])
@@ -86,8 +81,8 @@ def _max_pool3d_with_indices(
 ) -> tuple[Tensor, Tensor]:
     if not _is_static(x):
         return NotImplemented
-    kernel = _triple(kernel)
-    stride, padding, dilation = _triple(stride, kernel), _triple(padding), _triple(dilation)
+    kernel = for_each(kernel, 3)
+    stride, padding, dilation = for_each(stride or kernel, 3), for_each(padding, 3), for_each(dilation, 3)
     depth, height, width = x.shape[-3:]
     rows = (kernel[1:], stride[1:], padding[1:], dilation[1:], ceil_mode)
     flat, flat_indices = _aten.max_pool2d_with_indices(_planes(x), *rows)
@@ -118,8 +113,8 @@ def _avg_pool3d(
 ) -> Tensor:
     if not _is_static(x) or not x.is_floating_point():
         return NotImplemented
-    kernel = _triple(kernel)
-    stride, padding = _triple(stride, kernel), _triple(padding)
+    kernel = for_each(kernel, 3)
+    stride, padding = for_each(stride or kernel, 3), for_each(padding, 3)
     # Sums, if they are to be divided by something else than their elements.
     first = None if divisor_override is None else 1
     options = (ceil_mode, count_include_pad)

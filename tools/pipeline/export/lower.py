@@ -150,11 +150,20 @@ def _has_dynamic_shapes(program: ExportedProgram) -> bool:
     return any(not isinstance(size, int) for value in values for size in getattr(value, "shape", ()))
 
 
+def fold_layers(program: ExportedProgram) -> ExportedProgram:
+    """A captured program whose layers compute what reaches its results, and no more.
+
+    Attention becomes matrix products, and batch normalization part of the layers before it; weights that lie over
+    padding only and dead channels are left out.
+    """
+    return remove_dead_channels(leave_out_what_is_over_padding(fold_batch_norm(decompose_attention(program))))
+
+
 def to_edge(program: ExportedProgram) -> ExportedProgram:
     """ExecuTorch's edge dialect, with attention decomposed, batch normalization folded, recurrent layers whole and
     constants propagated.
     """
-    alive = remove_dead_channels(leave_out_what_is_over_padding(fold_batch_norm(decompose_attention(program))))
+    alive = fold_layers(program)
     lay_down(alive.graph, is_channels_last=False)
     alive.graph_module.recompile()
     whole = _fold_without_kernel(decompose(keep_recurrent_layers(alive)))

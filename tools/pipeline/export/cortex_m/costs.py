@@ -32,11 +32,10 @@ from tools.artifacts.core.core import has_fpu, has_vectors, layout
 from tools.artifacts.packed_layer.packed_layer import DSP, MVE, round_up
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.pack import (
-    MAX_DENSE_GROUPS,
     are_computed_together,
-    are_dense_for_vectors,
     has_depthwise_kernel,
     has_grouped_kernel,
+    is_packed_dense,
 )
 from tools.pipeline.export.cortex_m.quantizable import WORD, is_channels_last
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY, IMAGE
@@ -82,7 +81,7 @@ _REDUCTIONS = {
 _LIKE = {
     **dict.fromkeys(("clamp", "relu6", "hardshrink", "softshrink", "threshold"), "hardtanh"),
     **dict.fromkeys(("celu", "selu"), "elu"),
-    **dict.fromkeys(("erf", "expm1", "log", "log10", "log1p", "log2", "pow"), "exp"),
+    **dict.fromkeys(("erf", "expm1", "log", "log10", "log1p", "log2"), "exp"),
     **dict.fromkeys(("acos", "asin", "atan", "cos", "tan"), "sin"),
     **dict.fromkeys(("cosh", "sinh"), "tanh"),
 }
@@ -146,8 +145,9 @@ def work_of(node: Node) -> Work | None:
     if norm is not None:
         return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))
     if target in _POOLS:
-        kernel: Any = node.args[1]
-        count = math.prod(kernel) if len(kernel) > 1 else kernel[0] ** 2
+        given = named_arguments(node)
+        kernel = for_each(given["kernel_size"])
+        count = math.prod(kernel)
         # Kernels for int8 take four channels at a time, and shift sums of as many numbers as a power of two.
         alone = outputs // _image_shape(node)[1] * (_image_shape(node)[1] % 4)
         divided = outputs if count & (count - 1) else 0
@@ -155,8 +155,7 @@ def work_of(node: Node) -> Work | None:
         with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
         amounts = (1, outputs, outputs * count, divided, alone, alone * count)
         # In floating point windows of two by two are computed in pairs, others row by row.
-        stride = for_each(named_arguments(node)["stride"] or kernel)
-        others = 0 if for_each(kernel) == stride == [2, 2] else outputs
+        others = 0 if kernel == for_each(given["stride"] or kernel) == [2, 2] else outputs
         planes = math.prod(_image_shape(node)[:2])
         floating = (1, outputs - others, others, others * kernel[0], others * count, planes)
         return Work(_POOLS[target], amounts, Work(_POOLS[target], floating), with_vectors)
@@ -239,7 +238,7 @@ def _convolution(node: Node, outputs: int) -> Work:
             amounts = (1, outputs, vectors, vectors * inner, lines, lines * weight[2], planes)
             with_vectors = Work("depthwise_3x3" if weight[2:] == (3, 3) else "depthwise", amounts)
         else:
-            with_vectors = _without_kernel(node, image[1])
+            with_vectors = _without_kernel(node)
         if weight[2:] == (3, 3) and set(dilation) == {1} and channels == image[1]:
             # Four channels after four: the words of their image are read, and columns under windows taken apart.
             words = round_up(channels, 4) // 4 * image[0]
@@ -253,10 +252,10 @@ def _convolution(node: Node, outputs: int) -> Work:
         several = outputs if channels > image[1] else 0
         amounts = (1, outputs, outputs * inner, unaligned, several, rows, rows * inner, planes)
         return Work("depthwise", amounts, Work("depthwise", floating), with_vectors)
-    with_vectors, in_groups = _without_kernel(node, image[1] // weight[1]), Work("grouped", floating)
-    if _has_grouped_kernel(node):
+    with_vectors, in_groups = _without_kernel(node), Work("grouped", floating)
+    if has_grouped_kernel(DSP, _dialect_shape(weight), _groups(node)):
         # Four pixels of a group are computed at a time.
-        groups, pixels = image[1] // weight[1], math.prod(_image_shape(node)) // channels
+        groups, pixels = _groups(node), math.prod(_image_shape(node)) // channels
         blocks = groups * math.ceil(pixels / 4)
         amounts = (1, outputs, outputs * inner, pixels * groups * inner, blocks, blocks * weight[2])
         return Work("grouped", amounts, in_groups, with_vectors)
@@ -276,11 +275,10 @@ def _unpacked(outputs: int, weight: tuple[int, ...]) -> tuple[int, ...]:
     return 1, outputs, outputs * inner, outputs * math.prod(weight[2:]), unaligned, unaligned * inner
 
 
-def _without_kernel(node: Node, groups: int) -> Work:
+def _without_kernel(node: Node) -> Work:
     """A convolution of groups that vectors have no kernel for."""
     image, weight = _image_shape(node.args[0]), _shape(node.args[1])
-    most = WORD - 1 if weight[1] == 1 else MAX_DENSE_GROUPS
-    if groups <= most or are_dense_for_vectors(math.prod(weight), groups):
+    if is_packed_dense(MVE, _dialect_shape(weight), _groups(node)):
         return _with_vectors(node, (weight[0], image[1], *weight[2:]))
     return Work("unpacked", _unpacked(math.prod(_shape(node)), weight))
 
@@ -367,16 +365,18 @@ def _parts(size: int, results: int, kernel: int, stride: int, padding: int, dila
 
 def _dense_groups(node: Node) -> int:
     """Groups of a convolution that is packed as one without groups; 1 for all others."""
-    image, weight = _image_shape(node.args[0]), _shape(node.args[1])
-    groups = image[1] // weight[1]
-    is_dense = (weight[1] > 1 or image[1] < WORD) and groups <= MAX_DENSE_GROUPS
-    return groups if is_dense and not _has_grouped_kernel(node) else 1
+    weight, groups = _dialect_shape(_shape(node.args[1])), _groups(node)
+    return groups if is_packed_dense(DSP, weight, groups) and not has_grouped_kernel(DSP, weight, groups) else 1
 
 
-def _has_grouped_kernel(node: Node) -> bool:
-    """Whether a convolution is packed in groups on cores with DSP instructions."""
-    image, (channels, inputs, *kernel) = _image_shape(node.args[0]), _shape(node.args[1])
-    return has_grouped_kernel(DSP, (channels, *kernel, inputs), image[1] // inputs)
+def _groups(node: Node) -> int:
+    """Groups of a convolution."""
+    return _image_shape(node.args[0])[1] // _shape(node.args[1])[1]
+
+
+def _dialect_shape(weight: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a weight as the int8 dialect has it, [out, height, width, in / groups]."""
+    return (weight[0], *weight[2:], weight[1])
 
 
 class Costs:

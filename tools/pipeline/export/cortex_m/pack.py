@@ -54,7 +54,7 @@ _MAX_DEPTHWISE_KERNEL = 15
 _PAIR_OUTPUTS = 32
 # Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
 # its products take a quarter of the instructions of those that are not packed.
-MAX_DENSE_GROUPS = 4
+_MAX_DENSE_GROUPS = 4
 # Bytes of weights of a layer that is packed so for vectors, however many groups it has, if they have no kernel for it.
 # A product with zero is a tenth of an instruction there, and a layer that is not packed takes ten times as many.
 _MAX_DENSE_BYTES = 8192
@@ -565,9 +565,7 @@ def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | No
     elif groups > 1 and has_grouped_kernel(arrangement, weight.shape, groups):
         kind = GROUPED
     elif groups > 1:
-        # Fewer channels than a word has are computed with more of the zeros in between than four groups of more.
-        most = WORD - 1 if weight.shape[3] == 1 else MAX_DENSE_GROUPS
-        if groups > most and not (arrangement == MVE and are_dense_for_vectors(weight.numel(), groups)):
+        if not is_packed_dense(arrangement, weight.shape, groups):
             return None
         weight = _dense(weight, channels)
     input_offset, output_offset, multipliers, shifts, low, high, _ = rest
@@ -616,9 +614,15 @@ def has_grouped_kernel(arrangement: int, weight: Sequence[int], groups: int) -> 
     return Head(arrangement, GROUPED, 0, groups * inputs, inputs, out, *windows, 0, 0, 0, 0).can_be_grouped
 
 
-def are_dense_for_vectors(weights: int, groups: int) -> bool:
-    """Whether a layer of groups, by its weights, is packed for vectors as one without, if there is no kernel for it."""
-    return weights * groups <= _MAX_DENSE_BYTES
+def is_packed_dense(arrangement: int, weight: Sequence[int], groups: int) -> bool:
+    """Whether a convolution of groups that has no kernel of an arrangement is packed as one without groups.
+
+    Args:
+      weight: its shape, [out, height, width, in / groups].
+    """
+    # Fewer channels than a word has are computed with more of the zeros in between than four groups of more.
+    most = WORD - 1 if weight[3] == 1 else _MAX_DENSE_GROUPS
+    return groups <= most or (arrangement == MVE and math.prod(weight) * groups <= _MAX_DENSE_BYTES)
 
 
 # From how many rows on the weights of a linear layer are read for four at once, and for how many outputs it pays that

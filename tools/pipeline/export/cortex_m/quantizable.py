@@ -595,8 +595,7 @@ def _padding(
     graph: Graph, node: Node, image: Node, kernel: torch.Size, name: str, dilation: list[int]
 ) -> tuple[Node, list[int]]:
     """The image, padded if its two ends differ, and the padding in numbers of a convolution by name."""
-    # One dilation may stand for all dimensions.
-    dilation = [*dilation, *dilation][-len(kernel) :] if len(dilation) < len(kernel) else dilation
+    dilation = for_each(dilation, len(kernel))
     total = [d * (k - 1) if name == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
     if not any(amount % 2 for amount in total):
         return image, [amount // 2 for amount in total]

@@ -22,7 +22,6 @@ from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export import rewrite
-from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.biases import correct_biases
@@ -37,10 +36,8 @@ from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round
 from tools.pipeline.export.cortex_m.repeated_layers import share_ranges
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.cortex_m.written_norms import find_norms
-from tools.pipeline.export.dead_channels import remove_dead_channels
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
-from tools.pipeline.export.kernel_reach import leave_out_what_is_over_padding
-from tools.pipeline.export.lower import propagate_constants
+from tools.pipeline.export.lower import fold_layers, propagate_constants
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.observers import prepare_pt2e
 from tools.pipeline.export.own_operators import keep_recurrent_layers
@@ -134,8 +131,7 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
 
 def fold(captured: ExportedProgram) -> ExportedProgram:
     """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
-    program = remove_dead_channels(leave_out_what_is_over_padding(fold_batch_norm(decompose_attention(captured))))
-    program = rewrite.run_decompositions(program, DECOMPOSITIONS)
+    program = rewrite.run_decompositions(fold_layers(captured), DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
