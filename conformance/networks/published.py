@@ -125,7 +125,11 @@ class _Features(nn.Module):
 def torchvision_vit() -> nn.Module:
     from torchvision.models import VisionTransformer
 
-    return VisionTransformer(32, 8, 2, 4, 64, 128, num_classes=_CLASSES)
+    network = VisionTransformer(32, 8, 2, 4, 64, 128, num_classes=_CLASSES)
+    # All zeros until it is trained.
+    for module in network.heads:
+        module.reset_parameters()
+    return network
 
 
 def _swin(version: int) -> nn.Module:

@@ -206,7 +206,7 @@ for _dim in (0, 1):
 for _name, _function in {
     "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu, "leaky_relu": F.leaky_relu, "elu": F.elu,
     "mish": F.mish, "softplus": F.softplus, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "exp": torch.exp,
-    "abs": torch.abs, "sin": torch.sin,
+    "abs": torch.abs, "sin": torch.sin, "pow": lambda x: x**5.0,
 }.items():  # fmt: skip
     for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image, is_int8=False)
@@ -224,6 +224,9 @@ for _channels, _size in [(16, 8), (64, 4), (8, 7), (6, 16)]:
 for _name, _kind in (("max_pool2d", nn.MaxPool2d), ("avg_pool2d", nn.AvgPool2d)):
     for _channels, _size in [(6, 16), (20, 16)]:
         _add(_name, lambda t=_kind: t(2), (1, _channels, _size, _size))
+    # Windows over one dimension only: over time, or over channels.
+    for _kernel, _shape in [((3, 1), (1, 1, 8, 196)), ((5, 1), (1, 4, 20, 16)), ((1, 3), (1, 8, 6, 20))]:
+        _add(_name, lambda t=_kind, k=_kernel: t(k, 1), _shape)
 for _channels, _size in [(8, 16), (12, 12), (20, 16), (64, 4), (3, 24), (2, 12)]:
     _add("channelwise", lambda c=_channels: _normalization(c), (1, _channels, _size, _size))
 for _kind, _gates in ((nn.LSTM, "lstm"), (nn.GRU, "gru")):
