@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from conformance.check import encode_input
 from conformance.cortex_m.qat_model import evaluation_set
@@ -14,10 +15,22 @@ from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 
 
-def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch() -> None:
+@pytest.mark.parametrize(
+    ("entry", "board", "core", "weights"),
+    [
+        ("int8", "mps2_an386", "cortex-m4", ["per channel", "per channel", "per channel", "per tensor"]),
+        ("int4", "mps3_an547", "cortex-m55", ["per channel", "int4 per channel", *["int4 per group of 32"] * 2]),
+    ],
+)
+def test_a_trained_checkpoint_gives_on_a_device_what_it_gives_in_pytorch(
+    entry: str, board: str, core: str, weights: list[str]
+) -> None:
     samples, labels = evaluation_set()
-    runner = read_runners().boards["mps2_an386"]
-    result = export_file(Path("conformance/cortex_m/qat_model.py"), options=Options("cortex-m4", "cortex_m"))
+    runner = read_runners().boards[board]
+    options = Options(core, "cortex_m", entry=entry)
+    result = export_file(Path("conformance/cortex_m/qat_model.py"), options=options)
+    assert result.report is not None
+    assert [layer["weight"]["scheme"] for layer in result.report["layers"] if "weight" in layer] == weights
     assert any("is quantized already" in said for said in result.said)
     assert not any("floating point" in said for said in result.said)
     runs = run_cases(runner, [Case(result.program, (encode_input(image),)) for (image,) in samples])

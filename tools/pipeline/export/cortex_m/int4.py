@@ -29,6 +29,7 @@ from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.cortex_m.functions import attribute, by_layer
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.rewrite import place_of, replace_node
+from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
 _decomposed = torch.ops.quantized_decomposed
@@ -39,8 +40,10 @@ _DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default
 # dtypes of weights that a layer can have, and the choice between them.
 DTYPES = ("int8", "int4")
 AUTO = "auto"
+# Inputs that can share a scale; 0: all of a channel do.
+GROUP_SIZES = (INT4_BLOCK, 0)
 # The least and largest int4, and the largest factor of a group.
-_LEAST, _LARGEST, _LARGEST_FACTOR = -8, 7, 127
+LEAST, LARGEST, _LARGEST_FACTOR = -8, 7, 127
 # That of the group with the largest weights, if none is cut off; larger ones serve others better, now and then.
 _USUAL_FACTOR = 101
 # The bits of a word that the weights of eight inputs are in, from the lowest on, as kernels/cortex_m/packed.h has them.
@@ -121,7 +124,7 @@ def round_to_int4(weight: Tensor, group_size: int, energy: Tensor | None = None)
         for values in (weight, torch.ones(1, inner) if energy is None else energy[None])
     )
     # The end that is farther from zero in proportion to the integers there are is reached.
-    ideal = torch.maximum(groups.amax(2) / _LARGEST, groups.amin(2) / _LEAST).clamp(min=0)
+    ideal = torch.maximum(groups.amax(2) / LARGEST, groups.amin(2) / LEAST).clamp(min=0)
     if not group_size:
         candidates = torch.stack([ideal * share for share in _SHARES])
         best = _best(groups, candidates, counts)
@@ -141,7 +144,7 @@ def round_to_int4(weight: Tensor, group_size: int, energy: Tensor | None = None)
 
 def _nearest(groups: Tensor, scales: Tensor) -> Tensor:
     divisors = torch.where(scales == 0, 1.0, scales)[:, :, None]
-    return (groups / divisors).round().clamp(_LEAST, _LARGEST)
+    return (groups / divisors).round().clamp(LEAST, LARGEST)
 
 
 def _best(groups: Tensor, candidates: Tensor, counts: Tensor) -> Tensor:
@@ -165,7 +168,7 @@ def factors_of(weight: Tensor) -> tuple[Tensor, Tensor]:
     groups = torch.nn.functional.pad(weight.to(torch.int64), (0, -inner % INT4_BLOCK)).reshape(channels, -1, INT4_BLOCK)
     factors = torch.zeros(groups.shape[:2], dtype=torch.int64)
     for factor in range(1, _LARGEST_FACTOR + 1):
-        fits = (groups % factor == 0).all(2) & (groups <= factor * _LARGEST).all(2) & (groups >= factor * _LEAST).all(2)
+        fits = (groups % factor == 0).all(2) & (groups <= factor * LARGEST).all(2) & (groups >= factor * LEAST).all(2)
         factors = torch.where((factors == 0) & fits, factor, factors)
     assert bool(factors.all()), "weights are no products of int4 and factors"
     return (groups // factors[:, :, None]).reshape(channels, -1)[:, :inner], factors
@@ -354,7 +357,7 @@ def _find(node: Node, constant: Callable[[Node], Tensor | None]) -> _Found | Non
     if not isinstance(weight, Node) or weight.target not in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
         return None
     integers = constant(weight.args[0]) if isinstance(weight.args[0], Node) else None
-    if integers is None or (node.target == _aten.conv2d.default and not _is_pointwise(node, integers)):
+    if integers is None or (node.target == _aten.conv2d.default and not is_pointwise(node, integers)):
         return None
     low, high, last = -math.inf, math.inf, node
     while len(last.users) == 1:
@@ -368,7 +371,8 @@ def _find(node: Node, constant: Callable[[Node], Tensor | None]) -> _Found | Non
     return None
 
 
-def _is_pointwise(node: Node, weight: Tensor) -> bool:
+def is_pointwise(node: Node, weight: Tensor) -> bool:
+    """Whether a convolution's outputs are of one pixel each, with all of its channels."""
     stride, padding, _, groups = [*node.args, *[None] * 7][3:7]
     return (
         node.meta["val"].dim() == 4
@@ -449,25 +453,29 @@ def quantize_weights(
         packed = _packed(found, integers, scales, bias, DSP)
         if packed is None or packed.numel() >= _int8_bytes(node, weight):
             continue
-        graph = converted.graph
-        with graph.inserting_before(node):
-            made = []
-            tables = {
-                "int4": integers.reshape(weight.shape),
-                "int4_scales": scales,
-                "int4_zero_points": torch.zeros(len(scales), dtype=torch.int64),
-                "float_bias": bias,
-            }
-            for name, value in tables.items():
-                target = f"_{node.name}_{name}"
-                converted.register_buffer(target, value)
-                made.append(graph.get_attr(target))
-            limits = torch.iinfo(torch.int16)
-            dequantized = graph.call_function(_DEQUANTIZE_CHANNELS, (*made[:3], 0, limits.min, limits.max, torch.int16))
+        with converted.graph.inserting_before(node):
+            dequantized = dequantize_integers(converted, node.name, integers.reshape(weight.shape), scales)
+            target = f"_{node.name}_float_bias"
+            converted.register_buffer(target, bias)
+            node.args = (node.args[0], dequantized, converted.graph.get_attr(target), *node.args[3:])
         dequantized.meta = {"val": found.weight.meta.get("val")}
-        node.args = (node.args[0], dequantized, made[3], *node.args[3:])
     converted.graph.eliminate_dead_code()
     converted.recompile()
+
+
+def dequantize_integers(module: GraphModule, name: str, integers: Tensor, scales: Tensor) -> Node:
+    """A call that gives weights of integers, each int4 times the factor of its group, with a scale per channel.
+
+    The module gets buffers for them, whose names begin with `name`; the call is where its graph inserts.
+    """
+    made = []
+    zero_points = torch.zeros(len(scales), dtype=torch.int64)
+    for kind, value in {"int4": integers, "int4_scales": scales, "int4_zero_points": zero_points}.items():
+        target = f"_{name}_{kind}"
+        module.register_buffer(target, value)
+        made.append(module.graph.get_attr(target))
+    limits = torch.iinfo(torch.int16)
+    return module.graph.call_function(_DEQUANTIZE_CHANNELS, (*made, 0, limits.min, limits.max, torch.int16))
 
 
 def has_room_for_bias(module: GraphModule, layer: Node, bias: Tensor) -> bool:
@@ -493,8 +501,11 @@ def _int8_bytes(node: Node, weight: Tensor) -> int:
 
 
 def is_int4(weight: Any) -> bool:
-    """Whether a node dequantizes what quantize_weights() made."""
-    return isinstance(weight, Node) and weight.target == _DEQUANTIZE_CHANNELS and weight.args[6] == torch.int16
+    """Whether a node dequantizes weights of four bits: integers of dequantize_integers(), or within int4's range."""
+    if not isinstance(weight, Node) or weight.target != _DEQUANTIZE_CHANNELS:
+        return False
+    least, largest, dtype = weight.args[4:7]
+    return dtype == torch.int16 or (least >= LEAST and largest <= LARGEST)
 
 
 def _packed(found: _Found, integers: Tensor, scales: Tensor, bias: Tensor, arrangement: int) -> Tensor | None:
@@ -529,17 +540,25 @@ def lower_int4(program: ExportedProgram, arrangement: int) -> None:
     Args:
       program: a captured one.
       arrangement: of the weights: SCALAR, DSP or MVE.
+
+    Raises UserError for a layer that was quantized elsewhere, so that the kernels can't compute it.
     """
     graph = program.graph
     for node in list(graph.nodes):
         found = _find(node, lambda operand: get_param_tensor(program, operand))
         if found is None or not is_int4(found.weight):
             continue
-        # quantize_weights() gave each of them a bias.
-        constants = (*found.weight.args[:2], node.args[2])
-        integers, scales, bias = (get_param_tensor(program, each) for each in constants)
+        integers, scales, zero_points = (get_param_tensor(program, each) for each in found.weight.args[:3])
+        if bool(zero_points.any()):
+            continue
+        bias = get_param_tensor(program, node.args[2]) if len(node.args) > 2 and node.args[2] is not None else None
+        bias = torch.zeros(len(scales)) if bias is None else bias
         packed = _packed(found, integers.flatten(1), scales, bias, arrangement)
-        assert packed is not None, node.name
+        if packed is None:
+            raise UserError(
+                f"the int4 weights of {node.name} give sums or factors that the kernels have no room for; let it have "
+                "int8 weights."
+            )
         constant = add_constant(program, f"{node.name}_packed", packed)
         operators = torch.ops.torch_fusion
         target = operators.linear_int4.default
