@@ -562,12 +562,17 @@ _Made = TypeVar("_Made")
 
 
 def _where_possible(
-    make: Callable[[frozenset[str]], _Made], in_float: frozenset[str], source: _Source, path: Path
+    make: Callable[[frozenset[str]], _Made],
+    in_float: frozenset[str],
+    source: _Source,
+    path: Path,
+    console: Console | None = None,
 ) -> tuple[_Made, frozenset[str]]:
     """What is made of a model with some places in floating point, and with those that turn out to have no int8 form.
 
     Args:
       make: makes it, given these places; raises NoInt8Form for others.
+      console: is told if all but layers with weights stays in floating point, and why.
 
     Returns:
       what was made, and all places in floating point.
@@ -580,6 +585,11 @@ def _where_possible(
         except quantize.NoInt8Form as error:
             if source.calibration is None or error.places <= in_float:
                 raise UserError(f"{path}: {error}; use the portable backend.") from error
+            if console is not None and quantize.ALL_BUT_LAYERS in error.places - in_float:
+                console.say(
+                    f"export: note: {path}: all but layers with weights stays in floating point, as int8 of something "
+                    f"else can't be lowered ({error}). Please report this with the model file."
+                )
             in_float |= error.places
 
 
@@ -660,13 +670,13 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     def lowered(places: frozenset[str]) -> tuple[Quantized, ExportedProgram]:
         return _to_int8(source, places, target, path, options)
 
-    (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
+    (quantized, edge), in_float = _where_possible(lowered, in_float, source, path, console)
     if options.weight_dtype == _AUTO:
         in_int8, text = _worst_in_int8(source, quantized, in_float, path, options)
         console.say(f"export: note: {path}: {text}")
         if in_int8:
             source = dataclasses.replace(source, weights=dataclasses.replace(source.weights, in_int8=in_int8))
-            (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
+            (quantized, edge), in_float = _where_possible(lowered, in_float, source, path, console)
     without_int8 = _without_int8(asked, quantized, edge, target)
     if without_int8 is not None:
         return without_int8
@@ -675,7 +685,7 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
         before = in_float
         in_float, text = worst
         console.say(f"export: note: {path}: {text}")
-        (quantized, edge), in_float = _where_possible(lowered, in_float, source, path)
+        (quantized, edge), in_float = _where_possible(lowered, in_float, source, path, console)
         # Which may be more places than int8 pays for.
         without_int8 = _without_int8(asked, quantized, edge, target)
         if without_int8 is not None:
@@ -693,6 +703,7 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     outputs = lower.run(edge, samples)
     if options.packed:
         edge = lower.pack(edge, target)
+        lower.check_packed(edge, samples[0], outputs[0])
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
     made = _quantization_report(asked, source, quantized, unquantized, outputs, border.outputs)

@@ -241,6 +241,18 @@ def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgr
     return packed
 
 
+def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], expected: list[torch.Tensor]) -> None:
+    """Holds what a packed program computes of a sample to what it computed before, to the bit.
+
+    Raises RuntimeError if it is something else: a layer was packed wrong.
+    """
+    (outputs,) = run(program, [sample])
+    for index, (packed, before) in enumerate(zip(outputs, expected, strict=True)):
+        both_nan = packed.isnan() & before.isnan()
+        if bool(((packed != before) & ~both_nan).any()):
+            raise RuntimeError(f"output {index} is another one with packed layers")
+
+
 def _drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
     """Drops parameters, buffers and constants that layers no longer read: the passes replace weights by others."""
     kept = []
