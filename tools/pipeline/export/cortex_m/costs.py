@@ -54,6 +54,10 @@ _INSTRUCTION_BYTES = 80
 # How much more floating point is taken to cost than estimated: estimates of convolutions are off by up to a third.
 _DOUBT = 1.25
 
+# Capacities of a cut per instruction. They are integers: sums of floating point would depend on the order in which
+# networkx comes to them, which is that of addresses in memory, and with them which of two equal cuts is found.
+_UNITS = 1024
+
 # Elementwise operators whose int8 form is not a table.
 _BINARY = {
     _aten.add.Tensor: "add",
@@ -444,8 +448,9 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
         """Costs of `one` being int8 and `other` not."""
         if instructions > 0:
             if not cut.has_edge(one, other):
-                cut.add_edge(one, other, capacity=0.0, instructions=0.0)
-            cut[one][other]["capacity"] += doubt * instructions
+                cut.add_edge(one, other, capacity=0, instructions=0.0)
+            paid = doubt * instructions
+            cut[one][other]["capacity"] += paid if math.isinf(paid) else round(_UNITS * paid)
             cut[one][other]["instructions"] += instructions
 
     for node in module.graph.nodes:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import IntList, Tensor
 
+from tools.pipeline.export.cortex_m import lower, pack
 from tools.pipeline.export.cortex_m.report import far_outputs
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.manifest import Parameters
@@ -872,3 +874,30 @@ def test_calls_of_one_layer_on_tensors_of_far_apart_ranges_keep_their_own(tmp_pa
     for index in range(2):
         eager, outputs = (result.golden[f"{kind}_{index}"].astype(float) for kind in ("eager", "output"))
         assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
+
+
+def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to_cortex_m = lower.to_cortex_m
+    refused = []
+
+    def refuse_once(*arguments: Any) -> Any:
+        if not refused:
+            refused.append(arguments)
+            raise AttributeError("'Node' has no attribute 'shape'")
+        return to_cortex_m(*arguments)
+
+    monkeypatch.setattr(lower, "to_cortex_m", refuse_once)
+    init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.GELU())"
+    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 8),)", init)
+    (told,) = [said for said in result.said if "all but layers with weights stays in floating point" in said]
+    assert "AttributeError: 'Node' has no attribute 'shape'" in told
+    assert "Please report this" in told
+    assert {"cortex_m::quantized_linear", "aten::gelu"} <= set(result.operators)
+
+
+def test_layers_that_are_packed_wrong_are_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = pack.pack
+    wrong = lambda layer, *rest: right(dataclasses.replace(layer, weight=-layer.weight), *rest)  # noqa: E731
+    monkeypatch.setattr(pack, "pack", wrong)
+    with pytest.raises(RuntimeError, match="output 0 is another one with packed layers"):
+        exported(tmp_path, "return self.layer(x)", "(torch.randn(1, 8),)", "self.layer = nn.Linear(8, 8)", packed=True)
