@@ -206,7 +206,7 @@ for _dim in (0, 1):
 for _name, _function in {
     "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu, "leaky_relu": F.leaky_relu, "elu": F.elu,
     "mish": F.mish, "softplus": F.softplus, "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "exp": torch.exp,
-    "abs": torch.abs, "sin": torch.sin, "pow": lambda x: x**5.0,
+    "abs": torch.abs, "sin": torch.sin, "pow": lambda x: x.abs() ** 2.5,
 }.items():  # fmt: skip
     for _image in _IMAGES:
         _add(_name, lambda f=_function: _Call(f), _image, is_int8=False)

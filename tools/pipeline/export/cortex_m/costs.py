@@ -167,7 +167,9 @@ def work_of(node: Node) -> Work | None:
         shapes = {_shape(operand) for operand in node.all_input_nodes}
         is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
         if len(shapes) == 1 and len(node.all_input_nodes) == 1:
-            return Work("scale", (1, outputs))
+            # A square is a function of one operand in int8 only.
+            is_square = node.args[0] == node.args[1]
+            return Work("scale", (1, outputs), Work(_BINARY[target], (1, outputs)) if is_square else None)
         return Work(_BINARY[target] + ("_broadcast" if is_broadcast else ""), (1, outputs))
     if target in _REDUCTIONS:
         return Work(_REDUCTIONS[target], (1, outputs, math.prod(_shape(node.args[0]))))
