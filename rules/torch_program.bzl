@@ -79,6 +79,10 @@ def _check_attributes(ctx, name, npu):
         fail("%s: keep_float is for backend = \"cortex_m\"" % ctx.label)
     if ctx.attr.min_snr and (backend != "cortex_m" or (ctx.attr.io != "float32" and ctx.attr.weight_dtype != "auto")):
         fail("%s: min_snr is for backend = \"cortex_m\" with io = \"float32\" or weight_dtype = \"auto\"" % ctx.label)
+    if ctx.attr.min_accuracy and (backend != "cortex_m" or ctx.attr.io != "float32"):
+        fail("%s: min_accuracy is for backend = \"cortex_m\" with io = \"float32\"" % ctx.label)
+    if ctx.attr.min_accuracy and not _is_share(ctx.attr.min_accuracy):
+        fail("%s: min_accuracy = \"%s\"; it is a share from 0 to 1, such as \"0.95\", or empty for none" % (ctx.label, ctx.attr.min_accuracy))
     _check_weight_dtypes(ctx)
     for layer, method in ctx.attr.activation_ranges.items():
         if method not in _ACTIVATION_RANGES:
@@ -106,6 +110,11 @@ def _check_attributes(ctx, name, npu):
             fail("%s: methods: '%s' is not the name of a method besides forward" % (ctx.label, method))
     if ctx.attr.methods and backend != "portable":
         fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, backend))
+
+def _is_share(text):
+    """Whether a text is a number from 0 to 1, in digits."""
+    whole, _, decimals = text.partition(".")
+    return (whole == "0" and (not decimals or decimals.isdigit())) or (whole == "1" and not decimals.strip("0"))
 
 def _check_weight_dtypes(ctx):
     """Fails for dtypes of weights that there are none of, or not there."""
@@ -207,6 +216,8 @@ def _export(ctx, name, core, npu, model, weights, operators):
     arguments.add_all(ctx.attr.keep_float, before_each = "--keep-float")
     if ctx.attr.min_snr:
         arguments.add("--min-snr", ctx.attr.min_snr)
+    if ctx.attr.min_accuracy:
+        arguments.add("--min-accuracy", ctx.attr.min_accuracy)
     if ctx.attr.weight_dtype != "int8":
         arguments.add("--weight-dtype", ctx.attr.weight_dtype)
     for layer, dtype in ctx.attr.weight_dtypes.items():
@@ -366,6 +377,9 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         ),
         "min_snr": attr.int(
             doc = "The signal-to-noise ratio in dB that the outputs of an int8 program must have against floating point, on calibration samples: the layers that cost most stay in floating point until they have it. 0: none is demanded; they have 15 dB if they can.",
+        ),
+        "min_accuracy": attr.string(
+            doc = "The share of the samples of `evaluation_set()` that an int8 program must classify right, 0 to 1: the layers that cost most stay in floating point until it does. Empty: none is demanded.",
         ),
         "weight_dtype": attr.string(
             default = "int8",

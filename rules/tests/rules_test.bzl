@@ -252,6 +252,8 @@ def rules_test_suite(name):
     _manual_program("activation_range_of_a_portable", activation_range = "mse")
     _manual_program("unknown_activation_range_of_a_layer", backend = "cortex_m", activation_ranges = {"head": "widest"})
     _manual_program("min_snr_below_zero", backend = "cortex_m", min_snr = -30)
+    _manual_program("min_accuracy_of_integers", backend = "cortex_m", io = "int8", min_accuracy = "0.9")
+    _manual_program("min_accuracy_in_percent", backend = "cortex_m", min_accuracy = "90")
     _manual_program("untrained")
     _manual_program("sine_again", program_name = "sine")
     _manual_program("weights_of_an_untrained", weights = ":untrained")
@@ -487,6 +489,8 @@ def rules_test_suite(name):
         "int4_that_is_plain": ["int4 weights are for backend = \"cortex_m\" with packed = True"],
         "min_snr_below_zero": ["rules/tests:min_snr_below_zero: min_snr = -30; it is a ratio in dB, such as 30, or 0 for none"],
         "min_snr_of_integers": ["min_snr is for backend = \"cortex_m\" with io = \"float32\""],
+        "min_accuracy_of_integers": ["min_accuracy is for backend = \"cortex_m\" with io = \"float32\""],
+        "min_accuracy_in_percent": ["rules/tests:min_accuracy_in_percent: min_accuracy = \"90\"; it is a share from 0 to 1, such as \"0.95\""],
         "no_ram_board": ["rules/tests:no_ram_board", "memory has no region 'ram'"],
         "short_region_board": ["memory region 'flash' has 1 values; give [origin, length]"],
     }

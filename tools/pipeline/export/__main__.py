@@ -23,6 +23,8 @@ _IO = ("float32", "int8", "int16")
 _WEIGHT_DTYPES = ("int8", "int4", "auto")
 _LAYER_WEIGHT_DTYPES = ("int8", "int4")
 _GROUP_SIZES = (32, 0)
+# Options that leave layers in floating point.
+_FLOATING = ("keep_float", "min_snr", "min_accuracy")
 _ACTIVATION_RANGES = ("auto", "min_max", "percentile", "mse")
 
 
@@ -70,6 +72,12 @@ def _parser() -> argparse.ArgumentParser:
         default=0,
         help="the signal-to-noise ratio in dB that the outputs of an int8 program must have; the layers that cost most "
         "stay in floating point for it",
+    )
+    parser.add_argument(
+        "--min-accuracy",
+        type=float,
+        default=0.0,
+        help="the share of the evaluation set that an int8 program must classify right, 0 to 1, in the same way",
     )
     parser.add_argument(
         "--weight-dtype",
@@ -144,7 +152,7 @@ def _check_options(options: argparse.Namespace) -> None:
     elif options.backend == "portable" and options.io != "float32":
         raise UserError(f"--io {options.io} is for a backend that quantizes, not for {options.backend}.")
     if options.backend != "cortex_m":
-        for option in ("plain", "float_where_faster", "float_growth", "winograd_growth", "keep_float", "min_snr"):
+        for option in ("plain", "float_where_faster", "float_growth", "winograd_growth", *_FLOATING):
             if getattr(options, option):
                 raise UserError(f"--{option.replace('_', '-')} is for --backend cortex_m, not {options.backend}.")
     _check_weights(options)
@@ -155,6 +163,8 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UserError(f"--activation-range is for --backend cortex_m, not {options.backend}.")
     if (options.backend == "ethos_u") != (options.npu is not None):
         raise UserError(f"--backend {options.backend} and --npu {options.npu}: ethos_u needs it, and only that.")
+    if options.min_accuracy and options.io != "float32":
+        raise UserError("--min-accuracy is for --io float32: integers at the border leave nothing to floating point.")
     if options.min_snr and options.io != "float32" and options.weight_dtype != "auto":
         raise UserError("--min-snr is for --io float32: integers at the border leave nothing to floating point there.")
     if options.backend != "ethos_u" and options.io == "int16":
@@ -190,6 +200,7 @@ def _target(options: argparse.Namespace) -> Options:
         winograd_growth=options.winograd_growth,
         keep_float=tuple(options.keep_float),
         min_snr=options.min_snr,
+        min_accuracy=options.min_accuracy,
         weight_dtype=options.weight_dtype,
         weight_dtypes=tuple((layer, dtype) for layer, dtype in options.layer_weight_dtype),
         group_size=options.group_size,

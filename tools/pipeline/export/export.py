@@ -55,6 +55,7 @@ from tools.quiet.console import Console, UserError
 if TYPE_CHECKING:
     from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 
+    from tools.pipeline.export.cortex_m.accuracy import Demand
     from tools.pipeline.export.cortex_m.int4 import WeightDtypes
     from tools.pipeline.export.cortex_m.quantize import Quantized
     from tools.pipeline.export.cortex_m.state import State
@@ -115,6 +116,7 @@ class Options:
         convolutions with fewer multiplications.
       keep_float: names of modules of a model that is quantized which stay in floating point.
       min_snr: what the outputs of an int8 program must have of signal-to-noise ratio, in dB; 0: nothing is demanded.
+      min_accuracy: the share of evaluation samples that an int8 program must classify right; 0: nothing is demanded.
       weight_dtype: of the weights of linear layers and convolutions of one by one, with backend `cortex_m`: `int8`,
         `int4`, or `auto`: int4 where the outputs still have min_snr.
       weight_dtypes: names of modules and the dtypes of the weights inside them, `int8` or `int4`.
@@ -137,6 +139,7 @@ class Options:
     winograd_growth: int = 0
     keep_float: tuple[str, ...] = ()
     min_snr: int = 0
+    min_accuracy: float = 0.0
     weight_dtype: str = "int8"
     weight_dtypes: tuple[tuple[str, str], ...] = ()
     group_size: int = 32
@@ -593,37 +596,66 @@ def _where_possible(
             in_float |= error.places
 
 
-def _worst_in_float(
-    source: _Source, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
-) -> tuple[frozenset[str], str] | None:
-    """What leave_worst_in_float() returns; None if the model stays as it is quantized."""
-    from tools.pipeline.export.cortex_m.accuracy import leave_worst_in_float
+def _demands(source: _Source, eager: _Eager, path: Path, options: Options) -> list[Demand]:
+    """What the user demands of a quantized model.
 
-    samples = source.calibration
-    if samples is None:
-        if options.min_snr:
-            raise UserError(f"{path}: min_snr = {options.min_snr}, but model() is quantized already.")
-        return None
-    if options.io != "float32":
-        return None
+    Raises UserError for what the model file can't be measured by, or doesn't have in floating point.
+    """
+    from tools.pipeline.export.cortex_m import quantize, report
+    from tools.pipeline.export.cortex_m.accuracy import accuracy_demand, snr_demand
+
+    demands = [snr_demand(options.min_snr)] if options.min_snr else []
+    if options.min_accuracy:
+        labels, samples = eager.labels, [quantize.channels_last(sample) for sample in eager.samples]
+        demand = f'{path}: min_accuracy = "{options.min_accuracy:g}"'
+        if labels is None:
+            raise UserError(f"{demand} needs evaluation_set(), inputs and their labels, in the model file.")
+        if source.state.buffers:
+            raise UserError(f"{demand}, but the model changes its buffers, so that samples are no cases of their own.")
+        floating = report.accuracy(eager.outputs, eager.outputs, labels)
+        if floating is not None and floating.float32 < options.min_accuracy:
+            raise UserError(f"{demand}, but in floating point it is {floating.float32:.4g}: demand less, or train on.")
+        demands.append(accuracy_demand(options.min_accuracy, samples, labels))
+    if source.calibration is None and demands:
+        raise UserError(f"{path}: {demands[0].text}, but model() is quantized already.")
+    return demands
+
+
+def _worst_in_float(
+    source: _Source, eager: _Eager, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
+) -> tuple[frozenset[str], list[str]]:
+    """The places that stay in floating point for the model to be accurate, and what there is to say about them.
+
+    Args:
+      in_float: those that stay there anyway.
+    """
+    from tools.pipeline.export.cortex_m.accuracy import leave_worst_in_float, snr_demand
+
+    demands, samples = _demands(source, eager, path, options), source.calibration
+    if samples is None or options.io != "float32":
+        return in_float, []
     quantize_captured = _quantizer(source, path, options)
 
     def without_lowering(places: frozenset[str]) -> Quantized:
         return quantize_captured(copy.deepcopy(source.captured), samples, places)
 
-    try:
-        return leave_worst_in_float(
-            quantized,
-            lambda places: _where_possible(without_lowering, places, source, path)[0],
-            in_float,
-            options.min_snr or _USEFUL_SNR,
-            path,
-        )
-    except UserError:
-        if options.min_snr:
-            raise
-        # What is left to say is in the report.
-        return None
+    def requantized(places: frozenset[str]) -> Quantized:
+        return _where_possible(without_lowering, places, source, path)[0]
+
+    texts = []
+    for demand in [*([] if options.min_snr else [snr_demand(_USEFUL_SNR)]), *demands]:
+        try:
+            found = leave_worst_in_float(quantized, requantized, in_float, demand, path)
+        except UserError:
+            if demand in demands:
+                raise
+            # What is left to say is in the report.
+            continue
+        if found is not None:
+            in_float, text = found
+            quantized = requantized(in_float)
+            texts.append(text)
+    return in_float, texts
 
 
 def _worst_in_int8(
@@ -680,11 +712,11 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
     without_int8 = _without_int8(asked, quantized, edge, target)
     if without_int8 is not None:
         return without_int8
-    worst = _worst_in_float(source, quantized, in_float, path, options)
-    if worst is not None:
-        before = in_float
-        in_float, text = worst
+    before = in_float
+    in_float, texts = _worst_in_float(source, asked.eager, quantized, in_float, path, options)
+    for text in texts:
         console.say(f"export: note: {path}: {text}")
+    if in_float != before:
         (quantized, edge), in_float = _where_possible(lowered, in_float, source, path, console)
         # Which may be more places than int8 pays for.
         without_int8 = _without_int8(asked, quantized, edge, target)

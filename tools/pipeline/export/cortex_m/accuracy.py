@@ -35,6 +35,45 @@ def output_snr(quantized: Quantized) -> float:
 
 
 @dataclass(frozen=True)
+class Demand:
+    """What a quantized model must have.
+
+    Attributes:
+      text: as the user writes it.
+      least: of what measure() returns.
+      measure: measures a quantized model.
+      unit: a format of what is measured.
+      allowed: the ratio of noise to signal with which it has that; infinite where no ratio says so.
+    """
+
+    text: str
+    least: float
+    measure: Callable[[Quantized], float]
+    unit: str
+    allowed: float = math.inf
+
+    def shown(self, measured: float) -> str:
+        """What was measured, with its unit."""
+        return self.unit.format(measured)
+
+
+def snr_demand(decibels: int) -> Demand:
+    """That the worst output has a signal-to-noise ratio."""
+    return Demand(f"min_snr = {decibels}", decibels, output_snr, "{:.1f} dB", 10 ** (-decibels / 10))
+
+
+def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tensor) -> Demand:
+    """That a share of samples is classified right: the largest element of the first output is at the label's index."""
+
+    def measure(quantized: Quantized) -> float:
+        with computing():
+            found = [int(Run(quantized.module, sample).results[0].reshape(-1).argmax()) for sample in samples]
+        return sum(each == label for each, label in zip(found, labels.tolist(), strict=True)) / len(found)
+
+    return Demand(f'min_accuracy = "{share:g}"', share, measure, f"{{:.4g}} of {len(samples)} evaluation samples right")
+
+
+@dataclass(frozen=True)
 class Cost:
     """What it costs in accuracy that some places of a model are quantized.
 
@@ -95,15 +134,16 @@ class Run(Interpreter):
 
     Attributes:
       values: what nodes return, by their names.
-      outputs: the outputs that are numbers in floating point.
+      results: what the module returns.
+      outputs: those of its outputs that are numbers in floating point.
     """
 
     def __init__(self, module: GraphModule, sample: Sample, errors: Mapping[str, torch.Tensor] | None = None) -> None:
         super().__init__(module)
         self.values: dict[str, Any] = {}
         self._errors = errors or {}
-        results = torch.utils._pytree.tree_leaves(self.run(*sample))
-        self.outputs = [each for each in results if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        self.results = torch.utils._pytree.tree_leaves(self.run(*sample))
+        self.outputs = [each for each in self.results if isinstance(each, torch.Tensor) and each.is_floating_point()]
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
@@ -221,41 +261,39 @@ def leave_worst_in_float(
     quantized: Quantized,
     quantize: Callable[[frozenset[str]], Quantized],
     in_float: frozenset[str],
-    demanded: int,
+    demand: Demand,
     path: Path,
 ) -> tuple[frozenset[str], str] | None:
-    """Finds the places that must stay in floating point for a signal-to-noise ratio of the outputs.
+    """Finds the places that must stay in floating point for what is demanded of the model.
 
     Args:
       quantized: the model but for the places that stay in floating point anyway.
       quantize: quantizes the model but for some places.
       in_float: those that stay in floating point anyway.
-      demanded: the ratio in dB.
       path: the model file.
 
     Returns:
-      in_float and what stays besides, and what there is to say about it; None if the outputs have that ratio already.
+      in_float and what stays besides, and what there is to say about it; None if the model has that already.
 
-    Raises UserError if only a model that is all in floating point has that ratio.
+    Raises UserError if only a model that is all in floating point has that.
     """
-    before = reached = output_snr(quantized)
-    if before >= demanded:
+    before = reached = demand.measure(quantized)
+    if before >= demand.least:
         return None
     ranked = costs(quantized, path)
-    allowed = 10 ** (-demanded / 10)
     kept = in_float
-    while reached < demanded:
+    while reached < demand.least:
         # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
         left = [cost for cost in ranked if not cost.places | cost.readers <= kept]
-        count = _count_of_worst(left, len(ranked), allowed)
+        count = _count_of_worst(left, len(ranked), demand.allowed)
         if count >= len(left):
             raise UserError(
-                f"{path}: min_snr = {demanded}, but the outputs reach {reached:.1f} dB ({before:.1f} dB all in int8); "
-                "only floating point alone has more: demand less, or use the portable backend."
+                f"{path}: {demand.text}, but the outputs reach {demand.shown(reached)} ({demand.shown(before)} all in "
+                "int8); only floating point alone has more: demand less, or use the portable backend."
             )
         kept = kept.union(*(cost.places | cost.readers for cost in left[:count]))
-        reached = output_snr(quantize(kept))
-    told = f"the outputs have {reached:.1f} dB against floating point, with all in int8 that can be {before:.1f} dB"
+        reached = demand.measure(quantize(kept))
+    told = f"the outputs have {demand.shown(reached)}, with all in int8 that can be {demand.shown(before)}"
     return kept, f"layers stay in floating point that cost most accuracy: {told}"
 
 

@@ -675,6 +675,48 @@ with torch.no_grad():
         exported(tmp_path, forward, inputs, init, packed=True, min_snr=200)
 
 
+def test_layers_that_cost_most_stay_in_floating_point_until_the_demanded_accuracy_is_reached(tmp_path: Path) -> None:
+    # Both classes have a large score, whose step in int8 is larger than their distance.
+    init = """
+self.body, self.middle, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+with torch.no_grad():
+    self.head.bias.fill_(100)
+"""
+    more = """
+
+def evaluation_set():
+    samples = [(torch.randn(1, 8, generator=torch.Generator().manual_seed(i)),) for i in range(64)]
+    with torch.no_grad():
+        return samples, torch.tensor([int(network(*sample).argmax()) for sample in samples])
+
+
+torch.manual_seed(0)
+network = model()
+
+
+def model():
+    return network
+
+
+def calibration_inputs():
+    return evaluation_set()[0][:16]
+"""
+    forward, inputs = "return self.head(self.middle(torch.relu(self.body(x))))", "(torch.randn(1, 8),)"
+    alone = exported(tmp_path, forward, inputs, init, more=more, packed=True)
+    demanded = exported(tmp_path, forward, inputs, init, more=more, packed=True, min_accuracy=0.98)
+    assert alone.report is not None and demanded.report is not None
+    assert alone.report["accuracy"]["int8"] < 0.95
+    assert demanded.report["accuracy"]["int8"] >= 0.98
+    assert "torch_fusion::linear" in demanded.operators
+    (note,) = (text for text in demanded.said if "layers stay in floating point that cost most accuracy" in text)
+    assert "of 64 evaluation samples right" in note
+    more = more.replace("int(network", "1 - int(network")
+    with pytest.raises(UserError, match='min_accuracy = "0.5", but in floating point it is 0: demand less'):
+        exported(tmp_path, forward, inputs, init, more=more, packed=True, min_accuracy=0.5)
+    with pytest.raises(UserError, match="needs evaluation_set"):
+        exported(tmp_path, forward, inputs, init, packed=True, min_accuracy=0.5)
+
+
 def test_sums_of_residual_branches_stay_in_floating_point_with_what_normalizes_them(tmp_path: Path) -> None:
     # The first row, which the result is of, is far smaller than the others, as a token of a class is at first.
     init = """
