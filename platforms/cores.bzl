@@ -206,6 +206,67 @@ def has_vectors(core):
     """Whether int8 programs for a core are laid out for vectors."""
     return CORES[core].kernels == "mve"
 
+_FLOAT_ABI = "-mfloat-abi="
+
+# GCC's float ABIs: what arguments are passed in and who computes, the core's registers and a library; the core's registers and
+# the FPU; the FPU's registers and the FPU.
+FLOAT_ABIS = ["soft", "softfp", "hard"]
+
+def float_abi(core):
+    """The float ABI that images for a core, a key of CORES, have."""
+    return [flag for flag in CORES[core].flags if flag.startswith(_FLOAT_ABI)][0].removeprefix(_FLOAT_ABI)
+
+def float_abis(core):
+    """The float ABIs that code for a core can have: by `soft` GCC makes no vector instructions, which programs need that are
+    laid out for them.
+
+    Args:
+      core: a key of CORES.
+
+    Returns:
+      list of str, some of FLOAT_ABIS
+    """
+    if float_abi(core) == "soft":
+        return ["soft"]
+    return [abi for abi in FLOAT_ABIS if abi != "soft" or not has_vectors(core)]
+
+def float_abi_flags(core, abi):
+    """GCC's flags for a core and a float ABI.
+
+    Args:
+      core: a key of CORES.
+      abi: one of float_abis(core).
+
+    Returns:
+      list of str
+    """
+    flags = [flag for flag in CORES[core].flags if not flag.startswith(_FLOAT_ABI)]
+    return [_FLOAT_ABI + abi] + [flag for flag in flags if abi != "soft" or not flag.startswith("-mfpu=")]
+
+def softfp_multilibs():
+    """The toolchain's variants of the libraries that the float ABI `softfp` selects, where they aren't those of `soft`."""
+    return sorted({core.multilib.removesuffix("hard") + "softfp": None for core in CORES.values() if core.fpu})
+
+def float_abi_constraints(abi):
+    """What `target_compatible_with` of what is built by a float ABI selects from: the reason why a core can't have it.
+
+    Args:
+      abi: one of FLOAT_ABIS; empty: the one of images, which every core has.
+
+    Returns:
+      dict for select()
+    """
+    reasons = {
+        "soft": Label("//platforms:float_abi_soft_has_no_vector_instructions"),
+        "softfp": Label("//platforms:float_abi_softfp_needs_an_fpu"),
+        "hard": Label("//platforms:float_abi_hard_needs_an_fpu"),
+    }
+    return {
+        Label("//platforms:core_" + core): [reasons[abi]]
+        for core in CORES
+        if abi and abi not in float_abis(core)
+    } | {"//conditions:default": []}
+
 def _has_costs(core):
     """Whether a core has what float_where_faster of torch_program knows the costs of."""
     return CORES[core].kernels != "scalar" and CORES[core].fpu

@@ -1,31 +1,57 @@
 """The `cmake_firmware` macro: a firmware project of one's own, built by CMake."""
 
-load("//platforms:cores.bzl", "core_of")
+load("//platforms:cores.bzl", "FLOAT_ABIS", "core_of", "float_abi", "float_abi_constraints", "float_abi_flags")
+load("//rules/private:actions.bzl", "NO_NETWORK")
 load("//rules/private:firmware_commands.bzl", "OWN_APPLICATION", "firmware_commands")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
 load("//rules/private:toolchain_files.bzl", "tools_of")
 load("//rules/private:transitions.bzl", "board_transition")
 load(":providers.bzl", "BoardInfo", "FirmwareInfo", "TorchPackageInfo")
 
-def _clang_flags(core, toolchain, nano):
+def _configuration(core, toolchain):
+    """The folders of C++'s configuration for images, which is the same for all float ABIs."""
+    config = "/bits/c++config.h"
+    return [file.path.removesuffix(config) for file in toolchain if file.path.endswith("/arm-none-eabi/" + core.multilib + config)]
+
+def _clang_flags(core, flags, toolchain, nano):
     """What selects a core for Clang, and the headers of GCC's toolchain; `nano` has newlib-nano's."""
-    config = "/arm-none-eabi/%s/bits/c++config.h" % core.multilib
-    cpp = [file.path.removesuffix(config) for file in toolchain if file.path.endswith(config)]
+    variants = _configuration(core, toolchain)
+    cpp = [folder.removesuffix("/arm-none-eabi/" + core.multilib) for folder in variants]
     c = [file.dirname for file in toolchain if file.path.endswith("/arm-none-eabi/include/newlib.h")]
-    headers = cpp + [folder + "/arm-none-eabi/" + core.multilib for folder in cpp] + nano + c
+    headers = cpp + variants + nano + c
     return (
         # GCC's passes are not Clang's.
-        ["--target=arm-none-eabi", "-mthumb"] + [flag for flag in core.flags if not flag.startswith("-fno-")] +
+        ["--target=arm-none-eabi", "-mthumb"] + [flag for flag in flags if not flag.startswith("-fno-")] +
         ["-isystem {here}/" + folder for folder in headers]
     )
+
+def _package_definitions(ctx, packages, core_key, abi):
+    """CMake's variables that choose the archives of packages, as far as `definitions` doesn't."""
+    definitions = {}
+    for package in packages:
+        variable = package.name.upper() + "_ARCHIVE"
+        if not package.archives or variable in ctx.attr.definitions:
+            continue
+        archive = "%s-%s" % (core_key, abi)
+        if archive not in package.archives:
+            fail("%s: package %s has archives for %s, and none for %s, which is what the project is compiled for" % (ctx.label, package.name, package.archives, archive))
+        definitions[variable] = archive
+    return definitions
+
+def _libraries(files):
+    """The folder that GCC's option -B names for the files of a repository with variants of libraries; none if it is empty."""
+    return {file.path.partition("/thumb/")[0]: None for file in files}.keys()
 
 def _cmake_firmware_impl(ctx):
     name = ctx.label.name
     board = ctx.attr.board[BoardInfo]
     core = core_of(board.core)
+    core_key = board.core.replace("-", "_")
+    abi = ctx.attr.float_abi or float_abi(core_key)
     elf = ctx.actions.declare_file(name + ".elf")
     map_file = ctx.actions.declare_file(name + ".map")
     packages = {}
+    archived = []
     for target in ctx.attr.packages:
         package = target[TorchPackageInfo]
         if package.layout != "cmake":
@@ -33,10 +59,18 @@ def _cmake_firmware_impl(ctx):
         if package.name in packages:
             fail("%s: two packages are called %s" % (ctx.label, package.name))
         packages[package.name] = package.folder
+        archived.append(package)
     toolchain = ctx.attr._compiler[DefaultInfo].files
     nano = [file.dirname for file in toolchain.to_list() if file.path.endswith("/nano/newlib.h") or file.path.endswith("/newlib-nano/newlib.h")]
     cmake = [file.dirname for file in ctx.files._cmake if file.path.endswith("/bin/cmake") and not file.path.endswith("/usr/bin/cmake")][0]
-    flags = ["-mthumb", "--specs=nano.specs"] + core.flags + ["-isystem {here}/" + folder for folder in nano]
+    tools = tools_of(toolchain.to_list())["gcc"].dirname
+    flags = ["-mthumb", "--specs=nano.specs"] + float_abi_flags(core_key, abi)
+
+    # Of C++'s headers for `softfp` there is none of its own.
+    headers = nano + (_configuration(core, toolchain.to_list()) if abi == "softfp" else [])
+    libraries = ctx.files.softfp + ctx.files.libstdcxx_files
+    search = ["-isystem {here}/" + folder for folder in headers] + ["-B{here}/%s/" % folder for folder in _libraries(libraries)]
+    definitions = _package_definitions(ctx, archived, core_key, abi) | ctx.attr.definitions
     arguments = ctx.actions.args()
     arguments.add("--project", ctx.file.project.dirname)
     arguments.add_all([ctx.file.project] + ctx.files.srcs, before_each = "--file")
@@ -44,23 +78,27 @@ def _cmake_firmware_impl(ctx):
         arguments.add_all("--package", [package])
         arguments.add_all([folder], expand_directories = False)
     arguments.add("--executable", ctx.attr.executable_target or name)
-    arguments.add_all(["%s=%s" % item for item in ctx.attr.definitions.items()], before_each = "--define")
+    arguments.add_all(["%s=%s" % item for item in definitions.items()], before_each = "--define")
     arguments.add_all(flags, format_each = "--flag=%s")
-    arguments.add("--tools", tools_of(toolchain.to_list())["gcc"].dirname)
+    arguments.add_all(search, format_each = "--search=%s")
+    arguments.add("--programs", tools.removesuffix("tools") + "bin")
+    if ctx.attr.libstdcxx:
+        arguments.add("--libstdcxx")
     arguments.add("--cmake", cmake)
     arguments.add("--elf", elf)
     arguments.add("--map", map_file)
     if ctx.files.clang:
         arguments.add("--clang", [file for file in ctx.files.clang if file.path.endswith("/tools/clang")][0])
-        arguments.add_all(_clang_flags(core, toolchain.to_list(), nano), format_each = "--clang-flag=%s")
+        arguments.add_all(_clang_flags(core, float_abi_flags(core_key, abi), toolchain.to_list(), nano), format_each = "--clang-flag=%s")
     ctx.actions.run(
         executable = ctx.executable._cmake_build,
         arguments = [arguments],
         inputs = depset(
-            [ctx.file.project] + ctx.files.srcs + ctx.files.clang + packages.values(),
+            [ctx.file.project] + ctx.files.srcs + ctx.files.clang + libraries + packages.values(),
             transitive = [toolchain, depset(ctx.files._cmake)],
         ),
         outputs = [elf, map_file],
+        execution_requirements = NO_NETWORK,
         mnemonic = "CMakeFirmware",
         progress_message = "Building %{label} by CMake",
     )
@@ -89,8 +127,9 @@ def _cmake_firmware_impl(ctx):
 cmake_firmware_rule = rule(
     implementation = _cmake_firmware_impl,
     doc = """Builds a firmware project by its CMakeLists.txt into `<name>.elf`, `.bin`, `.hex`, `.map` and a report of flash and RAM: with this
-build's toolchain for the board's core, Debian's CMake and Ninja, no network, and `packages` where find_package() looks. Start-up code,
-linker script and whatever it runs on are the project's own.""",
+build's toolchain for the board's core, Debian's CMake and Ninja, no network, and `packages` where find_package() looks. On its PATH are
+these programs, with GCC as `arm-none-eabi-gcc`, and `python3`, which is this build's, and no other. Start-up code, linker script and
+whatever it runs on are the project's own.""",
     attrs = IMAGE_FILES_ATTRS | {
         "project": attr.label(mandatory = True, allow_single_file = ["CMakeLists.txt"], doc = "The project's CMakeLists.txt."),
         "srcs": attr.label_list(allow_files = True, doc = "All other files that it reads, below the folder of CMakeLists.txt, such as `glob([\"**\"])`."),
@@ -99,6 +138,15 @@ linker script and whatever it runs on are the project's own.""",
             doc = "Every torch_package, of layout `cmake`, that the project finds by find_package(NAME).",
         ),
         "board": attr.label(mandatory = True, providers = [BoardInfo], doc = "The board to run on, whose core and limits count."),
+        "float_abi": attr.string(
+            values = [""] + FLOAT_ABIS,
+            doc = "GCC's float ABI of the project and its packages: `hard`, `softfp`, which Mbed OS links by, or `soft`; empty: the one that images for the core have.",
+        ),
+        "libstdcxx": attr.bool(
+            doc = "Whether the project links with C++'s library, for `new`, containers and strings. It is fetched for those that do.",
+        ),
+        "softfp": attr.label(cfg = "exec", doc = "Set by the macro: the C library's variants for `softfp`."),
+        "libstdcxx_files": attr.label(cfg = "exec", doc = "Set by the macro: C++'s library."),
         "executable_target": attr.string(doc = "The target of add_executable() that is the image; the rule's name by default."),
         "clang": attr.label(
             cfg = "exec",
@@ -115,7 +163,7 @@ linker script and whatever it runs on are the project's own.""",
     provides = [FirmwareInfo],
 )
 
-def cmake_firmware(name, tags = [], visibility = None, **kwargs):
+def cmake_firmware(name, tags = [], visibility = None, float_abi = "", libstdcxx = False, **kwargs):
     """A firmware project of one's own, and commands on its image.
 
     Besides the image, `<name>`, there are `<name>.flash`, `<name>.gdb`, `<name>.monitor` and `<name>.copy`, as torch_firmware has them.
@@ -124,7 +172,23 @@ def cmake_firmware(name, tags = [], visibility = None, **kwargs):
       name: the image, and the target of add_executable() that it is, unless `executable_target` says another.
       tags: tags of the image.
       visibility: visibility of all.
+      float_abi: the float ABI that the project is compiled and linked by: `hard`, `softfp` or `soft`. A board whose core can't have
+        it is incompatible. Empty: the one that images for the core have.
+      libstdcxx: whether the project links with C++'s library.
       **kwargs: attributes of `cmake_firmware_rule`.
     """
-    cmake_firmware_rule(name = name, tags = tags, visibility = visibility, **kwargs)
+    if float_abi not in [""] + FLOAT_ABIS:
+        fail("cmake_firmware %s: float_abi = \"%s\"; allowed: %s, or none for the one of images" % (name, float_abi, FLOAT_ABIS))
+    cmake_firmware_rule(
+        name = name,
+        float_abi = float_abi,
+        libstdcxx = libstdcxx,
+        # Each is fetched for who needs it.
+        libstdcxx_files = Label("@arm_gnu_libstdcxx//:files") if libstdcxx else None,
+        softfp = Label("@arm_gnu_softfp//:files") if float_abi == "softfp" else None,
+        tags = tags,
+        target_compatible_with = kwargs.pop("target_compatible_with", []) + select(float_abi_constraints(float_abi)),
+        visibility = visibility,
+        **kwargs
+    )
     firmware_commands(name, visibility, kwargs.get("testonly"), OWN_APPLICATION)

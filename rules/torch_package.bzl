@@ -1,9 +1,9 @@
 """The `torch_package` rule: models as plain C++ for another build system."""
 
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "float_abis")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "check_model_names", "methods_of", "target_core")
 load("//rules/private:image.bzl", "NPU_ATTRS", "npu_device")
-load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package", "float_abis")
+load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_transition")
 load("//tools/pipeline/package:layouts.bzl", "LAYOUTS")
 load(":providers.bzl", "BoardInfo", "TorchPackageInfo", "TorchProgramInfo")
@@ -102,7 +102,12 @@ def _write_folder(ctx, sources, models, cores, archives):
     )
     return [
         DefaultInfo(files = depset([folder, archive]), runfiles = ctx.runfiles([folder, archive])),
-        TorchPackageInfo(name = name, layout = ctx.attr.layout, folder = folder if archives else sources),
+        TorchPackageInfo(
+            name = name,
+            layout = ctx.attr.layout,
+            folder = folder if archives else sources,
+            archives = ["%s-%s" % archive for archive in archives],
+        ),
     ]
 
 torch_package = rule(

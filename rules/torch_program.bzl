@@ -3,7 +3,7 @@
 load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
-load("//rules/private:actions.bzl", "CORE_ATTRS", "target_core")
+load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "target_core")
 load("//rules/private:transitions.bzl", "chooses_float", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
@@ -13,9 +13,6 @@ _IO = ["float32", "int8", "int16"]
 _WEIGHT_DTYPES = ["int8", "int4", "auto"]
 _GROUP_SIZES = [32, 0]
 _ACTIVATION_RANGES = ["auto", "min_max", "percentile", "mse"]
-
-# What a server says is no declared input.
-_NO_NETWORK = {"block-network": ""}
 
 # PyTorch is imported once, not by each export: tools/pipeline/persistent_worker.
 _PERSISTENT_WORKER = {
@@ -173,7 +170,7 @@ def _train(ctx, name, model):
         arguments = [arguments],
         inputs = model.sources,
         outputs = [weights, log],
-        execution_requirements = _NO_NETWORK,
+        execution_requirements = NO_NETWORK,
         mnemonic = "TorchTrain",
         progress_message = "Training %{label}",
     )
@@ -256,7 +253,7 @@ def _export(ctx, name, core, npu, model, weights, operators):
         inputs = depset(inputs, transitive = [model.sources]),
         outputs = [program, manifest, golden, log] + [file for files in methods.values() for file in files.values()] +
                   ([report] if report else []) + vgf + npu_report,
-        execution_requirements = _NO_NETWORK | _PERSISTENT_WORKER,
+        execution_requirements = NO_NETWORK | _PERSISTENT_WORKER,
         mnemonic = "TorchExport",
         progress_message = "Exporting %{label} for " + (npu.accelerator if npu_report else core),
     )

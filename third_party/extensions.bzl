@@ -1,6 +1,6 @@
 """The repositories of what others made. Each is fetched when a build first needs something of it."""
 
-load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_libstdcxx", "arm_gnu_toolchain")
+load("//third_party/arm_gnu_toolchain:repository.bzl", "arm_gnu_libstdcxx", "arm_gnu_softfp", "arm_gnu_toolchain")
 load("//third_party/cmake:repository.bzl", "cmake")
 load("//third_party/debian:debian.bzl", "debian_suite")
 load("//third_party/executorch:repository.bzl", "executorch")
@@ -89,6 +89,7 @@ def _third_party_impl(mctx):
     debian_suite(name = "debian_bookworm", suite = "bookworm")
     arm_gnu_toolchain(name = "arm_gnu_toolchain", suite = _SUITE)
     arm_gnu_libstdcxx(name = "arm_gnu_libstdcxx", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
+    arm_gnu_softfp(name = "arm_gnu_softfp", suite = _SUITE, toolchain = "@arm_gnu_toolchain//:BUILD.bazel")
     python3_11(
         name = "python3_11",
         suite = _SUITE,

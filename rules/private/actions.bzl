@@ -6,6 +6,9 @@ load("//rules:providers.bzl", "CompiledModelInfo", "KernelRegistryInfo", "Memory
 
 visibility(["//rules/..."])
 
+# What a server says is no declared input.
+NO_NETWORK = {"block-network": ""}
+
 # What target_core() needs.
 CORE_ATTRS = {
     "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),

@@ -1,6 +1,6 @@
 """Compiles a package's sources by themselves, as the build system of its user does: without this build's flags."""
 
-load("//platforms:cores.bzl", "CORES", "has_vectors")
+load("//platforms:cores.bzl", "CORES", "float_abi", "float_abi_flags")
 load(":toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
@@ -9,26 +9,6 @@ PACKAGE_ATTRS = {
     "_package": attr.label(default = "//tools/pipeline/package", executable = True, cfg = "exec"),
     "_compiler": attr.label(default = "@arm_gnu_toolchain//:all_files", cfg = "exec"),
 }
-
-_FLOAT_ABI = "-mfloat-abi="
-
-def _float_abi(core):
-    """The float ABI that images for a core have."""
-    return [flag for flag in CORES[core].flags if flag.startswith(_FLOAT_ABI)][0].removeprefix(_FLOAT_ABI)
-
-def float_abis(core):
-    """The float ABIs that code for a core can have: by `soft` GCC makes no vector instructions, which programs need that are
-    laid out for them.
-
-    Args:
-      core: a key of CORES.
-
-    Returns:
-      list of str
-    """
-    if _float_abi(core) == "soft":
-        return ["soft"]
-    return ["softfp", "hard"] if has_vectors(core) else ["soft", "softfp", "hard"]
 
 def compile_package(ctx, sources, models, core, abi, sizes):
     """Compiles a package's sources into an archive.
@@ -44,15 +24,11 @@ def compile_package(ctx, sources, models, core, abi, sizes):
     Returns:
       (File of the archive, File of the sizes or None)
     """
-    abi = abi or _float_abi(core)
+    abi = abi or float_abi(core)
     directory = "%s.archives/%s-%s" % (ctx.label.name, core, abi)
     archive = ctx.actions.declare_file(directory + "/lib%s.a" % ctx.label.name)
     measured = ctx.actions.declare_file(directory + "/sizes.txt") if sizes else None
-    flags = ["-mthumb", _FLOAT_ABI + abi] + [
-        flag
-        for flag in CORES[core].flags
-        if not flag.startswith(_FLOAT_ABI) and (abi != "soft" or not flag.startswith("-mfpu="))
-    ]
+    flags = ["-mthumb"] + float_abi_flags(core, abi)
     toolchain = ctx.attr._compiler[DefaultInfo].files
     tools = tools_of(toolchain.to_list())
 

@@ -2,6 +2,8 @@
 
 // Of the linker script.
 extern uint32_t stack_top[], data_load[], data_begin[], data_end[], bss_begin[], bss_end[];
+extern void (*init_array_begin[])(void);
+extern void (*init_array_end[])(void);
 
 int main(void);
 void reset(void);
@@ -45,6 +47,9 @@ void start(void) {
   }
   for (uint32_t* to = bss_begin; to < bss_end;) {
     *to++ = 0;
+  }
+  for (void (**constructor)(void) = init_array_begin; constructor < init_array_end; ++constructor) {
+    (*constructor)();
   }
   leave(main());
 }

@@ -10,7 +10,7 @@ The environment variable TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian|release forces on
 mirror nor a snapshot (third_party/debian/debian.bzl) has any more.
 """
 
-load("//platforms:cores.bzl", "CORES")
+load("//platforms:cores.bzl", "CORES", "softfp_multilibs")
 load("//third_party:shared.bzl", "shared_restore", "shared_store")
 load("//third_party/debian:debian.bzl", "DEBIAN_ENVIRON", "debian_available", "debian_unpack")
 
@@ -48,17 +48,28 @@ _RELEASE_URL = "https://developer.arm.com/-/media/Files/downloads/gnu/12.2.rel1/
 # The variants of the C and C++ libraries that cores use. The others are two thirds of the toolchain's size.
 _MULTILIBS = sorted({core.multilib: None for core in CORES.values()})
 
+# The variants for firmware projects of users' own that link by `softfp`, as Mbed OS does. No image has them.
+_SOFTFP_MULTILIBS = softfp_multilibs()
+_SOFTFP_PACKAGES = {
+    package: digest
+    for package, digest in _DEBIAN_PACKAGES.items()
+    if package.split("=")[0] in ["gcc-arm-none-eabi", "libnewlib-arm-none-eabi"]
+}
+
 # By the name that Bazel knows them by. Those of GCC's read the objects of link-time optimization, which hold no machine code.
 _TOOLS = {tool: tool for tool in ["addr2line", "cpp", "gcc", "gcov", "ld", "objcopy", "objdump", "readelf", "size", "strip"]} | {
     "ar": "gcc-ar",
     "nm": "gcc-nm",
 }
 
+# Of a firmware project of a user's own, which starts them by the names that they have everywhere.
+_PROGRAMS = "bin"
+
 # Actions start the tools by paths relative to the execution root, so the root of this repository is in $0. The variable
 # reaches only what the tool itself starts. GCC writes $PWD into debug information: Bazel sets it for compilers, but a sandbox
 # of a remote worker may set it to another name.
 _WRAPPER = """#!/bin/sh
-root=${{0%/tools/*}}
+root=${{0%/{folder}/*}}
 export PWD=/proc/self/cwd
 export LD_LIBRARY_PATH="$root/{libraries}"
 exec "$root/{bin}/arm-none-eabi-{program}" "$@"
@@ -89,7 +100,7 @@ filegroup(
 
 filegroup(
     name = "all_files",
-    srcs = glob(["tools/*", "{root}**"]),
+    srcs = glob(["{programs}/*", "tools/*", "{root}**"]),
 )
 
 arm_gnu_cc_toolchains(
@@ -100,9 +111,9 @@ arm_gnu_cc_toolchains(
 )
 """
 
-def _delete_other_multilibs(rctx, gcc, libraries, cpp_headers):
-    """Deletes the library variants that no core here uses, the ones for Arm mode, which a Cortex-M doesn't have, and what of
-    the others newlib-nano's take the place of."""
+def _delete_other_multilibs(rctx, gcc, libraries, cpp_headers, multilibs = _MULTILIBS):
+    """Deletes the library variants that are not among `multilibs`, the ones for Arm mode, which a Cortex-M doesn't have, and
+    what of the others newlib-nano's take the place of."""
     rctx.file("delete_multilibs.sh", """\
 set -eu
 for directory in "$@"; do
@@ -115,7 +126,7 @@ for directory in "$@"; do
   find "$directory" "(" -name libc.a -o -name libg.a ")" -exec rm {} +
 done
 """, executable = False)
-    _execute(rctx, ["sh", "delete_multilibs.sh", gcc, libraries, cpp_headers], environment = {"KEEP": " ".join(_MULTILIBS)})
+    _execute(rctx, ["sh", "delete_multilibs.sh", gcc, libraries, cpp_headers], environment = {"KEEP": " ".join(multilibs)})
     rctx.delete("delete_multilibs.sh")
 
 def _execute(rctx, arguments, environment = {}):
@@ -188,7 +199,7 @@ One that was fetched by other means is taken from the directory that --distdir=D
             "" if reason else " On Debian 12 (x86-64), TORCH_FUSION_ARM_GNU_TOOLCHAIN=debian takes Debian's packages.",
         ))
     headers = _RELEASE_LAYOUT.headers
-    _delete_other_multilibs(rctx, _RELEASE_LAYOUT.gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION))
+    _delete_other_multilibs(rctx, _RELEASE_LAYOUT.gcc, "release/arm-none-eabi/lib", "{}/c++/{}/arm-none-eabi".format(headers, _GCC_VERSION), _MULTILIBS + _SOFTFP_MULTILIBS)
     rctx.file("taken.txt", "{} {}\n".format(_RELEASE_URL.format(name), sha256), executable = False)
 
 def _fetch(rctx, source):
@@ -210,7 +221,7 @@ def _fetch(rctx, source):
         if reason:
             # buildifier: disable=print
             print(reason + "\nTrying Arm's release archive.")
-    if not shared_restore(rctx, "arm-gnu-toolchain-release", [json.encode(_RELEASES)] + _MULTILIBS):
+    if not shared_restore(rctx, "arm-gnu-toolchain-release", [json.encode(_RELEASES)] + _MULTILIBS + _SOFTFP_MULTILIBS):
         _fetch_release(rctx, reason)
         shared_store(rctx, "arm-gnu-toolchain-release")
     return _RELEASE_LAYOUT
@@ -222,12 +233,21 @@ def _arm_gnu_toolchain_impl(rctx):
     layout = _fetch(rctx, source)
 
     for tool, program in _TOOLS.items():
-        rctx.file("tools/" + tool, _WRAPPER.format(bin = layout.bin, libraries = layout.libraries, program = program))
+        rctx.file("tools/" + tool, _WRAPPER.format(bin = layout.bin, folder = "tools", libraries = layout.libraries, program = program))
+    for program in rctx.path(layout.bin).readdir():
+        if program.basename.startswith("arm-none-eabi-"):
+            rctx.file("%s/%s" % (_PROGRAMS, program.basename), _WRAPPER.format(
+                bin = layout.bin,
+                folder = _PROGRAMS,
+                libraries = layout.libraries,
+                program = program.basename.removeprefix("arm-none-eabi-"),
+            ))
     rctx.file("BUILD.bazel", _BUILD.format(
         bin = layout.bin,
         builtin_include_directories = layout.builtin_include_directories,
         libraries = layout.libraries,
         nano_include_directory = layout.nano_include_directory,
+        programs = _PROGRAMS,
         root = layout.root,
     ))
 
@@ -253,9 +273,15 @@ cc_library(
     linkopts = {linkopts},
     target_compatible_with = ["@platforms//os:none"],
 )
+
+# For GCC's option -B, which looks for the variant itself.
+filegroup(
+    name = "files",
+    srcs = glob(["thumb/**"], allow_empty = True),
+)
 """
 
-_LIBSTDCXX = "usr/lib/arm-none-eabi/newlib/{}/libstdc++_nano.a"
+_LIBSTDCXX = "usr/lib/arm-none-eabi/newlib/{}"
 
 def _arm_gnu_libstdcxx_impl(rctx):
     # Arm's archive has the library in the toolchain.
@@ -264,16 +290,16 @@ def _arm_gnu_libstdcxx_impl(rctx):
         rctx.file("BUILD.bazel", _LIBSTDCXX_BUILD.format(srcs = {"//conditions:default": []}, linkopts = ["-lstdc++"]))
         return
     decisive = ["{} {}".format(package, digest) for package, digest in _LIBSTDCXX_PACKAGES.items()]
-    if not shared_restore(rctx, "arm-gnu-libstdcxx", decisive + _MULTILIBS):
+    if not shared_restore(rctx, "arm-gnu-libstdcxx", decisive + _MULTILIBS + _SOFTFP_MULTILIBS):
         taken = debian_unpack(
             rctx,
             suite = rctx.attr.suite,
             packages = _LIBSTDCXX_PACKAGES.keys(),
             sha256 = {package.split("=")[0]: digest for package, digest in _LIBSTDCXX_PACKAGES.items()},
-            exclude = ["./usr/share", "*/arm/*", "*/libstdc++.a", "*/libsupc++*.a", "*.py"],
+            exclude = ["./usr/share", "*/arm/*", "*/libstdc++.a", "*/libsupc++.a", "*.py"],
         ).taken
-        for multilib in _MULTILIBS:
-            _execute(rctx, ["sh", "-c", "mkdir -p $1 && mv $2 $1/libstdc++_nano.a", "mv", multilib, _LIBSTDCXX.format(multilib)])
+        for multilib in _MULTILIBS + _SOFTFP_MULTILIBS:
+            _execute(rctx, ["sh", "-c", "mkdir -p $1 && mv $2/lib*_nano.a $1", "mv", multilib, _LIBSTDCXX.format(multilib)])
         rctx.delete("usr")
         rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
         shared_store(rctx, "arm-gnu-libstdcxx")
@@ -288,6 +314,53 @@ def _arm_gnu_libstdcxx_impl(rctx):
 arm_gnu_libstdcxx = repository_rule(
     doc = "`:libstdcxx`, the C++ library built for size, for images whose application allocates.",
     implementation = _arm_gnu_libstdcxx_impl,
+    attrs = {
+        "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
+        "toolchain": attr.label(doc = "BUILD.bazel of an `arm_gnu_toolchain` repository.", mandatory = True),
+    },
+    environ = DEBIAN_ENVIRON,
+)
+
+_SOFTFP_BUILD = """\
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["taken.txt"])
+
+# For GCC's option -B, which looks for the variant itself.
+filegroup(
+    name = "files",
+    srcs = glob(["thumb/**"], allow_empty = True),
+)
+"""
+
+def _arm_gnu_softfp_impl(rctx):
+    rctx.file("BUILD.bazel", _SOFTFP_BUILD)
+
+    # Arm's archive has the libraries in the toolchain.
+    if rctx.path(rctx.attr.toolchain).dirname.get_child("release").exists:
+        rctx.file("taken.txt", "")
+        return
+    decisive = ["{} {}".format(package, digest) for package, digest in _SOFTFP_PACKAGES.items()]
+    if shared_restore(rctx, "arm-gnu-softfp", decisive + _SOFTFP_MULTILIBS):
+        return
+    taken = debian_unpack(
+        rctx,
+        suite = rctx.attr.suite,
+        packages = _SOFTFP_PACKAGES.keys(),
+        sha256 = {package.split("=")[0]: digest for package, digest in _SOFTFP_PACKAGES.items()},
+        exclude = _EXCLUDE + ["./usr/bin", "./usr/include", "*/arm/*", "*/hard/*", "*/nofp/*", "*/libc.a", "*/libg.a"],
+    ).taken
+    for multilib in _SOFTFP_MULTILIBS:
+        for libraries in [_DEBIAN_LAYOUT.gcc, "usr/lib/arm-none-eabi/newlib"]:
+            _execute(rctx, ["sh", "-c", "mkdir -p $1 && mv $2/* $1", "mv", multilib, "{}/{}".format(libraries, multilib)])
+    _execute(rctx, ["sed", "-i", "s,-isystem [^ ]*,,"] + [multilib + "/nano.specs" for multilib in _SOFTFP_MULTILIBS])
+    rctx.delete("usr")
+    rctx.file("taken.txt", "".join([line + "\n" for line in taken]), executable = False)
+    shared_store(rctx, "arm-gnu-softfp")
+
+arm_gnu_softfp = repository_rule(
+    doc = "`:files`: GCC's and the C library's variants for the float ABI `softfp`, for firmware projects that link by it.",
+    implementation = _arm_gnu_softfp_impl,
     attrs = {
         "suite": attr.string(doc = "Label of `mirror.txt` of a `debian_suite`, which is fetched when it is needed.", mandatory = True),
         "toolchain": attr.label(doc = "BUILD.bazel of an `arm_gnu_toolchain` repository.", mandatory = True),

@@ -26,9 +26,9 @@ _EXCLUDE = [
     "./var",
 ]
 
-# CMake finds its modules beside its program.
+# CMake finds its modules beside its program. Nothing but sh is needed to start it.
 _DEBIAN = """#!/bin/sh
-root=$(dirname "$(dirname "$(readlink -f "$0")")")
+root=${{0%/bin/*}}
 LD_LIBRARY_PATH="$root/usr/lib/{multiarch}" exec "$root/usr/bin/{program}" "$@"
 """
 

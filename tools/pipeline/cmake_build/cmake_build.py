@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,34 +20,64 @@ from tools.quiet.console import UserError
 from tools.quiet.tool import run_tool
 
 _MAP = "firmware.map"
+_PREFIX = "arm-none-eabi-"
+# Those that look for headers and libraries.
+_DRIVERS = ("c++", "cpp", "g++", "gcc")
+
+
+def write_programs(folder: Path, programs: Path, search: Sequence[str], others: dict[str, Path]) -> None:
+    """Makes the folder that is all of PATH: the toolchain's programs, by the names that they have anywhere, and others.
+
+    Args:
+        folder: what is made.
+        programs: the toolchain's programs, `arm-none-eabi-gcc` and so on.
+        search: options of compilers that say where headers and libraries are besides GCC's own.
+        others: further programs by their names.
+    """
+    folder.mkdir()
+    toolchain = {path.name: path.absolute() for path in programs.glob(f"{_PREFIX}*")}
+    for name, program in (toolchain | others).items():
+        options = search if name.removeprefix(_PREFIX) in _DRIVERS else ()
+        wrapper = folder / name
+        # What starts CMake says where its libraries are, which are not those of all programs.
+        wrapper.write_text(
+            f'#!/bin/sh\nunset LD_LIBRARY_PATH\nexec {shlex.join([str(program), *options])} "$@"\n', encoding="utf-8"
+        )
+        wrapper.chmod(0o755)
 
 
 def toolchain_file(
-    tools: Path, flags: Sequence[str], work: Path, clang: Path | None = None, clang_flags: Sequence[str] = ()
+    programs: Path,
+    flags: Sequence[str],
+    work: Path,
+    clang: Path | None = None,
+    clang_flags: Sequence[str] = (),
+    libstdcxx: bool = False,
 ) -> str:
     """CMake's description of the cross compiler.
 
     Args:
-        tools: the folder with gcc, ar and objcopy.
+        programs: the folder with arm-none-eabi-gcc and so on.
         flags: what selects the core, for compiler and linker.
         work: the folder that the project is built in, which debug information is not to name.
         clang: what compiles in GCC's place, which links then.
         clang_flags: what selects the core for it, and its headers.
+        libstdcxx: whether what is C++ is linked with C++'s library.
     """
     always = [f"-ffile-prefix-map={work}=.", "-no-canonical-prefixes"]
-    compiler = clang or tools / "gcc"
+    gcc, gxx = (programs / f"{_PREFIX}{name}" for name in ("gcc", "g++" if libstdcxx else "gcc"))
     common = " ".join([*(clang_flags if clang else flags), *always])
     linked = " ".join([f"-Wl,-Map={_MAP}", "-no-canonical-prefixes"])
     text = f"""\
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
-set(CMAKE_C_COMPILER {compiler})
-set(CMAKE_CXX_COMPILER {compiler})
-set(CMAKE_ASM_COMPILER {compiler})
-set(CMAKE_AR {tools}/ar CACHE FILEPATH "")
-set(CMAKE_OBJCOPY {tools}/objcopy CACHE FILEPATH "")
-set(CMAKE_SIZE {tools}/size CACHE FILEPATH "")
+set(CMAKE_C_COMPILER {clang or gcc})
+set(CMAKE_CXX_COMPILER {clang or gxx})
+set(CMAKE_ASM_COMPILER {clang or gcc})
+set(CMAKE_AR {gcc}-ar CACHE FILEPATH "")
+set(CMAKE_OBJCOPY {programs / _PREFIX}objcopy CACHE FILEPATH "")
+set(CMAKE_SIZE {programs / _PREFIX}size CACHE FILEPATH "")
 set(CMAKE_C_FLAGS_INIT "{common}")
 set(CMAKE_CXX_FLAGS_INIT "{common}")
 set(CMAKE_ASM_FLAGS_INIT "{common}")
@@ -60,7 +92,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 """
     if clang is None:
         return text
-    linker = " ".join([str(tools / "gcc"), *flags, *always])
+    linker = " ".join([str(gxx), *flags, *always])
     return (
         text
         + f"""\
@@ -89,18 +121,28 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     for name, folder in arguments.package:
         shutil.copytree(folder, packages / name)
     cmake, ninja = (here / arguments.cmake / name for name in ("cmake", "ninja"))
-    flags, clang_flags = (
-        [flag.replace("{here}", str(here)) for flag in each] for each in (arguments.flag, arguments.clang_flag)
+    search, clang_flags = (
+        [flag.replace("{here}", str(here)) for flag in each] for each in (arguments.search, arguments.clang_flag)
     )
     clang = here / arguments.clang if arguments.clang else None
-    toolchain = toolchain_file(here / arguments.tools, flags, work, clang, clang_flags)
+    programs = work / "bin"
+    # The interpreter that runs this.
+    others = {"cmake": cmake, "ninja": ninja, "python3": Path(sys.executable)}
+    options = [word for flag in search for word in flag.split(" ", 1)]
+    write_programs(programs, here / arguments.programs, options, others)
+    toolchain = toolchain_file(programs, arguments.flag, work, clang, clang_flags, arguments.libstdcxx)
     (work / "toolchain.cmake").write_text(toolchain, encoding="utf-8")
-    # Nothing of the machine: no home, no other programs than a shell's.
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(work), "SOURCE_DATE_EPOCH": "0"}
+    # Nothing of the machine: no home, and no other programs.
+    environment = {
+        **{"PATH": str(programs), "HOME": str(work), "SOURCE_DATE_EPOCH": "0"},
+        **{"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"},
+    }
     configure = [
         *(str(cmake), "-S", str(source), "-B", str(output), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"),
         *(f"-DCMAKE_TOOLCHAIN_FILE={work / 'toolchain.cmake'}", "-DCMAKE_BUILD_TYPE=MinSizeRel"),
         *(f"-DCMAKE_PREFIX_PATH={packages}", "-DFETCHCONTENT_FULLY_DISCONNECTED=ON", "--no-warn-unused-cli"),
+        # Otherwise what is not on the PATH is looked for in the machine's folders.
+        "-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF",
         *(f"-D{definition}" for definition in arguments.define),
     ]
     _run(configure, "CMake", environment, work)
@@ -117,13 +159,22 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     return images[0], output / _MAP
 
 
+# What the linker says of a project that needs C++'s library.
+_NEEDS_LIBSTDCXX = ("cannot find -lstdc++", "undefined reference to `operator new", "undefined reference to `std::")
+
+
 def _run(command: list[str], what: str, environment: dict[str, str], work: Path) -> None:
     result = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if result.returncode:
         text = result.stdout.replace(f"{work}/project/", "").replace(f"{work}/", "")
-        raise UserError(f"{what} failed:\n{text}")
+        hint = (
+            "\nC++'s library is linked with libstdcxx = True of the cmake_firmware."
+            if any(said in text for said in _NEEDS_LIBSTDCXX)
+            else ""
+        )
+        raise UserError(f"{what} failed:\n{text}{hint}")
 
 
 def _write(arguments: argparse.Namespace) -> None:
@@ -150,9 +201,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--executable", required=True, help="the target of add_executable()")
     parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="a variable of CMake")
     parser.add_argument("--flag", action="append", default=[], help="a flag that selects the core; repeatable")
+    parser.add_argument("--search", action="append", default=[], help="where headers or libraries are; repeatable")
+    parser.add_argument("--libstdcxx", action="store_true", help="C++ is linked with its library")
     parser.add_argument("--clang", type=Path, help="a Clang that compiles in GCC's place, which links")
     parser.add_argument("--clang-flag", action="append", default=[], help="a flag for it; repeatable")
-    parser.add_argument("--tools", type=Path, required=True, help="the folder of the compiler's programs")
+    parser.add_argument("--programs", type=Path, required=True, help="the folder of arm-none-eabi-gcc and so on")
     parser.add_argument("--cmake", type=Path, required=True, help="the folder of CMake and Ninja")
     parser.add_argument("--elf", type=Path, required=True, help="the image to write")
     parser.add_argument("--map", type=Path, required=True, help="the linker's map to write")

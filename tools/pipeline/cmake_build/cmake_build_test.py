@@ -23,20 +23,22 @@ def _build(
     for name, text in {"cmake": cmake, "ninja": ninja}.items():
         program = folder / "bin" / name
         program.parent.mkdir(exist_ok=True)
-        program.write_text(f"#!/bin/sh\nset -eu\n{text}\n", encoding="utf-8")
+        program.write_text(f"#!/bin/sh\nset -eu\ndeclared=$PATH PATH=/usr/bin:/bin\n{text}\n", encoding="utf-8")
         program.chmod(0o755)
-    for path in ("project/CMakeLists.txt", "package/net-config.cmake", file):
+    for path in ("project/CMakeLists.txt", "package/net-config.cmake", "gcc/arm-none-eabi-gcc", file):
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text("", encoding="utf-8")
     arguments = ["--project", str(folder / "project"), "--executable", "firmware", "--flag=-mcpu=cortex-m4"]
     arguments += ["--file", str(folder / "project/CMakeLists.txt"), "--file", str(folder / file)]
     arguments += ["--package", "net", str(folder / "package"), "--define", "LEVEL=3"]
-    arguments += ["--tools", "tools", "--cmake", str(folder / "bin")]
+    arguments += ["--programs", str(folder / "gcc"), "--cmake", str(folder / "bin")]
     return main([*arguments, *more, "--elf", str(folder / "out.elf"), "--map", str(folder / "out.map")])
 
 
 def test_a_project_is_built_with_packages_and_nothing_of_this_machine(tmp_path: Path) -> None:
     check = """mkdir "$4"; cd "$4"/..
+[ "$declared" = "$PWD/bin" ] && [ "$(ls bin | tr '\\n' ' ')" = "arm-none-eabi-gcc cmake ninja python3 " ]
+PATH=$declared python3 -c pass
 [ -f project/main.c ] && [ -f packages/net/net-config.cmake ] && [ "$HOME" = "$PWD" ]
 grep -q -- -mcpu=cortex-m4 toolchain.cmake
 case "$*" in *"-DCMAKE_PREFIX_PATH=$PWD/packages"*"-DLEVEL=3"*) ;; *) exit 1 ;; esac"""
@@ -49,8 +51,16 @@ def test_clang_compiles_by_its_own_flags_and_gcc_links(tmp_path: Path) -> None:
     check = """mkdir "$4"; cd "$4"/..
 grep -qx "set(CMAKE_C_COMPILER .*/clang)" toolchain.cmake
 grep -q "^set(CMAKE_C_FLAGS_INIT \\"--target=arm-none-eabi -ffile" toolchain.cmake
-grep -q "_LINK_EXECUTABLE \\".*tools/gcc -mcpu=cortex-m4 " toolchain.cmake"""
+grep -q "_LINK_EXECUTABLE \\".*bin/arm-none-eabi-gcc -mcpu=cortex-m4 " toolchain.cmake"""
     assert _build(tmp_path, check, more=["--clang", "clang", "--clang-flag=--target=arm-none-eabi"]) == 0
+
+
+def test_the_compiler_looks_for_headers_and_libraries_where_it_is_told(tmp_path: Path) -> None:
+    check = """mkdir "$4"; cd "$4"/..
+grep -q -- "gcc -B/libraries/ -isystem '*/with space'* " bin/arm-none-eabi-gcc
+grep -q "set(CMAKE_CXX_COMPILER .*bin/arm-none-eabi-g++)" toolchain.cmake"""
+    more = ["--search=-B/libraries/", "--search=-isystem /with space", "--libstdcxx"]
+    assert _build(tmp_path, check, more=more) == 0
 
 
 @pytest.mark.parametrize(
@@ -62,6 +72,7 @@ grep -q "_LINK_EXECUTABLE \\".*tools/gcc -mcpu=cortex-m4 " toolchain.cmake"""
             'echo "$2/../project/main.c:1: error"; exit 1',
             "the build failed:\nbuild/../project/main.c:1: er",
         ),
+        ('mkdir "$4"', "echo 'ld: cannot find -lstdc++_nano'; exit 1", "library is linked with libstdcxx = True"),
         ('mkdir "$4"', "", "made 0 ELF images of its name; it has to be one of add_executable()"),
         ('mkdir "$4"', 'printf "\\177ELF" > "$2/firmware"', "the linker wrote no map; keep CMAKE_EXE_LINKER_FLAGS"),
     ],
