@@ -34,6 +34,7 @@ NPU_BOARD = BOARDS["mps3_an547"]
 # registers; the others, which take a minute of compiling, are run by hand.
 BRIEF = [
     ("two", "mps2_an386"),
+    ("portable", "qemu_microbit"),
     ("int8", "mps2_an500"),
     ("clang_int8", "mps2_an386"),
 ]

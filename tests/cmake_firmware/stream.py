@@ -25,3 +25,9 @@ def model() -> nn.Module:
 
 def example_inputs() -> tuple[torch.Tensor, ...]:
     return (torch.randn(1, 8, generator=torch.Generator().manual_seed(1)),)
+
+
+def evaluation_set() -> tuple[list[tuple[torch.Tensor, ...]], torch.Tensor]:
+    # Vectors that follow one another, which self-tests are of; what they are labelled with is of no consequence.
+    vectors = torch.randn(6, 1, 8, generator=torch.Generator().manual_seed(2))
+    return [(vector,) for vector in vectors], torch.zeros(6, dtype=torch.int64)

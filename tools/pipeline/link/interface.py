@@ -102,7 +102,12 @@ def interface_of(path: Path, method: Any, returns_numbers: bool = False) -> Inte
 
 
 def read_example(path: Path, interface: Interface) -> Example:
-    """The first sample of a golden file.
+    """The first sample of a golden file; raises as read_examples()."""
+    return read_examples(path, interface, 1)[0]
+
+
+def read_examples(path: Path, interface: Interface, count: int) -> tuple[Example, ...]:
+    """The first samples of a golden file, at most `count`. A module that keeps state computed them one after another.
 
     Raises:
         UserError: the file is missing, something else, or another model's.
@@ -122,9 +127,13 @@ def read_example(path: Path, interface: Interface) -> Example:
                     f"golden file {path}: {kind}_{i} is {array.dtype} {list(array.shape[1:])}, in the program "
                     f"{spec.dtype.name} {list(spec.sizes)}; it is another model's"
                 )
-    return Example(
-        tuple(array[0].tobytes() for array in golden.inputs_in_memory()),
-        tuple(array[0].tobytes() for array in golden.outputs_in_memory()),
+    inputs, outputs = golden.inputs_in_memory(), golden.outputs_in_memory()
+    return tuple(
+        Example(
+            tuple(array[i].tobytes() for array in inputs),
+            tuple(array[i].tobytes() for array in outputs),
+        )
+        for i in range(min(count, golden.samples))
     )
 
 

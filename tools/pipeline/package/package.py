@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.artifacts.core.core import POINTER_SIZES
+from tools.artifacts.manifest.manifest import read_manifest
 from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
-from tools.pipeline.link.interface import find_method, interface_of, read_example
+from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree, is_own
@@ -29,6 +30,9 @@ from tools.quiet.tool import run_tool
 
 # A file's time in the .zip: the earliest that the format has, so that the bytes depend on the contents alone.
 _TIME = (1980, 1, 1, 0, 0, 0)
+# How many samples the self-test of a model that keeps state has at most, and of how many bytes, if more than two.
+_STEPS = 8
+_STEPS_SIZE = 8192
 # Before a header of others: their warnings are not the user's, and not every build system has -isystem.
 _FOREIGN = "#pragma GCC system_header\n"
 # What inline functions of ExecuTorch's headers call.
@@ -148,13 +152,16 @@ def _model_files(model: Model, core: str, headers: str, catalogs: Sequence[Path]
     """The files of a model: its compiled method, and its self-test."""
     texts = compile_method(model.program, core, model.method, model.name, model.manifest, catalogs)
     interface = interface_of(model.program, find_method(load(model.program), model.method))
-    example = read_example(model.golden, interface)
+    steps = _STEPS if read_manifest(model.manifest).keeps_state else 1
+    examples = read_examples(model.golden, interface, steps)
+    size = sum(map(len, (*examples[0].inputs, *examples[0].outputs)))
+    examples = examples[: max(2, _STEPS_SIZE // max(1, size))]
     return {
         f"{headers}/{model.name}.h": texts[f"{model.name}.h"],
         f"{headers}/{model.name}.hpp": texts[f"{model.name}.hpp"],
         f"{headers}/{model.name}_selftest.h": selftest_header(model.name),
         f"src/models/{model.name}.cpp": texts[f"{model.name}.cpp"],
-        f"src/models/{model.name}_selftest.c": selftest_source(model.name, interface, example),
+        f"src/models/{model.name}_selftest.c": selftest_source(model.name, interface, examples),
     }
 
 
@@ -187,7 +194,8 @@ def _readme(package: Package, layout: str) -> str:
 
 {LAYOUTS[layout].use(package)}{chosen}
 
-`NAME_selftest()` of `NAME_selftest.h` runs a model on the example that PyTorch computed, and compares.
+`NAME_selftest()` of `NAME_selftest.h` runs a model on the example that PyTorch computed, and compares; one that keeps
+state on several, one after another, if its model file has an `evaluation_set()`.
 """
 
 

@@ -1,7 +1,10 @@
-"""NAME_selftest.c: the example of a model, and a function that runs it and compares."""
+"""NAME_selftest.c: examples of a model, and a function that runs it and compares."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tools.artifacts.program.program import ELEMENT_SIZES
 from tools.pipeline.compile.values import array, data_array
 from tools.pipeline.link.interface import Example, Interface
 
@@ -22,7 +25,7 @@ extern "C" {{
 #endif
 
 /**
- * Runs the model on the example that its PyTorch module computed.
+ * Runs the model on the example that its PyTorch module computed, one that keeps state on several, one after another.
  *
  * @param model Any memory; initialized by this.
  * @returns 0 if the outputs are PyTorch's; the index of the first output that is not, from 1 on; a negative
@@ -38,39 +41,47 @@ int {name}_selftest({name}_model_t* model);
 """
 
 
-def selftest_source(name: str, interface: Interface, example: Example) -> str:
-    """The text of NAME_selftest.c."""
-    lines = [f'#include "{name}_selftest.h"', "", "#include <string.h>", ""]
+def selftest_source(name: str, interface: Interface, examples: Sequence[Example]) -> str:
+    """The text of NAME_selftest.c.
+
+    Args:
+        name: the model's.
+        interface: its inputs and outputs.
+        examples: what it is run on, one after another, and gives then.
+    """
+    lines = [f'#include "{name}_selftest.h"', "", "#include <string.h>", "", f"enum {{ STEPS = {len(examples)} }};", ""]
+    for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
+        for place, spec in enumerate(specs):
+            data = b"".join((example.inputs if kind == "input" else example.outputs)[place] for example in examples)
+            if kind == "output" and not data:
+                continue
+            first, *others = _array(f"{kind}_{place}", spec.dtype.name, data)
+            lines += [f"static {first}", *others, ""]
     checks: list[str] = []
-    for place, data in enumerate(example.inputs):
-        dtype = interface.inputs[place].dtype.name
-        lines += [f"static {line}" if not i else line for i, line in enumerate(_array(f"input_{place}", dtype, data))]
-        lines.append("")
-    for place, data in enumerate(example.outputs):
-        dtype = interface.outputs[place].dtype.name
-        lines += [f"static {line}" if not i else line for i, line in enumerate(_array(f"output_{place}", dtype, data))]
-        lines.append("")
-        checks += [f"  if (!equals_{place}(model)) {{", f"    return {place + 1};", "  }"]
     for place, spec in enumerate(interface.outputs):
-        lines += _comparison(name, place, spec.dtype.name)
+        lines += _comparison(name, place, spec.dtype.name, len(examples[0].outputs[place]))
+        checks += [f"    if (!equals_{place}(model, step)) {{", f"      return {place + 1};", "    }"]
     lines += [
         f"int {name}_selftest({name}_model_t* model) {{",
         f"  torch_fusion_status status = {name}_init(model, sizeof(*model));",
+        "  for (size_t step = 0; step < STEPS; ++step) {",
     ]
-    for place in range(len(example.inputs)):
+    for place, data in enumerate(examples[0].inputs):
         lines += [
-            "  if (status == TORCH_FUSION_OK) {",
-            f"    status = {name}_set_input(model, {place}, input_{place}, sizeof(input_{place}));",
-            "  }",
+            "    if (status == TORCH_FUSION_OK) {",
+            f"      const unsigned char* const data = (const unsigned char*)input_{place} + step * {len(data)};",
+            f"      status = {name}_set_input(model, {place}, data, {len(data)});",
+            "    }",
         ]
     lines += [
-        "  if (status == TORCH_FUSION_OK) {",
-        f"    status = {name}_run(model);",
-        "  }",
-        "  if (status != TORCH_FUSION_OK) {",
-        "    return -(int)status;",
-        "  }",
+        "    if (status == TORCH_FUSION_OK) {",
+        f"      status = {name}_run(model);",
+        "    }",
+        "    if (status != TORCH_FUSION_OK) {",
+        "      return -(int)status;",
+        "    }",
         *checks,
+        "  }",
         "  return 0;",
         "}",
     ]
@@ -81,20 +92,24 @@ def _array(name: str, dtype: str, data: bytes) -> list[str]:
     return data_array(name, dtype, data) if data else array("unsigned char", name, ["0"])
 
 
-def _comparison(name: str, place: int, dtype: str) -> list[str]:
+def _comparison(name: str, place: int, dtype: str, size: int) -> list[str]:
+    """The function that compares an output of `size` bytes with that of a step."""
+    count = size // ELEMENT_SIZES[dtype]
     head = [
-        f"static int equals_{place}(const {name}_model_t* model) {{",
-        f"  if ({name}_output_size(model, {place}) != sizeof(output_{place})) {{",
+        f"static int equals_{place}(const {name}_model_t* model, size_t step) {{",
+        f"  if ({name}_output_size(model, {place}) != {size}) {{",
         "    return 0;",
         "  }",
     ]
+    if not count:
+        return [*head, "  (void)step;", "  return 1;", "}", ""]
     if dtype in ("FLOAT", "DOUBLE"):
         c_type = dtype.lower()
         return [
             *head,
             f"  const {c_type}* const y = (const {c_type}*){name}_output(model, {place});",
-            f"  for (size_t i = 0; i < sizeof(output_{place}) / sizeof(output_{place}[0]); ++i) {{",
-            f"    const {c_type} expected = output_{place}[i];",
+            f"  for (size_t i = 0; i < {count}; ++i) {{",
+            f"    const {c_type} expected = output_{place}[step * {count} + i];",
             f"    const {c_type} difference = y[i] > expected ? y[i] - expected : expected - y[i];",
             f"    const {c_type} size = expected > 0 ? expected : -expected;",
             "    if (y[i] == expected || (y[i] != y[i] && expected != expected)) {",
@@ -114,8 +129,8 @@ def _comparison(name: str, place: int, dtype: str) -> list[str]:
         return [
             *head,
             f"  const {c_type}* const y = (const {c_type}*){name}_output(model, {place});",
-            f"  for (size_t i = 0; i < sizeof(output_{place}) / sizeof(output_{place}[0]); ++i) {{",
-            f"    const int difference = (int)y[i] - (int)output_{place}[i];",
+            f"  for (size_t i = 0; i < {count}; ++i) {{",
+            f"    const int difference = (int)y[i] - (int)output_{place}[step * {count} + i];",
             "    if (difference < -1 || difference > 1) {",
             "      return 0;",
             "    }",
@@ -126,7 +141,8 @@ def _comparison(name: str, place: int, dtype: str) -> list[str]:
         ]
     return [
         *head,
-        f"  return memcmp({name}_output(model, {place}), output_{place}, sizeof(output_{place})) == 0;",
+        f"  const unsigned char* const expected = (const unsigned char*)output_{place} + step * {size};",
+        f"  return memcmp({name}_output(model, {place}), expected, {size}) == 0;",
         "}",
         "",
     ]
