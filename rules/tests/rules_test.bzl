@@ -2,7 +2,8 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
-load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_program")
+load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_flags")
+load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
 load("//rules:ethos_u.bzl", "npu_port")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
 load("//rules/private:transitions.bzl", "no_board")
@@ -43,6 +44,26 @@ def _no_board_test_impl(ctx):
     return unittest.end(env)
 
 _no_board_test = unittest.make(_no_board_test_impl)
+
+# An incompatible target ends no analysis; .ci/run holds what Bazel says of one.
+def _float_abi_test_impl(ctx):
+    env = unittest.begin(ctx)
+    soft_alone, no_soft = Label("//platforms:core_cortex_m3"), Label("//platforms:core_cortex_m55")
+    for abi, core, reason in [
+        ("", soft_alone, None),
+        ("hard", soft_alone, "float_abi_hard_needs_an_fpu"),
+        ("softfp", soft_alone, "float_abi_softfp_needs_an_fpu"),
+        ("soft", soft_alone, None),
+        ("softfp", no_soft, None),
+        ("soft", no_soft, "float_abi_soft_has_no_vector_instructions"),
+        ("soft", Label("//platforms:core_cortex_m4"), None),
+    ]:
+        reasons = float_abi_constraints(abi).get(core, [])
+        asserts.equals(env, [reason] if reason else [], [label.name for label in reasons])
+    asserts.equals(env, ["-mfloat-abi=soft", "-mcpu=cortex-m4"], float_abi_flags("cortex_m4", "soft"))
+    return unittest.end(env)
+
+_float_abi_test = unittest.make(_float_abi_test_impl)
 
 # Macros refuse these where they are called, of which an analysis test knows nothing.
 def _npu_error_test_impl(ctx):
@@ -206,6 +227,25 @@ def _manual_program(name, **kwargs):
         **kwargs
     )
 
+def _manual_package(name, models = ["//models/sine"], layout = "cmake", **kwargs):
+    torch_package(
+        name = name,
+        layout = layout,
+        models = models,
+        tags = ["manual"],
+        **kwargs
+    )
+
+def _manual_cmake_firmware(name, board = "//firmware/boards/mps2_an386", **kwargs):
+    cmake_firmware(
+        name = name,
+        board = board,
+        project = ":CMakeLists.txt",
+        summary = False,
+        tags = ["manual"],
+        **kwargs
+    )
+
 def _manual_operator(name, operator = "mine::twice", **kwargs):
     torch_operator(
         name = name,
@@ -361,6 +401,27 @@ def rules_test_suite(name):
         model = "//models/sine",
         tags = ["manual"],
     )
+    _manual_package("package_of_board_and_core", board = "//firmware/boards/mps2_an386", core = "cortex_m4")
+    _manual_package("package_for_an_unknown_core", cores = ["cortex_m99"])
+    _manual_package("archives_for_no_core", cores = [], form = "archives")
+    _manual_package("package_of_own_operators", models = [":twice_program"])
+    _manual_program("twice_program", operators = [":twice"])
+    _manual_package("package_of_two_alike", models = ["//models/sine", ":sine_again"])
+    _manual_package("package_for_make", cores = [], layout = "make")
+    _manual_package("archives_for_m33", cores = ["cortex_m33"], form = "archives")
+    write_file(
+        name = "cmake_lists",
+        out = "CMakeLists.txt",
+        tags = ["manual"],
+    )
+    _manual_cmake_firmware("project_with_a_package_for_make", packages = [":package_for_make"])
+    _manual_cmake_firmware("project_with_archives_for_m33", float_abi = "softfp", packages = [":archives_for_m33"])
+
+    # Incompatible: .ci/run holds the reasons.
+    _manual_program("for_cortex_m4", cores = ["cortex_m4"])
+    _manual_package("package_for_another_core", core = "cortex_m33", models = [":for_cortex_m4"])
+    _manual_package("package_for_no_core", models = [":for_cortex_m4"])
+    _manual_cmake_firmware("soft_vectors", board = "//firmware/boards/mps3_an547", float_abi = "soft")
     for program_name in ["SINE", "sine_set"]:
         _manual_program("called_" + program_name, program_name = program_name)
         torch_firmware(
@@ -424,6 +485,7 @@ def rules_test_suite(name):
 
     _no_board_test(name = "no_board_test")
     _npu_error_test(name = "npu_error_test")
+    _float_abi_test(name = "float_abi_test")
     _board_test(name = "board_test", target_under_test = ":good_board")
     _shared_program_test(
         name = "shared_program_test",
@@ -449,6 +511,7 @@ def rules_test_suite(name):
     )
     refusals = {
         "bad-name": ["rules/tests:bad-name", "program name 'bad-name' is not a C identifier"],
+        "archives_for_no_core": ["archives_for_no_core: form = \"archives\" with cores = []; give the cores that it is for, of [\"cortex_m0\", "],
         "benchmark_not_emulated": ["board nucleo_wb55rg of", "has no emulator"],
         "benchmark_without_variant": ["row 'sine' of", "is not 'model variant'"],
         "emulate_not_emulated": ["board nucleo_wb55rg of", "has no emulator; use one with emulator_machine set"],
@@ -472,6 +535,12 @@ def rules_test_suite(name):
         "operator_of_pytorch": ["operator 'aten::twice': the namespace is taken"],
         "operator_on_complex": ["dtypes [\"complex64\"]: give some of"],
         "operator_without_namespace": ["operator 'twice' is no name such as mine::soft_threshold"],
+        "package_for_an_unknown_core": ["cores = [\"cortex_m99\"]: there is no [\"cortex_m99\"]; there are [\"cortex_m0\", "],
+        "package_of_board_and_core": ["rules/tests:package_of_board_and_core: give either board or core"],
+        "package_of_own_operators": ["twice_program has operators of one's own ([\"mine::twice\"]), which packages can't hold yet; torch_cpp_library can"],
+        "package_of_two_alike": ["two models are called sine; set program_name of one"],
+        "project_with_a_package_for_make": ["package_for_make has layout \"make\"; find_package() needs \"cmake\""],
+        "project_with_archives_for_m33": ["package archives_for_m33 has archives for [\"cortex_m33-soft\", \"cortex_m33-softfp\", \"cortex_m33-hard\"], and none for cortex_m4-softfp"],
         "pte-name": ["rules/tests:pte-name", "program name 'pte-name' is not a C identifier; set program_name"],
         "report_of_a_portable": ["untrained is not quantized; a report needs backend = \"cortex_m\""],
         "tested_good_board": ["board good_board can't be tested here"],
@@ -504,6 +573,7 @@ def rules_test_suite(name):
             ":board_test",
             ":no_board_test",
             ":npu_error_test",
+            ":float_abi_test",
             ":copy_for_tests_test",
             ":engine_by_default_test",
             ":engine_linked_test",
