@@ -1,4 +1,4 @@
-"""Models that were compiled to C++ compute to the bit what the runtime does, and refuse wrong calls."""
+"""Models that were compiled to C++ compute what PyTorch and to the bit what the runtime does, and refuse bad calls."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.program.program import read
+from tools.verify.environment.comparison import compare
 from tools.verify.run_pte.cases import Case, Runner, run_cases
 from tools.verify.run_pte.values import encode
 
@@ -20,7 +22,7 @@ _SAMPLES = 3
 
 
 @pytest.mark.parametrize("name", sorted(BINARIES))
-def test_outputs_are_the_runtimes(tmp_path: Path, name: str) -> None:
+def test_two_instances_compute_what_pytorch_and_the_runtime_do(tmp_path: Path, name: str) -> None:
     files = {"".join(path.suffixes): path for path in PROGRAMS if path.name.partition(".")[0] == name}
     plan = read(files[".pte"]).execution_plan[0]
     golden = read_golden(files[".golden.npz"])
@@ -47,4 +49,17 @@ def test_outputs_are_the_runtimes(tmp_path: Path, name: str) -> None:
     orders = [list(plan.values[index].val.dim_order) for index in plan.outputs]
     loaded = b"".join(value.array.transpose(order).tobytes() for value, order in zip(case.outputs, orders, strict=True))
     assert compiled[: len(loaded)] == loaded
-    assert len(compiled) == samples * len(loaded)
+    assert len(compiled) == 2 * samples * len(loaded)
+
+    # Of a program with state all samples, one after another.
+    expected = golden.part(range(samples))
+    for instance in (compiled[: len(compiled) // 2], compiled[len(compiled) // 2 :]):
+        rows = np.frombuffer(instance, np.uint8).reshape(samples, -1)
+        sizes = [array[0].nbytes for array in expected.outputs]
+        outputs = [
+            np.ascontiguousarray(part).view(array.dtype).reshape(array.shape)
+            for part, array in zip(
+                np.split(rows, np.cumsum(sizes)[:-1], axis=1), expected.outputs_in_memory(), strict=True
+            )
+        ]
+        assert compare(expected.outputs_from_memory(outputs), expected, 1e-4, 1e-4) == []

@@ -1,5 +1,6 @@
 /// Runs a compiled model on a file of inputs: `run_model INPUTS OUTPUTS COUNT`, raw samples one
-/// after the other. Before that it holds what the C interface says of wrong calls.
+/// after the other: those of one instance, then those of another one that is run on the same
+/// samples between them. Before that it holds what the C interface says of wrong calls.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +19,11 @@ namespace {
 
 using Model = MODEL(_model_t);
 
-/// Two instances, of which only one sees the samples.
 Model model;
 Model other;
+
+/// The one that runs.
+const Model* running = nullptr;
 
 /// Calls of the hook since the last inference began, and how often it has ended.
 unsigned long layers = 0;
@@ -78,7 +81,7 @@ void hold_refusals() {
 
 /// What the model is compiled to call before each layer, and with a null name after the last one.
 extern "C" void on_layer(const void* instance, int layer, const char* name) {
-  if (instance != &model || layer < 0) {
+  if (instance != running || layer < 0) {
     std::printf("the hook is called for another instance, or layer %d\n", layer);
     std::exit(1);
   }
@@ -89,26 +92,34 @@ extern "C" void on_layer(const void* instance, int layer, const char* name) {
   }
 }
 
-/// Runs on the next sample of a file, and returns the outputs' bytes.
-std::vector<uint8_t> run(std::FILE* inputs) {
-  for (size_t i = 0; MODEL(_input)(&model, i) != nullptr; ++i) {
-    std::vector<uint8_t> data(MODEL(_input_size)(&model, i));
+/// Sets the inputs of an instance to the next sample of a file.
+void set(Model& instance, std::FILE* inputs) {
+  for (size_t i = 0; MODEL(_input)(&instance, i) != nullptr; ++i) {
+    std::vector<uint8_t> data(MODEL(_input_size)(&instance, i));
     if (std::fread(data.data(), 1, data.size(), inputs) != data.size()) {
       std::printf("the inputs are too short\n");
       std::exit(1);
     }
-    expect(TORCH_FUSION_OK, MODEL(_set_input)(&model, i, data.data(), data.size()), "an input");
+    expect(TORCH_FUSION_OK, MODEL(_set_input)(&instance, i, data.data(), data.size()), "an input");
   }
+}
+
+void run(Model& instance) {
   layers = ended = 0;
-  expect(TORCH_FUSION_OK, MODEL(_run)(&model), "run");
+  running = &instance;
+  expect(TORCH_FUSION_OK, MODEL(_run)(&instance), "run");
   if (layers == 0 || ended != 1) {
     std::printf("the hook saw %lu layers, and %lu ends\n", layers, ended);
     std::exit(1);
   }
+}
+
+/// The outputs' bytes.
+std::vector<uint8_t> get(const Model& instance) {
   std::vector<uint8_t> result;
-  for (size_t i = 0; MODEL(_output)(&model, i) != nullptr; ++i) {
-    const auto* const output = static_cast<const uint8_t*>(MODEL(_output)(&model, i));
-    result.insert(result.end(), output, output + MODEL(_output_size)(&model, i));
+  for (size_t i = 0; MODEL(_output)(&instance, i) != nullptr; ++i) {
+    const auto* const output = static_cast<const uint8_t*>(MODEL(_output)(&instance, i));
+    result.insert(result.end(), output, output + MODEL(_output_size)(&instance, i));
   }
   return result;
 }
@@ -120,19 +131,44 @@ int main(int, char** arguments) {
   std::FILE* const inputs = std::fopen(arguments[1], "rb");
   std::FILE* const outputs = std::fopen(arguments[2], "wb");
   const auto samples = std::strtoul(arguments[3], nullptr, 10);
+  std::FILE* const inputs_of_other = std::fopen(arguments[1], "rb");
   std::vector<std::vector<uint8_t>> results;
-  for (unsigned long sample = 0; sample < samples; ++sample) {
-    results.push_back(run(inputs));
-    std::fwrite(results.back().data(), 1, results.back().size(), outputs);
+  std::vector<std::vector<uint8_t>> results_of_other;
+  // The other one is a sample behind: what one has of the other is not what it should have.
+  for (unsigned long step = 0; step <= samples; ++step) {
+    if (step < samples) {
+      set(model, inputs);
+    }
+    if (step > 0) {
+      set(other, inputs_of_other);
+      run(other);
+    }
+    if (step < samples) {
+      run(model);
+    }
+    if (step > 0) {
+      results_of_other.push_back(get(other));
+    }
+    if (step < samples) {
+      results.push_back(get(model));
+    }
+  }
+  for (const auto& each : {results, results_of_other}) {
+    for (const std::vector<uint8_t>& result : each) {
+      std::fwrite(result.data(), 1, result.size(), outputs);
+    }
   }
   expect(TORCH_FUSION_OK, MODEL(_reset)(&model), "reset");
   std::rewind(inputs);
   for (unsigned long sample = 0; sample < samples; ++sample) {
-    if (run(inputs) != results[sample]) {
+    set(model, inputs);
+    run(model);
+    if (get(model) != results[sample]) {
       std::printf("after a reset sample %lu gives something else\n", sample);
       return 1;
     }
   }
+  std::fclose(inputs_of_other);
   std::fclose(inputs);
   return std::fclose(outputs) == 0 ? 0 : 1;
 }
