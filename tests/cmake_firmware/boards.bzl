@@ -28,13 +28,21 @@ BOARDS = {
     },
 }
 
+BOARDS_WITH_FPU = [
+    "mps2_an386",
+    "mps2_an500",
+    "mps2_an505",
+    "mps3_an547",
+]
+
 NPU_BOARD = BOARDS["mps3_an547"]
 
-# In each run of all tests: two packages, and int8 kernels by other flags than this build's, which leave inline assembly other
-# registers; the others, which take a minute of compiling, are run by hand.
+# In each run of all tests: two packages, a core without FPU, C++'s library by `softfp`, and int8 kernels by other flags than this
+# build's, which leave inline assembly other registers; the others, which take a minute of compiling, are run by hand.
 BRIEF = [
     ("two", "mps2_an386"),
     ("portable", "qemu_microbit"),
+    ("softfp", "mps2_an386"),
     ("int8", "mps2_an500"),
     ("clang_int8", "mps2_an386"),
 ]
