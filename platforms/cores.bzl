@@ -247,6 +247,12 @@ def softfp_multilibs():
     """The toolchain's variants of the libraries that the float ABI `softfp` selects, where they aren't those of `soft`."""
     return sorted({core.multilib.removesuffix("hard") + "softfp": None for core in CORES.values() if core.fpu})
 
+def float_abi_error(abi):
+    """What is wrong with a float ABI that a user gives; None: nothing. Empty is the one of images."""
+    if abi in [""] + FLOAT_ABIS:
+        return None
+    return "float_abi = \"%s\" is unknown; allowed: %s, or none for the one that images for the core have" % (abi, FLOAT_ABIS)
+
 def float_abi_constraints(abi):
     """What `target_compatible_with` of what is built by a float ABI selects from: the reason why a core can't have it.
 

@@ -1,6 +1,6 @@
 """The `cmake_firmware` macro: a firmware project of one's own, built by CMake."""
 
-load("//platforms:cores.bzl", "FLOAT_ABIS", "core_of", "float_abi", "float_abi_constraints", "float_abi_flags")
+load("//platforms:cores.bzl", "FLOAT_ABIS", "core_of", "float_abi", "float_abi_constraints", "float_abi_error", "float_abi_flags")
 load("//rules/private:actions.bzl", "NO_NETWORK")
 load("//rules/private:firmware_commands.bzl", "OWN_APPLICATION", "firmware_commands")
 load("//rules/private:image_files.bzl", "IMAGE_FILES_ATTRS", "write_image_files")
@@ -177,8 +177,9 @@ def cmake_firmware(name, tags = [], visibility = None, float_abi = "", libstdcxx
       libstdcxx: whether the project links with C++'s library.
       **kwargs: attributes of `cmake_firmware_rule`.
     """
-    if float_abi not in [""] + FLOAT_ABIS:
-        fail("cmake_firmware %s: float_abi = \"%s\"; allowed: %s, or none for the one of images" % (name, float_abi, FLOAT_ABIS))
+    error = float_abi_error(float_abi)
+    if error:
+        fail("cmake_firmware %s: %s" % (name, error))
     cmake_firmware_rule(
         name = name,
         float_abi = float_abi,

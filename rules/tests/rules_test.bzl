@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
-load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_flags")
+load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_error", "float_abi_flags")
 load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
 load("//rules:ethos_u.bzl", "npu_port")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
@@ -60,6 +60,9 @@ def _float_abi_test_impl(ctx):
     ]:
         reasons = float_abi_constraints(abi).get(core, [])
         asserts.equals(env, [reason] if reason else [], [label.name for label in reasons])
+    asserts.equals(env, "float_abi = \"softp\" is unknown; allowed: [\"soft\", \"softfp\", \"hard\"]", float_abi_error("softp").split(", or")[0])
+    for abi in ["", "soft", "softfp", "hard"]:
+        asserts.equals(env, None, float_abi_error(abi))
     asserts.equals(env, ["-mfloat-abi=soft", "-mcpu=cortex-m4"], float_abi_flags("cortex_m4", "soft"))
     return unittest.end(env)
 
