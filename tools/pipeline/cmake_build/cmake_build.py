@@ -23,6 +23,8 @@ _MAP = "firmware.map"
 _PREFIX = "arm-none-eabi-"
 # Those that look for headers and libraries.
 _DRIVERS = ("c++", "cpp", "g++", "gcc")
+# What the linker says of a project that needs C++'s library.
+_NEEDS_LIBSTDCXX = ("cannot find -lstdc++", "undefined reference to `operator new", "undefined reference to `std::")
 
 
 def write_programs(folder: Path, programs: Path, search: Sequence[str], others: dict[str, Path]) -> None:
@@ -146,7 +148,13 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
         *(f"-D{definition}" for definition in arguments.define),
     ]
     _run(configure, "CMake", environment, work)
-    _run([str(ninja), "-C", str(output), arguments.executable], "the build", environment, work)
+    try:
+        _run([str(ninja), "-C", str(output), arguments.executable], "the build", environment, work)
+    except UserError as error:
+        if arguments.libstdcxx or not any(said in str(error) for said in _NEEDS_LIBSTDCXX):
+            raise
+        hint = "C++'s library is linked with libstdcxx = True of the cmake_firmware"
+        raise UserError(f"{error}\n{hint}") from error
     found = sorted(
         path for name in (arguments.executable, f"{arguments.executable}.elf") for path in output.rglob(name)
     )
@@ -159,22 +167,13 @@ def build(arguments: argparse.Namespace, work: Path) -> tuple[Path, Path]:
     return images[0], output / _MAP
 
 
-# What the linker says of a project that needs C++'s library.
-_NEEDS_LIBSTDCXX = ("cannot find -lstdc++", "undefined reference to `operator new", "undefined reference to `std::")
-
-
 def _run(command: list[str], what: str, environment: dict[str, str], work: Path) -> None:
     result = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if result.returncode:
         text = result.stdout.replace(f"{work}/project/", "").replace(f"{work}/", "")
-        hint = (
-            "\nC++'s library is linked with libstdcxx = True of the cmake_firmware."
-            if any(said in text for said in _NEEDS_LIBSTDCXX)
-            else ""
-        )
-        raise UserError(f"{what} failed:\n{text}{hint}")
+        raise UserError(f"{what} failed:\n{text}")
 
 
 def _write(arguments: argparse.Namespace) -> None:

@@ -63,6 +63,13 @@ grep -q "set(CMAKE_CXX_COMPILER .*bin/arm-none-eabi-g++)" toolchain.cmake"""
     assert _build(tmp_path, check, more=more) == 0
 
 
+def test_with_cpp_library_nothing_is_said_of_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    ninja = "echo 'main.cpp: undefined reference to `std::mine()'; exit 1".replace("`", "\\`").replace("'", '"')
+    assert _build(tmp_path, 'mkdir "$4"', ninja, more=["--libstdcxx"]) == 1
+    said = capfd.readouterr().err
+    assert "undefined reference to `std::mine()" in said and "libstdcxx = True" not in said
+
+
 @pytest.mark.parametrize(
     ("cmake", "ninja", "message"),
     [
