@@ -33,9 +33,9 @@ using torch_fusion::report;
 // Exactly as large as the build planned them, in sections of their own for the size report.
 alignas(16)
     __attribute__((section(".arena.method"))) uint8_t method_arena[model_program::kMethodArenaSize];
-alignas(16) __attribute__((section(".arena.planned"))) uint8_t
+alignas(model_program::kArenaAlignment) __attribute__((section(".arena.planned"))) uint8_t
     planned_arena[model_program::kPlannedArenaSize];
-alignas(16)
+alignas(model_program::kArenaAlignment)
     __attribute__((section(".arena.temp"))) uint8_t temp_arena[model_program::kTempArenaSize];
 
 /// There is nothing to measure where no kernel of the program uses temporary memory.

@@ -8,8 +8,9 @@
 
 namespace torch_fusion {
 
-/// Alignment of each program's part of an arena.
-inline constexpr size_t kArenaAlignment = 16;
+/// Alignment of each program's part of an arena, and of the arenas: one of them may be an NPU's,
+/// which works in whole lines of the core's data cache.
+inline constexpr size_t kArenaAlignment = 32;
 
 /**
  * Places what programs need in one arena.

@@ -36,7 +36,7 @@ namespace torch_fusion {{
 namespace ethos_u {{
 
 // Of the board {board}.
-extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}}};
+extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}, {timeout_ms}}};
 
 }} // namespace ethos_u
 }} // namespace torch_fusion
@@ -48,6 +48,7 @@ extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memo
         queue = regions[0],
         memory = ", ".join(memory),
         protection = (1 if npu["privileged"] else 0) | (0 if npu["secure"] else 2),
+        timeout_ms = npu["timeout_ms"],
         # A look at STATUS takes at least 8 cycles of the core.
         wait_limit = min(ctx.attr.clock_hz // 8000 * npu["timeout_ms"], 0xffffffff),
     ))

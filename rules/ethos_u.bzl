@@ -47,8 +47,8 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
       interrupt: number of the interrupt.
       secure: whether the NPU's accesses are secure.
       privileged: whether they are privileged.
-      timeout_ms: an execution that takes longer fails with an error. The driver counts how often it looks for the end, so it
-        is at least that long.
+      timeout_ms: an execution that takes longer fails with an error. A driver that polls counts how often it looks for the end, so
+        it is at least that long; one that waits for the interrupt by `ethos_u_wait()` waits no longer.
 
     Returns:
       A value for the attribute `npu` of `board()`.

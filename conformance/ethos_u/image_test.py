@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tools.artifacts.board.board import read_board
+from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.golden.golden import read_golden
 from tools.verify.environment.hosted import EmulationError, join_inputs
 from tools.verify.environment.npu import QemuWithNpu
@@ -24,6 +25,7 @@ IMAGE = next(path for path in FILES if path.suffix == ".elf")
 BOARD = read_board(Path(os.environ["BOARD"]))
 WITH_NPU = QemuWithNpu(BOARD, QEMU)
 SILENT = [Path(name) for name in os.environ["SILENT"].split()]
+SILENT_LINKED = [Path(name) for name in os.environ["SILENT_LINKED"].split()]
 LOADED = next(Path(name) for name in os.environ["LOADED"].split() if name.endswith(".elf"))
 # One with a torch_cpp_library of the program.
 LIBRARY = next(Path(name) for name in os.environ["LIBRARY"].split() if name.endswith(".elf"))
@@ -88,11 +90,13 @@ def test_the_size_report_knows_the_npus_part() -> None:
         assert sum(memory["parts"].values()) == memory["used"]
 
 
-def test_runtime_and_driver_take_9_kilobytes() -> None:
+@pytest.mark.parametrize("files", [SILENT, SILENT_LINKED], ids=["compiled", "linked"])
+def test_runtime_and_driver_take_9_kilobytes(files: list[Path]) -> None:
     """Beside commands and weights, in an image that prints nothing."""
-    (report,) = [path for path in SILENT if path.name.endswith(".report.json")]
+    (report,) = [path for path in files if path.name.endswith(".report.json")]
     flash = json.loads(report.read_text())["flash"]["parts"]
-    # A compiled model has nothing of the runtime.
+    # A compiled model has nothing of the runtime, and one that is linked has no loader.
+    assert (flash.get("runtime", 0) > 0) == (files is SILENT_LINKED)
     assert 0 < flash["NPU driver"] + flash.get("runtime", 0) <= 9_216, flash
 
 
@@ -107,6 +111,15 @@ def test_an_execution_takes_few_instructions_of_the_core_whatever_the_input() ->
     assert counts[IMAGE] <= 1_500
     assert 100 < counts[silent] <= 500
     assert abs(counts[LARGE] - counts[silent]) <= 50
+
+
+def test_what_the_npu_works_in_is_whole_lines_of_a_cache() -> None:
+    (silent,) = [path for path in SILENT if path.suffix == ".elf"]
+    for image, name in (silent, "compiled_instance"), (IMAGE, "planned_arena"), (LOADED, "temp_arena"):
+        symbols = ElfImage(image).symbols.values()
+        (memory,) = [symbol for symbol in symbols if re.search(rf"(^|\d){name}E?$", symbol.name)]
+        assert memory.size > 0
+        assert (memory.address % 32, memory.size % 32) == (0, 0), memory
 
 
 def test_a_library_in_an_application_computes_what_pytorch_does() -> None:

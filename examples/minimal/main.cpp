@@ -18,8 +18,9 @@ using executorch::aten::TensorImpl;
 
 // All the memory there is for the program, exact to the byte.
 alignas(16) static uint8_t method_arena[model_program::kMethodArenaSize];
-alignas(16) static uint8_t planned_arena[model_program::kPlannedArenaSize];
-alignas(16) static uint8_t temp_arena[model_program::kTempArenaSize];
+alignas(model_program::kArenaAlignment) static uint8_t
+    planned_arena[model_program::kPlannedArenaSize];
+alignas(model_program::kArenaAlignment) static uint8_t temp_arena[model_program::kTempArenaSize];
 
 int main() {
   executorch::extension::BufferDataLoader loader(model_program::data(), model_program::kSize);

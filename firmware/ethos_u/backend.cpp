@@ -58,6 +58,8 @@ Result<DelegateHandle*> Backend::init(
   if (error != Error::Ok) {
     return error;
   }
+  // The .pte may have been written to RAM.
+  ethos_u_flush(processed->data(), processed->size());
   for (const CompileSpec& spec : compile_specs) {
     payload->is_in_place |= std::strcmp(spec.key, kInPlace) == 0;
   }
@@ -77,12 +79,16 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
       args.size());
   uint8_t* scratch = nullptr;
   if (!payload.is_in_place) {
-    scratch = static_cast<uint8_t*>(context.allocate(payload.scratch_size, kAlignment));
+    // The last line of the cache has nothing of others.
+    const size_t size = (payload.scratch_size + kCacheLine - 1) & ~(kCacheLine - 1);
+    scratch = static_cast<uint8_t*>(context.allocate(size, kCacheLine));
     ET_CHECK_OR_RETURN_ERROR(
         scratch != nullptr,
         MemoryAllocationFailed,
-        "a delegate for the NPU needs %" PRIu32 " bytes of the temporary allocator",
-        payload.scratch_size);
+        "a delegate for the NPU needs %zu bytes of the temporary allocator, from a multiple of %zu "
+        "on",
+        size,
+        kCacheLine);
   }
   for (size_t i = 0; i < args.size(); ++i) {
     const bool is_input = i < input_count;
@@ -101,10 +107,12 @@ Error Backend::execute(BackendExecutionContext& context, DelegateHandle* handle,
       uint8_t* const data = static_cast<uint8_t*>(tensor->mutable_data_ptr());
       scratch = i == 0 ? data - place.offset : scratch;
       ET_CHECK_OR_RETURN_ERROR(
-          data == scratch + place.offset && reinterpret_cast<uintptr_t>(scratch) % kAlignment == 0,
+          data == scratch + place.offset && reinterpret_cast<uintptr_t>(scratch) % kCacheLine == 0,
           InvalidArgument,
-          "argument %zu of a delegate for the NPU is not where the build has planned it",
-          i);
+          "argument %zu of a delegate for the NPU is not where the build has planned it, in memory "
+          "from a multiple of %zu on",
+          i,
+          kCacheLine);
     } else if (is_input) {
       std::memcpy(scratch + place.offset, tensor->const_data_ptr(), size_of(place));
     }

@@ -15,7 +15,7 @@ inline constexpr char kInPlace[] = "torch_fusion.in_place";
  *
  * What init() makes of a delegate takes sizeof(Payload) bytes of the method allocator. execute()
  * takes the memory that the NPU works in from the temporary allocator, so that all delegates share
- * it: as much as the delegate says, 16-byte aligned.
+ * it: as much as the delegate says, in whole lines of a data cache, kCacheLine of driver.h.
  *
  * What the commands address is not looked at: the build has done it for the programs of an image.
  */

@@ -9,10 +9,10 @@
 
 extern "C" {
 
-ET_WEAK void ethos_u_wait(void) {}
+ET_WEAK uint32_t ethos_u_wait(uint32_t) {
+  return 0;
+}
 ET_WEAK void ethos_u_signal(void) {}
-ET_WEAK void ethos_u_flush(const void*, size_t) {}
-ET_WEAK void ethos_u_invalidate(const void*, size_t) {}
 }
 
 namespace torch_fusion {
@@ -34,6 +34,9 @@ constexpr uint32_t kErrors = kBusError | kCommandError | kWatchdogFault | kEccFa
 constexpr uint32_t kPmuEnable = 1u << 0;
 constexpr uint32_t kPmuResetCycles = 1u << 2;
 constexpr uint32_t kPmuCycles = 1u << 31;
+
+/// Of ethos_u_count_cycles().
+uint64_t* counted_cycles = nullptr;
 
 class Registers final {
  public:
@@ -89,21 +92,27 @@ Error check(const Job& job, const Registers& registers) {
   return Error::Ok;
 }
 
-/// Waits until the NPU has stopped.
-Error wait(const Device& device, const Registers& registers) {
-  uint32_t status = 0;
+/// Waits until the NPU has stopped. Returns its STATUS.
+Error wait(const Device& device, const Registers& registers, uint32_t& status) {
+  status = 0;
+  uint32_t left = device.timeout_ms;
   // An interrupt's handler clears what it raised; that the end was reached stays.
   for (uint32_t count = 0; (status & (kEndReached | kErrors)) == 0; ++count) {
-    if (count >= device.wait_limit) {
+    if (count >= device.wait_limit || left == 0) {
       // Or it would go on writing to memory that is somebody else's by then.
       registers.set(Register::kReset, device.protection);
       ET_LOG(Error, "the NPU does not end, and its time is over: STATUS is 0x%08" PRIx32, status);
       return Error::InvalidState;
     }
-    ethos_u_wait();
+    const uint32_t waited = ethos_u_wait(left);
+    left -= waited < left ? waited : left;
     status = registers[Register::kStatus];
   }
-  registers.set(Register::kCommand, kClearInterrupt | kClockOff | kPowerOff);
+  return Error::Ok;
+}
+
+/// Why the NPU has stopped.
+Error result(uint32_t status) {
   ET_CHECK_OR_RETURN_ERROR(
       (status & kErrors) == 0 && (status & kEndReached) != 0,
       Internal,
@@ -147,13 +156,19 @@ Error run(const Device& device, const Job& job, uint64_t* cycles) {
   // What was written to memory is there before the NPU starts.
   ethos_u_barrier();
   registers.set(Register::kCommand, kRun);
-  error = wait(device, registers);
-  ethos_u_barrier();
+  uint32_t status = 0;
+  error = wait(device, registers, status);
+  if (error != Error::Ok) {
+    return error;
+  }
   if (cycles != nullptr) {
+    // Before the power is turned off, with which the count is gone.
     const uint32_t low = counters[Register::kPmuCycleCounterLow];
     *cycles = static_cast<uint64_t>(counters[Register::kPmuCycleCounterHigh]) << 32 | low;
   }
-  return error;
+  registers.set(Register::kCommand, kClearInterrupt | kClockOff | kPowerOff);
+  ethos_u_barrier();
+  return result(status);
 }
 
 Error compute(const Device& device, const Subgraph& subgraph) {
@@ -162,16 +177,22 @@ Error compute(const Device& device, const Subgraph& subgraph) {
       reinterpret_cast<uintptr_t>(subgraph.memory),
       reinterpret_cast<uintptr_t>(subgraph.memory)};
   ethos_u_flush(subgraph.memory, subgraph.size);
-  const Error error =
-      run(device, {subgraph.config, subgraph.architecture, subgraph.commands, regions});
+  const Error error = run(
+      device, {subgraph.config, subgraph.architecture, subgraph.commands, regions}, counted_cycles);
   ethos_u_invalidate(subgraph.memory, subgraph.size);
   return error;
 }
 
 void handle_interrupt(const Device& device) {
   Registers(device.base).set(Register::kCommand, kClearInterrupt);
+  // Or the handler could end before the NPU has taken its interrupt back, and be called again.
+  ethos_u_barrier();
   ethos_u_signal();
 }
 
 } // namespace ethos_u
 } // namespace torch_fusion
+
+void ethos_u_count_cycles(uint64_t* cycles) {
+  torch_fusion::ethos_u::counted_cycles = cycles;
+}

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <executorch/runtime/core/error.h>
@@ -26,12 +27,20 @@ struct Device {
   /// What the NPU's accesses are: bits of Protection.
   uint32_t protection;
   /// How often the driver looks for the end of a run before it gives up, calling ethos_u_wait()
-  /// each time.
+  /// each time. Bounds the time of a driver that polls.
   uint32_t wait_limit;
+  /// Milliseconds of a run that the driver waits in ethos_u_wait(). Bounds the time of one that
+  /// waits for the interrupt.
+  uint32_t timeout_ms;
 };
 
 /// The NPU of this board; generated from its definition.
 extern const Device kDevice;
+
+/// Bytes of a line of the data cache of Cortex-M7, M52, M55 and M85 (DminLine of CTR in their
+/// Technical Reference Manuals). Memory that the NPU works in begins and ends at a multiple of it:
+/// ethos_u_invalidate() drops whole lines, with whatever the core has written to them meanwhile.
+inline constexpr size_t kCacheLine = 32;
 
 /// What the NPU is to execute.
 struct Job {
@@ -56,7 +65,8 @@ struct Job {
  * privilege that it needs.
  * @retval Error::Internal It stopped with an error: on the bus, in a command, of its watchdog or
  * its memory.
- * @retval Error::InvalidState It did not end within Device::wait_limit, and was reset.
+ * @retval Error::InvalidState It did not end within Device::wait_limit looks or
+ * Device::timeout_ms, and was reset.
  */
 executorch::runtime::Error run(const Device& device, const Job& job, uint64_t* cycles = nullptr);
 
@@ -69,15 +79,47 @@ struct Subgraph {
   /// Region 0.
   const uint8_t* weights;
   /// What the NPU works in, inputs and outputs included: regions 1 and 2, which are the same memory
-  /// unless a fast one is dedicated to the NPU.
+  /// unless a fast one is dedicated to the NPU. It begins at a multiple of kCacheLine; what else
+  /// lies in its last line is not written to while the NPU works.
   uint8_t* memory;
   size_t size;
 };
 
 /// Lets the NPU compute a subgraph, and caches of the core know of it. Returns what run() does.
+///
+/// Privileged code calls it, and one thread at a time: threads that share the NPU take a mutex
+/// around an inference.
 executorch::runtime::Error compute(const Device& device, const Subgraph& subgraph);
 
-/// To be called by the handler of the NPU's interrupt: acknowledges it and calls ethos_u_signal().
+/**
+ * Enables the NPU's interrupt in the core's NVIC, after it has forgotten one that is pending. For
+ * applications without an RTOS that has a function for this.
+ *
+ * @param[in] priority The interrupt's byte in NVIC_IPRn: of its bits the chip has the upper ones,
+ * and lower numbers go first.
+ */
+void enable_interrupt(const Device& device, uint8_t priority);
+
+/**
+ * To be called by the handler of the NPU's interrupt: acknowledges it and calls ethos_u_signal().
+ * With a semaphore of Zephyr's, the whole of what an application has for it is
+ *
+ *     K_SEM_DEFINE(npu_semaphore, 0, 1);
+ *
+ *     uint32_t ethos_u_wait(uint32_t milliseconds) {
+ *       const uint32_t start = k_uptime_get_32();
+ *       k_sem_take(&npu_semaphore, K_MSEC(milliseconds));
+ *       return k_uptime_get_32() - start + 1;
+ *     }
+ *     void ethos_u_signal(void) {
+ *       k_sem_give(&npu_semaphore);
+ *     }
+ *     void npu_handler(const void*) {
+ *       torch_fusion::ethos_u::handle_interrupt(torch_fusion::ethos_u::kDevice);
+ *     }
+ *
+ * and once, with the number of the interrupt, IRQ_CONNECT() and irq_enable().
+ */
 void handle_interrupt(const Device& device);
 
 } // namespace ethos_u
@@ -91,14 +133,27 @@ uint32_t ethos_u_read(uintptr_t base, uint32_t offset);
 /// Lets what was written before be seen by the NPU.
 void ethos_u_barrier(void);
 
-/// Called again and again while the NPU works. Does nothing, so that the driver polls; an
-/// application with an RTOS defines it, to wait for a semaphore.
-void ethos_u_wait(void);
-/// Called by handle_interrupt(). Does nothing; an application with an RTOS defines it, to give that
-/// semaphore.
+/// Called while the NPU works, until it has ended or its time is over. Returns 0 at once, so that
+/// the driver polls; an application with an RTOS defines it, to wait for a semaphore: for
+/// `milliseconds` at most, and it returns how many have passed, rounded up, so at least 1. It may
+/// return early; the driver looks at the NPU and calls it again, with what is left of
+/// Device::timeout_ms.
+uint32_t ethos_u_wait(uint32_t milliseconds);
+/// Called by handle_interrupt(), in the interrupt's handler. Does nothing; an application with an
+/// RTOS defines it, to give that semaphore.
 void ethos_u_signal(void);
-/// Called before the NPU reads memory, and after it wrote to memory. Does nothing; the board's
-/// support of a core with a data cache defines it.
+
+/// Called before the NPU uses memory, and after it wrote to memory. On cores that may have a data
+/// cache they clean and invalidate, and invalidate, its lines by address if CCR says that it is on,
+/// and do nothing on others; a chip whose cache is another one defines both.
+///
+/// Commands and weights are flushed once, when a program is loaded: a .pte may lie in RAM. Those of
+/// a compiled model are constants of the image; who copies them to RAM flushes them.
 void ethos_u_flush(const void* address, size_t size);
 void ethos_u_invalidate(const void* address, size_t size);
+
+/// Lets the driver put the NPU's cycles, by its own counter, into a variable after each execution
+/// from now on; null ends it. An image whose application doesn't call it has no code for that, if
+/// it is linked with link-time optimization.
+void ethos_u_count_cycles(uint64_t* cycles);
 }

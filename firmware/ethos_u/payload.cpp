@@ -149,6 +149,12 @@ Error parse(Span<const uint8_t> data, Payload& payload) {
       DelegateInvalidCompatibility,
       "the NPU's payload is corrupted");
   std::memcpy(&payload.scratch_size, scratch.data(), sizeof(payload.scratch_size));
+  // Places of tensors are signed, and who takes the memory rounds its size up.
+  ET_CHECK_OR_RETURN_ERROR(
+      payload.scratch_size <= INT32_MAX,
+      DelegateInvalidCompatibility,
+      "the NPU's payload asks for %" PRIu32 " bytes to work in: it is corrupted",
+      payload.scratch_size);
   const bool is_sound = parse_commands(commands, payload) &&
       parse_places("inputs", inputs, payload.scratch_size, payload.inputs) &&
       parse_places("outputs", outputs, payload.scratch_size, payload.outputs);

@@ -33,8 +33,7 @@ struct alignas(8) Payload {
   bool is_in_place;
 };
 
-/// Alignment of a payload, of its weights and commands, and of the memory that the NPU works in, in
-/// bytes.
+/// Alignment of a payload, and of its weights and commands, in bytes.
 inline constexpr size_t kAlignment = 16;
 
 /**

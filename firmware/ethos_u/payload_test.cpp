@@ -53,12 +53,13 @@ class Bytes final {
 Bytes make(
     const Words& commands = kCommands,
     const Words& inputs = kInputs,
-    const Words& outputs = kOutputs) {
+    const Words& outputs = kOutputs,
+    uint32_t scratch_size = kScratchSize) {
   Bytes bytes;
   bytes.add("vela_bin_stream", {});
   bytes.add("cmd_data", commands);
   bytes.add("weight_data", {1, 2, 3, 4, 5});
-  bytes.add("scratch_size", {kScratchSize});
+  bytes.add("scratch_size", {scratch_size});
   bytes.add("inputs", inputs);
   bytes.add("outputs", outputs);
   bytes.add("vela_end_stream", {});
@@ -126,6 +127,9 @@ void test_refused() {
   Words many = kInputs;
   many[0] = 0x1C71C71D;
   check_refused(make(kCommands, many), "corrupted block inputs");
+
+  // Rounded up it would be nothing.
+  check_refused(make(kCommands, kInputs, kOutputs, UINT32_MAX), "asks for 4294967295 bytes");
 
   Payload payload;
   CHECK_ERROR(parse_copy(make().data(), payload, 8), Error::InvalidArgument);

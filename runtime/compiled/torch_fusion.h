@@ -25,8 +25,9 @@ typedef enum torch_fusion_status {
   TORCH_FUSION_INVALID_PROGRAM = 0x23,
 } torch_fusion_status;
 
-/** Where a model may lie in memory. */
-#define TORCH_FUSION_ALIGNMENT 16
+/** Where any model may lie in memory. Most need half of it; those that an NPU computes are whole
+ * lines of the core's data cache. */
+#define TORCH_FUSION_ALIGNMENT 32
 
 /**
  * With -DTORCH_FUSION_LAYER_HOOK=FUNCTION models call, before each of their layers and after the

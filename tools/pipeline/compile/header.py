@@ -9,6 +9,10 @@ from tools.artifacts.program.program import ELEMENT_SIZES, PLANNED_ALIGNMENT
 from tools.pipeline.compile.names import cpp_namespace
 from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.values import C_TYPES, floating
+from tools.pipeline.link.backends import arena_alignment
+
+# Of what an NPU computes.
+_WHOLE_LINES = " * An NPU writes to it: it is whole lines of the core's data cache, with nothing of others in them."
 
 
 def c_header(name: str, core: str, method: Method, manifest: Manifest) -> str:
@@ -46,6 +50,7 @@ def c_header(name: str, core: str, method: Method, manifest: Manifest) -> str:
 
 def _instance(name: str, method: Method) -> list[str]:
     """The struct that a model is."""
+    alignment = arena_alignment(method.plan, PLANNED_ALIGNMENT)
     lines = [
         "/** Bytes in which the model computes; inputs and outputs lie there, too. */",
         f"#define {name.upper()}_ARENA_SIZE {method.arena_size}",
@@ -53,12 +58,13 @@ def _instance(name: str, method: Method) -> list[str]:
         "/**",
         " * An instance. Who uses the model owns it; several are independent of one another. What is in it is the",
         " * model's own.",
+        *([_WHOLE_LINES] if alignment > PLANNED_ALIGNMENT else []),
         " */",
         f"typedef struct {name}_model_t {{",
-        f"  unsigned char arena[{max(method.arena_size, 1)}] __attribute__((aligned({PLANNED_ALIGNMENT})));",
+        f"  unsigned char arena[{max(method.arena_size, 1)}] __attribute__((aligned({alignment})));",
     ]
     if method.scratch_size:
-        lines.append(f"  unsigned char scratch[{method.scratch_size}] __attribute__((aligned({PLANNED_ALIGNMENT})));")
+        lines.append(f"  unsigned char scratch[{method.scratch_size}] __attribute__((aligned({alignment})));")
     if method.kept:
         lines.append(f"  uintptr_t tensors[{len(method.kept)}][8];")
     if method.values:

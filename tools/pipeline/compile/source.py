@@ -432,7 +432,7 @@ class _Source:
         lines = [
             f"torch_fusion_status {name}_init({name}_model_t* model, size_t size) {{",
             f"  if (model == nullptr || size < sizeof({name}_model_t) ||",
-            "      reinterpret_cast<uintptr_t>(model) % TORCH_FUSION_ALIGNMENT != 0) {",
+            f"      reinterpret_cast<uintptr_t>(model) % alignof({name}_model_t) != 0) {{",
             "    return TORCH_FUSION_MEMORY_TOO_SMALL;",
             "  }",
             "  model->ready = kReady;",

@@ -9,10 +9,12 @@ from typing import Any
 from tools.abi.layouts.layouts import delegate_size
 from tools.artifacts.ethos_u.payload import PayloadError, parse
 from tools.artifacts.program.program import ProgramFile
-from tools.pipeline.link.in_place import is_in_place
+from tools.pipeline.link.in_place import BACKEND, is_in_place
 from tools.quiet.console import UserError
 
 _ALIGNMENT = 8
+# Bytes of a line of a core's data cache: kCacheLine of firmware/ethos_u/driver.h. What an NPU works in is whole lines.
+_CACHE_LINE = 32
 
 
 @dataclass(frozen=True)
@@ -31,15 +33,20 @@ class Backend:
 
 
 def _ethos_u_scratch(payload: bytes) -> int:
-    return parse(payload).scratch_size
+    return _aligned(parse(payload).scratch_size, _CACHE_LINE)
 
 
 # Backends whose delegates say themselves what temporary memory they need.
-_TEMP: dict[str, Callable[[bytes], int]] = {"EthosUBackend": _ethos_u_scratch}
+_TEMP: dict[str, Callable[[bytes], int]] = {BACKEND: _ethos_u_scratch}
 
 
 def _aligned(used: int, alignment: int = _ALIGNMENT) -> int:
     return (used + alignment - 1) // alignment * alignment
+
+
+def arena_alignment(method: Any, alignment: int) -> int:
+    """What planned and temporary memory of a method is aligned to, which without an NPU is `alignment`."""
+    return _CACHE_LINE if any(delegate.id == BACKEND for delegate in method.delegates or []) else alignment
 
 
 def delegate_arenas(

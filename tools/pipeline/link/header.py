@@ -33,6 +33,7 @@ class Embedded:
         interface: its inputs and outputs.
         manifest: what the program's export said of it.
         has_example: whether an example is embedded beside the program.
+        arena_alignment: bytes that planned and temporary memory is aligned to.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Embedded:
     interface: Interface
     manifest: Manifest
     has_example: bool
+    arena_alignment: int = ALIGNMENT
 
     @property
     def symbol(self) -> str:
@@ -122,17 +124,20 @@ def _c_part(embedded: Embedded) -> list[str]:
     """Macros and declarations of data, up to what only C++ has; inside of `extern "C"`."""
     macro = embedded.symbol.upper()
     offsets, planned = _planned_offsets(embedded.plan), embedded.plan.planned
-    # Up to the end of the last buffer: what comes after needs no alignment.
+    # Up to the end of the last buffer: what comes after needs no alignment, but for an NPU.
     planned_size = offsets[-1] + planned[-1] if planned else 0
+    if embedded.arena_alignment > ALIGNMENT:
+        planned_size = -(-planned_size // embedded.arena_alignment) * embedded.arena_alignment
     lines = [
         "/* Bytes of the program, and the alignment of its first one. */",
         f"#define {macro}_SIZE {embedded.size}",
         f"#define {macro}_ALIGNMENT {ALIGNMENT}",
         "",
-        "/* Bytes of the arenas. */",
+        "/* Bytes of the arenas, and the alignment of the planned and the temporary one. */",
         f"#define {macro}_METHOD_ARENA_SIZE {embedded.plan.method}",
         f"#define {macro}_PLANNED_ARENA_SIZE {planned_size}",
         f"#define {macro}_TEMP_ARENA_SIZE {embedded.plan.temp}",
+        f"#define {macro}_ARENA_ALIGNMENT {embedded.arena_alignment}",
         "",
         "#ifdef __cplusplus",
         'extern "C" {',
@@ -168,10 +173,12 @@ def _arenas(embedded: Embedded) -> list[str]:
     macro, plan = embedded.symbol.upper(), embedded.plan
     return [
         "/// Exact sizes of the arenas in bytes. The planned one holds all memory-planned buffers, each at its",
-        "/// kPlannedBufferOffsets.",
+        "/// kPlannedBufferOffsets. It and the temporary one begin at multiples of kArenaAlignment: an NPU works in",
+        "/// whole lines of the core's data cache.",
         f"inline constexpr size_t kMethodArenaSize = {macro}_METHOD_ARENA_SIZE;",
         f"inline constexpr size_t kPlannedArenaSize = {macro}_PLANNED_ARENA_SIZE;",
         f"inline constexpr size_t kTempArenaSize = {macro}_TEMP_ARENA_SIZE;",
+        f"inline constexpr size_t kArenaAlignment = {macro}_ARENA_ALIGNMENT;",
         f"inline constexpr size_t kNumPlannedBuffers = {len(plan.planned)};",
         _array("size_t", "kPlannedBufferSizes", plan.planned),
         _array("size_t", "kPlannedBufferOffsets", _planned_offsets(plan)),

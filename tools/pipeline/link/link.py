@@ -19,8 +19,8 @@ from tools.artifacts.kernel_table.kernel_table import read_kernel_table
 from tools.artifacts.memory_plan.memory_plan import memory_plan_json
 from tools.artifacts.program.program import ProgramFile, load
 from tools.pipeline.link.assembly import program_source
-from tools.pipeline.link.backends import Backend
-from tools.pipeline.link.header import Embedded, header
+from tools.pipeline.link.backends import Backend, arena_alignment
+from tools.pipeline.link.header import ALIGNMENT, Embedded, header
 from tools.pipeline.link.in_place import use_in_place
 from tools.pipeline.link.interface import find_method, interface_of, read_example, read_program_manifest
 from tools.pipeline.link.layout import MethodLayout, PrelinkError, method_layout
@@ -88,7 +88,16 @@ def link(
         manifest = read_program_manifest(method.manifest, core, interface)
         example = read_example(method.golden, interface) if method.golden else None
         embedded = Embedded(
-            method.name, method.method, name, size, file.data, plan, interface, manifest, example is not None
+            method.name,
+            method.method,
+            name,
+            size,
+            file.data,
+            plan,
+            interface,
+            manifest,
+            example is not None,
+            arena_alignment(table, ALIGNMENT),
         )
         texts[f"{method.name}.plan.json"] = memory_plan_json(plan)
         texts[f"{method.name}_pte.h"] = header(embedded)

@@ -122,6 +122,15 @@ def test_the_header_has_sizes_arenas_and_specs(files: Files) -> None:
     assert _constant(text, "kExampleInputs") == "nullptr"
 
 
+def test_arenas_of_an_npu_are_whole_lines_of_a_cache(files: Files) -> None:
+    plan = MemoryPlan("cortex-m55", 185, (40, 40), 64, operators=3, values=9, tensors=5, instructions=4)
+    interface = Interface((), ())
+    manifest = read_manifest(files.manifest)
+    text = header(Embedded("tiny", "forward", "tiny", 100, b"", plan, interface, manifest, False, arena_alignment=32))
+    assert "#define TINY_PTE_PLANNED_ARENA_SIZE 96\n" in text
+    assert "#define TINY_PTE_ARENA_ALIGNMENT 32\n" in text
+
+
 def test_the_source_includes_the_file_and_repeats_no_byte(files: Files) -> None:
     files.program.write_bytes(bytes(4 << 20))
     assert files.run() == 0
