@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import struct
@@ -19,6 +20,10 @@ _PATH = next(path for path in _FILES if path.suffix == ".elf")
 _IMAGE = ElfImage(_PATH)
 _BOARD = read_board(Path(os.environ["BOARD"]))
 _NPU_BASE = int(os.environ["NPU_BASE"], 16)
+# Whether some operators run on the core.
+_HAS_KERNELS = os.environ["HAS_KERNELS"] == "True"
+# What a line of the core's data cache has.
+_CACHE_LINE = 32
 # EABI, Tag_CPU_arch: Armv8.1-M with the main extension.
 _ARMV8_1_M_MAIN = 21
 
@@ -50,6 +55,20 @@ def test_it_is_for_the_core() -> None:
     assert tags["TAG_CPU_ARCH"] == _ARMV8_1_M_MAIN
     # The compiler knows a Cortex-M85 as its architecture only.
     assert tags["TAG_CPU_NAME"] in ("8.1-M.MAIN", _BOARD.core)
+
+
+def test_operators_of_the_core_are_there() -> None:
+    (report,) = [path for path in _FILES if path.name.endswith(".report.json")]
+    kernels = json.loads(report.read_text())["flash"]["parts"].get("kernels", 0)
+    assert (kernels > 0) == _HAS_KERNELS
+
+
+def test_the_data_cache_is_maintained_of_whole_lines() -> None:
+    # DCCIMVAC and DCIMVAC; which lines they get is for //firmware/ethos_u:driver_test.
+    content = b"".join(data for _, data in _IMAGE.segments)
+    assert all(struct.pack("<I", register) in content for register in (0xE000EF70, 0xE000EF5C))
+    memory = _IMAGE.symbols["_ZN12_GLOBAL__N_117compiled_instanceE"]
+    assert (memory.address % _CACHE_LINE, memory.size % _CACHE_LINE) == (0, 0)
 
 
 def test_program_and_driver_are_for_the_npu() -> None:

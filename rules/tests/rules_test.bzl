@@ -3,8 +3,9 @@
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts", "unittest")
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("//platforms:cores.bzl", "float_abi_constraints", "float_abi_error", "float_abi_flags")
+load("//rules:board_npu.bzl", "board_npu")
 load("//rules:defs.bzl", "BoardInfo", "FirmwareInfo", "KernelRegistryInfo", "MemoryPlanInfo", "ProgramDataInfo", "TorchProgramInfo", "board", "cmake_firmware", "firmware_benchmark", "firmware_emulate", "firmware_test", "kernel_registry", "pte_program", "quantization_report", "torch_cpp_library", "torch_firmware", "torch_operator", "torch_package", "torch_program")
-load("//rules:ethos_u.bzl", "npu_port")
+load("//rules:ethos_u.bzl", "ethos_u", "npu_port")
 load("//rules/private:npu_errors.bzl", "npu_error", "port_error")
 load("//rules/private:transitions.bzl", "no_board")
 
@@ -122,6 +123,56 @@ def _npu_error_test_impl(ctx):
     return unittest.end(env)
 
 _npu_error_test = unittest.make(_npu_error_test_impl)
+
+def _npu_device_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    [source] = [action.content for action in analysistest.target_actions(env) if action.mnemonic == "FileWrite" and "kDevice" in action.content]
+    [line] = [line for line in source.splitlines() if line.startswith("extern const Device kDevice = ")]
+    asserts.equals(env, ctx.attr.values, line.removeprefix("extern const Device kDevice = "))
+    return analysistest.end(env)
+
+_npu_device_test = analysistest.make(_npu_device_test_impl, attrs = {"values": attr.string()})
+
+def _npu_device_tests():
+    """What the driver gets to know of an NPU, register by register. Returns the tests' labels.
+
+    REGIONCFG and QCONFIG choose among AXI_LIMIT0 to 3 (U85: MEM_ATTR0 to 3), of which 0 and 1 are the first port's: 102420, Ethos-U55
+    Technical Reference Manual, "Register descriptions".
+    """
+    sram = npu_port(memory = "Sram", clock_scale = "1.0", max_reads = 8, max_writes = 16, burst_length = 128)
+    flash = npu_port(memory = "OffChipFlash", clock_scale = "0.5", max_reads = 2, max_writes = 0, burst_length = 64)
+    common = {"arena_bytes": 1024, "axi0": sram, "base": "0x40003000", "clock_hz": 1000, "interrupt": 13, "timeout_ms": 500}
+    axi = ", ".join(["0xf070031"] * 2 + ["0x10030"] * 2)
+    tests = []
+    for name, npu, values in [
+        # Weights and commands behind the second port; accesses are secure (0) and privileged (1).
+        (
+            "u55",
+            ethos_u(accelerator = "ethos-u55-128", axi1 = flash, **common),
+            "{0x40003000, 13, 0x2, 2, {%s}, 1, 4000000, 500};" % axi,
+        ),
+        # Everything behind the first one.
+        (
+            "u65_sram_only_non_secure",
+            ethos_u(accelerator = "ethos-u65-256", axi1 = sram, memory_mode = "sram_only", privileged = False, secure = False, **common),
+            "{0x40003000, 13, 0x0, 0, {%s}, 2, 4000000, 500};" % ", ".join(["0xf070031"] * 4),
+        ),
+        (
+            "u55_non_secure_privileged",
+            ethos_u(accelerator = "ethos-u55-64", axi1 = flash, secure = False, **common),
+            "{0x40003000, 13, 0x2, 2, {%s}, 3, 4000000, 500};" % axi,
+        ),
+        # MEM_ATTR has no limits, but the port.
+        (
+            "u85_unprivileged",
+            ethos_u(accelerator = "ethos-u85-256", axi1 = flash, privileged = False, **common),
+            "{0x40003000, 13, 0x2, 2, {0x30, 0x30, 0x34, 0x34}, 0, 4000000, 500};",
+        ),
+    ]:
+        board_npu(name = "npu_" + name, clock_hz = 64000000, description = npu, tags = ["manual"])
+        _npu_device_test(name = "npu_device_%s_test" % name, target_under_test = ":npu_" + name, values = values)
+        tests.append(":npu_device_%s_test" % name)
+    return tests
 
 def _action_arguments(env, mnemonic):
     for action in analysistest.target_actions(env):
@@ -572,7 +623,7 @@ def rules_test_suite(name):
         _refusal_on_cortex_m4_test(name = target + "_test", messages = messages, target_under_test = target)
     native.test_suite(
         name = name,
-        tests = [
+        tests = _npu_device_tests() + [
             ":board_test",
             ":no_board_test",
             ":npu_error_test",

@@ -44,8 +44,8 @@ def _sampled(cases: list[_Case]) -> list[_Case]:
     return cases[::_EVERY]
 
 
-def _export(folder: Path, source: str, io: str = "int8", npu: Npu = _NPU) -> Result:
-    return export_source(folder, source, options=Options("cortex-m55", "ethos_u", io, npu=npu))
+def _export(folder: Path, source: str, io: str = "int8", npu: Npu = _NPU, core: str = "cortex-m55") -> Result:
+    return export_source(folder, source, options=Options(core, "ethos_u", io, npu=npu))
 
 
 def _delegates(result: Result) -> int:
@@ -164,6 +164,22 @@ def test_what_the_npu_cannot_take_runs_on_the_core(
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize("core", ["cortex-m33", "cortex-m85"])
+def test_int8_layers_beside_the_npu_are_those_of_the_boards_core(tmp_path: Path, core: str) -> None:
+    """Whose int8 kernels take memory of their own; the integers are the same on each."""
+    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
+    forward = "y = torch.relu(self.up(self.first(x)))\nreturn self.second(nn.functional.avg_pool2d(y, 4, 4))"
+    source = model_source(forward, _IMAGE, init)
+    result, other = _export(tmp_path, source, core=core), _export(tmp_path, source)
+    assert result.manifest["core"] == core
+    assert _delegates(result) == 2
+    assert set(result.operators) - {"dim_order_ops::_to_dim_order_copy"} == {
+        "cortex_m::quantized_avg_pool2d",
+        "cortex_m::quantized_transpose_conv2d",
+    }
+    assert (result.golden["output_0"] == other.golden["output_0"]).all()
 
 
 def test_what_stays_on_the_core_does_so_for_reasons_in_words_of_the_model(tmp_path: Path) -> None:
