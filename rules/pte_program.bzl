@@ -1,9 +1,14 @@
-"""The `pte_program` rule: a program that was exported elsewhere."""
+"""The `pte_program` rule and macro: a program that was exported elsewhere."""
 
-load(":providers.bzl", "TorchProgramInfo")
+load(":providers.bzl", "NpuInfo", "TorchProgramInfo")
+
+_BACKENDS = ["portable", "ethos_u"]
 
 def _pte_program_impl(ctx):
     name = ctx.attr.program_name or ctx.label.name
+    npu = ctx.attr._npu[NpuInfo] if ctx.attr.backend == "ethos_u" else None
+    if npu and not npu.description:
+        fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
     if not name.replace("_", "a").isalnum() or name[0].isdigit():
         fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
     program, manifest, golden, log = [
@@ -19,10 +24,12 @@ def _pte_program_impl(ctx):
     arguments.add("--log", log)
     if ctx.file.examples:
         arguments.add("--examples", ctx.file.examples)
+    if npu:
+        arguments.add("--npu", npu.description)
     ctx.actions.run(
         executable = ctx.attr._pte[DefaultInfo].files_to_run,
         arguments = [arguments],
-        inputs = [ctx.file.src] + ([ctx.file.examples] if ctx.file.examples else []),
+        inputs = [ctx.file.src] + ([ctx.file.examples] if ctx.file.examples else []) + ([npu.description] if npu else []),
         outputs = [program, manifest, golden, log],
         mnemonic = "PteProgram",
         progress_message = "Reading the program %{label}",
@@ -36,7 +43,7 @@ def _pte_program_impl(ctx):
             manifest = manifest,
             golden = golden,
             core = "portable",
-            accelerator = "",
+            accelerator = npu.accelerator if npu else "",
             weights = None,
             report = None,
             npu_report = None,
@@ -47,21 +54,45 @@ def _pte_program_impl(ctx):
         ),
     ]
 
-pte_program = rule(
+pte_program_rule = rule(
     implementation = _pte_program_impl,
     doc = """Takes a program that was exported elsewhere, as a torch_program for any core: for torch_firmware, torch_cpp_library,
-torch_package and firmware_test. Delegates of other tools are not for microcontrollers; int8 layers that torch_program laid out for a
-core are refused.""",
+torch_package and firmware_test. Delegates for an Ethos-U run on the board's NPU with `backend = "ethos_u"`; those of other tools are not for
+microcontrollers. int8 layers that torch_program laid out for a core are refused.""",
     attrs = {
         "src": attr.label(mandatory = True, allow_single_file = [".pte"], doc = "The program."),
         "examples": attr.label(
             allow_single_file = [".npz"],
             doc = """Arrays of one sample, as numpy.savez() writes them: `input_0`, `input_1` and so on, and `output_0`, ... that the model
-computes of them. Without outputs ExecuTorch's own runtime computes them; without a file it is given numbers between 0 and 1, zeros where
-integers are taken.""",
+computes of them. Without outputs ExecuTorch's own runtime computes them, and with delegates for an NPU this project's model of it; without a
+file it is given numbers between 0 and 1, zeros where integers are taken.""",
+        ),
+        "backend": attr.string(
+            default = "portable",
+            values = _BACKENDS,
+            doc = """What the program needs besides a core: `portable`, nothing; `ethos_u`, the NPU of the board that it is built for. That its delegates are
+for that very NPU, fit into its memory and reach no other, is checked.""",
         ),
         "program_name": attr.string(doc = "Name of the program, a C identifier; the target's name by default."),
+        "_npu": attr.label(default = "//rules:npu", providers = [NpuInfo]),
         "_pte": attr.label(default = "//tools/pipeline/pte", executable = True, cfg = "exec"),
     },
     provides = [TorchProgramInfo],
 )
+
+def pte_program(name, backend = "portable", target_compatible_with = [], **kwargs):
+    """A program that was exported elsewhere; with `backend = "ethos_u"` for boards with an NPU only.
+
+    Args:
+      name: the target, and the program unless program_name says otherwise.
+      backend: `portable`, or `ethos_u` for a program with delegates for an Ethos-U, which is incompatible without a board or with one
+        without an NPU.
+      target_compatible_with: further constraints.
+      **kwargs: attributes of `pte_program_rule`.
+    """
+    pte_program_rule(
+        name = name,
+        backend = backend,
+        target_compatible_with = target_compatible_with + ([Label("//platforms:npu_ethos_u")] if backend == "ethos_u" else []),
+        **kwargs
+    )

@@ -1,7 +1,7 @@
 """Takes a program that was exported elsewhere: writes what a torch_program has beside its .pte.
 
 That is a manifest, with what the file itself tells, and golden inputs and outputs: the user's, or what ExecuTorch's own
-runtime computes of numbers that are made here.
+runtime, or with delegates for an NPU the model of that, computes of numbers that are made here.
 """
 
 from __future__ import annotations
@@ -14,35 +14,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.program.program import ProgramFile, load, operator_name
 from tools.pipeline.export.golden import serialize
+from tools.pipeline.link.in_place import BACKEND
 from tools.pipeline.link.interface import Interface, TensorSpec, find_method, interface_of
+from tools.pipeline.pte.delegates import Delegates
+from tools.pipeline.pte.reference import DTYPES, compute
 from tools.pipeline.registry.catalog import read_catalog
 from tools.quiet.console import UserError
 from tools.quiet.files import reading
 
 _ADVICE = "docs/models.md says what examples are"
 
-# By the schema's name.
-_DTYPES = {
-    "BYTE": torch.uint8,
-    "CHAR": torch.int8,
-    "SHORT": torch.int16,
-    "INT": torch.int32,
-    "LONG": torch.int64,
-    "HALF": torch.float16,
-    "FLOAT": torch.float32,
-    "DOUBLE": torch.float64,
-    "BOOL": torch.bool,
-    "BFLOAT16": torch.bfloat16,
-    "UINT16": torch.uint16,
-    "UINT32": torch.uint32,
-    "UINT64": torch.uint64,
-}
 
-
-def take(path: Path, name: str, examples: Path | None) -> tuple[str, bytes]:
+def take(path: Path, name: str, examples: Path | None, npu: Npu | None = None) -> tuple[str, bytes, list[str]]:
     """The manifest and the golden file of a program.
 
     Args:
@@ -50,14 +37,24 @@ def take(path: Path, name: str, examples: Path | None) -> tuple[str, bytes]:
         name: what it is called.
         examples: a file of NumPy's with the arrays input_0, input_1, ... of one sample, and output_0, ... if there are
           outputs to compare with; None: inputs are made.
+        npu: the board's NPU, which the program has delegates for; None: it has none.
+
+    Returns:
+        The manifest, the golden file, and notes for the user.
 
     Raises:
-        UserError: the file is no program, or one that needs the tool which made it; the examples don't fit; or there
-          are no outputs, and ExecuTorch's runtime can't compute them.
+        UserError: the file is no program, or one that needs the tool which made it; the examples don't fit; there
+          are no outputs, and nothing here can compute them; or its delegates are not for the NPU.
     """
     file = load(path)
     plan = find_method(file)
     _check_operators(file, plan)
+    if npu is None and any(delegate.id == BACKEND for delegate in plan.delegates):
+        raise UserError(
+            f"{path} has a delegate of {BACKEND}, for an Ethos-U; give the pte_program "
+            'backend = "ethos_u", and build it for a board with that NPU'
+        )
+    delegates = Delegates(file, plan, npu) if npu else None
     interface = interface_of(path, plan)
     given = _read_examples(examples) if examples else {}
     inputs = [
@@ -66,11 +63,15 @@ def take(path: Path, name: str, examples: Path | None) -> tuple[str, bytes]:
     ]
     if any(key.startswith("output_") for key in given):
         outputs = [_example(examples, given, f"output_{i}", spec) for i, spec in enumerate(interface.outputs)]
+    elif delegates is not None:
+        outputs = compute(file, plan, delegates, inputs)
+        _check_outputs(path, interface, outputs)
     else:
         outputs = _compute(path, file.data, interface, inputs)
     orders = ([list(spec.dim_order) for spec in interface.inputs], [list(spec.dim_order) for spec in interface.outputs])
     golden = serialize([tuple(inputs)], [outputs], None, dim_orders=orders)
-    return manifest_json(_manifest(name, plan, interface)), golden
+    backend = "ethos_u" if npu else "portable"
+    return manifest_json(_manifest(name, plan, interface, backend)), golden, delegates.notes if delegates else []
 
 
 def _check_operators(file: ProgramFile, plan: Any) -> None:
@@ -96,7 +97,7 @@ def _read_examples(path: Path) -> dict[str, np.ndarray]:
 def _example(path: Path | None, given: dict[str, np.ndarray], key: str, spec: TensorSpec) -> torch.Tensor:
     if key not in given:
         raise UserError(f"{path} has no array {key}, which the program has; it has {', '.join(given) or 'none'}")
-    array, dtype = given[key], _DTYPES[spec.dtype.name]
+    array, dtype = given[key], DTYPES[spec.dtype.name]
     # NumPy has no bfloat16.
     if str(array.dtype) != str(dtype).removeprefix("torch.") and not (
         dtype == torch.bfloat16 and array.dtype == np.float32
@@ -109,7 +110,7 @@ def _example(path: Path | None, given: dict[str, np.ndarray], key: str, spec: Te
 
 def _made(place: int, spec: TensorSpec) -> torch.Tensor:
     """Numbers between 0 and 1; zeros where they may be indices."""
-    dtype = _DTYPES[spec.dtype.name]
+    dtype = DTYPES[spec.dtype.name]
     if not dtype.is_floating_point:
         return _ordered(torch.zeros(spec.sizes, dtype=dtype), spec)
     return _ordered(torch.rand(spec.sizes, generator=torch.Generator().manual_seed(place)).to(dtype), spec)
@@ -140,11 +141,15 @@ def _compute(path: Path, program: bytes, interface: Interface, inputs: list[torc
                 'give examples = "NAME.npz" with input_0, ... and what the model computes of them, output_0, ...'
             )
         outputs: list[torch.Tensor] = torch.load(results)
-    found = [(list(output.shape), output.dtype) for output in outputs]
-    wanted = [(list(spec.sizes), _DTYPES[spec.dtype.name]) for spec in interface.outputs]
-    if found != wanted:
-        raise UserError(f"{path}: ExecuTorch's runtime returns tensors of {found}, and the program has {wanted}")
+    _check_outputs(path, interface, outputs)
     return outputs
+
+
+def _check_outputs(path: Path, interface: Interface, outputs: list[torch.Tensor]) -> None:
+    found = [(list(output.shape), output.dtype) for output in outputs]
+    wanted = [(list(spec.sizes), DTYPES[spec.dtype.name]) for spec in interface.outputs]
+    if found != wanted:
+        raise UserError(f"{path}: running it returns tensors of {found}, and the program has {wanted}")
 
 
 def _child(runtime: Any, program: bytes, inputs: list[torch.Tensor], results: Path, log: Path) -> None:
@@ -162,7 +167,7 @@ def _child(runtime: Any, program: bytes, inputs: list[torch.Tensor], results: Pa
             os._exit(status)
 
 
-def _manifest(name: str, plan: Any, interface: Interface) -> dict[str, Any]:
+def _manifest(name: str, plan: Any, interface: Interface, backend: str) -> dict[str, Any]:
     calls = [
         instruction.instr_args.op_index
         for chain in plan.chains or []
@@ -173,7 +178,7 @@ def _manifest(name: str, plan: Any, interface: Interface) -> dict[str, Any]:
     return {
         "name": name,
         "core": "portable",
-        "backend": "portable",
+        "backend": backend,
         "operators": [
             {"name": operator.name, "overload": operator.overload or "", "origin": [], "calls": calls.count(index)}
             for index, operator in enumerate(plan.operators)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +14,8 @@ import pytest
 
 from tools.artifacts.golden.golden import read_golden
 from tools.artifacts.manifest.manifest import read_manifest
+from tools.artifacts.program.program import load
+from tools.pipeline.link.interface import find_method
 from tools.pipeline.pte.__main__ import main
 
 CNN = Path(os.environ["CNN"])
@@ -17,7 +23,13 @@ PROGRAMS = Path(os.environ["PROGRAMS"])
 PACKED = next(Path(path) for path in os.environ["PACKED"].split() if path.endswith(".pte"))
 
 
-def _take(folder: Path, program: Path, **examples: np.ndarray) -> int:
+NPU = Path(os.environ["NPU"])
+# The command that sets OFM_BASE0.
+_OFM_BASE0 = 0x4010
+STOCK_EXAMPLES, STOCK_U55, STOCK_U65 = (Path(os.environ[f"STOCK_{name}"]) for name in ("EXAMPLES", "U55", "U65"))
+
+
+def _take(folder: Path, program: Path, npu: Path | None = None, **examples: np.ndarray) -> int:
     """Takes a program; the examples are written to a file if there are any."""
     arguments = ["--program", str(program), "--name", "net", "--log", str(folder / "log")]
     for kind, name in (("manifest", "net.manifest.json"), ("golden", "net.golden.npz"), ("output", "net.pte")):
@@ -25,6 +37,8 @@ def _take(folder: Path, program: Path, **examples: np.ndarray) -> int:
     if examples:
         np.savez(folder / "examples.npz", **examples)
         arguments += ["--examples", str(folder / "examples.npz")]
+    if npu:
+        arguments += ["--npu", str(npu)]
     return main(arguments)
 
 
@@ -103,3 +117,91 @@ def test_an_array_alone_is_no_file_of_examples(tmp_path: Path, capfd: pytest.Cap
         arguments += [f"--{kind}", str(tmp_path / f"net.{kind}")]
     assert main(arguments) == 1
     assert "numpy.savez() writes several" in capfd.readouterr().err
+
+
+def _npu(folder: Path, **changed: object) -> Path:
+    """The description of the board's NPU, with other values."""
+    path = folder / "npu.json"
+    path.write_text(json.dumps(json.loads(NPU.read_text(encoding="utf-8")) | changed), encoding="utf-8")
+    return path
+
+
+def test_delegates_for_the_boards_npu_are_computed_by_its_model(tmp_path: Path) -> None:
+    examples = np.load(STOCK_EXAMPLES)
+    assert _take(tmp_path, STOCK_U55, NPU, input_0=examples["input_0"]) == 0
+    assert (tmp_path / "net.pte").read_bytes() == STOCK_U55.read_bytes()
+    # In floating point PyTorch's quantized module rounds elsewhere than integers do: by a step.
+    output = read_golden(tmp_path / "net.golden.npz").outputs[0][0]
+    method = find_method(load(STOCK_U55))
+    dequantize = method.chains[0].instructions[-1].instr_args
+    step = method.values[dequantize.args[1]].val.double_val
+    assert 1e-4 < step < 0.02
+    assert np.abs(output - examples["output_0"]).max() <= 1.01 * step
+    assert np.ptp(output) > 10 * step
+    # With outputs of the user's nothing is computed.
+    assert _take(tmp_path, STOCK_U55, NPU, **examples) == 0
+    assert np.array_equal(read_golden(tmp_path / "net.golden.npz").outputs[0][0], examples["output_0"])
+
+
+def _changed(folder: Path, change: Callable[[bytearray, bytes], None]) -> Path:
+    """The program with another delegate."""
+    file = load(STOCK_U55)
+    content = file.delegate(find_method(file).delegates[0].processed)
+    changed = bytearray(content)
+    change(changed, content)
+    data = file.data.replace(content, bytes(changed))
+    assert data != file.data
+    path = folder / "changed.pte"
+    path.write_bytes(data)
+    return path
+
+
+def _set_output_base(changed: bytearray, content: bytes) -> None:
+    """A command that places a tensor far behind the memory."""
+    struct.pack_into("<I", changed, content.index(struct.pack("<I", _OFM_BASE0)) + 4, 0x00F0_0000)
+
+
+def _misname_block(changed: bytearray, content: bytes) -> None:
+    at = content.index(b"weight_data")
+    changed[at : at + 6] = b"height"
+
+
+def _set_shape(changed: bytearray, content: bytes) -> None:
+    """Rows of pixels, as programs of older releases have them, whose runtime moves the elements there."""
+    at = content.index(struct.pack("<6i", 1, 1, 1, 3, 8, 8))
+    struct.pack_into("<6i", changed, at, 1, 1, 1, 8, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_set_output_base, "reaches beyond its memory: .*bus error: the NPU"),
+        (_misname_block, "delegate 0 is corrupted: block b'height_data"),
+        (_set_shape, r"argument 0 of delegate 0 has the sizes \[1, 3, 8, 8\] as it lies in memory, and the NPU's are"),
+    ],
+)
+def test_damaged_delegates_are_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], change: Callable[[bytearray, bytes], None], message: str
+) -> None:
+    # Whatever outputs there are to compare with.
+    assert _take(tmp_path, _changed(tmp_path, change), NPU, **np.load(STOCK_EXAMPLES)) == 1
+    assert re.search(message, capfd.readouterr().err)
+    assert not list(tmp_path.glob("net*"))
+
+
+def test_delegates_that_are_not_for_the_boards_npu_are_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    u65 = {"accelerator": "ethos-u65-256"}
+    for program, npu, message in (
+        (STOCK_U55, None, 'has a delegate of EthosUBackend, for an Ethos-U; give the pte_program backend = "ethos_u"'),
+        (STOCK_U55, {"accelerator": "ethos-u55-256"}, "is for ethos-u55-128, and the board has ethos-u55-256"),
+        (STOCK_U55, u65, "delegate 0 is for ethos-u55-128, and the board has ethos-u65-256"),
+        (STOCK_U55, {"arena_bytes": 1024}, "bytes, and arena_bytes of the board's NPU are 1,024"),
+        (STOCK_U65, u65, "a memory mode that gives the NPU a fast memory of its own (Dedicated_Sram)"),
+        (CNN, {}, "has no delegate of EthosUBackend"),
+    ):
+        description = _npu(tmp_path, **npu) if isinstance(npu, dict) else npu
+        assert _take(tmp_path, program, description) == 1
+        assert message in capfd.readouterr().err
+    assert not list(tmp_path.glob("net*"))
