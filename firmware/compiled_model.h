@@ -9,8 +9,8 @@
 namespace torch_fusion {
 
 /// One of several models of an image that were compiled to C++, behind its C interface: NAME.h says
-/// what the functions do. An instance is `size` bytes, aligned to TORCH_FUSION_ALIGNMENT, which
-/// begin with its arena.
+/// what the functions do. An instance is `size` bytes, aligned to kArenaAlignment of
+/// shared_arenas.h, which begin with its arena.
 struct CompiledModel {
   Program program;
   size_t size;

@@ -16,7 +16,7 @@ using torch_fusion::report;
 
 /// The chosen model with its memory, in a section of its own for the size report. The simulator
 /// knows it by its name, and reads the outputs from there.
-alignas(TORCH_FUSION_ALIGNMENT) __attribute__((
+alignas(torch_fusion::kArenaAlignment) __attribute__((
     section(".arena.planned"))) unsigned char compiled_instance[model_program::kInstanceSize];
 
 torch_fusion::LayerTicks layer_ticks;

@@ -37,8 +37,8 @@ static_assert(model_programs::kPlannedArenaOffsets[kSoftmax] == 0);
 static_assert(model_programs::kPlannedArenaOffsets[kState] >= sine_pte::kPlannedArenaSize);
 static_assert(model_programs::kPlannedArenaOffsets[kState] >= softmax_pte::kPlannedArenaSize);
 
-alignas(16) uint8_t method_arena[model_programs::kMethodArenaSize];
-alignas(16) uint8_t planned_arena[model_programs::kPlannedArenaSize];
+alignas(torch_fusion::kArenaAlignment) uint8_t method_arena[model_programs::kMethodArenaSize];
+alignas(torch_fusion::kArenaAlignment) uint8_t planned_arena[model_programs::kPlannedArenaSize];
 
 bool pass = true;
 

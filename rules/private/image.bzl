@@ -221,7 +221,7 @@ class Instances final {{
     return model;
   }}
 
-  alignas(TORCH_FUSION_ALIGNMENT) unsigned char memory_[kInstancesSize] = {{}};
+  alignas(torch_fusion::kArenaAlignment) unsigned char memory_[kInstancesSize] = {{}};
   // Numbers, from 1, of the models that are ready: in the memory that they share, and in each one's own.
   uint16_t owners_[kCount + 1] = {{}};
 }};

@@ -25,9 +25,9 @@ typedef enum torch_fusion_status {
   TORCH_FUSION_INVALID_PROGRAM = 0x23,
 } torch_fusion_status;
 
-/** Where any model may lie in memory. Most need half of it; those that an NPU computes are whole
- * lines of the core's data cache. */
-#define TORCH_FUSION_ALIGNMENT 32
+/** Where a model may lie in memory. One that an NPU computes is whole lines of the core's data
+ * cache, and needs as much as its type does: alignof. */
+#define TORCH_FUSION_ALIGNMENT 16
 
 /**
  * With -DTORCH_FUSION_LAYER_HOOK=FUNCTION models call, before each of their layers and after the
