@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 
 import torch
 from torch.export import ExportedProgram
@@ -24,10 +25,27 @@ _ATTENTION = _aten.scaled_dot_product_attention.default
 
 def decompose_attention(program: ExportedProgram) -> ExportedProgram:
     """Decomposes every attention whose queries all see something, in place; others stay as they are."""
-    graph, constants = program.graph, Constants(program)
-    for node in list(graph.nodes):
-        if node.target == _ATTENTION:
-            _decompose(program, constants, graph, node)
+    return _decompose_all(program, Constants(program), _attentions(program.graph))
+
+
+def decompose_attention_to_constants(program: ExportedProgram) -> ExportedProgram:
+    """The same, of attention whose query, key or value is a constant; the same program if there is none."""
+    constants = Constants(program)
+    found = [
+        node
+        for node in _attentions(program.graph)
+        if any(constants.value(named_arguments(node)[name]) is not None for name in ("query", "key", "value"))
+    ]
+    return _decompose_all(program, constants, found)
+
+
+def _attentions(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.target == _ATTENTION]
+
+
+def _decompose_all(program: ExportedProgram, constants: Constants, nodes: Iterable[Node]) -> ExportedProgram:
+    for node in nodes:
+        _decompose(program, constants, program.graph, node)
     program.graph_module.recompile()
     return program
 

@@ -26,6 +26,7 @@ from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden, rewrite
+from tools.pipeline.export.attention import decompose_attention_to_constants
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.diagnosis import (
@@ -821,6 +822,14 @@ def _check_layers(asked: _Asked, is_quantized: bool) -> None:
             )
 
 
+def _compute_constants(program: ExportedProgram) -> ExportedProgram:
+    """A program without operators that read constants alone, as learned queries: ExecuTorch's Arm passes take none."""
+    program = propagate_constants(program)
+    if any(node.target == torch.ops.aten.scaled_dot_product_attention.default for node in program.graph.nodes):
+        program = propagate_constants(decompose(decompose_attention_to_constants(program)))
+    return program
+
+
 def _lower_for_npu(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs for an NPU need it.
     from tools.pipeline.export import delegates
@@ -842,7 +851,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     source = _source(asked)
 
     def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
-        folded = decompose(fold_batch_norm(captured))
+        folded = _compute_constants(decompose(fold_batch_norm(captured)))
         for node, steps in recurrent_steps(folded):
             console.say(
                 f"export: note: {path}: {origin(node, path)} is unrolled into {steps} step{'s'[: steps != 1]} for the "

@@ -244,6 +244,21 @@ def test_functions_that_the_npu_cannot_take_are_tables_of_the_core(tmp_path: Pat
     assert "torch_fusion::table" not in result.operators
 
 
+def test_attention_whose_queries_are_learned(tmp_path: Path) -> None:
+    """Their projection and scaling read constants alone, which ExecuTorch's passes can't take."""
+    init = """
+self.queries = nn.Parameter(torch.randn(1, 4, 16))
+self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+"""
+    forward = "return self.attention(self.queries, x, x, need_weights=False)[0] + self.queries"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 6, 16),)", init))
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,) = result.manifest["outputs"]
+    numbers = (result.golden["output_0"].astype(float) - output["zero_point"]) * output["scale"]
+    assert abs(numbers - result.golden["eager_0"]).max() < 0.05 * abs(result.golden["eager_0"]).max()
+
+
 def test_what_is_computed_twice_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = model_source("return self.norm(x)", _IMAGE, "self.norm = nn.LayerNorm(12)")
     once = _export(tmp_path, source)
