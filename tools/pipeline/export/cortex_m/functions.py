@@ -327,28 +327,42 @@ def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
     return found
 
 
+@dataclass(frozen=True)
+class Decided:
+    """Where operators of a graph are by what they cost.
+
+    Attributes:
+      floating: those that stay in floating point.
+      int8: operators of functions that are int8, whatever is next to them.
+    """
+
+    floating: frozenset[Node] = frozenset()
+    int8: frozenset[Node] = frozenset()
+
+
 class _Whole(Quantizer):
     """The head of the quantizers: keeps groups from those that annotate operator by operator."""
 
     def __init__(
-        self, states: int, stays: Callable[[Node], bool], cheaper: Callable[[GraphModule], set[Node]] | None
+        self, states: int, stays: Callable[[Node], bool], decide: Callable[[GraphModule], Decided] | None
     ) -> None:
         self.functions: list[Function] = []
         # Inputs of the model that spectra are computed of, and nothing else.
         self.signals: list[Node] = []
         self.states = states
-        self.cheaper: set[Node] = set()
+        self.decided = Decided()
         self._stays = stays
-        self._find_cheaper = cheaper
+        self._decide = decide
 
     def annotate(self, model: GraphModule) -> GraphModule:
         scores = [*find_masked_scores(model), *_find_state(model.graph, self.states)]
-        if self._find_cheaper is not None:
-            self.cheaper = self._find_cheaper(model)
+        if self._decide is not None:
+            self.decided = self._decide(model)
         scores += [
             node
             for node in model.graph.nodes
-            if _has_no_kernel(node) or (node.op == "call_function" and (node in self.cheaper or self._stays(node)))
+            if _has_no_kernel(node)
+            or (node.op == "call_function" and (node in self.decided.floating or self._stays(node)))
         ]
         for node in scores:
             _mark_node_as_quantized(node, {}, None, False)
@@ -444,7 +458,8 @@ class _Functions(Quantizer):
         self._has_float_border = has_float_border
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        for function in annotate_functions(self._groups.functions, self._integers(model.graph)):
+        integers = self._integers(model.graph)
+        for function in annotate_functions(self._groups.functions, integers, chosen=self._groups.decided.int8):
             for node in function.nodes:
                 _mark_node_as_quantized(node, {}, None, False)
         if self._has_float_border:
@@ -534,6 +549,7 @@ def annotate_functions(
     integers: Collection[Node] = (),
     operand: QuantizationSpec = INT8_ACTIVATION_PER_TENSOR_QSPEC,
     result: QuantizationSpec = INT8_ACTIVATION_PER_TENSOR_QSPEC,
+    chosen: Collection[Node] = (),
 ) -> list[Function]:
     """Annotates functions next to operators that are annotated as int8; returns the others, which are left alone.
 
@@ -541,14 +557,17 @@ def annotate_functions(
       integers: further nodes that functions are annotated next to.
       operand: what their operands are annotated as.
       result: what their results are.
+      chosen: operators of functions that are annotated whatever is next to them.
     """
 
-    def is_int8(function: Function) -> bool:
+    def is_ready(function: Function) -> bool:
+        if any(node in chosen for node in function.nodes):
+            return True
         return any(node in integers or _is_quantized(node) for node in _neighbours(function))
 
     pending = list(functions)
     # One function may be what makes another one's neighbour int8.
-    while ready := list(filter(is_int8, pending)):
+    while ready := list(filter(is_ready, pending)):
         for function in ready:
             pending.remove(function)
             for node in function.nodes:
@@ -562,6 +581,11 @@ def annotate_functions(
 def is_annotated(function: Function) -> bool:
     """Whether a quantizer has annotated an operator of a function."""
     return any(Q_ANNOTATION_KEY in node.meta for node in function.nodes)
+
+
+def is_int8(function: Function) -> bool:
+    """Whether a quantizer has annotated a function to be int8, and not to be left alone."""
+    return any(map(_is_quantized, function.nodes))
 
 
 def _neighbours(function: Function) -> Iterator[Node]:
@@ -631,7 +655,7 @@ class Quantizers(CortexMQuantizer):
     Args:
       states: how many of the first inputs and outputs are state, which stays in floating point.
       stays: what else stays in floating point.
-      cheaper: finds what stays there because it takes fewer instructions; None: nothing.
+      decide: finds where operators take fewer instructions; None: they are int8 where they can be.
       has_own_layers: whether layers may become int8 that only operators of our own compute.
       has_float_border: whether the model takes and returns floating point.
     """
@@ -640,14 +664,14 @@ class Quantizers(CortexMQuantizer):
         self,
         states: int,
         stays: Callable[[Node], bool],
-        cheaper: Callable[[GraphModule], set[Node]] | None = None,
+        decide: Callable[[GraphModule], Decided] | None = None,
         has_own_layers: bool = True,
         has_float_border: bool = True,
     ) -> None:
         super().__init__()
         own = [_OwnLayers(has_float_border)] if has_own_layers else []
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
-        self._groups = _Whole(states, stays, cheaper)
+        self._groups = _Whole(states, stays, decide)
         self.quantizers: list[Quantizer] = [
             self._groups, per_channel, per_tensor, *own, _Functions(self._groups, has_float_border), shared,
         ]  # fmt: skip
@@ -667,6 +691,6 @@ class Quantizers(CortexMQuantizer):
         return self._groups.functions
 
     @property
-    def cheaper(self) -> set[Node]:
+    def cheaper(self) -> frozenset[Node]:
         """What stays in floating point of the annotated graph because it takes fewer instructions there."""
-        return self._groups.cheaper
+        return self._groups.decided.floating

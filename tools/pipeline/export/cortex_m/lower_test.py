@@ -918,6 +918,17 @@ def test_calls_of_one_layer_on_tensors_of_far_apart_ranges_keep_their_own(tmp_pa
         assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
 
 
+def test_a_function_that_is_dear_is_int8_among_floating_point(tmp_path: Path) -> None:
+    # Averages over channels are cheaper in floating point, and powers of them are not.
+    init = "self.layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.LocalResponseNorm(3), nn.Conv2d(8, 8, 3))"
+    inputs = "(torch.randn(1, 3, 16, 16),)"
+    result = exported(tmp_path, "return self.layers(x)", inputs, init, packed=True, float_where_faster=True)
+    assert result.operators["aten::avg_pool2d"] == 1
+    assert "cortex_m::quantized_activation" in result.operators
+    assert "aten::pow" not in result.operators
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 35
+
+
 def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     to_cortex_m = lower.to_cortex_m
     refused = []

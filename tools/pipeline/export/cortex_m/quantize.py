@@ -229,7 +229,7 @@ def quantize(
 
     instructions: tuple[float, float] | None = None
 
-    def find_cheaper(module: GraphModule) -> set[Node]:
+    def decide(module: GraphModule) -> functions.Decided:
         nonlocal instructions
         assert choose is not None
         # As if everything were int8 that can be.
@@ -238,11 +238,15 @@ def quantize(
         annotator.annotate(trial)
         choice = choose(trial, [function.nodes for function in annotator.functions])
         instructions = choice.instructions, choice.all_floating
-        pairs = zip(module.graph.nodes, trial.graph.nodes, strict=True)
-        return {node for node, tried in pairs if tried in choice.cheaper}
+        tables = {node for each in annotator.functions if functions.is_int8(each) for node in each.nodes}
+        pairs = list(zip(module.graph.nodes, trial.graph.nodes, strict=True))
+        return functions.Decided(
+            frozenset(node for node, tried in pairs if tried in choice.cheaper),
+            frozenset(node for node, tried in pairs if tried in tables - choice.cheaper),
+        )
 
-    finder = None if choose is None else find_cheaper
-    quantizer = RangeQuantizers(len(state.buffers), stays, finder, has_own_layers, has_float_border)
+    decider = None if choose is None else decide
+    quantizer = RangeQuantizers(len(state.buffers), stays, decider, has_own_layers, has_float_border)
     module, samples = program.module(check_guards=False), list(samples)
     start = channels_last(state.start())
     equalized = equalize(module, ((*start, *sample) for sample in samples))
