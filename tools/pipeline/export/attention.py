@@ -39,6 +39,27 @@ def decompose_attention_to_constants(program: ExportedProgram) -> ExportedProgra
     return _decompose_all(program, constants, found)
 
 
+def has_attention_to_constants(program: ExportedProgram) -> bool:
+    """Whether an attention's query, key or value depends on constants alone."""
+    signature = program.graph_signature
+    constants = {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_buffers,
+        *signature.inputs_to_lifted_tensor_constants,
+    }
+    varying: set[Node] = set()
+    for node in program.graph.nodes:
+        is_given = node.op == "placeholder" and node.name not in constants
+        if is_given or any(operand in varying for operand in node.all_input_nodes):
+            varying.add(node)
+    return any(
+        operand not in varying
+        for node in _attentions(program.graph)
+        for operand in node.args[:3]
+        if isinstance(operand, Node)
+    )
+
+
 def _attentions(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if node.target == _ATTENTION]
 

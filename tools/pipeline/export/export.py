@@ -26,7 +26,7 @@ from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden, rewrite
-from tools.pipeline.export.attention import decompose_attention_to_constants
+from tools.pipeline.export.attention import decompose_attention_to_constants, has_attention_to_constants
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.diagnosis import (
@@ -823,11 +823,13 @@ def _check_layers(asked: _Asked, is_quantized: bool) -> None:
 
 
 def _compute_constants(program: ExportedProgram) -> ExportedProgram:
-    """A program without operators that read constants alone, as learned queries: ExecuTorch's Arm passes take none."""
-    program = propagate_constants(program)
-    if any(node.target == torch.ops.aten.scaled_dot_product_attention.default for node in program.graph.nodes):
-        program = propagate_constants(decompose(decompose_attention_to_constants(program)))
-    return program
+    """A program whose attention to learned queries is decomposed, and what reads constants alone computed.
+
+    ExecuTorch's Arm passes scale a query, and take none that is a constant. Others stay as they are.
+    """
+    if not has_attention_to_constants(program):
+        return program
+    return propagate_constants(decompose(decompose_attention_to_constants(propagate_constants(program))))
 
 
 def _lower_for_npu(asked: _Asked) -> _Lowered:
