@@ -51,15 +51,13 @@ def _cmake_firmware_impl(ctx):
     elf = ctx.actions.declare_file(name + ".elf")
     map_file = ctx.actions.declare_file(name + ".map")
     packages = {}
-    archived = []
     for target in ctx.attr.packages:
         package = target[TorchPackageInfo]
         if package.layout != "cmake":
             fail("%s: package %s has layout \"%s\"; find_package() needs \"cmake\"" % (ctx.label, target.label, package.layout))
         if package.name in packages:
             fail("%s: two packages are called %s" % (ctx.label, package.name))
-        packages[package.name] = package.folder
-        archived.append(package)
+        packages[package.name] = package
     toolchain = ctx.attr._compiler[DefaultInfo].files
     nano = [file.dirname for file in toolchain.to_list() if file.path.endswith("/nano/newlib.h") or file.path.endswith("/newlib-nano/newlib.h")]
     cmake = [file.dirname for file in ctx.files._cmake if file.path.endswith("/bin/cmake") and not file.path.endswith("/usr/bin/cmake")][0]
@@ -70,13 +68,13 @@ def _cmake_firmware_impl(ctx):
     headers = nano + (_configuration(core, toolchain.to_list()) if abi == "softfp" else [])
     libraries = ctx.files.softfp + ctx.files.libstdcxx_files
     search = ["-isystem {here}/" + folder for folder in headers] + ["-B{here}/%s/" % folder for folder in _libraries(libraries)]
-    definitions = _package_definitions(ctx, archived, core_key, abi) | ctx.attr.definitions
+    definitions = _package_definitions(ctx, packages.values(), core_key, abi) | ctx.attr.definitions
     arguments = ctx.actions.args()
     arguments.add("--project", ctx.file.project.dirname)
     arguments.add_all([ctx.file.project] + ctx.files.srcs, before_each = "--file")
-    for package, folder in packages.items():
-        arguments.add_all("--package", [package])
-        arguments.add_all([folder], expand_directories = False)
+    for package in packages.values():
+        arguments.add_all("--package", [package.name])
+        arguments.add_all([package.folder], expand_directories = False)
     arguments.add("--executable", ctx.attr.executable_target or name)
     arguments.add_all(["%s=%s" % item for item in definitions.items()], before_each = "--define")
     arguments.add_all(flags, format_each = "--flag=%s")
@@ -94,7 +92,7 @@ def _cmake_firmware_impl(ctx):
         executable = ctx.executable._cmake_build,
         arguments = [arguments],
         inputs = depset(
-            [ctx.file.project] + ctx.files.srcs + ctx.files.clang + libraries + packages.values(),
+            [ctx.file.project] + ctx.files.srcs + ctx.files.clang + libraries + [package.folder for package in packages.values()],
             transitive = [toolchain, depset(ctx.files._cmake)],
         ),
         outputs = [elf, map_file],

@@ -1,5 +1,6 @@
 """The `pte_program` rule and macro: a program that was exported elsewhere."""
 
+load("//rules/private:actions.bzl", "check_npu", "check_program_name")
 load(":providers.bzl", "NpuInfo", "TorchProgramInfo")
 
 _BACKENDS = ["portable", "ethos_u"]
@@ -7,10 +8,9 @@ _BACKENDS = ["portable", "ethos_u"]
 def _pte_program_impl(ctx):
     name = ctx.attr.program_name or ctx.label.name
     npu = ctx.attr._npu[NpuInfo] if ctx.attr.backend == "ethos_u" else None
-    if npu and not npu.description:
-        fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
-    if not name.replace("_", "a").isalnum() or name[0].isdigit():
-        fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
+    if npu:
+        check_npu(ctx, npu)
+    check_program_name(ctx, name)
     program, manifest, golden, log = [
         ctx.actions.declare_file(ctx.label.name + extension)
         for extension in [".pte", ".manifest.json", ".golden.npz", ".log"]

@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES")
-load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "choose_kernels", "compile_program", "methods_of")
+load("//rules/private:actions.bzl", "COMPILE_ATTRS", "KERNELS", "choose_kernels", "compile_program", "is_identifier", "methods_of")
 load("//rules/private:cc.bzl", "compile_sources", "configure_cc", "library_info")
 load("//rules/private:image.bzl", "NPU_ATTRS", "npu_device")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_transition")
@@ -18,7 +18,7 @@ def _torch_cpp_library_impl(ctx):
     if not found:
         fail("%s: %s has no method %s; it has %s" % (ctx.label, ctx.attr.model.label, ctx.attr.method, [method.method for method in methods]))
     name = ctx.attr.library_name or found[0].name
-    if not name.replace("_", "a").isalnum() or name[0].isdigit():
+    if not is_identifier(name):
         fail("%s: library_name '%s' is not a C identifier" % (ctx.label, name))
     model = compile_program(ctx, found[0], name, ctx.label.name, example = False)
     npu_sources = [npu_device(ctx, ctx.attr.model.label)] if program.accelerator else []

@@ -3,7 +3,7 @@
 load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
-load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "target_core")
+load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "check_npu", "check_program_name", "is_identifier", "target_core")
 load("//rules/private:transitions.bzl", "chooses_float", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
@@ -60,14 +60,10 @@ def _import_folders(ctx):
                 (folders if is_main else packages)[full] = None
     return folders.keys(), packages.keys()
 
-def _is_identifier(text):
-    return text.replace("_", "a").isalnum() and not text[0].isdigit()
-
 def _check_attributes(ctx, name, npu):
     """Fails for attributes that don't go together."""
     backend = ctx.attr.backend
-    if not _is_identifier(name):
-        fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
+    check_program_name(ctx, name)
     if backend == "portable" and ctx.attr.io != "float32":
         fail("%s: io is for backends that quantize; a portable program takes the dtypes of the model" % ctx.label)
     if backend != "cortex_m" and not ctx.attr.packed:
@@ -90,8 +86,8 @@ def _check_attributes(ctx, name, npu):
         fail("%s: min_snr = %d; it is a ratio in dB, such as 30, or 0 for none" % (ctx.label, ctx.attr.min_snr))
     if backend != "ethos_u" and ctx.attr.io == "int16":
         fail("%s: io = \"int16\" is for backend = \"ethos_u\"; backend '%s' has 'float32' and, if it quantizes, 'int8'" % (ctx.label, backend))
-    if backend == "ethos_u" and not npu.description:
-        fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
+    if backend == "ethos_u":
+        check_npu(ctx, npu)
     if ctx.attr.float_growth < 0:
         fail("%s: float_growth = %d; it is a number of bytes, 0 for none" % (ctx.label, ctx.attr.float_growth))
     if ctx.attr.winograd_growth < 0:
@@ -103,7 +99,7 @@ def _check_attributes(ctx, name, npu):
     if ctx.attr.weights and ctx.attr.train:
         fail("%s: train = True and weights = %s exclude each other" % (ctx.label, ctx.attr.weights.label))
     for method in ctx.attr.methods:
-        if method == "forward" or not _is_identifier(method):
+        if method == "forward" or not is_identifier(method):
             fail("%s: methods: '%s' is not the name of a method besides forward" % (ctx.label, method))
     if ctx.attr.methods and backend != "portable":
         fail("%s: methods are for backend = \"portable\"; make a torch_program of each for %s" % (ctx.label, backend))

@@ -9,6 +9,20 @@ visibility(["//rules/..."])
 # What a server says is no declared input.
 NO_NETWORK = {"block-network": ""}
 
+def is_identifier(text):
+    """Whether a text is a C identifier."""
+    return text.replace("_", "a").isalnum() and not text[0].isdigit()
+
+def check_program_name(ctx, name):
+    """Fails for a program's name that is no C identifier."""
+    if not is_identifier(name):
+        fail("%s: program name '%s' is not a C identifier; set program_name" % (ctx.label, name))
+
+def check_npu(ctx, npu):
+    """Fails if the board that is built for has no NPU, by its NpuInfo."""
+    if not npu.description:
+        fail("%s: backend 'ethos_u' needs a board with an NPU; build it through a board_program or a torch_firmware of such a board" % ctx.label)
+
 # What target_core() needs.
 CORE_ATTRS = {
     "_cores": attr.label_list(default = [Label("//platforms:core_" + core) for core in CORES]),

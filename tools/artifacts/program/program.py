@@ -234,9 +234,9 @@ def operator_name(name: str, overload: str | None) -> str:
     return f"{name}.{overload}" if overload else name
 
 
-def aligned(size: int) -> int:
-    """The next multiple of PLANNED_ALIGNMENT: where something begins that follows `size` bytes of planned memory."""
-    return -(-size // PLANNED_ALIGNMENT) * PLANNED_ALIGNMENT
+def aligned(size: int, alignment: int = PLANNED_ALIGNMENT) -> int:
+    """The next multiple of an alignment, planned memory's by default: where something begins behind `size` bytes."""
+    return -(-size // alignment) * alignment
 
 
 def output_places(plan: ExecutionPlan) -> tuple[int | None, ...]:

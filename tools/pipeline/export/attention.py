@@ -23,24 +23,21 @@ _aten = torch.ops.aten
 _ATTENTION = _aten.scaled_dot_product_attention.default
 
 
-def decompose_attention(program: ExportedProgram) -> ExportedProgram:
-    """Decomposes every attention whose queries all see something, in place; others stay as they are."""
-    return _decompose_all(program, Constants(program), _attentions(program.graph))
+def decompose_attention(program: ExportedProgram, nodes: Iterable[Node] | None = None) -> ExportedProgram:
+    """Decomposes every attention whose queries all see something, in place; others stay as they are.
 
-
-def decompose_attention_to_constants(program: ExportedProgram) -> ExportedProgram:
-    """The same, of attention whose query, key or value is a constant; the same program if there is none."""
+    Args:
+      nodes: those that are decomposed, if not all.
+    """
     constants = Constants(program)
-    found = [
-        node
-        for node in _attentions(program.graph)
-        if any(constants.value(named_arguments(node)[name]) is not None for name in ("query", "key", "value"))
-    ]
-    return _decompose_all(program, constants, found)
+    for node in _attentions(program.graph) if nodes is None else nodes:
+        _decompose(program, constants, program.graph, node)
+    program.graph_module.recompile()
+    return program
 
 
-def has_attention_to_constants(program: ExportedProgram) -> bool:
-    """Whether an attention's query, key or value depends on constants alone."""
+def attention_to_constants(program: ExportedProgram) -> list[Node]:
+    """Every attention whose query, key or value depends on constants alone."""
     signature = program.graph_signature
     constants = {
         *signature.inputs_to_parameters,
@@ -52,23 +49,15 @@ def has_attention_to_constants(program: ExportedProgram) -> bool:
         is_given = node.op == "placeholder" and node.name not in constants
         if is_given or any(operand in varying for operand in node.all_input_nodes):
             varying.add(node)
-    return any(
-        operand not in varying
+    return [
+        node
         for node in _attentions(program.graph)
-        for operand in node.args[:3]
-        if isinstance(operand, Node)
-    )
+        if any(named_arguments(node)[name] not in varying for name in ("query", "key", "value"))
+    ]
 
 
 def _attentions(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if node.target == _ATTENTION]
-
-
-def _decompose_all(program: ExportedProgram, constants: Constants, nodes: Iterable[Node]) -> ExportedProgram:
-    for node in nodes:
-        _decompose(program, constants, program.graph, node)
-    program.graph_module.recompile()
-    return program
 
 
 def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, node: Node) -> None:

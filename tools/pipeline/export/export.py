@@ -26,7 +26,7 @@ from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden, rewrite
-from tools.pipeline.export.attention import decompose_attention_to_constants, has_attention_to_constants
+from tools.pipeline.export.attention import attention_to_constants, decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.diagnosis import (
@@ -602,8 +602,8 @@ def _demands(source: _Source, eager: _Eager, path: Path, options: Options) -> li
 
     Raises UserError for what the model file can't be measured by, or doesn't have in floating point.
     """
-    from tools.pipeline.export.cortex_m import quantize, report
-    from tools.pipeline.export.cortex_m.accuracy import accuracy_demand, snr_demand
+    from tools.pipeline.export.cortex_m import quantize
+    from tools.pipeline.export.cortex_m.accuracy import accuracy_demand, share_right, snr_demand
 
     demands = [snr_demand(options.min_snr)] if options.min_snr else []
     if options.min_accuracy:
@@ -613,9 +613,9 @@ def _demands(source: _Source, eager: _Eager, path: Path, options: Options) -> li
             raise UserError(f"{demand} needs evaluation_set(), inputs and their labels, in the model file.")
         if source.state.buffers:
             raise UserError(f"{demand}, but the model changes its buffers, so that samples are no cases of their own.")
-        floating = report.accuracy(eager.outputs, eager.outputs, labels)
-        if floating is not None and floating.float32 < options.min_accuracy:
-            raise UserError(f"{demand}, but in floating point it is {floating.float32:.4g}: demand less, or train on.")
+        floating = share_right(eager.outputs, labels)
+        if floating < options.min_accuracy:
+            raise UserError(f"{demand}, but in floating point it is {floating:.4g}: demand less, or train on.")
         demands.append(accuracy_demand(options.min_accuracy, samples, labels))
     if source.calibration is None and demands:
         raise UserError(f"{path}: {demands[0].text}, but model() is quantized already.")
@@ -653,8 +653,7 @@ def _worst_in_float(
             # What is left to say is in the report.
             continue
         if found is not None:
-            in_float, text = found
-            quantized = requantized(in_float)
+            in_float, quantized, text = found
             texts.append(text)
     return in_float, texts
 
@@ -827,9 +826,8 @@ def _compute_constants(program: ExportedProgram) -> ExportedProgram:
 
     ExecuTorch's Arm passes scale a query, and take none that is a constant. Others stay as they are.
     """
-    if not has_attention_to_constants(program):
-        return program
-    return propagate_constants(decompose(decompose_attention_to_constants(propagate_constants(program))))
+    found = attention_to_constants(program)
+    return propagate_constants(decompose(decompose_attention(program, found))) if found else program
 
 
 def _lower_for_npu(asked: _Asked) -> _Lowered:

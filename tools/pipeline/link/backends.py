@@ -8,7 +8,7 @@ from typing import Any
 
 from tools.abi.layouts.layouts import delegate_size
 from tools.artifacts.ethos_u.payload import PayloadError, parse
-from tools.artifacts.program.program import ProgramFile
+from tools.artifacts.program.program import ProgramFile, aligned
 from tools.pipeline.link.in_place import BACKEND, is_in_place
 from tools.quiet.console import UserError
 
@@ -33,15 +33,11 @@ class Backend:
 
 
 def _ethos_u_scratch(payload: bytes) -> int:
-    return _aligned(parse(payload).scratch_size, _CACHE_LINE)
+    return aligned(parse(payload).scratch_size, _CACHE_LINE)
 
 
 # Backends whose delegates say themselves what temporary memory they need.
 _TEMP: dict[str, Callable[[bytes], int]] = {BACKEND: _ethos_u_scratch}
-
-
-def _aligned(used: int, alignment: int = _ALIGNMENT) -> int:
-    return (used + alignment - 1) // alignment * alignment
 
 
 def arena_alignment(method: Any, alignment: int) -> int:
@@ -70,7 +66,7 @@ def delegate_arenas(
     temp = 0
     delegates = method.delegates or []
     if delegates:
-        used = _aligned(used) + delegate_size(pointer) * len(delegates)
+        used = aligned(used, _ALIGNMENT) + delegate_size(pointer) * len(delegates)
     for index, delegate in enumerate(delegates):
         backend = known.get(str(delegate.id))
         if backend is None:
@@ -80,9 +76,9 @@ def delegate_arenas(
             )
         specs = delegate.compile_specs or []
         if specs and not is_linked:
-            used = _aligned(used, pointer) + 3 * pointer * len(specs)
+            used = aligned(used, pointer) + 3 * pointer * len(specs)
         if backend.method:
-            used = _aligned(used) + backend.method
+            used = aligned(used, _ALIGNMENT) + backend.method
         temp = max(temp, backend.temp)
         if backend.id in _TEMP and not is_in_place(delegate):
             try:

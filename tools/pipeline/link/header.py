@@ -127,7 +127,7 @@ def _c_part(embedded: Embedded) -> list[str]:
     # Up to the end of the last buffer: what comes after needs no alignment, but for an NPU.
     planned_size = offsets[-1] + planned[-1] if planned else 0
     if embedded.arena_alignment > ALIGNMENT:
-        planned_size = -(-planned_size // embedded.arena_alignment) * embedded.arena_alignment
+        planned_size = aligned(planned_size, embedded.arena_alignment)
     lines = [
         "/* Bytes of the program, and the alignment of its first one. */",
         f"#define {macro}_SIZE {embedded.size}",

@@ -49,6 +49,7 @@ class Delegates:
         self._path = file.path
         self._npu = npu
         self.notes: list[str] = []
+        self._payloads: dict[int, Payload] = {}
         self._contents = {
             index: file.delegate(delegate.processed)
             for index, delegate in enumerate(plan.delegates)
@@ -60,7 +61,7 @@ class Delegates:
             )
         for index, content in self._contents.items():
             try:
-                payload = parse(content)
+                payload = self._payloads[index] = parse(content)
                 self._check(index, payload)
             except PayloadError as error:
                 raise UserError(f"{file.path}: delegate {index} is corrupted: {error}; export it again") from error
@@ -75,7 +76,8 @@ class Delegates:
         Raises:
             UserError: it is none for the NPU.
         """
-        return len(parse(self._content(index)).outputs)
+        self._check_backend(index)
+        return len(self._payloads[index].outputs)
 
     def run(self, index: int, inputs: Sequence[npt.NDArray[numpy.uint8]]) -> list[bytes]:
         """Executes a delegate on the model of the NPU.
@@ -90,20 +92,19 @@ class Delegates:
         Raises:
             UserError: it is none for the NPU, or the model can't execute it.
         """
-        content = self._content(index)
-        run, note = execute_checked(content, [data.tobytes() for data in inputs], self._npu, index, self._path)
+        self._check_backend(index)
+        given = [data.tobytes() for data in inputs]
+        run, note = execute_checked(self._contents[index], given, self._npu, index, self._path)
         if run is None:
             raise UserError(f'{self._path}: {note}; give examples = "NAME.npz" with outputs')
         return run.outputs
 
-    def _content(self, index: int) -> bytes:
-        content = self._contents.get(index)
-        if content is None:
+    def _check_backend(self, index: int) -> None:
+        if index not in self._contents:
             raise UserError(
                 f"{self._path}: delegate {index} is of another backend than {BACKEND}, which is not computed here; "
                 'give examples = "NAME.npz" with outputs'
             )
-        return content
 
     def _check(self, index: int, payload: Payload) -> None:
         """Raises UserError for a payload that is for another NPU, memory mode or more memory than the board has."""

@@ -62,13 +62,22 @@ def snr_demand(decibels: int) -> Demand:
     return Demand(f"min_snr = {decibels}", decibels, output_snr, "{:.1f} dB", 10 ** (-decibels / 10))
 
 
+def share_right(outputs: Sequence[Sequence[torch.Tensor]], labels: torch.Tensor) -> float:
+    """The share of samples whose first output's largest element is at the label's index.
+
+    Args:
+      outputs: of each sample.
+    """
+    found = (int(each[0].reshape(-1).argmax()) for each in outputs)
+    return sum(index == int(label) for index, label in zip(found, labels, strict=True)) / len(labels)
+
+
 def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tensor) -> Demand:
-    """That a share of samples is classified right: the largest element of the first output is at the label's index."""
+    """That a share of samples is classified right."""
 
     def measure(quantized: Quantized) -> float:
         with computing():
-            found = [int(Run(quantized.module, sample).results[0].reshape(-1).argmax()) for sample in samples]
-        return sum(each == label for each, label in zip(found, labels.tolist(), strict=True)) / len(found)
+            return share_right([Run(quantized.module, sample).results for sample in samples], labels)
 
     return Demand(f'min_accuracy = "{share:g}"', share, measure, f"{{:.4g}} of {len(samples)} evaluation samples right")
 
@@ -263,7 +272,7 @@ def leave_worst_in_float(
     in_float: frozenset[str],
     demand: Demand,
     path: Path,
-) -> tuple[frozenset[str], str] | None:
+) -> tuple[frozenset[str], Quantized, str] | None:
     """Finds the places that must stay in floating point for what is demanded of the model.
 
     Args:
@@ -273,7 +282,8 @@ def leave_worst_in_float(
       path: the model file.
 
     Returns:
-      in_float and what stays besides, and what there is to say about it; None if the model has that already.
+      in_float and what stays besides, the model so, and what there is to say about it; None if the model has that
+      already.
 
     Raises UserError if only a model that is all in floating point has that.
     """
@@ -281,7 +291,7 @@ def leave_worst_in_float(
     if before >= demand.least:
         return None
     ranked = costs(quantized, path)
-    kept = in_float
+    kept, made = in_float, quantized
     while reached < demand.least:
         # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
         left = [cost for cost in ranked if not cost.places | cost.readers <= kept]
@@ -292,9 +302,10 @@ def leave_worst_in_float(
                 "int8); only floating point alone has more: demand less, or use the portable backend."
             )
         kept = kept.union(*(cost.places | cost.readers for cost in left[:count]))
-        reached = demand.measure(quantize(kept))
+        made = quantize(kept)
+        reached = demand.measure(made)
     told = f"the outputs have {demand.shown(reached)}, with all in int8 that can be {demand.shown(before)}"
-    return kept, f"layers stay in floating point that cost most accuracy: {told}"
+    return kept, made, f"layers stay in floating point that cost most accuracy: {told}"
 
 
 def _count_of_worst(left: Sequence[Cost], count: int, allowed: float) -> int:

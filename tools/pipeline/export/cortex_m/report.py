@@ -16,7 +16,7 @@ from tools.artifacts.quantization_report.quantization_report import (
     QuantizationReport,
     Weight,
 )
-from tools.pipeline.export.cortex_m.accuracy import Run, decibels, dequantized, powers
+from tools.pipeline.export.cortex_m.accuracy import Run, decibels, dequantized, powers, share_right
 from tools.pipeline.export.cortex_m.int4 import factors_of, is_int4
 from tools.pipeline.export.cortex_m.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
 from tools.pipeline.export.manifest import Parameters, origin
@@ -116,12 +116,7 @@ def accuracy(
     """
     if labels is None:
         return None
-    shares = [
-        sum(int(output[0].reshape(-1).argmax()) == int(label) for output, label in zip(outputs, labels, strict=True))
-        / len(labels)
-        for outputs in (eager, quantized)
-    ]
-    return Accuracy(len(labels), *shares)
+    return Accuracy(len(labels), share_right(eager, labels), share_right(quantized, labels))
 
 
 def far_outputs(
