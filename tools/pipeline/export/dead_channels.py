@@ -263,6 +263,8 @@ class _Channels:
                 part |= self._needed[tensor]
                 self._needed[tensor] |= part
                 place += self._count(tensor)
+        elif node in self._depthwise and node.args[0] not in self._dims:
+            needed[:] = True
         else:
             for source in node.all_input_nodes:
                 if source not in self._dims:

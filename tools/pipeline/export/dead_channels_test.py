@@ -67,6 +67,12 @@ _CASES: dict[str, tuple[nn.Module, Tensor, list[tuple[int, ...]]]] = {
     "padded": (nn.Sequential(*_PADDED), _IMAGE, [(12, 3, 3, 3), (4, 12, 3, 3), (2, 4, 1, 1)]),
     "residual": (_Residual(True), _IMAGE, [(12, 3, 3, 3), (12, 12, 3, 3), (12, 12, 1, 1), (3, 24, 1, 1)]),
     "gate": (_Residual(False), _IMAGE, [(8, 3, 3, 3), (4, 8, 3, 3), (4, 4, 1, 1), (3, 4, 1, 1)]),
+    # An operator that is not known keeps all channels, also those of the layer behind it that reads each alone.
+    "unknown": (
+        nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReflectionPad2d(1), nn.Conv2d(16, 16, 3, groups=16), *_PADDED[2:]),
+        _IMAGE,
+        [(16, 3, 3, 3), (16, 1, 3, 3), (4, 16, 3, 3), (2, 4, 1, 1)],
+    ),
     "linear": (
         nn.Sequential(nn.Linear(12, 32), nn.GELU(), nn.Linear(32, 8), nn.Sigmoid(), nn.Linear(8, 3)),
         _IMAGE,
