@@ -235,6 +235,19 @@ def pool_cases() -> Iterator[Case]:
             average = layout(functional.avg_pool2d(last, kernel, stride or None, padding, ceil_mode))
             options = (kernel, stride, (padding,), ceil_mode, True, None)
             yield case("aten::avg_pool2d.out", last, *options, expected=average)
+    # With ceil_mode also the only window may reach beyond the image.
+    for shape, kernel, stride, padding in [
+        ((1, 4, 2, 2), (3, 3), (2, 2), 0),
+        ((1, 3, 1, 1), (2, 2), (2, 2), 0),
+        ((2, 4, 2, 5), (5, 2), (4, 3), 1),
+    ]:
+        for layout in (channels_last, torch.Tensor.contiguous):
+            x = layout(torch.randn(shape))
+            arguments = [x, kernel, stride, (padding, padding)]
+            expected = layout(functional.max_pool2d(x, kernel, stride, padding, 1, True))
+            yield case("torch_fusion::max_pool2d.out", *arguments, (1, 1), True, expected=expected)
+            expected = layout(functional.avg_pool2d(x, kernel, stride, padding, True))
+            yield case("aten::avg_pool2d.out", *arguments, True, True, None, expected=expected)
     # The lowest integer has no negative.
     lowest = torch.full((1, 2, 2), -(2**63))
     yield case("aten::avg_pool2d.out", lowest, (1, 1), (), (0,), False, True, -1, expected=lowest)

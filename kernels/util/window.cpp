@@ -59,10 +59,12 @@ bool Window::set(
   if (!set_parameters(ctx, strides, paddings, dilations, dim)) {
     return false;
   }
-  const int32_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
+  // With ceil_mode the last window may reach beyond the padded input, also if it is the only one.
+  const int32_t beyond = ceil_mode ? stride - 1 : 0;
+  const int32_t room = in + 2 * padding - dilation * (kernel - 1) - 1 + beyond;
   KERNEL_CHECK(
       ctx, room >= 0, InvalidArgument, false, "The kernel is larger than the padded input");
-  out = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  out = room / stride + 1;
   if (ceil_mode && (out - 1) * stride >= in + padding) {
     --out;
   }
