@@ -9,6 +9,7 @@ from torch.fx import Node
 from tools.pipeline.export.constants import Constants, add_constant
 
 _COPIES = (
+    torch.ops.aten.alias.default,
     torch.ops.aten.clone.default,
     torch.ops.aten.slice.Tensor,
     torch.ops.aten.expand.default,

@@ -32,7 +32,7 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_map
 
 from tools.pipeline.export.constants import add_constant
-from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions
+from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions, view_tokens_as_pixels
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.narrow_images import lay_down
 from tools.pipeline.export.rewrite import emit, for_each
@@ -138,6 +138,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _make_even_pooling(graph, node)
         elif node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default):
             _round_down(graph, node)
+    view_tokens_as_pixels(graph)
     lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
     graph.eliminate_dead_code()
     for node in list(graph.nodes):

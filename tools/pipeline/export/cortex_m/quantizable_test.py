@@ -232,6 +232,11 @@ _LAYERS = {
         "y = self.a(x)\nreturn y + self.c(y.transpose(1, 2).unsqueeze(-1)).squeeze(-1).transpose(1, 2)",
         "(torch.randn(1, 20, 6),)",
     ),
+    "tokens": (
+        "self.a = nn.Linear(6, 8); self.c = nn.Conv2d(8, 8, 3, padding=1, groups=8); self.b = nn.Linear(8, 6)",
+        "y = self.a(x).transpose(1, 2).reshape(-1, 8, 4, 5)\nreturn self.b((y + self.c(y)).flatten(2).transpose(1, 2))",
+        "(torch.randn(1, 20, 6),)",
+    ),
     "nothing added": (
         "self.a = nn.Conv2d(3, 4, 1); self.b = nn.Conv2d(4, 4, 1)",
         "skip = 0\nfor layer in (self.a, self.b):\n    x = layer(x)\n    skip = skip + x[:, :, :8] * 1\nreturn skip",
@@ -292,9 +297,9 @@ def test_a_chain_of_layers_is_laid_out_once() -> None:
     assert operators["torch_fusion::convolution"] == 1
 
 
-def test_transpositions_that_undo_each_other_are_views() -> None:
-    operators = exported("steps first, as an image one pixel wide").operators
-    assert operators.keys() == {
+@pytest.mark.parametrize("case", ["steps first, as an image one pixel wide", "tokens"])
+def test_transpositions_that_move_nothing_are_views(case: str) -> None:
+    assert exported(case).operators.keys() == {
         "torch_fusion::linear_rows",
         "torch_fusion::depthwise_convolution",
         "cortex_m::quantized_add",
