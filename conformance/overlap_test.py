@@ -50,6 +50,7 @@ def _run(operator: Operator, inputs: list[tuple[torch.Tensor, int, int]], out: T
     arguments = {
         "aten::index": [0, count + 1, count],
         "cortex_m::softmax": [0, *range(count + 1, count + 1 + len(others)), count],
+        "torch_fusion::quantized_softmax": [0, 1, count + 1, count],
     }[str(operator.name)]
     plan = ExecutionPlan(
         name="forward",
@@ -60,7 +61,7 @@ def _run(operator: Operator, inputs: list[tuple[torch.Tensor, int, int]], out: T
         chains=[Chain([], [], [Instruction(KernelCall(0, [*arguments, count]))], None)],
         operators=[operator],
         delegates=[],
-        non_const_buffer_sizes=[0, 64, 48, 64],
+        non_const_buffer_sizes=[0, 64, 512, 64],
     )
     program = Program(0, [plan], [Buffer(b"")], [], [], SubsegmentOffsets(0, []))
     data = bytes(serialize_pte_binary(PTEFile(program=program)))
@@ -105,6 +106,20 @@ def test_a_softmax_over_its_input() -> None:
         *map(Int, numbers),
     )
     assert result.error == "Ok", result.text()
+
+
+@pytest.mark.parametrize(("offset", "error"), [(0, "Ok"), (8, "Ok"), (4, "InvalidArgument")])
+def test_a_softmax_by_a_table_over_its_input(offset: int, error: str) -> None:
+    # Behind its first element the output would be what the table has nothing for.
+    x = torch.tensor([-127, -128, -128, -128, -128, 127], dtype=torch.int8)
+    table = torch.full((256,), 32767, dtype=torch.int16)
+    result = _run(
+        Operator("torch_fusion::quantized_softmax", "out"),
+        [(x, 1, 0), (table, 2, 0)],
+        _tensor(torch.int8, [6], 1, offset),
+        Int(-1),
+    )
+    assert result.error == error, result.text()
 
 
 _X = 0

@@ -133,8 +133,10 @@ for _rows, _i, _o in [
     _add("linear", lambda i=_i, o=_o: nn.Linear(i, o), (_rows, _i))
 for _b, _n, _k, _m in [(2, 12, 8, 12), (2, 12, 12, 8), (4, 16, 4, 16), (1, 24, 16, 24), (8, 8, 8, 8)]:
     _add("bmm", lambda: _Call(torch.bmm), (_b, _n, _k), (_b, _k, _m))
-for _shape in [(1, 10), (24, 12), (16, 32), (4, 100)]:
+for _shape in [(1, 10), (4, 12), (2, 32), (2, 100)]:
     _add("softmax", lambda: nn.Softmax(-1), _shape)
+for _shape in [(24, 12), (16, 32), (4, 100), (98, 49), (64, 8)]:
+    _add("softmax_by_table", lambda: nn.Softmax(-1), _shape)
 for _shape in [(1, 16), (16, 32), (24, 64), (4, 256), (64, 8)]:
     _add("layer_norm", lambda size=_shape[-1]: nn.LayerNorm(size), _shape)
     _add("rms_norm", lambda size=_shape[-1]: nn.RMSNorm(size), _shape)

@@ -117,6 +117,30 @@ inline int32_t saturated_half(int32_t value) {
 
 #endif
 
+/// The larger, or the smaller, ones of four pairs of bytes, as signed numbers.
+template <bool kMax>
+ET_INLINE uint32_t choose_bytes(uint32_t a, uint32_t b) {
+#ifdef __ARM_FEATURE_DSP
+  // `sel` reads flags of `ssub8`, so nothing may come between them.
+  uint32_t result;
+  __asm__(
+      "ssub8 %0, %1, %2\n"
+      "sel %0, %3, %4"
+      : "=&r"(result)
+      : "r"(a), "r"(b), "r"(kMax ? a : b), "r"(kMax ? b : a)
+      : "cc");
+  return result;
+#else
+  uint32_t result = 0;
+  for (int32_t i = 0; i < 32; i += 8) {
+    const uint32_t x = a >> i & 0xff;
+    const uint32_t y = b >> i & 0xff;
+    result |= ((static_cast<int8_t>(x) > static_cast<int8_t>(y)) == kMax ? x : y) << i;
+  }
+  return result;
+#endif
+}
+
 /// Two numbers of 16 bits in a word.
 constexpr uint32_t two_numbers(int32_t low, int32_t high) {
   return (static_cast<uint32_t>(low) & 0xffffu) | static_cast<uint32_t>(high) << 16;

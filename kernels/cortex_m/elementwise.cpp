@@ -320,24 +320,6 @@ bool mul_side_by_side(
 
 #endif
 
-#ifdef __ARM_FEATURE_DSP
-
-/// The greater or the smaller of each two bytes, as signed numbers.
-template <bool kMax>
-ET_INLINE uint32_t choose_bytes(uint32_t a, uint32_t b) {
-  // `sel` reads flags of `ssub8`, so nothing may come between them.
-  uint32_t result;
-  __asm__(
-      "ssub8 %0, %1, %2\n"
-      "sel %0, %3, %4"
-      : "=&r"(result)
-      : "r"(a), "r"(b), "r"(kMax ? a : b), "r"(kMax ? b : a)
-      : "cc");
-  return result;
-}
-
-#endif
-
 template <bool kRepeats>
 ET_INLINE void add_rows(
     const AddParameters& parameters,

@@ -64,6 +64,40 @@ bool check_softmax(
   return true;
 }
 
+int32_t check_softmax_by_table(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& exponentials,
+    int64_t dim,
+    const Tensor& out) {
+  // Of every difference of two values.
+  constexpr size_t kEntries = 256;
+  const int32_t index = normalize_dim(ctx, dim, static_cast<int32_t>(input.dim()));
+  if (index < 0 || !check_int8(ctx, input, out)) {
+    return -1;
+  }
+  KERNEL_CHECK(
+      ctx,
+      exponentials.scalar_type() == ScalarType::Short,
+      InvalidType,
+      -1,
+      "The exponentials of a softmax are not int16");
+  // What is written over values that are still to be read could make them larger than the largest
+  // one, for which the table has nothing.
+  const auto from = reinterpret_cast<uintptr_t>(input.const_data_ptr());
+  const auto to = reinterpret_cast<uintptr_t>(out.const_data_ptr());
+  const size_t size = input.nbytes();
+  KERNEL_CHECK(
+      ctx,
+      static_cast<size_t>(exponentials.numel()) == kEntries && same_dim_order(input, out) &&
+          (to <= from || from + size <= to),
+      InvalidArgument,
+      -1,
+      "A softmax has 256 exponentials, and an output that lies as its input does, not behind its "
+      "start");
+  return index;
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

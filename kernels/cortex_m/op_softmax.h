@@ -64,6 +64,41 @@ Tensor& softmax_out(
   return out;
 }
 
+/// Checks int8 tensors and the table of a softmax, and finds what the dim is. Fails the context
+/// (InvalidArgument, InvalidType) and returns a dim below zero if they do not fit together.
+int32_t check_softmax_by_table(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& exponentials,
+    int64_t dim,
+    const Tensor& out);
+
+/// torch_fusion::quantized_softmax.out; input and out lie in the same dim order, and out begins in
+/// memory where input does, before it, or behind all of it.
+template <class S>
+Tensor& softmax_by_table_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& exponentials,
+    int64_t dim,
+    Tensor& out) {
+  const int32_t index = check_softmax_by_table(ctx, input, exponentials, dim, out);
+  if (index < 0 || !shape_out<S>(ctx, out, input.sizes())) {
+    return out;
+  }
+  const Split split = split_tensor<S>(input, static_cast<size_t>(index));
+  const int16_t* const table = exponentials.const_data_ptr<int16_t>();
+  const int8_t* from = input.const_data_ptr<int8_t>();
+  int8_t* to = out.mutable_data_ptr<int8_t>();
+  const size_t block = split.size * split.inner;
+  for (size_t i = 0; i < split.outer; ++i, from += block, to += block) {
+    for (size_t j = 0; j < split.inner; ++j) {
+      softmax_by_table(from + j, to + j, split.size, split.inner, table);
+    }
+  }
+  return out;
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

@@ -150,39 +150,17 @@ void sum_lanes(const Values& values, int32_t* sums) {
 
 constexpr int32_t kMaxLanes = 4;
 
-/// The larger ones of four pairs of bytes.
-ET_INLINE uint32_t larger_bytes(uint32_t a, uint32_t b) {
-#ifdef __ARM_FEATURE_DSP
-  // SSUB8 sets the flags that SEL chooses by.
-  uint32_t result;
-  __asm__(
-      "ssub8 %0, %1, %2\n"
-      "sel %0, %1, %2"
-      : "=&r"(result)
-      : "r"(a), "r"(b)
-      : "cc");
-  return result;
-#else
-  uint32_t result = 0;
-  for (int32_t i = 0; i < 32; i += 8) {
-    const uint32_t x = a >> i & 0xff;
-    const uint32_t y = b >> i & 0xff;
-    result |= (static_cast<int8_t>(x) > static_cast<int8_t>(y) ? x : y) << i;
-  }
-  return result;
-#endif
-}
-
 uint32_t four_bytes(int32_t value) {
   return 0x01010101u * (static_cast<uint32_t>(value) & 0xffu);
 }
 
 void max_lanes(const Values& values, Range range, int8_t* out) {
   uint32_t largest = four_bytes(range.min);
-  values.each([&](const int8_t* value) { largest = larger_bytes(largest, load_word(value)); });
+  values.each(
+      [&](const int8_t* value) { largest = choose_bytes<true>(largest, load_word(value)); });
   if (range.max < 127) {
     // Complements are in reverse order.
-    largest = ~larger_bytes(~largest, ~four_bytes(range.max));
+    largest = ~choose_bytes<true>(~largest, ~four_bytes(range.max));
   }
   std::memcpy(out, &largest, sizeof(largest));
 }

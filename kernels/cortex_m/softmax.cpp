@@ -2,8 +2,13 @@
 
 #include <cstring>
 
+#include "kernels/cortex_m/dsp.h"
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/math/exp.h"
+
+#ifdef __ARM_FEATURE_MVE
+#include <arm_mve.h>
+#endif
 
 namespace torch {
 namespace executor {
@@ -21,7 +26,141 @@ __attribute__((noinline)) float exponential_again(int32_t value, float scale, fl
   return exponential(value, scale, most);
 }
 
+/// The exponential of the largest value; one of a value that is d below it lies d before.
+constexpr int32_t kLast = 255;
+
+/// Bits behind the point of the factor of a row, whose result has eight more before it.
+constexpr int32_t kFactorBits = 30;
+constexpr int32_t kResultShift = kFactorBits - 8;
+constexpr uint32_t kHalf = 1u << (kResultShift - 1);
+
+/// What exponentials are multiplied with for their share of a sum. Only a corrupted program has a
+/// sum of zero.
+inline uint32_t factor_of(uint32_t sum) {
+  return (1u << kFactorBits) / (sum == 0 ? 1 : sum);
+}
+
+/// The largest of `count` values that lie `step` apart.
+ET_INLINE int32_t largest_of(const int8_t* in, size_t count, size_t step) {
+  int32_t largest = -128;
+  for (size_t i = 0; i < count; ++i, in += step) {
+    largest = *in > largest ? *in : largest;
+  }
+  return largest;
+}
+
+/// Calls a function `count` times, if `kFour` four times in each step of a loop.
+template <bool kFour, class Function>
+ET_INLINE void repeat(size_t count, Function function) {
+  for (; kFour && count >= 4; count -= 4) {
+    function();
+    function();
+    function();
+    function();
+  }
+  for (; count > 0; --count) {
+    function();
+  }
+}
+
+/// softmax_by_table() of values that lie `step` apart.
+template <bool kFour>
+ET_INLINE void weigh(
+    const int8_t* in,
+    int8_t* out,
+    size_t count,
+    size_t step,
+    int32_t largest,
+    const int16_t* exponentials) {
+  const int16_t* const table = exponentials + (kLast - largest);
+  uint32_t sum = 0;
+  const int8_t* from = in;
+  repeat<kFour>(count, [&]() {
+    sum += static_cast<uint32_t>(table[*from]);
+    from += step;
+  });
+  const uint32_t factor = factor_of(sum);
+  repeat<kFour>(count, [&]() {
+    const uint32_t share = static_cast<uint32_t>(table[*in]) * factor + kHalf;
+    const uint32_t result = share >> kResultShift;
+    // 256 where there is nothing else: 255.
+    *out = static_cast<int8_t>(result - (result >> 8) - 128);
+    in += step;
+    out += step;
+  });
+}
+
+#if defined(__ARM_FEATURE_MVE)
+
+/// softmax_by_table() of neighbours.
+void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* exponentials) {
+  const auto total = static_cast<int32_t>(count);
+  int8_t most = -128;
+  for (int32_t i = 0; i < total; i += 16) {
+    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(total - i));
+    most = vmaxvq_p_s8(most, vldrbq_z_s8(in + i, active), active);
+  }
+  const auto* const table = reinterpret_cast<const uint16_t*>(exponentials);
+  const int32_t offset = kLast - most;
+  uint32_t sum = 0;
+  for (int32_t i = 0; i < total; i += 8) {
+    const mve_pred16_t active = vctp16q(static_cast<uint32_t>(total - i));
+    const int16x8_t places =
+        vaddq_n_s16(vldrbq_z_s16(in + i, active), static_cast<int16_t>(offset));
+    const uint16x8_t values =
+        vldrhq_gather_shifted_offset_z_u16(table, vreinterpretq_u16_s16(places), active);
+    sum = vaddvaq_u16(sum, values);
+  }
+  const uint32_t factor = factor_of(sum);
+  for (int32_t i = 0; i < total; i += 4) {
+    const mve_pred16_t active = vctp32q(static_cast<uint32_t>(total - i));
+    const int32x4_t places = vaddq_n_s32(vldrbq_z_s32(in + i, active), offset);
+    const uint32x4_t values =
+        vldrhq_gather_shifted_offset_z_u32(table, vreinterpretq_u32_s32(places), active);
+    const uint32x4_t shares = vmlaq_n_u32(vdupq_n_u32(kHalf), values, factor);
+    const uint32x4_t result = vminq_u32(vshrq_n_u32(shares, kResultShift), vdupq_n_u32(255));
+    vstrbq_p_s32(out + i, vsubq_n_s32(vreinterpretq_s32_u32(result), 128), active);
+  }
+}
+
+#else
+
+/// softmax_by_table() of neighbours.
+void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* exponentials) {
+  size_t i = 0;
+  int32_t largest = -128;
+#if defined(__ARM_FEATURE_DSP)
+  if (count >= 8) {
+    uint32_t most = load_word(in);
+    for (i = 4; i + 4 <= count; i += 4) {
+      most = choose_bytes<true>(most, load_word(in + i));
+    }
+    for (int32_t byte = 0; byte < 4; ++byte, most >>= 8) {
+      const auto value = static_cast<int8_t>(most);
+      largest = value > largest ? value : largest;
+    }
+  }
+#endif
+  const int32_t rest = largest_of(in + i, count - i, 1);
+  weigh<true>(in, out, count, 1, rest > largest ? rest : largest, exponentials);
+}
+
+#endif
+
 } // namespace
+
+void softmax_by_table(
+    const int8_t* in,
+    int8_t* out,
+    size_t count,
+    size_t step,
+    const int16_t* exponentials) {
+  if (step == 1) {
+    weigh_row(in, out, count, exponentials);
+  } else {
+    weigh<false>(in, out, count, step, largest_of(in, count, step), exponentials);
+  }
+}
 
 void softmax(
     const int8_t* in,

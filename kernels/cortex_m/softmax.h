@@ -18,6 +18,20 @@ void softmax(
     int32_t zero_point,
     float scale);
 
+/**
+ * The same in integers.
+ *
+ * @param[in] exponentials 256 numbers, in 1 / 32767: e^-255, ... e^-1, e^0, of a value so many
+ * steps of its scale below the largest one.
+ * @param[out] out May lie over `in` if it does not begin behind it.
+ */
+void softmax_by_table(
+    const int8_t* in,
+    int8_t* out,
+    size_t count,
+    size_t step,
+    const int16_t* exponentials);
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

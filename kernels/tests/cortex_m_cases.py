@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.pipeline.export.cortex_m import int4, norms, pack, recurrent, winograd
+from tools.pipeline.export.cortex_m import int4, norms, pack, recurrent, softmax, winograd
 from tools.pipeline.export.cortex_m.dialect import passes_utils
 
 _operators = torch.ops.cortex_m
@@ -303,9 +303,25 @@ def softmax_cases(count: int) -> Iterator[Case]:
             count -= 1
 
 
+def softmax_by_table_cases(count: int) -> Iterator[Case]:
+    """Softmax by a table, whose results are within one of the exact ones."""
+    for _ in range(count):
+        shapes = [(12,), (1, 12), (3, 5), (2, 3, 4), (1, 1), (1, 256), (2, 49), (1, 6, 3, 5), (3, 0), (0, 3)]
+        shape = random.choice(shapes)
+        x = integers(shape)
+        if len(shape) == 4 and random.random() < 0.5:
+            x = x.contiguous(memory_format=torch.channels_last)
+        dim = random.randrange(-len(shape), len(shape))
+        scale = random.choice([0.003, 0.02, 0.1, 1.0]) * (1 + random.random())
+        found = _like_fused("quantized_softmax", x, softmax.exponentials(scale), dim)
+        exact = torch.softmax(x.double() * scale, dim) * 256 - 128
+        assert bool(((exact - found.expected[0]).abs() <= 1).all())
+        yield found
+
+
 def _like_fused(name: str, *arguments: Any) -> Case:
     """A call of an operator of our own with its result from Python."""
-    owner = norms if name.endswith("norm") else recurrent
+    owner = norms if name.endswith("norm") else softmax if name.endswith("softmax") else recurrent
     results = getattr(owner, name)(*arguments)
     results = [results] if isinstance(results, Tensor) else list(results)
     outs = [Out(result.dtype, tuple(result.shape), dim_order(result)) for result in results]
@@ -395,6 +411,7 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRAN
         matmul_cases(count),
         pool_cases(2 * count),
         softmax_cases(count),
+        softmax_by_table_cases(count),
         layout_cases(count),
         norm_cases(count),
         recurrent_cases(count),
@@ -472,6 +489,10 @@ def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
     yield Case("cortex_m::quantized_activation.out", [x, integers((255,)), out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 4, 0, -128, *one, -1, out], error="InvalidArgument")
     yield Case("cortex_m::softmax.out", [x, 1, 0, 0, *one, -1, out], error="InvalidArgument")
+    by_table = [x, torch.ones(256, dtype=torch.int16), 1, out]
+    wrong = [({1: torch.ones(255, dtype=torch.int16)}, "InvalidArgument"), ({1: torch.ones(256).int()}, "InvalidType")]
+    for changes, error in [*wrong, ({2: 4}, "InvalidArgument"), ({0: x.int()}, "InvalidType")]:
+        yield Case("torch_fusion::quantized_softmax.out", changed(by_table, changes), error=error)
     quantize = [torch.randn(3), 0.5, 0, -128, 127, 1, Out(torch.int8, (3,))]
     wrong = [({1: 0.0}, "InvalidArgument"), ({1: float("nan")}, "InvalidArgument"), ({3: -129}, "InvalidArgument")]
     for changes, error in [*wrong, ({5: 2}, "InvalidType"), ({0: torch.zeros(3).int()}, "InvalidType")]:

@@ -38,6 +38,7 @@ from tools.pipeline.export.cortex_m.pack import (
     is_packed_dense,
 )
 from tools.pipeline.export.cortex_m.quantizable import WORD, is_channels_last
+from tools.pipeline.export.cortex_m.softmax import SOFTMAX, has_table
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY, IMAGE
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.rewrite import for_each, named_arguments
@@ -143,8 +144,10 @@ def work_of(node: Node) -> Work | None:
         return Work("linear", (1, outputs, outputs * inner))
     if target == _aten.bmm.default:
         return Work("bmm", (1, outputs, outputs * _shape(node.args[0])[2]))
-    if target in (_aten.softmax.int, _aten._softmax.default):
-        return Work("softmax", (1, outputs))
+    if target in SOFTMAX:
+        exact = Work("softmax", (1, outputs))
+        rows = outputs // max(_shape(node)[named_arguments(node)["dim"]], 1)
+        return Work("softmax_by_table", (1, outputs, rows), exact) if has_table(node) else exact
     norm = norm_of(node)
     if norm is not None:
         return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))

@@ -33,6 +33,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.own_layers import mark
+from tools.pipeline.export.cortex_m.softmax import SOFTMAX
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.spectra import SPECTRA
@@ -55,7 +56,6 @@ _KNOWN = frozenset((
 _PRODUCTS = frozenset((
     _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.bmm.default,
 ))  # fmt: skip
-SOFTMAX = (_aten.softmax.int, _aten._softmax.default)
 # What takes of masked numbers only those that are not.
 _UNMASKING = (*SOFTMAX, _aten.max.dim, _aten.amax.default, _aten.max.default, _aten.argmax.default)
 _COMPARISONS = frozenset(
@@ -670,6 +670,7 @@ class Quantizers(CortexMQuantizer):
     ) -> None:
         super().__init__()
         own = [_OwnLayers(has_float_border)] if has_own_layers else []
+        self._has_own_layers = has_own_layers
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
         self._groups = _Whole(states, stays, decide)
         self.quantizers: list[Quantizer] = [
@@ -678,7 +679,11 @@ class Quantizers(CortexMQuantizer):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates, as ExecuTorch's quantizer does, with weights that are above -128."""
-        return specify(super().annotate(model), evenly_bounded)
+        annotated = specify(super().annotate(model), evenly_bounded)
+        for node in annotated.graph.nodes if self._has_own_layers else ():
+            if node.target in SOFTMAX and Q_ANNOTATION_KEY in node.meta:
+                mark(node)
+        return annotated
 
     def transform_for_annotation(self, model: GraphModule) -> GraphModule:
         """Transforms a graph as ExecuTorch's quantizer does."""

@@ -23,6 +23,7 @@ from tools.pipeline.export.cortex_m.int4 import lower_int4
 from tools.pipeline.export.cortex_m.norms import lower_norms
 from tools.pipeline.export.cortex_m.pack import arrangement_of, prepare
 from tools.pipeline.export.cortex_m.recurrent import lower_recurrent
+from tools.pipeline.export.cortex_m.softmax import lower_softmaxes
 from tools.pipeline.export.cortex_m.tables import tabulate
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.dim_orders import PIXELS, copy_to_order, order_for_kernels
@@ -94,6 +95,7 @@ def target_of(core: str) -> CortexMTargetConfig:
 def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
     """The edge program of a quantized program, with `cortex_m::` operators for the target."""
     lower_norms(program)
+    lower_softmaxes(program)
     lower_recurrent(program)
     lower_int4(program, arrangement_of(target))
     _quantize_biases(program)
@@ -312,7 +314,7 @@ def _leave_views_to_the_plan(program: ExportedProgram) -> None:
     So do those that move nothing together with the copies to another order that read them.
     """
     for node in program.graph.nodes:
-        if node.target != exir_ops.edge.cortex_m.transpose.default:
+        if node.target not in _TRANSPOSITIONS:
             continue
         value = node.args[0].meta["val"].permute(list(node.args[1]))
         readers = list(node.users)
@@ -364,8 +366,10 @@ def _count_work(program: ExportedProgram) -> None:
 def _let_quantization_overlap(program: ExportedProgram) -> None:
     """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse.
 
-    And layer normalization, which has read all of a row before; layers with int4 weights read a row while they write.
+    And layer normalization, and softmax of neighbours, which have read all of a row before; layers with int4 weights
+    read a row while they write.
     """
+    own = exir_ops.edge.torch_fusion
     for node in program.graph.nodes:
         if node.target in _INT4_LAYERS:
             taken, returned = node.args[0].meta["val"], node.meta["val"]
@@ -373,7 +377,10 @@ def _let_quantization_overlap(program: ExportedProgram) -> None:
             wide, narrow = returned.numel() // max(rows, 1), taken.numel() // max(rows, 1)
             # After the first row, or the last one if the output grows faster than the input is read.
             node.meta[LEAD] = Lead(wide + max((rows - 1) * (wide - narrow), 0))
-        if node.target == exir_ops.edge.torch_fusion.quantized_layer_norm.default:
+        if node.target == own.quantized_layer_norm.default or (
+            node.target == own.quantized_softmax.default
+            and node.meta["val"].dim_order()[-1] == node.args[2] % node.meta["val"].dim()
+        ):
             node.meta[LEAD] = Lead(0)
         if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
             continue

@@ -506,7 +506,7 @@ def evaluation_set():
 def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_returned_as_it_is(
     core: str, linear: str, tmp_path: Path
 ) -> None:
-    forward, inputs, init = "return self.fc(x).softmax(-1)", "(torch.randn(8, 64),)", "self.fc = nn.Linear(64, 64)"
+    forward, inputs, init = "return self.fc(x).softmax(-1)", "(torch.randn(8, 64),)", "self.fc = nn.Linear(64, 24)"
     chosen = exported(tmp_path, forward, inputs, init, core=core, packed=True, float_where_faster=True)
     assert list(chosen.operators) == [
         "cortex_m::quantize_per_tensor",
@@ -792,6 +792,16 @@ self.queries, self.attention = nn.Parameter(torch.rand(4, 1, 4)), nn.MultiheadAt
     assert result.golden["output_0"].shape == result.golden["eager_0"].shape == (1,)
     for index in range(3):
         assert decibels(result.golden[f"eager_{index}"], result.golden[f"output_{index}"]) > 30
+
+
+def test_numbers_that_no_factor_of_int8_reaches_stay_in_floating_point(tmp_path: Path) -> None:
+    # As in a deep network without normalization whose weights are as they were made.
+    init = "self.a = nn.Conv2d(3, 8, 1); self.b = nn.Conv2d(8, 4, 1); self.s = 2.0 ** -90"
+    forward = "y = self.a(x) * self.s\nreturn self.b(nn.functional.avg_pool2d(y, 4) * 2.0 ** 90)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    assert "cortex_m::quantized_avg_pool2d" not in result.operators
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.05 * numpy.ptp(eager)
 
 
 def test_a_softmax_stays_in_floating_point_whose_results_are_too_small_for_its_resolution(tmp_path: Path) -> None:

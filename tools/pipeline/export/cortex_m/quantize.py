@@ -34,6 +34,7 @@ from tools.pipeline.export.cortex_m.quantizable import make_quantizable
 from tools.pipeline.export.cortex_m.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
 from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round_weights
 from tools.pipeline.export.cortex_m.repeated_layers import share_ranges
+from tools.pipeline.export.cortex_m.softmax import SOFTMAX
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.cortex_m.written_norms import find_norms
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
@@ -321,7 +322,7 @@ def _coarse_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Ten
     """The softmax operators whose results are mostly lost in int8, as those over many about equal numbers are."""
     found = []
     for node in converted.graph.nodes:
-        if node.target in functions.SOFTMAX and observed and node.name in observed[0]:
+        if node.target in SOFTMAX and observed and node.name in observed[0]:
             results = torch.stack([values[node.name] for values in observed]).double()
             noise = (results / _SOFTMAX_STEP).round() * _SOFTMAX_STEP - results
             if noise.square().sum() > 10 ** (-_SOFTMAX_DECIBELS / 10) * results.square().sum():
@@ -475,7 +476,7 @@ _ARITHMETIC = frozenset((
 def check_integers(program: ExportedProgram, path: Path) -> None:
     """Raises NoInt8Form for operators of a lowered program that compute with int8 integers as if they were numbers.
 
-    And for quantization that a device refuses, whose zero point is beyond the integers.
+    And for what a device refuses: zero points that are beyond the integers, and factors too far from 1.
     """
     places = {}
     for node in program.graph.nodes:
@@ -494,9 +495,27 @@ def check_integers(program: ExportedProgram, path: Path) -> None:
             zero_point, low, high = node.args[2:5]
             if not low <= zero_point <= high:
                 places[origin(node, path)] = f"has the zero point {zero_point}, which is none of its integers"
+        elif namespace == "cortex_m" and not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for shift in _shifts(node)):
+            places[origin(node, path)] = "has numbers that are too far from 1 for the factors of int8"
     if places:
         place, reason = next(iter(places.items()))
         raise NoInt8Form(places, f"{place} {reason}")
+
+
+# Of the factors that kernels multiply by, powers of two: kMinShift and kMaxShift of kernels/cortex_m/requantize.h.
+_LEAST_SHIFT, _MOST_SHIFT = -62, 31
+
+
+def _shifts(node: Node) -> list[int]:
+    """The shifts of the factors of a `cortex_m::` operator that are numbers."""
+    given = zip(node.target._schema.arguments, node.args, strict=False)
+    shifts = [value for argument, value in given if "shift" in argument.name]
+    return [
+        shift
+        for value in shifts
+        for shift in (value if isinstance(value, (list, tuple)) else [value])
+        if isinstance(shift, int)
+    ]
 
 
 def _is_int8(value: Any) -> bool:
