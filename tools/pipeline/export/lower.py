@@ -21,7 +21,7 @@ from executorch.exir import (
 from executorch.exir.schema import KernelCall, Program
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.value_ranges import bound_sympy
 
@@ -112,7 +112,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     do_once()
     with torch.no_grad(), _distributions_unchecked():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
-    return keep_tensor_indices(_fill_memory(captured))
+    return keep_tensor_indices(_fill_memory(_rename_inputs(captured)))
 
 
 @contextlib.contextmanager
@@ -124,6 +124,25 @@ def _distributions_unchecked() -> Iterator[None]:
         yield
     finally:
         torch.distributions.Distribution.set_default_validate_args(before)
+
+
+def _rename_inputs(program: ExportedProgram) -> ExportedProgram:
+    """Gives inputs that the model calls as Python or torch call something else, such as `input`, names that they keep
+    in copies of the graph, in place: the program's signature knows them by name, and a copy would call them otherwise.
+    """
+    signature = program.graph_signature
+    for node in program.graph.find_nodes(op="placeholder"):
+        before, kept = node.name, Graph().placeholder(node.name).name
+        if before == kept:
+            continue
+        node._rename(kept)
+        node.target = node.name
+        signature.replace_all_uses(before, node.name)
+        for spec in signature.output_specs:
+            if spec.kind == OutputKind.USER_INPUT_MUTATION and spec.target == before:
+                spec.target = node.name
+    program.graph_module.recompile()
+    return program
 
 
 def _fill_memory(program: ExportedProgram) -> ExportedProgram:
