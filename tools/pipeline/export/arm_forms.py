@@ -288,11 +288,17 @@ def _of_one_state(cell: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ..
     return decomposition
 
 
+def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | None) -> Tensor:
+    """A tensor of one value: a constant, whatever the input's elements are."""
+    return torch.full(list(shape), value, dtype=x.dtype if dtype is None else dtype)
+
+
 # Per operator that ExecuTorch's quantizers don't know what computes the same by those that they do.
 _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.addcmul.default: lambda x, first, second, *, value=1: x + (first if value == 1 else first * value) * second,
     _aten.channel_shuffle.default: _channel_shuffle,
     _aten.expand_as.default: lambda x, other: x.expand(other.shape),
+    _aten.full_like.default: lambda x, value, *, dtype=None, **_: _filled(x, x.shape, value, dtype),
     _aten.gru.input: _of_one_state(_gru_cell),
     _aten.gru_cell.default: _gru_cell,
     _aten.hstack.default: lambda parts: torch.cat(parts, 0 if parts[0].dim() == 1 else 1),
@@ -303,6 +309,10 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.lstm.input: _lstm,
     _aten.lstm_cell.default: _lstm_cell,
     _aten.mish.default: lambda x: x * torch.tanh(_softplus(x)),
+    _aten.new_full.default: lambda x, shape, value, *, dtype=None, **_: _filled(x, shape, value, dtype),
+    _aten.new_ones.default: lambda x, shape, *, dtype=None, **_: _filled(x, shape, 1, dtype),
+    _aten.new_zeros.default: lambda x, shape, *, dtype=None, **_: _filled(x, shape, 0, dtype),
+    _aten.ones_like.default: lambda x, *, dtype=None, **_: _filled(x, x.shape, 1, dtype),
     _aten.rms_norm.default: _rms_norm,
     _aten.rnn_relu.input: _of_one_state(_rnn_cell(torch.relu)),
     _aten.rnn_relu_cell.default: _rnn_cell(torch.relu),
@@ -318,10 +328,28 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.swapaxes.default: torch.transpose,
     _aten.swapdims.default: torch.transpose,
     _aten.vstack.default: lambda parts: torch.cat([torch.atleast_2d(part) for part in parts]),
+    _aten.zeros_like.default: lambda x, *, dtype=None, **_: _filled(x, x.shape, 0, dtype),
 }
 
 
+# Of which the core has operators.
+_WHOLE = (_aten.gru.input, _aten.lstm.input)
 _RECURRENT = (_aten.gru.input, _aten.lstm.input, _aten.rnn_relu.input, _aten.rnn_tanh.input)
+
+
+# What a program's recurrent layers may have together to be unrolled.
+MOST_STEPS = 24
+
+
+def layers_of_many_steps(program: ExportedProgram) -> list[Node]:
+    """The LSTM and GRU layers that are too long to be unrolled, beside what comes before them."""
+    left, found = MOST_STEPS, []
+    for node, steps in recurrent_steps(program):
+        if node.target in _WHOLE and steps > left:
+            found.append(node)
+        else:
+            left -= steps
+    return found
 
 
 def recurrent_steps(program: ExportedProgram) -> Iterator[tuple[Node, int]]:

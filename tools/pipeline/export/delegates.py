@@ -47,7 +47,7 @@ _NO_STATE = State({})
 # Reasons of ExecuTorch's partitioners that speak of what is inside of it, as patterns, and what they mean for a model.
 # What it says of U55 holds for U65, too.
 _REASONS = {
-    r"Op is not supported on U55\.?": "the NPU has no such operation",
+    r"Op is not supported on U55\.?|Not included in BaseTOSASupportList .*": "the NPU has no such operation",
     r"Partition contained only ops which are removed .*": "it only moves elements, and nothing beside it is delegated",
     r"Non-constant int64 input \S+": "one of its inputs is of 64-bit integers",
     r"Non-constant node with int64 output\.?": "its result is of 64-bit integers",

@@ -45,6 +45,7 @@ from tools.pipeline.export.manifest import Parameters, Quantization, make_manife
 from tools.pipeline.export.memory_plan import MemoryPlan
 from tools.pipeline.export.own_operators import define_out_variant
 from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
+from tools.pipeline.export.retracing import known_results
 from tools.pipeline.export.serialize import serialize
 from tools.pipeline.export.spectra import front_end, remove_complex_numbers
 from tools.pipeline.model_file.call import CALLED, called, check_names
@@ -830,10 +831,11 @@ def _compute_constants(program: ExportedProgram) -> ExportedProgram:
     return propagate_constants(decompose(decompose_attention(program, found))) if found else program
 
 
+@known_results()
 def _lower_for_npu(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs for an NPU need it.
     from tools.pipeline.export import delegates
-    from tools.pipeline.export.arm_forms import recurrent_steps
+    from tools.pipeline.export.arm_forms import MOST_STEPS, layers_of_many_steps, recurrent_steps
     from tools.pipeline.export.cortex_m import lower as cortex_m
     from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.cortex_m.state import inputs_to_state
@@ -852,11 +854,16 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
 
     def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
         folded = _compute_constants(decompose(fold_batch_norm(captured)))
+        whole = layers_of_many_steps(folded) if bits == 8 else []
         for node, steps in recurrent_steps(folded):
-            console.say(
-                f"export: note: {path}: {origin(node, path)} is unrolled into {steps} step{'s'[: steps != 1]} for the "
-                "NPU; ExecuTorch takes some five seconds of processor time for each."
-            )
+            of_steps = f"{steps} step{'s'[: steps != 1]}"
+            text = f"is unrolled into {of_steps} for the NPU; ExecuTorch takes seconds of processor time for each"
+            if node in whole:
+                text = (
+                    f"has {of_steps}, and {MOST_STEPS} of a model are unrolled for the NPU: the core computes it "
+                    "whole; written as a loop over nn.LSTMCell or nn.GRUCell it would be unrolled"
+                )
+            console.say(f"export: note: {path}: {origin(node, path)} {text}.")
         return lower.quantize(folded, given, npu, bits, path, source.state)
 
     prepared = _prepare(source, quantized)
@@ -906,6 +913,7 @@ def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
         )
 
 
+@known_results()
 def _lower_to_vgf(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs with VGF need it.
     from tools.pipeline.export import delegates

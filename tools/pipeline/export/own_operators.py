@@ -7,6 +7,7 @@ stands in programs and is implemented in kernels/.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -223,13 +224,13 @@ def _gru_out(*args: Any, out: Tensor, hidden: Tensor, gates: Tensor) -> tuple[Te
     return _copy_results(_gru(*args), (out, hidden, gates))
 
 
-def keep_recurrent_layers(program: ExportedProgram) -> ExportedProgram:
-    """Replaces each LSTM and GRU by one operator per layer and direction, in place.
+def keep_recurrent_layers(program: ExportedProgram, nodes: Iterable[Node] | None = None) -> ExportedProgram:
+    """Replaces each LSTM and GRU, or those of `nodes`, by one operator per layer and direction, in place.
 
     ExecuTorch would unroll them: some instructions per step in time. What the kernels do not do is left to it: other
     dtypes than float32, projections, packed sequences, sizes that are not static.
     """
-    for node in list(program.graph.nodes):
+    for node in list(program.graph.nodes if nodes is None else nodes):
         if node.op != "call_function" or node.target not in (_aten.lstm.input, _aten.gru.input):
             continue
         tensors = [argument for argument in node.all_input_nodes if isinstance(argument.meta.get("val"), Tensor)]

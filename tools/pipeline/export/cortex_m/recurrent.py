@@ -122,12 +122,14 @@ def round_weights(module: GraphModule) -> None:
             continue
         first = 3 if node.target == _own.lstm.default else 2
         for parameter in node.args[first : first + 2]:
-            weight = getattr(module, parameter.target)
+            owner, _, name = parameter.target.rpartition(".")
+            holder = module.get_submodule(owner)
+            weight = getattr(holder, name)
             steps = _row_steps(weight.detach())
             rounded = ((weight.detach() / steps).round() * steps).to(weight.dtype)
             # A parameter of its own: the module in floating point has this one, too. It may be another layer's, but
             # rounding it twice changes nothing.
-            setattr(module, parameter.target, torch.nn.Parameter(rounded, requires_grad=False))
+            setattr(holder, name, torch.nn.Parameter(rounded, requires_grad=False))
 
 
 def output_factor(scale: float, state_bits: int) -> tuple[int, int] | None:

@@ -11,20 +11,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from executorch.backends.arm.ethosu import EthosUPartitioner
+from executorch.backends.arm.constants import DQ_OPS, Q_OPS
+from executorch.backends.arm.ethosu import EthosUBackend, EthosUPartitioner
 from executorch.backends.arm.operator_support.ethos_u55_support import EthosU55NotSupported
 from executorch.backends.arm.quantizer import (
     EthosUQuantizer,
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
-from executorch.backends.arm.tosa.dialect.lib import TosaValueError
+from executorch.backends.arm.quantizer.arm_quantizer_utils import _mark_node_as_quantized
 from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
+from executorch.exir.backend.backend_details import PreprocessResult
+from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._pytree import tree_leaves
 
 from tools.artifacts.ethos_u.npu import Npu
@@ -32,6 +36,7 @@ from tools.pipeline.export import delegates
 from tools.pipeline.export.arm_forms import (
     POOLS,
     convolutions_to_16_bits,
+    layers_of_many_steps,
     tables_before_pools,
     upsampling_of_sizes,
     write_layers,
@@ -44,16 +49,20 @@ from tools.pipeline.export.cortex_m.functions import (
     is_annotated,
     leave_state,
 )
+from tools.pipeline.export.cortex_m.own_layers import mark
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
+from tools.pipeline.export.cortex_m.recurrent import lower_recurrent, round_weights
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.core import agree, to_int8
 from tools.pipeline.export.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
+from tools.pipeline.export.lower import propagate_constants
+from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
-from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
 # Of poolings and convolutions on Ethos-U55 and U65.
@@ -63,6 +72,8 @@ _REPETITIONS = frozenset((1, 2, 4, 8))
 _NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.vec
 # What it takes of memory grows with the square of its factor.
 _LARGEST_INTERPOLATION = 4
+# Places of a model that are looked for one by one, as they can't be lowered.
+_LARGEST_SEARCH = 4
 _PARTS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
     _aten.stack.default,
@@ -141,6 +152,7 @@ class _Quantizer(EthosUQuantizer):
         leave_state(model.graph, self._states)
         if self._bits != 8:
             return super().annotate(model)
+        self._annotate_recurrent(model.graph)
         # Those of several operators before ExecuTorch does so operator by operator.
         functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
         integers = {node for each in functions for node in (each.source, *each.results)}
@@ -152,6 +164,16 @@ class _Quantizer(EthosUQuantizer):
         inputs = {node for node in annotated.graph.nodes if node.op == "placeholder"}
         annotate_functions(functions, inputs, self._operand, self._result)
         return annotated
+
+    def _annotate_recurrent(self, graph: Graph) -> None:
+        """Lets the core's recurrent layers take and return integers; their states it keeps in floating point."""
+        for node in graph.nodes:
+            if node.target not in RECURRENT:
+                continue
+            _mark_node_as_quantized(node, {node.args[0]: self._operand}, None, False)
+            mark(node)
+            for result in node.users:
+                _mark_node_as_quantized(result, {}, self._result if result.args[1] == 0 else None, False)
 
 
 def _merge_equal(module: GraphModule) -> None:
@@ -192,7 +214,10 @@ def quantize(
     Raises UserError as `delegates.quantize` does.
     """
     quantizer = _Quantizer(npu, bits, len(state.buffers))
-    program = write_layers(program)
+    if bits == 8:
+        keep_recurrent_layers(program, layers_of_many_steps(program))
+    # ExecuTorch's passes quantize no results of operators that read constants alone, and then refuse their readers.
+    program = propagate_constants(write_layers(program))
     if npu.product != "u85":
         _write_minima(program)
     _reduce_strides(program)
@@ -203,7 +228,9 @@ def quantize(
     _copy_parts(program)
     if npu.product != "u85":
         _copy_functions(program)
-    return delegates.quantize(program, samples, quantizer, path, state)
+    quantized = delegates.quantize(program, samples, quantizer, path, state)
+    round_weights(quantized.module)
+    return quantized
 
 
 def _write_minima(program: ExportedProgram) -> None:
@@ -520,10 +547,8 @@ def _is_part(node: Node) -> bool:
 
 
 def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
-    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
-
-    Raises UserError if Vela refuses a subgraph.
-    """
+    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates."""
+    lower_recurrent(program)
     with_tables = write_tables(program)
     if with_tables is not None:
         lowered = _delegate(with_tables, npu, path)
@@ -534,6 +559,45 @@ def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
 
 
 def _delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
+    """Lowers a quantized program, and leaves to the core what ExecuTorch's partitioner takes and nobody can lower."""
+    refused: dict[str, str] = {}
+    for count in itertools.count(1):
+        try:
+            return _lower(program, npu, path, refused)
+        except _LoweringError as error:
+            # Where more than a few places can't be lowered, each costs several attempts.
+            places = error.places if count > _LARGEST_SEARCH else [_first_refused(program, npu, path, refused, error)]
+            refused |= dict.fromkeys(places, error.reason)
+    raise AssertionError
+
+
+def _first_refused(
+    program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str, str], error: _LoweringError
+) -> str:
+    """The first place of a subgraph that can't be lowered, up to which it can't be.
+
+    Raises _LoweringError if something else can't be lowered.
+    """
+    good, bad = 0, len(error.places)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            _lower(program, npu, path, {**refused, **dict.fromkeys(error.places[middle:], "")})
+        except _LoweringError:
+            bad = middle
+        else:
+            good = middle
+    return error.places[bad - 1]
+
+
+def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str, str]) -> Lowered:
+    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
+
+    Args:
+      refused: places in the model that are left to the core, as `origin` has them, and why.
+
+    Raises _LoweringError for a subgraph that can't be lowered.
+    """
     with (
         delegates.rejections(path) as rejected,
         delegates.shared_history(),
@@ -543,30 +607,73 @@ def _delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
         convolutions_to_16_bits(),
         tables_of_functions(),
         _repeating(),
+        _naming_places(npu, path),
     ):
+        manager = to_edge_transform_and_lower(
+            program,
+            partitioner=[EthosUPartitioner(vela.compile_spec(npu), [_IsNotRefused(refused, path)])],
+            compile_config=_edge_config(),
+        )
+    named = [
+        (operator, place, refused[place] if reason.endswith(_IsNotRefused.__name__) else reason)
+        for operator, place, reason in rejected
+    ]
+    return Lowered(manager, compiled, named)
+
+
+class _LoweringError(Exception):
+    """A subgraph that ExecuTorch's partitioner took can't be lowered.
+
+    Attributes:
+      places: where in the model it comes from, in the order of its operators.
+      reason: why, in a line.
+    """
+
+    def __init__(self, places: list[str], reason: str) -> None:
+        super().__init__(reason)
+        self.places = places
+        self.reason = reason
+
+
+class _IsNotRefused(OperatorSupportBase):
+    """Leaves places in the model to the core."""
+
+    def __init__(self, refused: Mapping[str, str], path: Path) -> None:
+        self._refused = refused
+        self._path = path
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        return origin(node, self._path) not in self._refused
+
+
+@contextlib.contextmanager
+def _naming_places(npu: Npu, path: Path) -> Iterator[None]:
+    """Lets the backend raise _LoweringError for whatever happens to a subgraph."""
+    original = EthosUBackend.preprocess
+
+    def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
+        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
         try:
-            manager = to_edge_transform_and_lower(
-                program,
-                partitioner=[EthosUPartitioner(vela.compile_spec(npu))],
-                compile_config=_edge_config(),
-            )
-        except vela.VelaError as error:
-            raise UserError(
-                f"{path}: Vela can't compile the model for {npu.accelerator}: {error}. Write the layer another way, or "
-                'leave the model to the core: backend = "cortex_m".'
-            ) from error
+            return original(program, specs)
+        # Its passes raise what they happen to meet, as Vela does.
         except Exception as error:
-            cause = _root(error)
-            # What its passes think of an operator that its own partitioner took is no fault of this project's.
-            if not isinstance(cause, TosaValueError):
-                raise
-            # Behind an empty line torch's graph begins.
-            reason = str(cause).split("\n\n")[0].rstrip(".")
-            raise UserError(
-                f"{path}: ExecuTorch takes a layer for {npu.accelerator} that it then can't lower: {reason}. Write the "
-                'layer another way, or leave the model to the core: backend = "cortex_m".'
-            ) from error
-    return Lowered(manager, compiled, rejected)
+            computed = [node for node in nodes if node.target not in (*Q_OPS, *DQ_OPS)]
+            places = list(dict.fromkeys(origin(node, path) for node in computed))
+            raise _LoweringError(places, _why(error, npu)) from error
+
+    with replaced(EthosUBackend, "preprocess", staticmethod(preprocess)):
+        yield
+
+
+def _why(error: Exception, npu: Npu) -> str:
+    """Why a subgraph can't be lowered, in a line."""
+    cause = _root(error)
+    # Behind an empty line torch's graph begins.
+    text = " ".join(str(cause).split("\n\n")[0].split()).rstrip(".") or type(cause).__name__
+    who = f"Vela can't compile it for {npu.accelerator}"
+    if not isinstance(error, vela.VelaError):
+        who = f"ExecuTorch takes it for {npu.accelerator} and can't lower it then"
+    return f"{who}: {text}"
 
 
 @contextlib.contextmanager

@@ -1,0 +1,59 @@
+"""Passes with results that are known give the same graph, and call each operator once for the same shapes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from executorch.exir import to_edge
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.pass_base import ExportPass
+from torch import Tensor
+from torch.fx import GraphModule
+
+from tools.pipeline.export.lower import capture
+from tools.pipeline.export.retracing import known_results
+
+
+class _Steps(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        for _ in range(4):
+            x = torch.sin(x) * x
+        # Of another shape, dtype or layout it is another result.
+        return x, torch.sin(y).transpose(0, 1) + torch.sin(x[:, :3].to(torch.float64)).sum()
+
+
+def _retraced(module: GraphModule, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[list[object], int]:
+    """What the graph says after a pass that changes nothing, and how many operators were called for it."""
+    calls = []
+    call = EdgeOpOverload.__call__
+    with monkeypatch.context() as patch:
+        patch.setattr(EdgeOpOverload, "__call__", lambda *args, **kw: calls.append(args[0]) or call(*args, **kw))
+        with known_results() if is_known else contextlib.nullcontext():
+            graph = ExportPass()(module).graph_module.graph
+    said: list[object] = [str(graph)]
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, Tensor):
+            said.append((node.name, value.dtype, value.shape, value.stride()))
+    return said, len(calls)
+
+
+def test_known_results_are_those_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = (torch.randn(2, 5), torch.randn(2, 3, dtype=torch.float64))
+    module = to_edge(capture(_Steps().eval(), inputs)).exported_program().graph_module
+    expected, before = _retraced(module, False, monkeypatch)
+    said, after = _retraced(module, True, monkeypatch)
+    assert said == expected
+    # Three of the four steps.
+    assert after <= before - 6
+
+
+def test_outside_of_passes_each_call_counts() -> None:
+    """As where a program is traced, whose calls have to be seen."""
+    module = torch.fx.symbolic_trace(lambda x: torch.ops.aten.sin.default(torch.ops.aten.sin.default(x)))
+    with known_results():
+        program = torch.export.export(module, (torch.randn(3),))
+        again = program.run_decompositions({})
+    assert len(again.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)) == 2
