@@ -73,7 +73,7 @@ _NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.ve
 # What it takes of memory grows with the square of its factor.
 _LARGEST_INTERPOLATION = 4
 # Places of a model that are looked for one by one, as they can't be lowered.
-_LARGEST_SEARCH = 4
+_LARGEST_SEARCH = 2
 _PARTS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
     _aten.stack.default,
