@@ -15,7 +15,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
-from tools.pipeline.export.ethos_u import addresses, lower
+from tools.pipeline.export.ethos_u import addresses, lower, vela
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source
 from tools.quiet.console import UserError
@@ -665,3 +665,12 @@ def test_what_vela_refuses(tmp_path: Path) -> None:
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = result.golden["output_0"].astype(numpy.float64) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.02 * numpy.abs(eager).max()
+
+
+def test_what_ends_vela(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An assertion of the compiler's ends its process, and not the export."""
+    monkeypatch.setattr(vela.arm_backend, "vela_compile", lambda *_, **__: os.abort())
+    result = _export(tmp_path, model_source("return torch.relu(self.first(x))", _IMAGE, _CONVOLUTIONS))
+    assert _delegates(result) == 0
+    reason = "Vela can't compile it for ethos-u55-128: it ended with SIGABRT"
+    assert any(note.endswith(reason) for note in _left_to_the_core(result))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import os
+import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,11 +87,7 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
 
     def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> bytes:
         with tempfile.TemporaryDirectory() as directory:
-            try:
-                payload = original(tosa_flatbuffer, list(args), intermediate_path=directory)
-            # The compiler raises what it happens to meet, and exits where its command line doesn't please it.
-            except (Exception, SystemExit) as error:
-                raise VelaError(str(error)) from error
+            payload = _in_a_child(lambda: original(tosa_flatbuffer, list(args), intermediate_path=directory))
             output = Path(directory) / "output"
             layers = _table(output / "out_per-layer.csv")
             summary = _table(next(output.glob("out_summary_*.csv")))[0]
@@ -106,6 +105,34 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
         Path(_CONFIG).write_text(npu.vela_config())
         with replaced(arm_backend, "vela_compile", vela_compile):
             yield done
+
+
+def _in_a_child(compile_: Callable[[], bytes]) -> bytes:
+    """What the compiler returns, in a process of its own: where an assertion of its fails, it ends the process.
+
+    Raises VelaError for that, and for what the compiler raises.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result"
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                result.write_bytes(compile_())
+                status = 0
+            # It raises what it happens to meet, and exits where its command line doesn't please it.
+            except BaseException as error:
+                result.write_text(str(error) or type(error).__name__)
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status < 0:
+            raise VelaError(f"it ended with {signal.Signals(-status).name}")
+        if status > 0:
+            raise VelaError(result.read_text())
+        return result.read_bytes()
 
 
 def _table(path: Path) -> list[dict[str, str]]:
