@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy
 import numpy.typing as npt
 import torch
 import tosa_reference_model
@@ -26,6 +27,8 @@ from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.traceback import NodeSource
 from torch.utils._pytree import tree_map_only
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+from tosa.DType import DType
+from tosa.TosaGraph import TosaGraph
 
 from tools.pipeline.export.arm_forms import part_activations, write_activations
 from tools.pipeline.export.border import BorderOperators, varying
@@ -55,6 +58,15 @@ _REASONS = {
     r"One or more (in|out)puts were not quantized\.?": r"one of its \1puts is not quantized",
     # ExecuTorch quantizes no argmax, as the second holds of all.
     r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, the NPU's of 32",
+}
+
+# Of what goes into subgraphs.
+_DTYPES = {
+    DType.BOOL: numpy.bool_,
+    DType.INT8: numpy.int8,
+    DType.INT16: numpy.int16,
+    DType.INT32: numpy.int32,
+    DType.FP32: numpy.float32,
 }
 
 # Of int8 programs that are captured and not lowered yet.
@@ -216,6 +228,22 @@ def run(
     return outputs
 
 
+def check_reference(tosa: bytes) -> None:
+    """Raises RuntimeError if the TOSA reference model computes nothing of a subgraph, as it says; it may also abort."""
+    block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+    tensors = {block.Tensors(i).Name(): block.Tensors(i) for i in range(block.TensorsLength())}
+    inputs = [tensors[block.Inputs(i)] for i in range(block.InputsLength())]
+    shapes = [[tensor.Shape(axis) for axis in range(tensor.ShapeLength())] for tensor in inputs]
+    _reference(tosa, [numpy.zeros(s, _DTYPES[tensor.Type()]) for tensor, s in zip(inputs, shapes, strict=True)])
+
+
+def _reference(tosa: bytes, inputs: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
+    results, status = tosa_reference_model.run(tosa, list(inputs), verbosity="LOW")
+    if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+        raise RuntimeError(f"the TOSA reference model returned {status}")
+    return list(results)
+
+
 class _Run(Interpreter):
     def __init__(self, module: GraphModule, tosa: Mapping[bytes, bytes], observe: Observer | None) -> None:
         super().__init__(module)
@@ -232,9 +260,7 @@ class _Run(Interpreter):
                 return self._in_floating_point(n)
         module, *inputs = self.map_nodes_to_values(n.args, n)
         arrays = [tensor.permute(tensor.dim_order()).contiguous().numpy() for tensor in inputs]
-        results, status = tosa_reference_model.run(self._tosa[module.processed_bytes], arrays, verbosity="LOW")
-        if status != tosa_reference_model.GraphStatus.TOSA_VALID:
-            raise RuntimeError(f"the TOSA reference model returned {status} for {n.name}")
+        results = _reference(self._tosa[module.processed_bytes], arrays)
         if self._observe is not None:
             self._observe(n, module.processed_bytes, arrays, results)
         expected = n.meta["val"]

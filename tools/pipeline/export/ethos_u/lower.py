@@ -670,8 +670,11 @@ def _why(error: Exception, npu: Npu) -> str:
     cause = _root(error)
     # Behind an empty line torch's graph begins.
     text = " ".join(str(cause).split("\n\n")[0].split()).rstrip(".") or type(cause).__name__
-    who = f"Vela can't compile it for {npu.accelerator}"
-    if not isinstance(error, vela.VelaError):
+    if isinstance(error, vela.VelaError):
+        who = f"Vela can't compile it for {npu.accelerator}"
+    elif isinstance(error, vela.UncheckedError):
+        who = "the TOSA reference model, which the NPU's results are held to, can't compute it"
+    else:
         who = f"ExecuTorch takes it for {npu.accelerator} and can't lower it then"
     return f"{who}: {text}"
 

@@ -17,6 +17,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.backends.arm.ethosu import backend as arm_backend
 
 from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export import delegates
 from tools.pipeline.export.replaced import replaced
 
 # The columns of Vela's table by layer that the report has, by its names for them.
@@ -64,6 +65,10 @@ class VelaError(Exception):
     """Vela refuses a subgraph."""
 
 
+class UncheckedError(Exception):
+    """The TOSA reference model, which the NPU's results are held to, doesn't compute a subgraph."""
+
+
 # The program holds the name, so it must be the same on every machine.
 _CONFIG = "vela.ini"
 
@@ -87,7 +92,8 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
 
     def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> bytes:
         with tempfile.TemporaryDirectory() as directory:
-            payload = _in_a_child(lambda: original(tosa_flatbuffer, list(args), intermediate_path=directory))
+            payload = _in_a_child(lambda: original(tosa_flatbuffer, list(args), intermediate_path=directory), VelaError)
+            _in_a_child(lambda: _computed(bytes(tosa_flatbuffer)), UncheckedError)
             output = Path(directory) / "output"
             layers = _table(output / "out_per-layer.csv")
             summary = _table(next(output.glob("out_summary_*.csv")))[0]
@@ -107,10 +113,15 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
             yield done
 
 
-def _in_a_child(compile_: Callable[[], bytes]) -> bytes:
-    """What the compiler returns, in a process of its own: where an assertion of its fails, it ends the process.
+def _computed(tosa: bytes) -> bytes:
+    delegates.check_reference(tosa)
+    return b""
 
-    Raises VelaError for that, and for what the compiler raises.
+
+def _in_a_child(function: Callable[[], bytes], error_type: type[Exception]) -> bytes:
+    """What a function returns, in a process of its own: a failed assertion of Vela's or the reference model's ends it.
+
+    Raises `error_type` for that, and for what the function raises.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result"
@@ -118,9 +129,9 @@ def _in_a_child(compile_: Callable[[], bytes]) -> bytes:
         if child == 0:
             status = 1
             try:
-                result.write_bytes(compile_())
+                result.write_bytes(function())
                 status = 0
-            # It raises what it happens to meet, and exits where its command line doesn't please it.
+            # Vela raises what it happens to meet, and exits where its command line doesn't please it.
             except BaseException as error:
                 result.write_text(str(error) or type(error).__name__)
             finally:
@@ -129,9 +140,9 @@ def _in_a_child(compile_: Callable[[], bytes]) -> bytes:
                 os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status < 0:
-            raise VelaError(f"it ended with {signal.Signals(-status).name}")
+            raise error_type(f"it ended with {signal.Signals(-status).name}")
         if status > 0:
-            raise VelaError(result.read_text())
+            raise error_type(result.read_text())
         return result.read_bytes()
 
 
