@@ -1,6 +1,7 @@
 """The `torch_operator` rule: an operator of one's own, with its implementation in PyTorch and its kernel."""
 
 load("//firmware/boards:boards.bzl", "EMULATED_BOARDS")
+load("//rules/private:actions.bzl", "repository_path")
 load(":firmware_test.bzl", "firmware_test")
 load(":providers.bzl", "TorchOperatorInfo")
 load(":torch_program.bzl", "torch_program")
@@ -30,10 +31,6 @@ _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 def _is_name(text):
     return text and not text[0].isdigit() and not [c for c in text.elems() if c not in _NAME_CHARACTERS]
 
-def _repository_path(file):
-    """A File's path from the root of its repository."""
-    return file.short_path.split("/", 2)[2] if file.short_path.startswith("../") else file.short_path
-
 def _torch_operator_impl(ctx):
     parts = ctx.attr.operator.split("::")
     if len(parts) != 2 or not _is_name(parts[0]) or not _is_name(parts[1]):
@@ -49,7 +46,7 @@ def _torch_operator_impl(ctx):
     ctx.actions.write(description, json.encode_indent([{
         "op": ctx.attr.operator + ".out",
         "kernel": ctx.attr.kernel,
-        "header": _repository_path(ctx.file.header),
+        "header": repository_path(ctx.file.header),
         "dtypes": [_DTYPES[dtype] for dtype in ctx.attr.dtypes],
         "variants": ["mixed_dtypes"],
         "template": False,

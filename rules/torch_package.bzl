@@ -1,7 +1,7 @@
 """The `torch_package` rule: models as plain C++ for another build system."""
 
 load("//platforms:cores.bzl", "CORES", "float_abis")
-load("//rules/private:actions.bzl", "CORE_ATTRS", "check_model_names", "methods_of", "target_core")
+load("//rules/private:actions.bzl", "CORE_ATTRS", "check_model_names", "methods_of", "operators_of", "repository_path", "target_core")
 load("//rules/private:image.bzl", "NPU_ATTRS", "npu_device")
 load("//rules/private:package_archive.bzl", "PACKAGE_ATTRS", "compile_package")
 load("//rules/private:transitions.bzl", "CORE_TRANSITION_ATTRS", "board_or_core_transition")
@@ -16,9 +16,8 @@ def _torch_package_impl(ctx):
     if ctx.attr.board and ctx.attr.core:
         fail("%s: give either board or core" % ctx.label)
     programs = [target[TorchProgramInfo] for target in ctx.attr.models]
-    for target, program in zip(ctx.attr.models, programs):
-        if program.operators:
-            fail("%s: %s has operators of one's own (%s), which packages can't hold yet; torch_cpp_library can" % (ctx.label, target.label, [operator.operator for operator in program.operators]))
+    operators = operators_of(ctx, programs)
+    operator_files = {file: None for operator in operators for file in operator.sources + operator.headers}.keys()
     accelerated = [target.label for target in ctx.attr.models if target[TorchProgramInfo].accelerator]
     device = [npu_device(ctx, accelerated[0])] if accelerated else []
     models = methods_of(programs)
@@ -43,6 +42,9 @@ def _torch_package_impl(ctx):
     arguments.add("--url", ctx.attr.url)
     for model in models:
         arguments.add_all("--model", [model.program, model.method, model.name, model.manifest, model.golden])
+    arguments.add_all([operator.description for operator in operators], before_each = "--catalog")
+    for file in operator_files:
+        arguments.add_all("--operator", [repository_path(file), file])
     arguments.add("--sources", ctx.attr._sources.label.workspace_root or ".")
     arguments.add_all(device, before_each = "--npu-device")
     arguments.add("--executorch", ctx.attr._headers.label.workspace_root + "/include")
@@ -54,7 +56,7 @@ def _torch_package_impl(ctx):
         executable = ctx.executable._package,
         arguments = [arguments],
         inputs = ctx.files._sources + ctx.files._headers + [ctx.file._licence, ctx.file._executorch_licence] + device +
-                 [file for model in models for file in [model.program, model.manifest, model.golden]],
+                 operator_files + [operator.description for operator in operators] + [file for model in models for file in [model.program, model.manifest, model.golden]],
         outputs = [sources],
         mnemonic = "TorchPackage",
         progress_message = "Packing %{label}",
@@ -119,7 +121,7 @@ that they call and no others, C and C++ headers, an example, self-tests, and lic
             mandatory = True,
             allow_empty = False,
             providers = [TorchProgramInfo],
-            doc = "The torch_programs. They share kernels; each has functions and a namespace of its name.",
+            doc = "The torch_programs. They share kernels; each has functions and a namespace of its name. Kernels of their `operators` are in the package, too.",
         ),
         "layout": attr.string(
             mandatory = True,

@@ -13,6 +13,10 @@ def is_identifier(text):
     """Whether a text is a C identifier."""
     return text.replace("_", "a").isalnum() and not text[0].isdigit()
 
+def repository_path(file):
+    """A File's path from the root of its repository."""
+    return file.short_path.split("/", 2)[2] if file.short_path.startswith("../") else file.short_path
+
 def check_program_name(ctx, name):
     """Fails for a program's name that is no C identifier."""
     if not is_identifier(name):
@@ -144,6 +148,27 @@ def link_program(ctx, program, directory, example = True, registry = None, backe
     )
     return [(entry, MemoryPlanInfo(plan = entry.plan, core = core)) for entry in data]
 
+def operators_of(ctx, programs):
+    """Users' own operators of programs, each once; fails where two are called alike.
+
+    Args:
+      ctx: rule context.
+      programs: list of TorchProgramInfo.
+
+    Returns:
+      list of TorchOperatorInfo
+    """
+    own = {}
+    for operator in [operator for program in programs for operator in program.operators]:
+        if own.setdefault(operator.operator, operator).description != operator.description:
+            fail("%s: operator %s is defined twice, by %s and %s" % (
+                ctx.label,
+                operator.operator,
+                own[operator.operator].description.owner,
+                operator.description.owner,
+            ))
+    return own.values()
+
 def generate_registry(ctx, programs, directory, prelinked = False, backends = []):
     """Generates the kernel registry of a list of programs.
 
@@ -170,22 +195,14 @@ def generate_registry(ctx, programs, directory, prelinked = False, backends = []
         arguments.add("--prelinked")
     for backend in backends:
         arguments.add_all("--backend", [backend.id, backend.header, backend.object])
-    own = {}
-    for operator in [operator for program in programs for operator in program.operators]:
-        if own.setdefault(operator.operator, operator).description != operator.description:
-            fail("%s: operator %s is defined twice, by %s and %s" % (
-                ctx.label,
-                operator.operator,
-                own[operator.operator].description.owner,
-                operator.description.owner,
-            ))
-    arguments.add_all([operator.description for operator in own.values()], before_each = "--catalog")
+    own = operators_of(ctx, programs)
+    arguments.add_all([operator.description for operator in own], before_each = "--catalog")
     arguments.add("--output", source)
     arguments.add("--kernels", kernels)
     ctx.actions.run(
         executable = ctx.executable._registry,
         arguments = [arguments],
-        inputs = [p.program for p in programs] + [p.manifest for p in methods_of(programs)] + [operator.description for operator in own.values()],
+        inputs = [p.program for p in programs] + [p.manifest for p in methods_of(programs)] + [operator.description for operator in own],
         outputs = [source, kernels],
         mnemonic = "KernelRegistry",
         progress_message = "Generating the kernel registry of %{label}",
@@ -193,9 +210,9 @@ def generate_registry(ctx, programs, directory, prelinked = False, backends = []
     return KernelRegistryInfo(
         source = source,
         kernels = kernels,
-        operator_sources = [file for operator in own.values() for file in operator.sources],
-        operator_headers = [file for operator in own.values() for file in operator.headers],
-        quote_includes = {operator.root: None for operator in own.values() if operator.root}.keys(),
+        operator_sources = [file for operator in own for file in operator.sources],
+        operator_headers = [file for operator in own for file in operator.headers],
+        quote_includes = {operator.root: None for operator in own if operator.root}.keys(),
     )
 
 def compile_program(ctx, program, name, directory, example = True):

@@ -458,8 +458,9 @@ def rules_test_suite(name):
     _manual_package("package_of_board_and_core", board = "//firmware/boards/mps2_an386", core = "cortex_m4")
     _manual_package("package_for_an_unknown_core", cores = ["cortex_m99"])
     _manual_package("archives_for_no_core", cores = [], form = "archives")
-    _manual_package("package_of_own_operators", models = [":twice_program"])
+    _manual_package("package_of_operators_of_one_name", models = [":twice_program", ":twice_again_program"])
     _manual_program("twice_program", operators = [":twice"])
+    _manual_program("twice_again_program", operators = [":twice_again"])
     _manual_package("package_of_two_alike", models = ["//models/sine", ":sine_again"])
     _manual_package("package_for_make", cores = [], layout = "make")
     _manual_package("archives_for_m33", cores = ["cortex_m33"], form = "archives")
@@ -591,7 +592,7 @@ def rules_test_suite(name):
         "operator_without_namespace": ["operator 'twice' is no name such as mine::soft_threshold"],
         "package_for_an_unknown_core": ["cores = [\"cortex_m99\"]: there is no [\"cortex_m99\"]; there are [\"cortex_m0\", "],
         "package_of_board_and_core": ["rules/tests:package_of_board_and_core: give either board or core"],
-        "package_of_own_operators": ["twice_program has operators of one's own ([\"mine::twice\"]), which packages can't hold yet; torch_cpp_library can"],
+        "package_of_operators_of_one_name": ["rules/tests:package_of_operators_of_one_name: operator mine::twice is defined twice, by", "rules/tests:twice and"],
         "package_of_two_alike": ["two models are called sine; set program_name of one"],
         "project_with_a_package_for_make": ["package_for_make has layout \"make\"; find_package() needs \"cmake\""],
         "project_with_archives_for_m33": ["package archives_for_m33 has archives for [\"cortex_m33-soft\", \"cortex_m33-softfp\", \"cortex_m33-hard\"], and none for cortex_m4-softfp"],

@@ -9,20 +9,25 @@ from elftools.elf.elffile import ELFFile
 
 _SIZES = next(Path(path) for path in os.environ["PACKAGES"].split() if not path.endswith(".zip")) / "SIZES.md"
 _IMAGE = next(Path(path) for path in os.environ["IMAGES"].split() if path.endswith(".elf"))
-# Of sine: three layers of 1, 16, 16 and 1 numbers in float32.
+# Of sine alone: three layers of 1, 16, 16 and 1 numbers in float32.
 _WEIGHTS = 4 * (16 + 16 + 16 * 16 + 16 + 16 + 1)
 
 
 def test_sizes_are_those_of_an_image() -> None:
-    rows = [line.split("|")[1:-1] for line in _SIZES.read_text(encoding="utf-8").splitlines() if "sine" in line]
-    [(core, model, *numbers)] = [[cell.strip() for cell in row] for row in rows]
-    flash, ram = (int(number.replace(",", "")) for number in numbers)
-    assert (core, model) == ("cortex m4", "sine")
+    rows = [line.split("|")[1:-1] for line in _SIZES.read_text(encoding="utf-8").splitlines() if "cortex m4" in line]
+    sizes = {
+        model: [int(number.replace(",", "")) for number in numbers]
+        for _, model, *numbers in ([cell.strip() for cell in row] for row in rows)
+    }
+    (sine, ram), (flash, all_ram) = sizes["sine"], sizes["all"]
     with _IMAGE.open("rb") as file:
         elf = ELFFile(file)
         text = elf.get_section_by_name(".text")["sh_size"]
-        [instance] = elf.get_section_by_name(".symtab").get_symbol_by_name("sine")
+        symbols = elf.get_section_by_name(".symtab")
+        instances = [symbols.get_symbol_by_name(name)[0]["st_size"] for name in ("sine", "leaky")]
         # The image has an example and start-up code besides, and not all of the interface.
-        assert _WEIGHTS < flash < text + 512
+        assert _WEIGHTS < sine < flash < text + 512
         assert text - flash < 2048
-        assert ram == instance["st_size"]
+        assert ram == instances[0]
+        # Each instance begins at an address that is a multiple of 16.
+        assert sum(instances) <= all_ram < sum(instances) + 16

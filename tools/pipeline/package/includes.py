@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from pathlib import Path
 from tools.quiet.console import UserError
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
+# Where kernels of users' own operators are in a package: beside what may have the same name, such as a model's header.
+_OPERATORS = "operators"
 # Where this project's own headers are.
 _OWN = ("firmware/", "kernels/", "runtime/")
 
@@ -19,20 +22,36 @@ def is_own(path: str) -> bool:
     return path.startswith(_OWN)
 
 
+def is_users(path: str) -> bool:
+    """Whether a file of a package is of a user's own operator."""
+    return path.startswith(f"src/{_OPERATORS}/")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file to be packed: the folder that it was found in, None for users' operators, its path there, and the file."""
+
+    root: Path | None
+    path: str
+    file: Path
+
+
 @dataclass
 class Tree:
     """Folders in which includes are looked up, each with its place in a package.
 
     Attributes:
         roots: folder -> where its files go in the package.
+        operators: files of users' own operators, by their path in their repository, as includes say it.
         found: file of the package -> where it comes from.
     """
 
     roots: Mapping[Path, str]
+    operators: Mapping[str, Path] = field(default_factory=dict)
     found: dict[str, Path] = field(default_factory=dict)
 
     def add(self, sources: Sequence[str]) -> None:
-        """Adds sources, by their path in one of the roots, with all that they need.
+        """Adds sources, by their path in one of the roots or among the operators, with all that they need.
 
         A header brings along the source of the same name, in which its functions are. What no root has is the
         compiler's own.
@@ -40,25 +59,62 @@ class Tree:
         Raises:
             UserError: no root has a header of this project.
         """
-        pending = list(sources)
+        pending = [located for path in sources if (located := self._locate(path)) is not None]
         while pending:
-            located = self._locate(pending.pop())
-            if located is None:
-                continue
-            root, path = located
-            name = f"{self.roots[root]}/{path}"
+            source = pending.pop()
+            name = self._place(source)
             if name in self.found:
+                if self.found[name] != source.file:
+                    raise UserError(f"{self.found[name]} and {source.file} would be {name}; give one another name")
                 continue
-            self.found[name] = root / path
-            text = (root / path).read_text(encoding="utf-8", errors="replace")
-            folder = Path(path).parent
-            for include in _INCLUDE.findall(text):
-                if is_own(include) and self._locate(include) is None:
-                    raise UserError(f"{root / path} includes {include}, which is not among the sources of packages")
-                beside = (folder / include).as_posix()
-                pending.append(beside if (root / beside).is_file() else include)
-            if path.endswith(".h"):
-                pending.append(path.removesuffix(".h") + ".cpp")
+            self.found[name] = source.file
+            for include in _INCLUDE.findall(source.file.read_text(encoding="utf-8", errors="replace")):
+                included = self._beside(source, include) or self._locate(include, source)
+                if included is not None:
+                    pending.append(included)
+                elif is_own(include):
+                    raise UserError(f"{source.file} includes {include}, which is not among the sources of packages")
+            if source.root is not None and source.path.endswith(".h"):
+                implementation = self._beside(source, Path(source.path).name.removesuffix(".h") + ".cpp")
+                pending += [implementation] if implementation is not None else []
 
-    def _locate(self, path: str) -> tuple[Path, str] | None:
-        return next(((root, path) for root in self.roots if (root / path).is_file()), None)
+    def text(self, name: str) -> str:
+        """A file of the package; of a user's operator with includes as the package has the files."""
+        text = self.found[name].read_text(encoding="utf-8")
+        if not is_users(name):
+            return text
+        path = next(path for path, file in self.operators.items() if file == self.found[name])
+        return self.with_operators(text, _Source(None, path, self.found[name]))
+
+    def with_operators(self, text: str, source: _Source | None = None) -> str:
+        """A source's text, which includes users' operators where the package has them; None: one that is generated."""
+
+        def replaced(match: re.Match[str]) -> str:
+            path = posixpath.normpath(match[1])
+            is_beside = source is not None and self._beside(source, match[1]) is not None
+            if is_beside or path not in self.operators:
+                return match[0]
+            directive = match[0][: match.start(1) - match.start() - 1]
+            return f'{directive}"{_OPERATORS}/{path}"'
+
+        return _INCLUDE.sub(replaced, text)
+
+    def _place(self, source: _Source) -> str:
+        """Where a file goes. Not every build system takes .cc for C++."""
+        if source.root is not None:
+            return f"{self.roots[source.root]}/{source.path}"
+        return f"src/{_OPERATORS}/{re.sub('[.]cc$', '.cpp', source.path)}"
+
+    def _beside(self, source: _Source, include: str) -> _Source | None:
+        """What a source includes from where it lies itself."""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source.path), include))
+        if source.root is None:
+            return _Source(None, path, self.operators[path]) if path in self.operators else None
+        return _Source(source.root, path, source.root / path) if (source.root / path).is_file() else None
+
+    def _locate(self, path: str, source: _Source | None = None) -> _Source | None:
+        """What a path is in one of the roots; for others than this project's sources first among the operators."""
+        normal = posixpath.normpath(path)
+        if (source is None or source.root is None) and normal in self.operators:
+            return _Source(None, normal, self.operators[normal])
+        return next((_Source(root, path, root / path) for root in self.roots if (root / path).is_file()), None)

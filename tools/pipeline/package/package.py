@@ -11,7 +11,7 @@ import argparse
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.artifacts.core.core import POINTER_SIZES
@@ -21,7 +21,7 @@ from tools.pipeline.compile.compile import compile_method
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
 from tools.pipeline.package.folder import folder_of
-from tools.pipeline.package.includes import Tree, is_own
+from tools.pipeline.package.includes import Tree, is_own, is_users
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
 from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.selftest import selftest_header, selftest_source
@@ -73,6 +73,19 @@ class Publication:
     url: str = Package.url
 
 
+@dataclass(frozen=True)
+class Operators:
+    """Users' own operators.
+
+    Attributes:
+        catalogs: files that describe their kernels, as kernels/*/operators.yaml does.
+        files: their sources and headers, by the path in their repository, as includes say it.
+    """
+
+    catalogs: Sequence[Path] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+
+
 def pack(
     name: str,
     core: str,
@@ -80,7 +93,7 @@ def pack(
     models: Sequence[Model],
     roots: dict[Path, str],
     licences: dict[str, Path],
-    catalogs: Sequence[Path] = (),
+    operators: Operators | None = None,
     publication: Publication | None = None,
     archives: Sequence[str] = (),
     npu_device: Path | None = None,
@@ -94,7 +107,7 @@ def pack(
         models: its models, of different names.
         roots: folders with kernels, runtime and headers, and where in the package their files go.
         licences: path in the package -> file.
-        catalogs: files with kernels of users' own operators.
+        operators: those of users that its models have; None: none.
         publication: what it says of itself; None: that of any.
         archives: what it has archives for, each a core's name and a float ABI, such as `cortex_m4-softfp`; none: it has
           sources.
@@ -104,20 +117,23 @@ def pack(
         UserError: a model can't be compiled for the core, two have one name, or the build system takes no such package.
     """
     publication = publication or Publication()
+    operators = operators or Operators()
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise UserError(f"package name '{name}' is no C identifier; use letters, digits and underscores")
     if not re.fullmatch(r"\d+\.\d+\.\d+", publication.version):
         raise UserError(f"version '{publication.version}' of package {name} is not of the form 1.2.3")
     kind = LAYOUTS[layout]
     files: dict[str, str] = {}
-    tree = Tree(roots)
+    tree = Tree(roots, operators.files)
     for model in models:
         if f"{kind.headers}/{model.name}.h" in files:
             raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
-        texts = _model_files(model, core, kind.headers, catalogs)
-        tree.add(re.findall(r'^#include "([^"]+)"', texts[f"src/models/{model.name}.cpp"], re.MULTILINE))
+        texts = _model_files(model, core, kind.headers, operators.catalogs)
+        compiled = f"src/models/{model.name}.cpp"
+        tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
+        texts[compiled] = tree.with_operators(texts[compiled])
         files |= texts
-    tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h"])
+    tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h", *operators.files])
     if npu_device is not None:
         tree.add(["firmware/ethos_u/access.cpp"])
         files["src/models/npu_device.cpp"] = npu_device.read_text(encoding="utf-8")
@@ -168,10 +184,10 @@ def _model_files(model: Model, core: str, headers: str, catalogs: Sequence[Path]
 def _tree_files(tree: Tree, headers: str) -> dict[str, str]:
     """The files of kernels and runtime; the interface that all models share is among the headers."""
     files = {}
-    for path, source in tree.found.items():
+    for path in tree.found:
         to = f"{headers}/torch_fusion.h" if path == "src/runtime/compiled/torch_fusion.h" else path
-        text = source.read_text(encoding="utf-8")
-        files[to] = text if is_own(path.removeprefix("src/")) else _FOREIGN + text
+        text = tree.text(path)
+        files[to] = text if is_own(path.removeprefix("src/")) or is_users(path) else _FOREIGN + text
     return files
 
 
@@ -221,6 +237,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     sources.add_argument("--author", default=Publication.author, help="who publishes it")
     sources.add_argument("--url", default=Publication.url, help="where it is described")
     sources.add_argument("--catalog", type=Path, action="append", default=[], help="kernels of users' own operators")
+    sources.add_argument(
+        "--operator",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("PATH", "FILE"),
+        help="a source or header of users' own operators, and its path in their repository; repeatable",
+    )
     sources.add_argument("--sources", type=Path, required=True, help="the folder that kernels/ and runtime/ are in")
     sources.add_argument("--npu-device", type=Path, help="the source that says where the NPU is")
     sources.add_argument("--executorch", type=Path, required=True, help="the folder of ExecuTorch's headers")
@@ -274,12 +298,21 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         models,
         roots,
         {path: Path(file) for path, file in arguments.licence},
-        arguments.catalog,
+        Operators(arguments.catalog, _operator_files(arguments.operator)),
         Publication(arguments.version, arguments.author, arguments.url),
         arguments.archive,
         arguments.npu_device,
     )
     _write_files(arguments.output, {path: text.encode() for path, text in files.items()})
+
+
+def _operator_files(operators: Sequence[tuple[str, str]]) -> dict[str, Path]:
+    """Files of users' operators by their path in a repository, of which there may be several."""
+    files: dict[str, Path] = {}
+    for path, file in operators:
+        if files.setdefault(path, Path(file)) != Path(file):
+            raise UserError(f"two operators have a file {path}: {files[path]} and {file}; give one another name")
+    return files
 
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -19,7 +19,7 @@ from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree
 from tools.pipeline.package.layout import Package
 from tools.pipeline.package.layouts import LAYOUTS
-from tools.pipeline.package.package import Model, Publication, main, pack
+from tools.pipeline.package.package import Model, Operators, Publication, main, pack
 from tools.quiet.console import UserError
 
 SINE = {"".join(Path(path).suffixes): Path(path) for path in os.environ["PROGRAM"].split()}
@@ -67,6 +67,61 @@ def test_sources_come_with_what_they_include_once(tmp_path: Path) -> None:
     tree = Tree({tmp_path: "src"})
     tree.add(["a.h"])
     assert sorted(tree.found) == ["src/a.cpp", "src/a.h", "src/b.h"]
+
+
+def _operator(folder: Path) -> dict[str, Path]:
+    """Files of an operator, one of which is in a folder called as this project's."""
+    texts = {
+        "ops/sine.h": "#include <executorch/tensor.h>\n",
+        "ops/sine.cc": '#include "sine.h"\n#include "../kernels/mine.h"\n#include "kernels/mine.h"\n',
+        "kernels/mine.h": '#  include "kernels/boxed.h"\n',
+        "kernels/mine.c": "#include <kernels/mine.h>\n",
+    }
+    for path, text in texts.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return {path: folder / path for path in texts}
+
+
+def test_operators_of_users_are_in_a_folder_of_their_own(tmp_path: Path) -> None:
+    """What includes them finds them there, whatever else has their names."""
+    files = _operator(tmp_path / "user")
+    roots = _tree(tmp_path / "tree")
+    (tmp_path / "tree/executorch").mkdir()
+    (tmp_path / "tree/executorch/tensor.h").touch()
+    tree = Tree(roots, files)
+    tree.add(["ops/sine.h", *files])
+    assert {
+        "src/operators/ops/sine.h",
+        "src/operators/ops/sine.cpp",
+        "src/operators/kernels/mine.h",
+        "src/operators/kernels/mine.c",
+        "src/kernels/boxed.cpp",
+        "src/executorch/tensor.h",
+    } == tree.found.keys() - {"src/kernels/boxed.h"}
+    beside, parent, repository = tree.text("src/operators/ops/sine.cpp").splitlines()
+    assert (beside, parent) == ('#include "sine.h"', '#include "../kernels/mine.h"')
+    assert repository == '#include "operators/kernels/mine.h"'
+    assert tree.text("src/operators/kernels/mine.h") == '#  include "kernels/boxed.h"\n'
+    assert tree.text("src/operators/kernels/mine.c") == '#include "operators/kernels/mine.h"\n'
+    generated = '#include "sine.h"\n#include "ops/sine.h"\n'
+    assert tree.with_operators(generated) == '#include "sine.h"\n#include "operators/ops/sine.h"\n'
+
+
+def test_sources_of_operators_are_in_packages_and_their_build_files(tmp_path: Path) -> None:
+    operators = Operators(files=_operator(tmp_path / "user"))
+    files = pack("demo", "host", "make", [MODEL], _tree(tmp_path), {}, operators)
+    for source in ("src/operators/ops/sine.cpp", "src/operators/kernels/mine.c"):
+        assert f"$(DEMO_DIR){source}" in files["demo.mk"]
+    assert files["src/operators/ops/sine.cpp"].startswith('#include "torch_fusion_settings.h"\n')
+
+
+def test_two_files_of_operators_in_one_place_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "leak.cc").touch()
+    (tmp_path / "leak.cpp").touch()
+    tree = Tree({}, {path.name: path for path in tmp_path.iterdir()})
+    with pytest.raises(UserError, match="would be src/operators/leak.cpp; give one another name"):
+        tree.add(["leak.cc", "leak.cpp"])
 
 
 def test_two_models_of_one_name_and_other_cores_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,12 @@
+#pragma once
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// What is left of a value after a step.
+float decay(float value, float rate);
+
+#ifdef __cplusplus
+}
+#endif
