@@ -1,7 +1,7 @@
 """The library of a folder of kernels."""
 
 load("@rules_cc//cc:cc_library.bzl", "cc_library")
-load("//rules:copts.bzl", "COPTS")
+load("//rules:copts.bzl", "PACKAGED_COPTS")
 load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
 
 def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
@@ -19,7 +19,7 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
             name = "called_by_hot",
             srcs = called_by_hot,
             hdrs = native.glob(["*.h"]),
-            copts = COPTS + SANITIZED_ON_HOST,
+            copts = PACKAGED_COPTS + SANITIZED_ON_HOST,
             linkopts = SANITIZED_ON_HOST,
             visibility = ["//visibility:private"],
             deps = deps,
@@ -32,7 +32,7 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
             exclude = hot + called_by_hot,
         ),
         hdrs = native.glob(["*.h"]),
-        copts = COPTS + SANITIZED_ON_HOST,
+        copts = PACKAGED_COPTS + SANITIZED_ON_HOST,
         linkopts = SANITIZED_ON_HOST,
         deps = deps + ([":hot"] if hot else []),
     )
@@ -45,7 +45,7 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
             name = "hot",
             srcs = hot,
             hdrs = native.glob(["*.h"]),
-            copts = COPTS + SANITIZED_ON_HOST + hot_copts,
+            copts = PACKAGED_COPTS + SANITIZED_ON_HOST + hot_copts,
             linkopts = SANITIZED_ON_HOST,
             visibility = ["//visibility:private"],
             deps = deps,

@@ -5,6 +5,9 @@
 # ABI that changed with version 7.1 concern nothing built here.
 COPTS = ["-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-psabi", "-Werror"]
 
+# Of kernels and the runtime, whose sources torch_package hands to builds with warnings of their own.
+PACKAGED_COPTS = COPTS + ["-Wconversion", "-Wshadow"]
+
 # An error that a sanitizer finds ends what runs on this machine: nothing may go on after undefined behaviour.
 SANITIZERS = [
     "-fsanitize=address,undefined",

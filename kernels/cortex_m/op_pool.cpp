@@ -42,7 +42,7 @@ bool check_pool(
       InvalidArgument,
       false,
       "padding is more than half of kernel_size, or input has an empty plane");
-  for (ssize_t i = 0; i + 2 < input.dim(); ++i) {
+  for (size_t i = 0; i + 2 < input.sizes().size(); ++i) {
     sizes.append(input.sizes()[i]);
   }
   sizes.append(height.out);

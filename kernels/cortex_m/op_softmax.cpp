@@ -20,8 +20,8 @@ bool check_softmax(
     PreparedSoftmax& prepared) {
   const Tensor& input = arguments.input;
   Split& split = prepared.split;
-  const int32_t dims = static_cast<int32_t>(input.dim());
-  const int32_t index = normalize_dim(ctx, arguments.dim, dims);
+  const size_t dims = input.sizes().size();
+  const int32_t index = normalize_dim(ctx, arguments.dim, input.dim());
   Factor factor;
   if (index < 0 || !check_int8(ctx, input, out) ||
       !check_offset(ctx, arguments.input_zero_point, prepared.zero_point) ||
@@ -42,17 +42,17 @@ bool check_softmax(
       "The input's scale of a softmax is not positive");
   KERNEL_CHECK(
       ctx,
-      out.dim() == dims && same_dim_order(input, out),
+      out.dim() == input.dim() && same_dim_order(input, out),
       InvalidArgument,
       false,
       "input and out lie in different dim orders");
   prepared.scale = scale_of(factor) * (1.0f / static_cast<float>(1 << (31 - kIntegerBits)));
   split = {1, 1, 1};
   bool found = dims == 0;
-  for (int32_t i = 0; i < dims; ++i) {
-    const int32_t at = input.dim_order()[i];
+  for (size_t i = 0; i < dims; ++i) {
+    const size_t at = input.dim_order()[i];
     const size_t size = static_cast<size_t>(input.sizes()[at]);
-    if (at == index) {
+    if (at == static_cast<size_t>(index)) {
       split.size = size;
       found = true;
     } else if (found) {

@@ -83,9 +83,10 @@ bool open_packed(
   const bool is_depthwise = kind == LayerKind::Depthwise;
   const bool is_mve = is_for_vectors(*layer);
   const uint32_t rows = is_int4(kind) ? counts.table_channels / 4
-      : is_depthwise ? round_up(layer->in_channels, 4) * (layer->channels / layer->in_channels)
-      : is_mve       ? static_cast<uint32_t>(layer->channels)
-                     : counts.table_channels;
+      : is_depthwise                  ? round_up(layer->in_channels, 4) *
+          static_cast<uint32_t>(layer->channels / layer->in_channels)
+      : is_mve ? static_cast<uint32_t>(layer->channels)
+               : counts.table_channels;
   const bool is_padded = is_mve && !is_depthwise && !is_int4(kind);
   const uint32_t around = counts.tables + (is_padded ? -counts.inner % 16 : 0);
   // Bytes of a row, or of the int4 weights of four channels.

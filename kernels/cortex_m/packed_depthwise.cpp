@@ -305,9 +305,6 @@ struct ColumnChannels {
   const PackedParts& parts;
   int32_t channel;
   const int8_t* weights;
-
-  ColumnChannels(const PackedParts& parts, int32_t channel, const int8_t* weights)
-      : parts(parts), channel(channel), weights(weights) {}
 };
 
 /// Columns have their three words and nothing else.
@@ -404,7 +401,7 @@ class ThreeByThree final {
       int32_t channel,
       const int8_t* weights,
       uint32_t* /*scratch*/) const {
-    return ColumnChannels(parts, channel, weights);
+    return ColumnChannels{parts, channel, weights};
   }
 
   /// A row of outputs, of a group's channels from `first` on.

@@ -69,10 +69,10 @@ void matmul(const T* a, const T* b, T* out, size_t rows, size_t inner, size_t co
 /// Sum of a row's elements times a column's, which lie `stride` apart.
 template <class T>
 ComputeType<T> dot_product(const T* row, const T* column, size_t count, size_t stride) {
-  using Compute = ComputeType<T>;
-  Compute sum = 0;
+  using Number = ComputeType<T>;
+  Number sum = 0;
   for (; count > 0; --count, column += stride) {
-    sum += static_cast<Compute>(*row++) * static_cast<Compute>(*column);
+    sum += static_cast<Number>(*row++) * static_cast<Number>(*column);
   }
   return sum;
 }

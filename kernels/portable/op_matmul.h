@@ -99,14 +99,14 @@ Tensor& addmm_out(
   const size_t columns = static_cast<size_t>(mat2.sizes()[1]);
   dispatch<StoredRealTypes, S>(ctx, out.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using Compute = ComputeType<T>;
+    using Number = ComputeType<T>;
     const operation::Mul mul;
     const operation::Add add;
-    Compute self_factor = Compute(1);
-    Compute product_factor = Compute(1);
+    Number self_factor = Number(1);
+    Number product_factor = Number(1);
     if constexpr (S::has(Variant::Alpha)) {
-      self_factor = scalar_to<Compute>(beta);
-      product_factor = scalar_to<Compute>(alpha);
+      self_factor = scalar_to<Number>(beta);
+      product_factor = scalar_to<Number>(alpha);
     } else {
       static_cast<void>(beta);
       static_cast<void>(alpha);
@@ -117,7 +117,7 @@ Tensor& addmm_out(
       const int32_t stride = nest.stride(0);
       T* to = begin + nest.out_offset();
       for (size_t count = nest.size(); count > 0; --count, ++to) {
-        Compute product;
+        Number product;
         if constexpr (is_reduced<T>) {
           // Rounded once, at the end.
           const size_t index = static_cast<size_t>(to - begin);
@@ -131,11 +131,11 @@ Tensor& addmm_out(
         }
         if constexpr (S::has(Variant::Alpha)) {
           product = mul(product_factor, product);
-          if (self_factor != Compute(0)) {
-            product = add(mul(self_factor, static_cast<Compute>(*from)), product);
+          if (self_factor != Number(0)) {
+            product = add(mul(self_factor, static_cast<Number>(*from)), product);
           }
         } else {
-          product = add(static_cast<Compute>(*from), product);
+          product = add(static_cast<Number>(*from), product);
         }
         *to = static_cast<T>(product);
         from += stride;

@@ -102,7 +102,7 @@ void max_pool(
     Planes to,
     const Window& height,
     const Window& width) {
-  using Compute = ComputeType<T>;
+  using Number = ComputeType<T>;
   if constexpr (std::is_same_v<T, float> && std::is_same_v<Planes, ContiguousPlanes>) {
     if (indices == nullptr && is_2x2(height, width)) {
       max_pool_2x2(in, out, planes, height, width);
@@ -125,15 +125,15 @@ void max_pool(
         const WindowPart columns = window_part(width, x);
         const T* best = source + (rows.begin * width.in + columns.begin) * step;
         // A dilated window may step over the whole input.
-        Compute max = std::is_floating_point_v<Compute> ? -std::numeric_limits<Compute>::infinity()
-                                                        : std::numeric_limits<Compute>::lowest();
+        Number max = std::is_floating_point_v<Number> ? -std::numeric_limits<Number>::infinity()
+                                                      : std::numeric_limits<Number>::lowest();
         for (int32_t row = rows.begin; row < rows.end; row += height.dilation) {
           const T* element = source + (row * width.in + columns.begin) * step;
           const T* const last = source + (row * width.in + columns.end) * step;
           for (; element < last; element += from.tap_step(width)) {
-            const Compute value = static_cast<Compute>(*element);
+            const Number value = static_cast<Number>(*element);
             bool greater = value > max;
-            if constexpr (std::is_floating_point_v<Compute>) {
+            if constexpr (std::is_floating_point_v<Number>) {
               greater = greater || value != value;
             }
             if (greater) {
@@ -222,8 +222,8 @@ void avg_pool(
     const Window& width,
     bool count_padding,
     int32_t divisor) {
-  using Compute = ComputeType<T>;
-  using Sum = ArithmeticType<Compute>;
+  using Number = ComputeType<T>;
+  using Sum = ArithmeticType<Number>;
   if constexpr (std::is_same_v<T, float> && std::is_same_v<Planes, ContiguousPlanes>) {
     avg_pool_contiguous(in, out, planes, height, width, count_padding, divisor);
     return;
@@ -241,11 +241,11 @@ void avg_pool(
         for (int32_t row = rows.begin; row < rows.end; ++row) {
           for (int32_t column = columns.begin; column < columns.end; ++column) {
             sum += static_cast<Sum>(
-                static_cast<Compute>(source[(row * width.in + column) * from.step()]));
+                static_cast<Number>(source[(row * width.in + column) * from.step()]));
           }
         }
         const int32_t count = window_count(height, width, y, x, count_padding, divisor);
-        *target = static_cast<T>(quotient(static_cast<Compute>(sum), count));
+        *target = static_cast<T>(quotient(static_cast<Number>(sum), count));
         target += to.step();
       }
     }
@@ -265,7 +265,7 @@ void adaptive_avg_pool(
     int32_t in_width,
     int32_t out_height,
     int32_t out_width) {
-  using Compute = ComputeType<T>;
+  using Number = ComputeType<T>;
   const auto part = [](int32_t in_size, int32_t out_size, int32_t position) -> WindowPart {
     return {
         static_cast<int32_t>(int64_t{position} * in_size / out_size),
@@ -280,14 +280,14 @@ void adaptive_avg_pool(
       const WindowPart rows = part(in_height, out_height, y);
       for (int32_t x = 0; x < out_width; ++x) {
         const WindowPart columns = part(in_width, out_width, x);
-        Compute sum = 0;
+        Number sum = 0;
         for (int32_t row = rows.begin; row < rows.end; ++row) {
           for (int32_t column = columns.begin; column < columns.end; ++column) {
-            sum += static_cast<Compute>(source[(row * in_width + column) * from.step()]);
+            sum += static_cast<Number>(source[(row * in_width + column) * from.step()]);
           }
         }
         const int32_t count = (rows.end - rows.begin) * (columns.end - columns.begin);
-        *target = static_cast<T>(sum / static_cast<Compute>(count));
+        *target = static_cast<T>(sum / static_cast<Number>(count));
         target += to.step();
       }
     }

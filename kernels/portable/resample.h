@@ -119,24 +119,24 @@ void upsample_bilinear(
     int32_t channels,
     const ResampledAxis& height,
     const ResampledAxis& width) {
-  using Compute = ComputeType<T>;
+  using Number = ComputeType<T>;
   for (; batch > 0; --batch, in += from.batch, out += to.batch) {
     for (int32_t y = 0; y < height.out; ++y) {
       const Neighbours rows = neighbours(height, y);
       const int32_t below = (rows.second - rows.first) * from.row;
-      const Compute down = static_cast<Compute>(rows.weight);
+      const Number down = static_cast<Number>(rows.weight);
       for (int32_t x = 0; x < width.out; ++x) {
         const Neighbours columns = neighbours(width, x);
         const int32_t beside = (columns.second - columns.first) * from.column;
-        const Compute right = static_cast<Compute>(columns.weight);
+        const Number right = static_cast<Number>(columns.weight);
         const T* source = in + rows.first * from.row + columns.first * from.column;
         T* target = out + y * to.row + x * to.column;
         // Where an element lies is the same for all channels.
         for (int32_t c = channels; c > 0; --c) {
-          const Compute above = (1 - right) * static_cast<Compute>(source[0]) +
-              right * static_cast<Compute>(source[beside]);
-          const Compute lower = (1 - right) * static_cast<Compute>(source[below]) +
-              right * static_cast<Compute>(source[below + beside]);
+          const Number above = (1 - right) * static_cast<Number>(source[0]) +
+              right * static_cast<Number>(source[beside]);
+          const Number lower = (1 - right) * static_cast<Number>(source[below]) +
+              right * static_cast<Number>(source[below + beside]);
           *target = static_cast<T>((1 - down) * above + down * lower);
           source += from.channel;
           target += to.channel;
@@ -155,7 +155,7 @@ void upsample_antialiased(
     int32_t planes,
     const ResampledAxis& height,
     const ResampledAxis& width) {
-  using Compute = ComputeType<T>;
+  using Number = ComputeType<T>;
   for (; planes > 0; --planes, in += height.in * width.in) {
     for (int32_t y = 0; y < height.out; ++y) {
       const Triangle rows(height, y);
@@ -163,15 +163,15 @@ void upsample_antialiased(
       for (int32_t x = 0; x < width.out; ++x) {
         const Triangle columns(width, x);
         const float column_sum = columns.sum();
-        Compute sum = 0;
+        Number sum = 0;
         for (int32_t row = rows.begin; row < rows.end; ++row) {
-          Compute line = 0;
+          Number line = 0;
           for (int32_t column = columns.begin; column < columns.end; ++column) {
-            line += static_cast<Compute>(columns.weight(column)) *
-                static_cast<Compute>(in[row * width.in + column]);
+            line += static_cast<Number>(columns.weight(column)) *
+                static_cast<Number>(in[row * width.in + column]);
           }
-          sum += static_cast<Compute>(rows.weight(row) / row_sum) *
-              (line / static_cast<Compute>(column_sum));
+          sum += static_cast<Number>(rows.weight(row) / row_sum) *
+              (line / static_cast<Number>(column_sum));
         }
         *out++ = static_cast<T>(sum);
       }
@@ -196,12 +196,12 @@ void cubic_weights(float fraction, float (&weights)[4]);
 /// An element, or 0 outside of the plane.
 template <class T>
 ComputeType<T> pixel_at(const T* plane, int32_t height, int32_t width, float y, float x) {
-  using Compute = ComputeType<T>;
+  using Number = ComputeType<T>;
   if (!(y >= 0.0f && y < static_cast<float>(height) && x >= 0.0f &&
         x < static_cast<float>(width))) {
-    return Compute(0);
+    return Number(0);
   }
-  return static_cast<Compute>(plane[static_cast<int32_t>(y) * width + static_cast<int32_t>(x)]);
+  return static_cast<Number>(plane[static_cast<int32_t>(y) * width + static_cast<int32_t>(x)]);
 }
 
 /// Samples [channels, height, width] at the `points` (x, y) of a grid, to [channels, points].
@@ -217,12 +217,12 @@ void grid_sample(
     Interpolation interpolation,
     GridPadding padding,
     bool align_corners) {
-  using Compute = ComputeType<T>;
+  using Number = ComputeType<T>;
   for (int32_t point = 0; point < points; ++point) {
     float x = grid_coordinate(
-        static_cast<float>(static_cast<Compute>(grid[2 * point])), width, align_corners);
+        static_cast<float>(static_cast<Number>(grid[2 * point])), width, align_corners);
     float y = grid_coordinate(
-        static_cast<float>(static_cast<Compute>(grid[2 * point + 1])), height, align_corners);
+        static_cast<float>(static_cast<Number>(grid[2 * point + 1])), height, align_corners);
     if (interpolation != Interpolation::Bicubic) {
       x = padded_coordinate(x, width, padding, align_corners);
       y = padded_coordinate(y, height, padding, align_corners);
@@ -239,12 +239,12 @@ void grid_sample(
     }
     const T* plane = in;
     for (int32_t channel = 0; channel < channels; ++channel, plane += height * width) {
-      Compute value = 0;
+      Number value = 0;
       if (interpolation == Interpolation::Nearest) {
         value = pixel_at(plane, height, width, top, left);
       } else if (interpolation == Interpolation::Bilinear) {
-        const Compute right = static_cast<Compute>(x - left);
-        const Compute below = static_cast<Compute>(y - top);
+        const Number right = static_cast<Number>(x - left);
+        const Number below = static_cast<Number>(y - top);
         value = (1 - below) *
                 ((1 - right) * pixel_at(plane, height, width, top, left) +
                  right * pixel_at(plane, height, width, top, left + 1)) +
@@ -255,14 +255,14 @@ void grid_sample(
         for (int32_t row = 0; row < 4; ++row) {
           const float from_y =
               padded_coordinate(top + static_cast<float>(row - 1), height, padding, align_corners);
-          Compute line = 0;
+          Number line = 0;
           for (int32_t column = 0; column < 4; ++column) {
             const float from_x = padded_coordinate(
                 left + static_cast<float>(column - 1), width, padding, align_corners);
-            line += static_cast<Compute>(across[column]) *
+            line += static_cast<Number>(across[column]) *
                 pixel_at(plane, height, width, from_y, from_x);
           }
-          value += static_cast<Compute>(down[row]) * line;
+          value += static_cast<Number>(down[row]) * line;
         }
       }
       out[channel * points + point] = static_cast<T>(value);

@@ -115,10 +115,10 @@ void quantize_run(
 /// What neighbouring quantized elements stand for, computed in ComputeType<T>.
 template <class Q, class T>
 void dequantize_run(const Q* from, T* to, size_t count, float scale, float zero_point) {
-  using Compute = ComputeType<T>;
+  using Number = ComputeType<T>;
   for (; count > 0; --count) {
-    const Compute offset = static_cast<Compute>(*from++) - static_cast<Compute>(zero_point);
-    *to++ = convert<T>(offset * static_cast<Compute>(scale));
+    const Number offset = static_cast<Number>(*from++) - static_cast<Number>(zero_point);
+    *to++ = convert<T>(offset * static_cast<Number>(scale));
   }
 }
 

@@ -49,8 +49,8 @@ bool same_dim_order(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-int32_t normalize_dim(KernelRuntimeContext& ctx, int64_t dim, int32_t dims) {
-  const int32_t range = dims == 0 ? 1 : dims;
+int32_t normalize_dim(KernelRuntimeContext& ctx, int64_t dim, ssize_t dims) {
+  const int32_t range = dims == 0 ? 1 : static_cast<int32_t>(dims);
   KERNEL_CHECK(
       ctx,
       dim >= -range && dim < range,

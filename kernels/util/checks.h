@@ -52,7 +52,7 @@ bool same_dim_order(const Tensor& a, const Tensor& b);
  *
  * @returns The index, or -1 after failing the context (InvalidArgument).
  */
-int32_t normalize_dim(KernelRuntimeContext& ctx, int64_t dim, int32_t dims);
+int32_t normalize_dim(KernelRuntimeContext& ctx, int64_t dim, ssize_t dims);
 
 /**
  * Whether a list of parameters fits in [low, high] each; lets kernels compute

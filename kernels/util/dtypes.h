@@ -205,8 +205,8 @@ __attribute__((no_sanitize("float-cast-overflow"))) inline To convert(From value
 /// a + b; integers wrap, and 16-bit floats are computed with in float.
 template <class T>
 inline T wrapping_sum(T a, T b) {
-  using Compute = ArithmeticType<ComputeType<T>>;
-  return static_cast<T>(static_cast<Compute>(a) + static_cast<Compute>(b));
+  using Number = ArithmeticType<ComputeType<T>>;
+  return static_cast<T>(static_cast<Number>(a) + static_cast<Number>(b));
 }
 
 /// Whether any dtype of a Selection is only stored.

@@ -43,7 +43,7 @@ bool IndexWalk::init(
     int64_t dim,
     const Tensor& index,
     const Tensor* other) {
-  const int32_t axis = normalize_dim(ctx, dim, static_cast<int32_t>(indexed.dim()));
+  const int32_t axis = normalize_dim(ctx, dim, indexed.dim());
   if (axis < 0 || !indices_.init(ctx, index)) {
     return false;
   }

@@ -16,7 +16,7 @@ bool Reduction::init(
   keepdim_ = keepdim;
   if (!all) {
     for (const int64_t dim : *dims) {
-      const int32_t index = normalize_dim(ctx, dim, static_cast<int32_t>(self.dim()));
+      const int32_t index = normalize_dim(ctx, dim, self.dim());
       if (index < 0) {
         return false;
       }

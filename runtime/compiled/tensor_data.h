@@ -39,22 +39,23 @@ struct [[gnu::may_alias]] TensorData {
 
   /**
    * @param[in] shape Its shape.
-   * @param[in] data Its elements; what is const is not written to.
+   * @param[in] elements Its data; what is const is not written to.
    * @param[in] own_shape Of a tensor of dynamic shape 2 * shape.dim integers for its sizes and
    *     strides.
    */
-  constexpr TensorData(const TensorShape& shape, const void* data)
+  constexpr TensorData(const TensorShape& shape, const void* elements)
       : sizes(shape.sizes),
         dim_order(shape.dim_order),
         strides(shape.strides),
-        data(const_cast<void*>(data)),
+        data(const_cast<void*>(elements)),
         dim(static_cast<ssize_t>(shape.dim)),
         numel(static_cast<ssize_t>(shape.numel)),
         numel_bound(shape.numel),
         dtype(shape.dtype),
         dynamism(TensorShapeDynamism::STATIC),
         device{} {}
-  TensorData(const TensorShape& shape, void* data, int32_t* own_shape) : TensorData(shape, data) {
+  TensorData(const TensorShape& shape, void* elements, int32_t* own_shape)
+      : TensorData(shape, elements) {
     for (size_t i = 0; i < shape.dim; ++i) {
       own_shape[i] = shape.sizes[i];
       own_shape[shape.dim + i] = shape.strides[i];

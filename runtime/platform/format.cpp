@@ -51,7 +51,7 @@ constexpr size_t kNumberSize = 21;
 char* number(uint64_t value, unsigned base, char letter, char* end) {
   do {
     const unsigned digit = static_cast<unsigned>(value % base);
-    *--end = static_cast<char>(digit < 10 ? '0' + digit : letter + digit - 10);
+    *--end = static_cast<char>(static_cast<unsigned>(digit < 10 ? '0' : letter - 10) + digit);
     value /= base;
   } while (value != 0);
   return end;

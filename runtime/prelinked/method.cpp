@@ -85,7 +85,7 @@ Error make_tensor(
     if (!data.ok()) {
       return data.error();
     }
-    copy.data = reinterpret_cast<uintptr_t>(*data);
+    copy.data = static_cast<decltype(copy.data)>(reinterpret_cast<uintptr_t>(*data));
   }
   if (tensor.dynamism != TensorShapeDynamism::STATIC) {
     const size_t dim = static_cast<size_t>(tensor.dim);

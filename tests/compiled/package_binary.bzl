@@ -4,6 +4,9 @@ load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 
+# What a package's user may want to know besides -Wall and -Wextra.
+_WARNINGS = "-Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow -Werror"
+
 # $1: the package, $2: the program, then the compilers' command lines and the linker's, each after its count of words.
 _SCRIPT = """\
 set -eu
@@ -18,13 +21,23 @@ for source in $(cd "$package" && find src example -name '*.c' -o -name '*.cpp' |
     *.cpp) standard=-std=c++17 ;;
     *) standard=-std=c11 ;;
   esac
-  {compiler} $standard -O1 -Wall -Wextra -Werror -I"$package/include" -I"$package/src" \\
+  {compiler} $standard -O1 {warnings} -I"$package/include" -I"$package/src" \\
     -c "$package/$source" -o "$objects/$number.o"
 done
-# Applications that are written in a newer C++ compile what they include by it.
+# Applications that are written in an older C or C++ compile the headers by it, those in a newer one what they include, too.
+for header in "$package"/include/*; do
+  case $header in
+    *.h) languages='c++/c++11 c++/c++2a c/c99 c/c11' ;;
+    *) languages='c++/c++11 c++/c++2a' ;;
+  esac
+  for language in $languages; do
+    {compiler} -x "${language%/*}" -std="${language#*/}" {warnings} -Wpedantic -fsyntax-only -I"$package/include" \
+      -include "$header" - </dev/null
+  done
+done
 if printf '' | {compiler} -std=c++2b -fsyntax-only -x c++ - 2>/dev/null; then
   for source in "$package"/src/models/*.cpp; do
-    {compiler} -std=c++2b -fsyntax-only -Wall -Wextra -Werror -I"$package/include" -I"$package/src" "$source"
+    {compiler} -std=c++2b -fsyntax-only {warnings} -I"$package/include" -I"$package/src" "$source"
   done
 fi
 {linker} "$objects"/*.o -o "$program"
@@ -56,7 +69,7 @@ def _package_binary_impl(ctx):
     folder = [file for file in ctx.files.package if file.is_directory][0]
     program = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.run_shell(
-        command = _SCRIPT.replace("{compiler}", compiler).replace("{linker}", linker),
+        command = _SCRIPT.replace("{compiler}", compiler).replace("{warnings}", _WARNINGS).replace("{linker}", linker),
         arguments = [folder.path, program.path],
         inputs = depset([folder], transitive = [toolchain.all_files]),
         outputs = [program],

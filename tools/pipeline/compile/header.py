@@ -155,10 +155,10 @@ def _cpp_border(kind: str, method: Method, indices: Sequence[int], borders: Sequ
         shape = method.border_shape(index)
         sizes = ", ".join(map(str, shape.sizes)) or "0"
         lines += [
-            f"/// {_title(kind, place, border)}: {shape.dtype.lower()} {_sizes(method, index, border)}",
+            f"/// {_title(kind, place, border)}: {_element(shape.dtype)} {_sizes(method, index, border)}",
             f"using {kind}{place} = {_element(shape.dtype)};",
-            f"inline constexpr int32_t k{kind}{place}Sizes[] = {{{sizes}}};",
-            f"inline constexpr size_t k{kind}{place}Count = {shape.numel};",
+            f"constexpr int32_t k{kind}{place}Sizes[] = {{{sizes}}};",
+            f"constexpr size_t k{kind}{place}Count = {shape.numel};",
         ]
     return lines
 
@@ -211,6 +211,10 @@ def _element(dtype: str) -> str:
     return "bool" if dtype == "BOOL" else C_TYPES[dtype][0]
 
 
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
 def _title(kind: str, place: int, border: Border) -> str:
     """`Input 0, features_mean`."""
     return f"{kind.capitalize()} {place}" + (f", {border.name}" if border.name else "")
@@ -231,7 +235,7 @@ def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borde
         prefix = f"{macro}_{kind.upper()}_{place}"
         lines += [
             f"/* {_title(kind, place, border)}: {C_TYPES[shape.dtype][0]} {_sizes(method, index, border)}; "
-            f"{ELEMENT_SIZES[shape.dtype]} bytes each. */",
+            f"{_bytes(ELEMENT_SIZES[shape.dtype])} each. */",
             f"#define {prefix}_COUNT {shape.numel}",
             f"#define {prefix}_SIZE {shape.nbytes}",
         ]

@@ -26,7 +26,7 @@ def library(package: Package, folder: str = "") -> str:
 add_library({package.name} STATIC
 {lines([folder + source for source in package.sources])}
 )
-target_compile_features({package.name} PUBLIC cxx_std_17)
+target_compile_features({package.name} PRIVATE cxx_std_17)
 target_include_directories({package.name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include)
 target_include_directories({package.name} PRIVATE ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}src)
 target_compile_options({package.name} PRIVATE
