@@ -20,7 +20,9 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -229,7 +231,9 @@ def _import_file(path: Path) -> ModuleType:
     # No __pycache__ beside the user's sources.
     sys.dont_write_bytecode = True
     # Modules beside the model file and in the workspace can be imported, but none of them hides an installed one.
-    sys.path += [str(path.parent.absolute()), str(Path.cwd())]
+    own = [str(path.parent.absolute()), str(Path.cwd())]
+    sys.path += own
+    sys.meta_path.append(_InFoldersOfPackages(own))
     name = f"_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -261,6 +265,24 @@ def _import_file(path: Path) -> ModuleType:
         place = _place(path, error)
         raise UserError(f"{place}: importing the model file failed: {brief(error)}") from error
     return module
+
+
+class _InFoldersOfPackages(MetaPathFinder):
+    """Finds modules in folders that are called as an installed package is, such as `tests` or `tools`, if it has none.
+
+    Args:
+      folders: what the folders lie in.
+    """
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = folders
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        """The module below the first folder that has it."""
+        package, _, _ = fullname.rpartition(".")
+        if not package:
+            return None
+        return PathFinder.find_spec(fullname, [str(Path(each, *package.split("."))) for each in self._folders])
 
 
 @contextlib.contextmanager

@@ -71,3 +71,18 @@ def test_a_model_that_is_not_there(tmp_path: Path) -> None:
         model_file(tmp_path, _SEVERAL, "broken").model()
     with pytest.raises(UserError, match=r"several models: set entry to one of broken, large, small"):
         model_file(tmp_path, _SEVERAL).model()
+
+
+def test_folders_of_a_workspace_may_be_called_as_installed_packages_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, source in {
+        "tools/__init__.py": "",
+        "tools/own_sizes.py": "SIZE = 3",
+        "numpy/own/layers.py": "import torch\nfrom tools.own_sizes import SIZE\nlayer = torch.nn.Linear(SIZE, 2)",
+        "model.py": "from numpy.own.layers import layer\ndef model():\n    return layer.eval()",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    monkeypatch.chdir(tmp_path)
+    assert ModelFile(Path("model.py")).model().in_features == 3
