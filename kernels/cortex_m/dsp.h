@@ -123,12 +123,11 @@ ET_INLINE uint32_t choose_bytes(uint32_t a, uint32_t b) {
 #ifdef __ARM_FEATURE_DSP
   // `sel` reads flags of `ssub8`, so nothing may come between them.
   uint32_t result;
-  __asm__(
-      "ssub8 %0, %1, %2\n"
-      "sel %0, %3, %4"
-      : "=&r"(result)
-      : "r"(a), "r"(b), "r"(kMax ? a : b), "r"(kMax ? b : a)
-      : "cc");
+  if constexpr (kMax) {
+    __asm__("ssub8 %0, %1, %2\n\tsel %0, %1, %2" : "=&r"(result) : "r"(a), "r"(b) : "cc");
+  } else {
+    __asm__("ssub8 %0, %1, %2\n\tsel %0, %2, %1" : "=&r"(result) : "r"(a), "r"(b) : "cc");
+  }
   return result;
 #else
   uint32_t result = 0;
