@@ -19,11 +19,9 @@ bool check_softmax(
     const Tensor& out,
     PreparedSoftmax& prepared) {
   const Tensor& input = arguments.input;
-  Split& split = prepared.split;
-  const size_t dims = input.sizes().size();
-  const int32_t index = normalize_dim(ctx, arguments.dim, input.dim());
+  prepared.dim = normalize_dim(ctx, arguments.dim, input.dim());
   Factor factor;
-  if (index < 0 || !check_int8(ctx, input, out) ||
+  if (prepared.dim < 0 || !check_int8(ctx, input, out) ||
       !check_offset(ctx, arguments.input_zero_point, prepared.zero_point) ||
       !check_factor(ctx, arguments.input_multiplier, arguments.input_shift, factor)) {
     return false;
@@ -47,20 +45,6 @@ bool check_softmax(
       false,
       "input and out lie in different dim orders");
   prepared.scale = scale_of(factor) * (1.0f / static_cast<float>(1 << (31 - kIntegerBits)));
-  split = {1, 1, 1};
-  bool found = dims == 0;
-  for (size_t i = 0; i < dims; ++i) {
-    const size_t at = input.dim_order()[i];
-    const size_t size = static_cast<size_t>(input.sizes()[at]);
-    if (at == static_cast<size_t>(index)) {
-      split.size = size;
-      found = true;
-    } else if (found) {
-      split.inner *= size;
-    } else {
-      split.outer *= size;
-    }
-  }
   return true;
 }
 
@@ -72,7 +56,7 @@ int32_t check_softmax_by_table(
     const Tensor& out) {
   // Of every difference of two values.
   constexpr size_t kEntries = 256;
-  const int32_t index = normalize_dim(ctx, dim, static_cast<int32_t>(input.dim()));
+  const int32_t index = normalize_dim(ctx, dim, input.dim());
   if (index < 0 || !check_int8(ctx, input, out)) {
     return -1;
   }

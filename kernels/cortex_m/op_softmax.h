@@ -19,9 +19,9 @@ struct SoftmaxArguments {
   int64_t input_shift;
 };
 
-/// What a softmax computes with: what the dim is in memory, and how the input is quantized.
+/// What a softmax computes with: its dim, and how the input is quantized.
 struct PreparedSoftmax {
-  Split split;
+  int32_t dim;
   int32_t zero_point;
   float scale;
 };
@@ -33,6 +33,21 @@ bool check_softmax(
     const SoftmaxArguments& arguments,
     const Tensor& out,
     PreparedSoftmax& prepared);
+
+/// Calls a function with each row of a dim, and with where its results go: the number of its
+/// values, and how far apart they lie.
+template <class S, class Function>
+void each_row(const Tensor& input, int32_t dim, Tensor& out, Function function) {
+  const Split split = split_tensor<S>(input, static_cast<size_t>(dim));
+  const int8_t* from = input.const_data_ptr<int8_t>();
+  int8_t* to = out.mutable_data_ptr<int8_t>();
+  const size_t block = split.size * split.inner;
+  for (size_t i = 0; i < split.outer; ++i, from += block, to += block) {
+    for (size_t j = 0; j < split.inner; ++j) {
+      function(from + j, to + j, split.size, split.inner);
+    }
+  }
+}
 
 /// cortex_m::softmax.out; input and out lie in the same dim order.
 template <class S>
@@ -50,16 +65,10 @@ Tensor& softmax_out(
       input, dim, input_zero_point, output_zero_point, input_multiplier, input_shift};
   PreparedSoftmax prepared;
   if (check_softmax(ctx, arguments, out, prepared) && shape_out<S>(ctx, out, input.sizes())) {
-    const Split& split = prepared.split;
-    const int8_t* const from = input.const_data_ptr<int8_t>();
-    int8_t* const to = out.mutable_data_ptr<int8_t>();
-    for (size_t i = 0; i < split.outer; ++i) {
-      for (size_t j = 0; j < split.inner; ++j) {
-        const size_t start = i * split.size * split.inner + j;
-        softmax(
-            from + start, to + start, split.size, split.inner, prepared.zero_point, prepared.scale);
-      }
-    }
+    each_row<S>(
+        input, prepared.dim, out, [&](const int8_t* from, int8_t* to, size_t count, size_t step) {
+          softmax(from, to, count, step, prepared.zero_point, prepared.scale);
+        });
   }
   return out;
 }
@@ -86,16 +95,10 @@ Tensor& softmax_by_table_out(
   if (index < 0 || !shape_out<S>(ctx, out, input.sizes())) {
     return out;
   }
-  const Split split = split_tensor<S>(input, static_cast<size_t>(index));
   const int16_t* const table = exponentials.const_data_ptr<int16_t>();
-  const int8_t* from = input.const_data_ptr<int8_t>();
-  int8_t* to = out.mutable_data_ptr<int8_t>();
-  const size_t block = split.size * split.inner;
-  for (size_t i = 0; i < split.outer; ++i, from += block, to += block) {
-    for (size_t j = 0; j < split.inner; ++j) {
-      softmax_by_table(from + j, to + j, split.size, split.inner, table);
-    }
-  }
+  each_row<S>(input, index, out, [&](const int8_t* from, int8_t* to, size_t count, size_t step) {
+    softmax_by_table(from, to, count, step, table);
+  });
   return out;
 }
 
