@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy
 import torch
 import tosa_reference_model
-from tosa.TosaGraph import TosaGraph
 
 from conformance.ethos_u.networks import Network
 from npu import ethos_u55, ethos_u85
@@ -15,6 +14,7 @@ from npu.device import engine_of
 from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import Payload, parse, parse_commands
+from tools.pipeline.export import delegates
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import lower, model
@@ -70,7 +70,7 @@ def check(compiled: Compiled, accelerator: str, bits: int) -> model.Run:
     dtype = numpy.dtype(f"int{bits}")
     limits = numpy.iinfo(dtype)
     arrays = []
-    for shape in _input_shapes(compiled.tosa):
+    for shape, _ in delegates.inputs_of(compiled.tosa):
         arrays.append(generator.integers(limits.min, limits.max + 1, shape).astype(dtype))
     expected, status = tosa_reference_model.run(compiled.tosa, arrays, verbosity="LOW")
     assert status == tosa_reference_model.GraphStatus.TOSA_VALID
@@ -81,10 +81,3 @@ def check(compiled: Compiled, accelerator: str, bits: int) -> model.Run:
         assert wrong == 0, f"output {index}: {wrong} of {array.size} elements differ"
         assert array.size == 1 or array.min() < array.max(), f"output {index}: all of it is {array.flat[0]}"
     return run
-
-
-def _input_shapes(tosa: bytes) -> list[tuple[int, ...]]:
-    block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
-    tensors = {block.Tensors(i).Name(): block.Tensors(i) for i in range(block.TensorsLength())}
-    inputs = [tensors[block.Inputs(i)] for i in range(block.InputsLength())]
-    return [tuple(tensor.Shape(axis) for axis in range(tensor.ShapeLength())) for tensor in inputs]

@@ -228,13 +228,17 @@ def run(
     return outputs
 
 
-def check_reference(tosa: bytes) -> None:
-    """Raises RuntimeError if the TOSA reference model computes nothing of a subgraph, as it says; it may also abort."""
+def inputs_of(tosa: bytes) -> list[tuple[tuple[int, ...], type[numpy.generic]]]:
+    """Shapes and dtypes of a subgraph's inputs."""
     block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
     tensors = {block.Tensors(i).Name(): block.Tensors(i) for i in range(block.TensorsLength())}
     inputs = [tensors[block.Inputs(i)] for i in range(block.InputsLength())]
-    shapes = [[tensor.Shape(axis) for axis in range(tensor.ShapeLength())] for tensor in inputs]
-    _reference(tosa, [numpy.zeros(s, _DTYPES[tensor.Type()]) for tensor, s in zip(inputs, shapes, strict=True)])
+    return [(tuple(each.Shape(axis) for axis in range(each.ShapeLength())), _DTYPES[each.Type()]) for each in inputs]
+
+
+def check_reference(tosa: bytes) -> None:
+    """Raises RuntimeError if the TOSA reference model computes nothing of a subgraph, as it says; it may also abort."""
+    _reference(tosa, [numpy.zeros(shape, dtype) for shape, dtype in inputs_of(tosa)])
 
 
 def _reference(tosa: bytes, inputs: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:

@@ -32,7 +32,7 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_map
 
 from tools.pipeline.export.constants import add_constant
-from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions, view_tokens_as_pixels
+from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions, order_of, view_tokens_as_pixels
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.narrow_images import lay_down
 from tools.pipeline.export.rewrite import emit, for_each
@@ -781,7 +781,7 @@ class _Sequences:
     def _leave(self, sequence: Node, image: Node, user: Node) -> None:
         """Lets `user` read the image in place of the sequence."""
         batch, channels, steps = sequence.meta["val"].shape
-        if _is_transposition(user):
+        if order_of(user) == [0, 2, 1]:
             rows = self._emit(user, _aten.permute.default, image, PIXELS)
             user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
             return
@@ -906,12 +906,3 @@ class _Sequences:
         if not isinstance(one, Node) or one.meta["val"].dim() != 3 or other.meta["val"].dim() != 3:
             return None
         return self._emit(node, node.target, self._enter(node, one), self._enter(node, other), **node.kwargs)
-
-
-def _is_transposition(node: Node) -> bool:
-    """Whether a node exchanges channels and steps of [batch, channels, steps], or the reverse."""
-    if node.target == _aten.permute.default:
-        return [dim % 3 for dim in node.args[1]] == [0, 2, 1] and len(node.args[1]) == 3
-    if node.target == _aten.transpose.int:
-        return node.meta["val"].dim() == 3 and {dim % 3 for dim in node.args[1:]} == {1, 2}
-    return False

@@ -31,7 +31,7 @@ def view_tokens_as_pixels(graph: Graph) -> None:
         shape, moved_shape = _shape(node), _shape(moved)
         if not isinstance(moved, Node) or shape is None or moved_shape is None or len(shape) != 4:
             continue
-        if len(moved_shape) != 3 or shape[:2] != moved_shape[:2] or _order(moved) != [0, 2, 1]:
+        if shape[:2] != moved_shape[:2] or order_of(moved) != [0, 2, 1]:
             continue
         with graph.inserting_before(node):
             batch, channels, height, width = shape
@@ -67,7 +67,7 @@ def _long_dims(shape: tuple[int, ...]) -> list[int]:
     return [dim for dim, size in enumerate(shape) if size != 1]
 
 
-def _order(node: Node) -> list[int] | None:
+def order_of(node: Node) -> list[int] | None:
     """Which dimension of its operand each one of a transposition is; None for other operators."""
     if node.target == _aten.permute.default:
         return [dim % len(node.args[1]) for dim in node.args[1]]
@@ -92,7 +92,7 @@ def _undone(node: Node) -> Node | None:
         if not isinstance(before, Node) or before_shape is None:
             break
         long, before_long = _long_dims(shape), _long_dims(before_shape)
-        dims = _order(source)
+        dims = order_of(source)
         if dims is not None:
             places = [before_long.index(dims[dim]) for dim in long]
             order = [places[place] for place in order]
