@@ -51,6 +51,7 @@ def _run(operator: Operator, inputs: list[tuple[torch.Tensor, int, int]], out: T
         "aten::index": [0, count + 1, count],
         "cortex_m::softmax": [0, *range(count + 1, count + 1 + len(others)), count],
         "torch_fusion::quantized_softmax": [0, 1, count + 1, count],
+        "torch_fusion::quantized_masked_softmax": [0, 1, 2, count + 1, count],
     }[str(operator.name)]
     plan = ExecutionPlan(
         name="forward",
@@ -118,6 +119,19 @@ def test_a_softmax_by_a_table_over_its_input(offset: int, error: str) -> None:
         [(x, 1, 0), (table, 2, 0)],
         _tensor(torch.int8, [6], 1, offset),
         Int(-1),
+    )
+    assert result.error == error, result.text()
+
+
+@pytest.mark.parametrize(("offset", "error"), [(0, "Ok"), (8, "InvalidArgument"), (16, "Ok")])
+def test_a_softmax_over_its_masks(offset: int, error: str) -> None:
+    x = torch.tensor([-127, -128, -128, -128, -128, 127], dtype=torch.int8)
+    table, mask = torch.full((256,), 32767, dtype=torch.int16), torch.tensor([[[-1, -1, -1, -1, -1, 0]]]).to(torch.int8)
+    result = _run(
+        Operator("torch_fusion::quantized_masked_softmax", "out"),
+        [(x, 1, 0), (table, 2, 0), (mask, 1, 8)],
+        _tensor(torch.int8, [6], 1, offset),
+        Int(1),
     )
     assert result.error == error, result.text()
 

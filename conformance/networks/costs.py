@@ -25,7 +25,8 @@ import torch
 from conformance.networks import single
 from tools.artifacts.core.core import layout
 from tools.pipeline.export.cortex_m import quantize
-from tools.pipeline.export.cortex_m.costs import Work, work_of
+from tools.pipeline.export.cortex_m.costs import Work, work_of, work_of_group
+from tools.pipeline.export.cortex_m.softmax import scores_of
 from tools.pipeline.export.export import Options, export
 from tools.pipeline.export.lower import capture
 from tools.pipeline.export.testing import SilentConsole
@@ -69,7 +70,7 @@ def measure(core: str, names: Sequence[str]) -> list[Measured]:
     for index, name in enumerate(names):
         print(f"\r{index + 1} of {len(names)} operators on {core}", end="", file=sys.stderr, flush=True)
         for form in ("float32", "int8", _BORDER):
-            if form != "float32" and not single.SINGLES[name].is_int8:
+            if not single.SINGLES[name].has(form):
                 continue
             if form == _BORDER and not name.startswith(("relu", "avg_pool2d", "linear")):
                 continue
@@ -94,7 +95,9 @@ def _work(name: str) -> tuple[Work, int, int]:
     entry = single.SINGLES[name].entry()
     inputs = quantize.channels_last(entry.example_inputs())
     program = quantize.fold(capture(entry.model(), inputs))
-    works = [work for node in program.graph.nodes if node.op == "call_function" and (work := work_of(node)) is not None]
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    works = [work for node in calls if (work := work_of(node)) is not None]
+    works += [work for node in calls if scores_of(node) is not None and (work := work_of_group([node])) is not None]
     # Beside an operator there may be copies to the order that it takes.
     works = [work for work in works if name.startswith(work.kind)] or works
     (work,) = works or [Work("permute", (1, inputs[0].numel()))]

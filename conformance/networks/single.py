@@ -36,17 +36,31 @@ class _First(nn.Module):
         return self._layer(*inputs)[0]
 
 
+class _CausalSoftmax(nn.Module):
+    """Of scores whose rows each see what comes before them, and themselves."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        rows, columns = scores.shape[-2:]
+        return (scores + torch.full((rows, columns), -torch.inf).triu(1)).softmax(-1)
+
+
 @dataclass(frozen=True)
 class Single:
     """An operator and the shapes of its inputs, whose values are those of a normal distribution.
 
     Attributes:
       is_int8: whether the int8 form is to be measured; those of functions are tables, all alike.
+      is_float32: whether that of floating point is, which may be several operators.
     """
 
     make: Callable[[], nn.Module]
     shapes: tuple[tuple[int, ...], ...]
     is_int8: bool = True
+    is_float32: bool = True
+
+    def has(self, form: str) -> bool:
+        """Whether a form is to be measured: `float32`, or others."""
+        return self.is_float32 if form == "float32" else self.is_int8
 
     def sample(self, seed: int) -> tuple[Tensor, ...]:
         """The inputs number `seed`."""
@@ -77,8 +91,8 @@ def _normalization(channels: int) -> nn.Module:
     return norm
 
 
-def _add(name: str, make: Callable[[], nn.Module], *shapes: tuple[int, ...], is_int8: bool = True) -> None:
-    SINGLES[f"{name}_{sum(key.rpartition('_')[0] == name for key in SINGLES)}"] = Single(make, shapes, is_int8)
+def _add(name: str, make: Callable[[], nn.Module], *shapes: tuple[int, ...], **forms: bool) -> None:
+    SINGLES[f"{name}_{sum(key.rpartition('_')[0] == name for key in SINGLES)}"] = Single(make, shapes, **forms)
 
 
 def _convolution(
@@ -137,6 +151,8 @@ for _shape in [(1, 10), (4, 12), (2, 32), (2, 100)]:
     _add("softmax", lambda: nn.Softmax(-1), _shape)
 for _shape in [(24, 12), (16, 32), (4, 100), (98, 49), (64, 8)]:
     _add("softmax_by_table", lambda: nn.Softmax(-1), _shape)
+for _shape in [(2, 12, 12), (4, 32, 32), (8, 16, 16), (1, 64, 64)]:
+    _add("masked_softmax", _CausalSoftmax, _shape, is_float32=False)
 for _shape in [(1, 16), (16, 32), (24, 64), (4, 256), (64, 8)]:
     _add("layer_norm", lambda size=_shape[-1]: nn.LayerNorm(size), _shape)
     _add("rms_norm", lambda size=_shape[-1]: nn.RMSNorm(size), _shape)

@@ -82,6 +82,40 @@ int32_t check_softmax_by_table(
   return index;
 }
 
+bool check_row_masks(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& mask,
+    int64_t repeats,
+    const Tensor& out,
+    RowMasks& masks) {
+  if (!check_int8(ctx, mask)) {
+    return false;
+  }
+  const auto size = static_cast<int64_t>(input.numel());
+  const auto given = static_cast<int64_t>(mask.numel());
+  // A mask that changed on the way could let through what is larger than the largest one.
+  const auto from = reinterpret_cast<uintptr_t>(mask.const_data_ptr());
+  const auto to = reinterpret_cast<uintptr_t>(out.const_data_ptr());
+  KERNEL_CHECK(
+      ctx,
+      mask.dim() == 3 && given > 0 && input.dim() > 0 &&
+          mask.sizes()[2] == input.sizes()[static_cast<size_t>(input.dim() - 1)] && repeats > 0 &&
+          repeats <= size && size % (repeats * given) == 0 &&
+          (to + out.nbytes() <= from || from + mask.nbytes() <= to),
+      InvalidArgument,
+      false,
+      "A softmax has masks of [outer, inner, count] for rows of [..., outer, repeats, inner, "
+      "count], "
+      "which its output does not lie over");
+  masks.masks = mask.const_data_ptr<int8_t>();
+  masks.outer = static_cast<size_t>(mask.sizes()[0]);
+  masks.repeats = static_cast<size_t>(repeats);
+  masks.inner = static_cast<size_t>(mask.sizes()[1]);
+  masks.count = static_cast<size_t>(mask.sizes()[2]);
+  return true;
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

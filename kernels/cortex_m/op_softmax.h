@@ -102,6 +102,64 @@ Tensor& softmax_by_table_out(
   return out;
 }
 
+/// What of the rows of a softmax is left out.
+struct RowMasks {
+  const int8_t* masks;
+  size_t outer;   // Groups of masks.
+  size_t repeats; // Times that a group's masks follow each other.
+  size_t inner;   // Masks of a group.
+  size_t count;   // Values of a row, and of its mask.
+};
+
+/// Checks the masks of a softmax of contiguous tensors that check_softmax_by_table() has checked.
+/// Fails the context (InvalidArgument, InvalidType) and returns false if they do not fit.
+bool check_row_masks(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& mask,
+    int64_t repeats,
+    const Tensor& out,
+    RowMasks& masks);
+
+/// torch_fusion::quantized_masked_softmax.out, contiguous, over the last dim; `mask` has
+/// [outer, inner, count] elements, -1 or 0 for what is left out: the masks of rows
+/// [..., outer, repeats, inner, count]. Memory as in softmax_by_table_out(), and out not over mask.
+template <class S>
+Tensor& masked_softmax_by_table_out(
+    KernelRuntimeContext& ctx,
+    const Tensor& input,
+    const Tensor& exponentials,
+    const Tensor& mask,
+    int64_t repeats,
+    Tensor& out) {
+  RowMasks masks;
+  if (check_softmax_by_table(ctx, input, exponentials, -1, out) < 0 ||
+      !check_contiguous<S>(ctx, input, mask, out) ||
+      !check_row_masks(ctx, input, mask, repeats, out, masks) ||
+      !shape_out<S>(ctx, out, input.sizes())) {
+    return out;
+  }
+  const int8_t* from = input.const_data_ptr<int8_t>();
+  int8_t* to = out.mutable_data_ptr<int8_t>();
+  const int8_t* const end = from + input.numel();
+  while (from < end) {
+    const int8_t* group = masks.masks;
+    for (size_t i = 0; i < masks.outer; ++i, group += masks.inner * masks.count) {
+      for (size_t j = 0; j < masks.repeats; ++j) {
+        const int8_t* row = group;
+        for (size_t k = 0; k < masks.inner; ++k) {
+          masked_softmax_by_table(
+              from, to, masks.count, exponentials.const_data_ptr<int16_t>(), row);
+          from += masks.count;
+          to += masks.count;
+          row += masks.count;
+        }
+      }
+    }
+  }
+  return out;
+}
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

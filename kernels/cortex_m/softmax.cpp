@@ -63,6 +63,13 @@ ET_INLINE void repeat(size_t count, Function function) {
   }
 }
 
+/// The share of an exponential.
+ET_INLINE int8_t share_of(uint32_t exponential, uint32_t factor) {
+  const uint32_t result = (exponential * factor + kHalf) >> kResultShift;
+  // 256 where there is nothing else: 255.
+  return static_cast<int8_t>(result - (result >> 8) - 128);
+}
+
 /// softmax_by_table() of values that lie `step` apart.
 template <bool kFour>
 ET_INLINE void weigh(
@@ -81,10 +88,7 @@ ET_INLINE void weigh(
   });
   const uint32_t factor = factor_of(sum);
   repeat<kFour>(count, [&]() {
-    const uint32_t share = static_cast<uint32_t>(table[*in]) * factor + kHalf;
-    const uint32_t result = share >> kResultShift;
-    // 256 where there is nothing else: 255.
-    *out = static_cast<int8_t>(result - (result >> 8) - 128);
+    *out = share_of(static_cast<uint32_t>(table[*in]), factor);
     in += step;
     out += step;
   });
@@ -92,19 +96,31 @@ ET_INLINE void weigh(
 
 #if defined(__ARM_FEATURE_MVE)
 
-/// softmax_by_table() of neighbours.
-void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* exponentials) {
+/// softmax_by_table() of neighbours, or masked_softmax_by_table().
+template <bool kMasked>
+ET_INLINE void weigh_vectors(
+    const int8_t* in,
+    int8_t* out,
+    size_t count,
+    const int16_t* exponentials,
+    const int8_t* mask) {
   const auto total = static_cast<int32_t>(count);
   int8_t most = -128;
   for (int32_t i = 0; i < total; i += 16) {
-    const mve_pred16_t active = vctp8q(static_cast<uint32_t>(total - i));
+    mve_pred16_t active = vctp8q(static_cast<uint32_t>(total - i));
+    if (kMasked) {
+      active = vcmpneq_m_n_s8(vldrbq_z_s8(mask + i, active), 0, active);
+    }
     most = vmaxvq_p_s8(most, vldrbq_z_s8(in + i, active), active);
   }
   const auto* const table = reinterpret_cast<const uint16_t*>(exponentials);
   const int32_t offset = kLast - most;
   uint32_t sum = 0;
   for (int32_t i = 0; i < total; i += 8) {
-    const mve_pred16_t active = vctp16q(static_cast<uint32_t>(total - i));
+    mve_pred16_t active = vctp16q(static_cast<uint32_t>(total - i));
+    if (kMasked) {
+      active = vcmpneq_m_n_s16(vldrbq_z_s16(mask + i, active), 0, active);
+    }
     const int16x8_t places =
         vaddq_n_s16(vldrbq_z_s16(in + i, active), static_cast<int16_t>(offset));
     const uint16x8_t values =
@@ -114,16 +130,39 @@ void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* expon
   const uint32_t factor = factor_of(sum);
   for (int32_t i = 0; i < total; i += 4) {
     const mve_pred16_t active = vctp32q(static_cast<uint32_t>(total - i));
+    mve_pred16_t read = active;
+    if (kMasked) {
+      read = vcmpneq_m_n_s32(vldrbq_z_s32(mask + i, active), 0, active);
+    }
     const int32x4_t places = vaddq_n_s32(vldrbq_z_s32(in + i, active), offset);
     const uint32x4_t values =
-        vldrhq_gather_shifted_offset_z_u32(table, vreinterpretq_u32_s32(places), active);
+        vldrhq_gather_shifted_offset_z_u32(table, vreinterpretq_u32_s32(places), read);
     const uint32x4_t shares = vmlaq_n_u32(vdupq_n_u32(kHalf), values, factor);
     const uint32x4_t result = vminq_u32(vshrq_n_u32(shares, kResultShift), vdupq_n_u32(255));
     vstrbq_p_s32(out + i, vsubq_n_s32(vreinterpretq_s32_u32(result), 128), active);
   }
 }
 
+/// softmax_by_table() of neighbours.
+void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* exponentials) {
+  weigh_vectors<false>(in, out, count, exponentials, nullptr);
+}
+
 #else
+
+#if defined(__ARM_FEATURE_DSP)
+
+/// The largest of four bytes.
+ET_INLINE int32_t largest_byte(uint32_t word) {
+  int32_t largest = -128;
+  for (int32_t byte = 0; byte < 4; ++byte, word >>= 8) {
+    const auto value = static_cast<int8_t>(word);
+    largest = value > largest ? value : largest;
+  }
+  return largest;
+}
+
+#endif
 
 /// softmax_by_table() of neighbours.
 void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* exponentials) {
@@ -135,14 +174,36 @@ void weigh_row(const int8_t* in, int8_t* out, size_t count, const int16_t* expon
     for (i = 4; i + 4 <= count; i += 4) {
       most = choose_bytes<true>(most, load_word(in + i));
     }
-    for (int32_t byte = 0; byte < 4; ++byte, most >>= 8) {
-      const auto value = static_cast<int8_t>(most);
-      largest = value > largest ? value : largest;
-    }
+    largest = largest_byte(most);
   }
 #endif
   const int32_t rest = largest_of(in + i, count - i, 1);
   weigh<true>(in, out, count, 1, rest > largest ? rest : largest, exponentials);
+}
+
+/// How far a value is above -128; 0 if it is left out.
+ET_INLINE int32_t height_of(int8_t value, int8_t mask) {
+  return (value + 128) & mask;
+}
+
+/// How far the largest of the values that are not left out is above -128.
+ET_INLINE int32_t largest_height(const int8_t* in, size_t count, const int8_t* mask) {
+  size_t i = 0;
+  int32_t largest = 0;
+#if defined(__ARM_FEATURE_DSP)
+  constexpr uint32_t kLeast = 0x80808080;
+  uint32_t most = kLeast;
+  for (; i + 4 <= count; i += 4) {
+    const uint32_t heights = (load_word(in + i) ^ kLeast) & load_word(mask + i);
+    most = choose_bytes<true>(most, heights ^ kLeast);
+  }
+  largest = largest_byte(most) + 128;
+#endif
+  for (; i < count; ++i) {
+    const int32_t height = height_of(in[i], mask[i]);
+    largest = height > largest ? height : largest;
+  }
+  return largest;
 }
 
 #endif
@@ -160,6 +221,38 @@ void softmax_by_table(
   } else {
     weigh<false>(in, out, count, step, largest_of(in, count, step), exponentials);
   }
+}
+
+void masked_softmax_by_table(
+    const int8_t* in,
+    int8_t* out,
+    size_t count,
+    const int16_t* exponentials,
+    const int8_t* mask) {
+  const size_t all = count;
+  // Causal masks leave out half of what there is, at the ends.
+  while (count > 1 && mask[count - 1] == 0) {
+    --count;
+  }
+#if defined(__ARM_FEATURE_MVE)
+  weigh_vectors<true>(in, out, count, exponentials, mask);
+#else
+  const int16_t* const table = exponentials + (kLast - largest_height(in, count, mask));
+  uint32_t sum = 0;
+  size_t i = 0;
+  repeat<true>(count, [&]() {
+    sum += static_cast<uint32_t>(table[height_of(in[i], mask[i])] & mask[i]);
+    ++i;
+  });
+  const uint32_t factor = factor_of(sum);
+  i = 0;
+  repeat<true>(count, [&]() {
+    const auto exponential = static_cast<uint32_t>(table[height_of(in[i], mask[i])] & mask[i]);
+    out[i] = share_of(exponential, factor);
+    ++i;
+  });
+#endif
+  std::memset(out + count, -128, all - count);
 }
 
 void softmax(

@@ -32,6 +32,18 @@ void softmax_by_table(
     size_t step,
     const int16_t* exponentials);
 
+/**
+ * The same of neighbours some of which are left out: they become zeros, -128.
+ *
+ * @param[in] mask `count` values, 0 for what is left out and -1 for all else; not all are 0.
+ */
+void masked_softmax_by_table(
+    const int8_t* in,
+    int8_t* out,
+    size_t count,
+    const int16_t* exponentials,
+    const int8_t* mask);
+
 } // namespace cortex_m
 } // namespace native
 } // namespace executor

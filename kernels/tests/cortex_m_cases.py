@@ -319,6 +319,30 @@ def softmax_by_table_cases(count: int) -> Iterator[Case]:
         yield found
 
 
+def masked_softmax_cases(count: int) -> Iterator[Case]:
+    """Softmax with masks: causal ones, padding, and any, for all rows, for groups of them, and for each."""
+    for _ in range(count):
+        shapes = [(3, 5), (2, 3, 4), (1, 4, 12, 12), (4, 2, 16, 16), (1, 1, 1), (2, 1, 33), (2, 2, 3, 1, 9)]
+        shape = random.choice(shapes)
+        x = integers(shape)
+        sizes = [random.choice([1, size]) for size in shape[:-1]]
+        kind = random.choice(["causal", "padding", "any"])
+        if kind == "causal" and shape[-2] == shape[-1]:
+            is_read = torch.ones(shape[-2:]).tril().bool()
+        elif kind == "padding":
+            is_read = (torch.arange(shape[-1]) <= random.randrange(shape[-1])).expand(*[1] * len(sizes), shape[-1])
+        else:
+            is_read = torch.rand(*sizes, shape[-1]) < 0.5
+            is_read[..., random.randrange(shape[-1])] = True
+        added = torch.where(is_read, 0.0, random.choice([-torch.inf, -100.0, torch.finfo(torch.float32).min]))
+        mask, repeats = softmax.arranged_mask(added, x.shape)
+        scale = random.choice([0.003, 0.02, 0.1]) * (1 + random.random())
+        found = _like_fused("quantized_masked_softmax", x, softmax.exponentials(scale), mask, repeats)
+        exact = torch.softmax(x.double() * scale + added, -1) * 256 - 128
+        assert bool(((exact - found.expected[0]).abs() <= 1).all())
+        yield found
+
+
 def _like_fused(name: str, *arguments: Any) -> Case:
     """A call of an operator of our own with its result from Python."""
     owner = norms if name.endswith("norm") else softmax if name.endswith("softmax") else recurrent
@@ -412,6 +436,7 @@ def cortex_m_cases(count: int, seed: int, arrangements: tuple[int, ...] = _ARRAN
         pool_cases(2 * count),
         softmax_cases(count),
         softmax_by_table_cases(count),
+        masked_softmax_cases(count),
         layout_cases(count),
         norm_cases(count),
         recurrent_cases(count),
@@ -493,6 +518,12 @@ def cortex_m_refused_cases(arrangement: int = pack.DSP) -> Iterator[Case]:
     wrong = [({1: torch.ones(255, dtype=torch.int16)}, "InvalidArgument"), ({1: torch.ones(256).int()}, "InvalidType")]
     for changes, error in [*wrong, ({2: 4}, "InvalidArgument"), ({0: x.int()}, "InvalidType")]:
         yield Case("torch_fusion::quantized_softmax.out", changed(by_table, changes), error=error)
+    masks = torch.full((1, 5, 5), -1, dtype=torch.int8)
+    masked = [integers((4, 5, 5)), by_table[1], masks, 1, Out(torch.int8, (4, 5, 5))]
+    wrong = [({3: 0}, "InvalidArgument"), ({3: 7}, "InvalidArgument"), ({2: masks[0]}, "InvalidArgument")]
+    wrong += [({2: masks[..., 1:]}, "InvalidArgument"), ({2: masks[:, :3]}, "InvalidArgument")]
+    for changes, error in [*wrong, ({2: masks.int()}, "InvalidType"), ({1: masks}, "InvalidType")]:
+        yield Case("torch_fusion::quantized_masked_softmax.out", changed(masked, changes), error=error)
     quantize = [torch.randn(3), 0.5, 0, -128, 127, 1, Out(torch.int8, (3,))]
     wrong = [({1: 0.0}, "InvalidArgument"), ({1: float("nan")}, "InvalidArgument"), ({3: -129}, "InvalidArgument")]
     for changes, error in [*wrong, ({5: 2}, "InvalidType"), ({0: torch.zeros(3).int()}, "InvalidType")]:

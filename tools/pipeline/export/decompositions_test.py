@@ -257,6 +257,24 @@ def test_attention_looks_for_queries_that_see_nothing_where_there_may_be_some(to
     assert len(searched) == (0 if topic == "attention" else 2)
 
 
+@pytest.mark.parametrize("is_given", [False, True])
+def test_layers_of_a_transformer_take_masks_without_a_look_at_their_values(is_given: bool) -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder, self.mask = encoder, nn.Buffer(mask)
+
+        def forward(self, x: Tensor, given: Tensor) -> Tensor:
+            return self.encoder(x, mask=given if is_given else self.mask)
+
+    program = to_edge(capture(Model(), (_TOKENS, mask)))
+    torch.testing.assert_close(program.module()(_TOKENS, mask), Model()(_TOKENS, mask))
+
+
 def test_other_programs_stay_as_they_are() -> None:
     program = capture(Calls([lambda x: _F.max_pool2d(torch.relu_(x + 1), 2)]), (_volume(1, 3, 4, 4),))
     assert decompose(program) is program

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,20 @@ def explain_capture(file: ModelFile, error: Exception) -> UserError:
     if isinstance(error, GuardOnDataDependentSymNode):
         return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
     return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
+
+
+def places_behind(error: BaseException, path: Path) -> Iterator[str]:
+    """Where in the model the operators come from that were looked at as something failed, the innermost first."""
+    behind: BaseException | None = error
+    while behind is not None:
+        frames = [frame for frame, _ in traceback.walk_tb(behind.__traceback__)]
+        for frame in reversed(frames):
+            for value in frame.f_locals.values():
+                if isinstance(value, Node) and value.op == "call_function":
+                    place = origin(value, path)
+                    if place != value.name:
+                        yield place
+        behind = behind.__cause__
 
 
 def random_operators(program: ExportedProgram, path: Path) -> list[str]:

@@ -37,6 +37,7 @@ from tools.pipeline.export.diagnosis import (
     explain_forward,
     explain_lowering,
     in_floating_point,
+    places_behind,
     random_operators,
     some_of,
 )
@@ -70,6 +71,8 @@ _WORTH = 0.95
 
 # The ratio in dB, on calibration samples, below which an int8 program is of little use.
 _USEFUL_SNR = 15
+# Places of a model that ExecuTorch's passes fail at, which stay in floating point one by one.
+_MOST_FAILED_PLACES = 4
 
 
 @dataclass(frozen=True)
@@ -559,7 +562,9 @@ def _to_int8(
         raise
     except Exception as error:
         # What ExecuTorch's passes make of operators that they do not know.
-        raise quantize.NoInt8Form({quantize.ALL_BUT_LAYERS}, _first_line(error.__cause__ or error)) from error
+        found = (place for place in places_behind(error, path) if place not in in_float)
+        place = next(found, quantize.ALL_BUT_LAYERS)
+        raise quantize.PassError(place, _first_line(error.__cause__ or error)) from error
     return prepared.quantized, edge
 
 
@@ -577,25 +582,35 @@ def _where_possible(
 
     Args:
       make: makes it, given these places; raises NoInt8Form for others.
-      console: is told if all but layers with weights stays in floating point, and why.
+      console: is told what stays in floating point as passes fail, and why.
 
     Returns:
       what was made, and all places in floating point.
     """
     from tools.pipeline.export.cortex_m import quantize
 
+    failed = 0
     while True:
         try:
             return make(in_float), in_float
         except quantize.NoInt8Form as error:
-            if source.calibration is None or error.places <= in_float:
+            places = error.places
+            if isinstance(error, quantize.PassError):
+                failed += 1
+                # Each costs an export.
+                if failed > _MOST_FAILED_PLACES:
+                    places = frozenset({quantize.ALL_BUT_LAYERS})
+            if source.calibration is None or places <= in_float:
                 raise UserError(f"{path}: {error}; use the portable backend.") from error
-            if console is not None and quantize.ALL_BUT_LAYERS in error.places - in_float:
+            if console is not None and isinstance(error, quantize.PassError):
+                (place,), it = places, "it"
+                if place == quantize.ALL_BUT_LAYERS:
+                    place, it = "all but layers with weights", "something else"
                 console.say(
-                    f"export: note: {path}: all but layers with weights stays in floating point, as int8 of something "
-                    f"else can't be lowered ({error}). Please report this with the model file."
+                    f"export: note: {path}: {place} stays in floating point, as int8 of {it} can't be lowered "
+                    f"({error}). Please report this with the model file."
                 )
-            in_float |= error.places
+            in_float |= places
 
 
 def _demands(source: _Source, eager: _Eager, path: Path, options: Options) -> list[Demand]:

@@ -36,6 +36,7 @@ from tools.pipeline.export.kernel_reach import leave_out_what_is_over_padding
 from tools.pipeline.export.narrow_images import lay_down
 from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
 from tools.pipeline.export.repeated_work import do_once
+from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.scalar_types import itemsize
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
 from tools.pipeline.export.tensor_indices import keep_tensor_indices
@@ -110,7 +111,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
     """
     do_once()
-    with torch.no_grad(), _distributions_unchecked():
+    with torch.no_grad(), _distributions_unchecked(), _masks_unread():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
     return keep_tensor_indices(_fill_memory(_rename_inputs(captured)))
 
@@ -124,6 +125,18 @@ def _distributions_unchecked() -> Iterator[None]:
         yield
     finally:
         torch.distributions.Distribution.set_default_validate_args(before)
+
+
+def _masks_unread() -> contextlib.AbstractContextManager[None]:
+    """Lets PyTorch's transformer layers take masks as they are, without a look at whether their values are causal ones.
+
+    torch.export has no values; the hint that this gives is for kernels that need no mask then.
+    """
+
+    def is_causal_by_name(mask: torch.Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    return replaced(torch.nn.modules.transformer, "_detect_is_causal_mask", is_causal_by_name)
 
 
 def _rename_inputs(program: ExportedProgram) -> ExportedProgram:

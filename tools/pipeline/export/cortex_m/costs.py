@@ -38,7 +38,7 @@ from tools.pipeline.export.cortex_m.pack import (
     is_packed_dense,
 )
 from tools.pipeline.export.cortex_m.quantizable import WORD, is_channels_last
-from tools.pipeline.export.cortex_m.softmax import SOFTMAX, has_table
+from tools.pipeline.export.cortex_m.softmax import SOFTMAX, has_table, scores_of
 from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY, IMAGE
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.rewrite import for_each, named_arguments
@@ -195,6 +195,16 @@ def work_of(node: Node) -> Work | None:
         return None
     name = target._schema.name.partition("::")[2].rstrip("_") if hasattr(target, "_schema") else ""
     return Work(_LIKE.get(name, name), (1, outputs))
+
+
+def work_of_group(group: Sequence[Node]) -> Work | None:
+    """What operators do in int8 that are computed as one: a table of a function, or a softmax of what is before it."""
+    last = group[-1]
+    scores = scores_of(last)
+    if scores is not None and scores.mask is not None:
+        outputs = math.prod(_shape(last))
+        return Work("masked_softmax", (1, outputs, outputs // _shape(last)[-1]))
+    return work_of(last) if last.target in SOFTMAX else Work("table", (1, math.prod(_shape(last))))
 
 
 def _is_of_pixels(node: Node) -> bool:
@@ -439,7 +449,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
 
     Args:
       module: what a quantizer annotated, with inputs and outputs in floating point.
-      functions: groups of operators that are one table each in int8.
+      functions: groups of operators that are computed as one in int8.
     """
     cut = networkx.DiGraph()
     int8, floating_point = "int8", "floating point"
@@ -472,7 +482,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
                 is_free = any(_is_fused(operand, node) for operand in node.all_input_nodes)
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
-                pay(node, floating_point, costs.int8(Work("table", (1, math.prod(_shape(node))))))
+                pay(node, floating_point, costs.int8(work_of_group(tables[node])))
             pay(int8, node, math.inf if _is_larger(node) else _cost_in_float(node, work, costs), _DOUBT)
         for operand in node.all_input_nodes:
             value = operand.meta.get("val")

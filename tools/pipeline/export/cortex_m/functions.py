@@ -5,13 +5,15 @@ written out, `x * relu6(x + 3) / 6`, a product with a constant. Quantized operat
 at each step, and take instructions for each; as a whole it becomes one table of 256 results (tables.py).
 
 *Masked scores* are what a mask of minus infinity, or of numbers as good as that, is added to on the way to a softmax or
-a maximum. No int8 tensor holds such numbers beside the scores, so these operators stay in floating point, up to there.
+a maximum. No int8 tensor holds such numbers beside the scores, so these operators stay in floating point, up to there,
+but for a sum and a softmax that an operator of our own computes (softmax.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +23,10 @@ from typing import Any
 import torch
 from executorch.backends.arm.quantizer.arm_quantizer_utils import SharedQspecQuantizer, _mark_node_as_quantized
 from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
-from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_ACTIVATION_PER_TENSOR_QSPEC
+from executorch.backends.cortex_m.quantizer.quantization_configs import (
+    INT8_ACTIVATION_PER_TENSOR_QSPEC,
+    SOFTMAX_OUTPUT_FIXED_QSPEC,
+)
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
 from torch._ops import OpOverload
@@ -33,7 +38,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
 
 from tools.pipeline.export.cortex_m.norms import norm_of
 from tools.pipeline.export.cortex_m.own_layers import mark
-from tools.pipeline.export.cortex_m.softmax import SOFTMAX
+from tools.pipeline.export.cortex_m.softmax import SOFTMAX, Scores, scores_of
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.spectra import SPECTRA
@@ -251,6 +256,28 @@ def _is_masked(module: GraphModule, node: Node) -> bool:
     return False
 
 
+def _find_scores(module: GraphModule) -> dict[Node, Scores]:
+    """Each softmax that an operator of our own computes in int8 together with what is before it."""
+
+    def value(node: Node) -> torch.Tensor | None:
+        return attribute(module, str(node.target)) if node.op == "get_attr" else None
+
+    found = {node: scores_of(node) for node in module.graph.nodes}
+    return {node: scores for node, scores in found.items() if scores is not None and scores.scale(value) is not None}
+
+
+def _annotate_softmax(softmax: Node, scores: Scores) -> None:
+    """Annotates a softmax and the operators before it as one."""
+    first, *others = scores.between
+    _mark_node_as_quantized(first, {scores.source: INT8_ACTIVATION_PER_TENSOR_QSPEC}, None, False)
+    for node in others:
+        _mark_node_as_quantized(node, {}, None, False)
+    _mark_node_as_quantized(softmax, {}, SOFTMAX_OUTPUT_FIXED_QSPEC, False)
+    for node in (*scores.between, softmax):
+        node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        mark(node)
+
+
 def by_layer(node: Node, named: Mapping[str, str], otherwise: str) -> str:
     """What is said of a node's layer: by the names of layers, with all that is inside them; the longest name counts."""
     best, found = -1, otherwise
@@ -344,18 +371,28 @@ class _Whole(Quantizer):
     """The head of the quantizers: keeps groups from those that annotate operator by operator."""
 
     def __init__(
-        self, states: int, stays: Callable[[Node], bool], decide: Callable[[GraphModule], Decided] | None
+        self,
+        states: int,
+        stays: Callable[[Node], bool],
+        decide: Callable[[GraphModule], Decided] | None,
+        has_own_layers: bool,
     ) -> None:
         self.functions: list[Function] = []
+        # Softmax operators with what is before them, as far as one operator computes all of it.
+        self.softmaxes: list[list[Node]] = []
         # Inputs of the model that spectra are computed of, and nothing else.
         self.signals: list[Node] = []
         self.states = states
         self.decided = Decided()
         self._stays = stays
         self._decide = decide
+        self._has_own_layers = has_own_layers
 
     def annotate(self, model: GraphModule) -> GraphModule:
-        scores = [*find_masked_scores(model), *_find_state(model.graph, self.states)]
+        softmaxes = _find_scores(model) if self._has_own_layers else {}
+        together = {node for softmax, each in softmaxes.items() for node in (*each.between, softmax)}
+        scores = [node for node in find_masked_scores(model) if node not in together]
+        scores += _find_state(model.graph, self.states)
         if self._decide is not None:
             self.decided = self._decide(model)
         scores += [
@@ -364,11 +401,19 @@ class _Whole(Quantizer):
             if _has_no_kernel(node)
             or (node.op == "call_function" and (node in self.decided.floating or self._stays(node)))
         ]
+        for softmax, each in softmaxes.items():
+            group = [*each.between, softmax]
+            if not set(group) & set(scores):
+                self.softmaxes.append(group)
+                _annotate_softmax(softmax, each)
+            elif each.mask is not None:
+                scores += group
         for node in scores:
             _mark_node_as_quantized(node, {}, None, False)
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
         self.signals = _find_signals(model.graph, set(scores))
-        self.functions = [each for each in find_functions(model.graph) if not set(each.nodes) & set(scores)]
+        done = {*scores, *itertools.chain(*self.softmaxes)}
+        self.functions = [each for each in find_functions(model.graph) if not set(each.nodes) & done]
         for function in self.functions:
             for node in function.nodes:
                 node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
@@ -672,7 +717,7 @@ class Quantizers(CortexMQuantizer):
         own = [_OwnLayers(has_float_border)] if has_own_layers else []
         self._has_own_layers = has_own_layers
         per_channel, per_tensor, shared = CortexMQuantizer().quantizers
-        self._groups = _Whole(states, stays, decide)
+        self._groups = _Whole(states, stays, decide, has_own_layers)
         self.quantizers: list[Quantizer] = [
             self._groups, per_channel, per_tensor, *own, _Functions(self._groups, has_float_border), shared,
         ]  # fmt: skip
@@ -694,6 +739,11 @@ class Quantizers(CortexMQuantizer):
     def functions(self) -> list[Function]:
         """The functions of the annotated graph."""
         return self._groups.functions
+
+    @property
+    def softmaxes(self) -> list[list[Node]]:
+        """Softmax operators of the annotated graph, each behind the operators that are computed with it."""
+        return self._groups.softmaxes
 
     @property
     def cheaper(self) -> frozenset[Node]:

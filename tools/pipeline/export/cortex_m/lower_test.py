@@ -6,12 +6,15 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import IntList, Tensor
+from torch.export import ExportedProgram
 
 from tools.pipeline.export.cortex_m import lower, pack
 from tools.pipeline.export.cortex_m.report import far_outputs
+from tools.pipeline.export.cortex_m.softmax import SOFTMAX
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.manifest import Parameters
 from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
@@ -956,6 +959,37 @@ def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert "AttributeError: 'Node' has no attribute 'shape'" in told
     assert "Please report this" in told
     assert {"cortex_m::quantized_linear", "aten::gelu"} <= set(result.operators)
+
+
+def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_cortex_m = lower.to_cortex_m
+    refused = []
+
+    def refuse_once(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+        for node in program.graph.nodes:
+            if node.target in SOFTMAX and not refused:
+                refused.append(node)
+                raise AttributeError("'Node' has no attribute 'shape'")
+        return to_cortex_m(program, target)
+
+    monkeypatch.setattr(lower, "to_cortex_m", refuse_once)
+    init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.Softmax(-1), nn.Linear(8, 8), nn.LayerNorm(8))"
+    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 8),)", init, packed=True)
+    (told,) = [said for said in result.said if "Please report this" in said]
+    assert "layers.1 (Softmax) at my_model.py" in told
+    assert "stays in floating point, as int8 of it can't be lowered (AttributeError: 'Node' has no" in told
+    assert {"aten::_softmax", "torch_fusion::quantized_layer_norm"} <= set(result.operators)
+
+
+def test_a_softmax_of_numbers_that_hardly_differ_stays_in_floating_point(tmp_path: Path) -> None:
+    # As in a deep network whose weights are as they were made: the scores of its attention vanish.
+    init = "self.a, self.b = nn.Linear(8, 4), nn.Linear(4, 4)"
+    forward = "return self.b(torch.softmax(self.a(x) * 2.0 ** -60, -1))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init)
+    assert (result.operators["aten::_softmax"], result.operators["cortex_m::quantized_linear"]) == (1, 2)
+    assert not any("Please report" in said for said in result.said)
 
 
 def test_layers_that_are_packed_wrong_are_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,55 @@ def test_a_softmax_of_many_numbers_is_by_a_table(tmp_path: Path) -> None:
         assert _snr(result) > 30
 
 
+_MASKED = {
+    "sum with infinity": "scores + torch.full((12, 12), -torch.inf).triu(1)",
+    "scaled sum": "scores * 0.3 + torch.full((12, 12), torch.finfo(torch.float32).min).triu(1)",
+    "masked_fill": "(scores / 12 ** 0.5).masked_fill(torch.ones(12, 12).tril() == 0, float('-inf'))",
+    "where": "torch.where(torch.ones(12, 12).tril().bool(), scores, torch.tensor(-1e4))",
+    "product of GPT-1": "scores * torch.ones(12, 12).tril() - 1e4 * (1 - torch.ones(12, 12).tril())",
+    "padding": "scores.masked_fill(torch.arange(12) > 8, -1e9)",
+    "twice, and nothing": (
+        "scores.masked_fill(torch.arange(12) > 8, -1e9).masked_fill(torch.arange(12) > 99, -1e9)"
+        "- (torch.arange(12) < 3) * 1e9"
+    ),
+    "windows": "(scores[None] / 9 + torch.tensor([0., 0., -100.]).repeat(8).view(1, 2, 1, 1, 12)).flatten(0, 1)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", _MASKED)
+def test_a_mask_is_left_out_of_a_softmax(form: str, tmp_path: Path) -> None:
+    init = "self.a, self.b, self.c = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(16, 4)"
+    forward = f"""
+q, k = (layer(x).view(2, 12, 2, 8).transpose(1, 2) for layer in (self.a, self.b))
+scores = q @ k.transpose(-2, -1)
+weights = torch.softmax({_MASKED[form]}, -1)
+return self.c((weights @ k).transpose(1, 2).reshape(2, 12, 16))
+"""
+    result = _exported(tmp_path, forward, "(torch.randn(2, 12, 8) * 3,)", init)
+    assert result.operators["torch_fusion::quantized_masked_softmax"] == 1
+    floats = ("_softmax", "bmm", "add", "mul", "div", "where", "masked_fill")
+    assert not {f"aten::{name}" for name in floats} & set(result.operators)
+    assert _snr(result) > 25
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        # A row that sees nothing, one that varies, and numbers that don't exclude.
+        "scores.masked_fill(torch.arange(24).view(24, 1) == 5, -1e9)",
+        "scores.masked_fill(x[..., :1] > 3, -1e9)",
+        "scores + torch.full((24, 24), -5.0).triu(1)",
+        # -100 does not exclude a score that may be 150 above others.
+        "50 * scores + torch.full((24, 24), -100.0).triu(1)",
+    ],
+)
+def test_what_is_no_mask_is_added(masked: str, tmp_path: Path) -> None:
+    forward = f"scores = x @ x.transpose(1, 2) / 4; return torch.softmax({masked}, -1) @ x"
+    result = _exported(tmp_path, forward, "(torch.randn(1, 24, 16),)", "pass")
+    assert "torch_fusion::quantized_masked_softmax" not in result.operators
+    assert _snr(result) > 25
+
+
 @pytest.mark.parametrize(
     ("layer", "operator", "calls"),
     [

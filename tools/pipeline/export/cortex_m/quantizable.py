@@ -7,10 +7,12 @@ the same in another form would stay in floating point, or be refused on the devi
   operators between them, so that a chain of layers changes its layout at its ends only;
 - padding by name (`same`, `valid`) becomes numbers, a circular one a concatenation, zeros around an image are the next
   convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
+- dimensions that are rotated become choices of elements;
 - a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
   channels a pooling, as its maximum is, and glu a product;
 - sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
   convolution of one by one;
+- masks before softmax operators become sums, see softmax.py;
 - images that are one pixel wide lie down for convolutions, see narrow_images.py;
 - what a convolution or pooling reads in another layout is copied to channels-last before it;
 - a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
@@ -32,6 +34,7 @@ from torch.fx import Graph, Node
 from torch.utils._pytree import tree_map
 
 from tools.pipeline.export.constants import add_constant
+from tools.pipeline.export.cortex_m.softmax import write_masks
 from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions, order_of, view_tokens_as_pixels
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.narrow_images import lay_down
@@ -111,6 +114,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _shuffle(graph, node)
         elif node.target == _aten.glu.default:
             _gate(graph, node)
+        elif node.target == _aten.roll.default:
+            _rotate(program, node)
         elif node.target == _aten.max.dim:
             _without_indices(graph, node)
         elif node.target in (_aten.matmul.default, _aten.mm.default):
@@ -119,6 +124,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _make_biased_linear(graph, node)
         elif node.target in _ARITHMETIC:
             _make_number_constant(program, node)
+    write_masks(program)
     for node in list(graph.nodes):
         if node.target in _CHANNELWISE:
             _make_channelwise(program, node)
@@ -417,6 +423,20 @@ def _gate(graph: Graph, node: Node) -> None:
         other = emit(graph, node, _aten.slice.Tensor, source, dim, half, 2 * half)
         gate = emit(graph, node, _aten.sigmoid.default, other)
     _replace(graph, node, _aten.mul.Tensor, first, gate)
+
+
+def _rotate(program: ExportedProgram, roll: Node) -> None:
+    """roll of some dimensions, as windows are shifted, as a choice of elements, which int8 has."""
+    source, shifts, dims = _arguments(roll)
+    if not dims:
+        return
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = roll.meta["val"].shape[dim]
+        index = (torch.arange(size) - shift).remainder(size).to(torch.int32)
+        constant = add_constant(program, f"{roll.name}_index_{dim % roll.meta['val'].dim()}", index)
+        with program.graph.inserting_before(roll):
+            source = emit(program.graph, roll, _aten.index_select.default, source, dim, constant)
+    roll.replace_all_uses_with(source)
 
 
 def _select(program: ExportedProgram, node: Node) -> None:

@@ -36,6 +36,11 @@ _LAYERS = {
         "return self.b(self.a(x).relu())",
         "(torch.randn(1, 2, 6, 5),)",
     ),
+    "rotated": (
+        "self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 4)",
+        "return self.b(torch.roll(self.a(x), (-2, 1), (1, -2)).relu())",
+        "(torch.randn(1, 4, 5, 6),)",
+    ),
     "shifted": (
         "self.a = nn.Conv1d(4, 8, 3, padding=1); self.f = nn.Linear(8, 3)",
         "y = F.pad(self.a(x), (-2, 3))\nreturn self.f(y.transpose(1, 2) + F.pad(y.transpose(1, 2), (0, 0, 1, -1)))",

@@ -34,7 +34,7 @@ from tools.pipeline.export.cortex_m.quantizable import make_quantizable
 from tools.pipeline.export.cortex_m.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
 from tools.pipeline.export.cortex_m.recurrent import make_layers_of_cells, round_weights
 from tools.pipeline.export.cortex_m.repeated_layers import share_ranges
-from tools.pipeline.export.cortex_m.softmax import SOFTMAX
+from tools.pipeline.export.cortex_m.softmax import SOFTMAX, has_table
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.cortex_m.written_norms import find_norms
 from tools.pipeline.export.decompositions import DECOMPOSITIONS
@@ -72,6 +72,9 @@ _REPORTED_SAMPLES = 8
 _SOFTMAX_STEP = 1 / 256
 _SOFTMAX_DECIBELS = 15
 _COARSE = "the resolution of an int8 softmax, 1/256, is too coarse for its results"
+# What the dialect's softmax takes beside a scale, 31 * 2^-shift of its factor of 2^26, has 64 bits.
+_SOFTMAX_SCALE = 2**-50
+_FINE = "its operands differ too little for the factors of an int8 softmax"
 
 
 def is_quantized(program: ExportedProgram) -> bool:
@@ -191,6 +194,13 @@ class NoInt8Form(Exception):
         self.places = frozenset(places)
 
 
+class PassError(NoInt8Form):
+    """A pass of ExecuTorch's failed at a place of the model, or at one that isn't known: ALL_BUT_LAYERS."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__([place], reason)
+
+
 def quantize(
     program: ExportedProgram,
     samples: Iterable[Sample],
@@ -212,7 +222,7 @@ def quantize(
       state: what the program's first inputs are, and its first outputs change, from one sample to the next.
       in_float: places that stay in floating point, as origin() has them, or ALL_BUT_LAYERS.
       choose: finds the operators of an annotated graph that take fewer instructions in floating point, where they
-        stay then; it is given the groups of operators that are one table each in int8, too. None: nothing stays.
+        stay then; it is given the groups of operators that are computed as one in int8, too. None: nothing stays.
       kept_layers: names of modules that stay in floating point, with all that is inside them.
       has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
       has_float_border: whether the program takes and returns floating point.
@@ -237,7 +247,7 @@ def quantize(
         trial = copy.deepcopy(module)
         annotator = functions.Quantizers(len(state.buffers), stays, None, has_own_layers, has_float_border)
         annotator.annotate(trial)
-        choice = choose(trial, [function.nodes for function in annotator.functions])
+        choice = choose(trial, [*(function.nodes for function in annotator.functions), *annotator.softmaxes])
         instructions = choice.instructions, choice.all_floating
         tables = {node for each in annotator.functions if functions.is_int8(each) for node in each.nodes}
         pairs = list(zip(module.graph.nodes, trial.graph.nodes, strict=True))
@@ -264,14 +274,16 @@ def quantize(
         layers = {node: origin(node, path) for node in converted.graph.nodes}
         quantize_weights(converted, floating, weights, layers, observed, kept)
     correct_biases(converted, observed, kept, has_room_for_bias)
-    coarse = _coarse_softmaxes(converted, observed)
+    lost = _lost_softmaxes(converted, observed)
     # What reads one in floating point has a range of its own.
     in_int8 = {
-        origin(node, path) for node in coarse if not stays(node) and any(user.target is QUANTIZE for user in node.users)
+        origin(node, path): reason
+        for node, reason in lost.items()
+        if not stays(node) and any(user.target is QUANTIZE for user in node.users)
     }
     if in_int8:
-        raise NoInt8Form(in_int8, _COARSE)
-    rejections = _rejections(quantizer) | dict.fromkeys((node.name for node in coarse), _COARSE)
+        raise NoInt8Form(in_int8, next(iter(in_int8.values())))
+    rejections = _rejections(quantizer) | {node.name: reason for node, reason in lost.items()}
     equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
     return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places, constant)
 
@@ -318,15 +330,24 @@ def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
     }
 
 
-def _coarse_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tensor]]) -> list[Node]:
-    """The softmax operators whose results are mostly lost in int8, as those over many about equal numbers are."""
-    found = []
+def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tensor]]) -> dict[Node, str]:
+    """The softmax operators that int8 can't compute, and why.
+
+    Those whose results are mostly lost, as those over many about equal numbers are, and those of numbers so close
+    together, as an untrained network's are, that the dialect's operator has no factor for them.
+    """
+    found = {}
     for node in converted.graph.nodes:
-        if node.target in SOFTMAX and observed and node.name in observed[0]:
+        if node.target not in SOFTMAX:
+            continue
+        operand = node.args[0]
+        if operand.target is DEQUANTIZE[0] and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
+            found[node] = _FINE
+        if observed and node.name in observed[0]:
             results = torch.stack([values[node.name] for values in observed]).double()
             noise = (results / _SOFTMAX_STEP).round() * _SOFTMAX_STEP - results
             if noise.square().sum() > 10 ** (-_SOFTMAX_DECIBELS / 10) * results.square().sum():
-                found.append(node)
+                found[node] = _COARSE
     return found
 
 
