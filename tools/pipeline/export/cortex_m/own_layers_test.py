@@ -20,10 +20,10 @@ def _exported(folder: Path, forward: str, inputs: str, init: str, **options: Any
     return export_source(folder, source, options=Options("cortex-m4", "cortex_m", **options))
 
 
-def _snr(result: Result) -> float:
-    """Decibels by which the outputs are above their difference from the model's."""
-    expected = result.golden["eager_0"].astype(numpy.float64)
-    difference = result.golden["output_0"] - expected
+def _snr(result: Result, index: int = 0) -> float:
+    """Decibels by which an output is above its difference from the model's."""
+    expected = result.golden[f"eager_{index}"].astype(numpy.float64)
+    difference = result.golden[f"output_{index}"] - expected
     return float(10 * numpy.log10((expected**2).mean() / (difference**2).mean()))
 
 
@@ -115,38 +115,38 @@ _MASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", _MASKED)
-def test_a_mask_is_left_out_of_a_softmax(form: str, tmp_path: Path) -> None:
+# Rows that see nothing, masks that vary, numbers that don't exclude, or not scores that may be 150 above others.
+_NOT_MASKED = {
+    "blind": "scores.masked_fill(torch.arange(24).view(24, 1) == 5, -1e9)",
+    "computed": "scores.masked_fill(x[..., :1] > 3, -1e9)",
+    "not excluded": "scores + torch.full((24, 24), -5.0).triu(1)",
+    "beyond": "50 * scores + torch.full((24, 24), -100.0).triu(1)",
+}
+
+
+def test_a_mask_is_left_out_of_a_softmax_however_it_is_written(tmp_path: Path) -> None:
     init = "self.a, self.b, self.c = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(16, 4)"
+    results = [f"self.c((torch.softmax({form}, -1) @ k).transpose(1, 2).reshape(2, 12, 16))" for form in _MASKED.values()]
     forward = f"""
 q, k = (layer(x).view(2, 12, 2, 8).transpose(1, 2) for layer in (self.a, self.b))
 scores = q @ k.transpose(-2, -1)
-weights = torch.softmax({_MASKED[form]}, -1)
-return self.c((weights @ k).transpose(1, 2).reshape(2, 12, 16))
+return {", ".join(results)}
 """
     result = _exported(tmp_path, forward, "(torch.randn(2, 12, 8) * 3,)", init)
-    assert result.operators["torch_fusion::quantized_masked_softmax"] == 1
+    assert result.operators["torch_fusion::quantized_masked_softmax"] == len(_MASKED)
     floats = ("_softmax", "bmm", "add", "mul", "div", "where", "masked_fill")
     assert not {f"aten::{name}" for name in floats} & set(result.operators)
-    assert _snr(result) > 25
+    for index, form in enumerate(_MASKED):
+        assert _snr(result, index) > 25, form
 
 
-@pytest.mark.parametrize(
-    "masked",
-    [
-        # A row that sees nothing, one that varies, and numbers that don't exclude.
-        "scores.masked_fill(torch.arange(24).view(24, 1) == 5, -1e9)",
-        "scores.masked_fill(x[..., :1] > 3, -1e9)",
-        "scores + torch.full((24, 24), -5.0).triu(1)",
-        # -100 does not exclude a score that may be 150 above others.
-        "50 * scores + torch.full((24, 24), -100.0).triu(1)",
-    ],
-)
-def test_what_is_no_mask_is_added(masked: str, tmp_path: Path) -> None:
-    forward = f"scores = x @ x.transpose(1, 2) / 4; return torch.softmax({masked}, -1) @ x"
+def test_what_is_no_mask_is_added(tmp_path: Path) -> None:
+    results = [f"torch.softmax({form}, -1) @ x" for form in _NOT_MASKED.values()]
+    forward = f"scores = x @ x.transpose(1, 2) / 4; return {', '.join(results)}"
     result = _exported(tmp_path, forward, "(torch.randn(1, 24, 16),)", "pass")
     assert "torch_fusion::quantized_masked_softmax" not in result.operators
-    assert _snr(result) > 25
+    for index, form in enumerate(_NOT_MASKED):
+        assert _snr(result, index) > 25, form
 
 
 @pytest.mark.parametrize(
