@@ -34,12 +34,25 @@ _EXCLUDE = {
         "torch/share",
         "torch/test",
     ],
+    # What tosa-tools and torchao have beside their own packages hides folders of models that are called so.
     "export": [
         "bin",
+        "checker",
+        "conformance",
+        "convert2conformance",
+        "frameworks",
+        "generator",
         "include",
+        "json2fbbin",
+        "json2numpy",
         "lib",
         "lib64",
+        "runner",
+        "schemavalidation",
+        "test",
+        "tests",
         "torchao/_C_cutlass_*",
+        "xunit",
     ],
 }
 

@@ -138,6 +138,13 @@ def test_place_in_a_module_beside_the_model_file(tmp_path: Path) -> None:
     assert "helper_of_test.py:2: what the model does here" in message(tmp_path, source)
 
 
+@pytest.mark.parametrize("name", ["checker", "generator", "runner"])
+def test_no_wheel_hides_a_module_beside_the_model_file(name: str, tmp_path: Path) -> None:
+    module = tmp_path / f"{name}.py"
+    module.write_text("OURS = 2\n", encoding="utf-8")
+    export_source(tmp_path, f"from {name} import OURS\n" + model_source("return x * OURS", _X))
+
+
 def test_warns_of_outputs_that_are_not_finite(tmp_path: Path) -> None:
     result = export_source(tmp_path, model_source("return x, x / 0", _X))
     assert len(result.said) == 1
