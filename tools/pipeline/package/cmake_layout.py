@@ -20,7 +20,7 @@ def library(package: Package, folder: str = "") -> str:
         folder: where the package's files are, as seen from the file: empty, or ending in a slash.
     """
     if package.archives:
-        return _imported(package, folder)
+        return _imported(package, folder) + _compatible(package)
     return f"""\
 # An archive: of a source that another package has, too, the linker takes one.
 add_library({package.name} STATIC
@@ -39,6 +39,22 @@ target_compile_options({package.name} PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>
   # GCC's remarks on an ABI that changed with its version 7.
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>
+)
+{_compatible(package)}"""
+
+
+def _compatible(package: Package) -> str:
+    """What CMake compares of all packages that an application links with."""
+    properties = {"TORCH_FUSION_VERSION_OF_PACKAGES": package.fingerprint}
+    properties |= {f"TORCH_FUSION_MODEL_{name}": value for name, value in package.model_fingerprints.items()}
+    return f"""\
+# Packages of an application have to be made by one version of Torch Fusion, as they share kernels, and their models
+# need names of their own, as the linker takes one of two. CMake's error names package and property otherwise.
+set_target_properties({package.name} PROPERTIES
+{lines([f"INTERFACE_{name} {value}" for name, value in properties.items()])}
+)
+set_property(TARGET {package.name} APPEND PROPERTY COMPATIBLE_INTERFACE_STRING
+{lines(list(properties))}
 )
 """
 
