@@ -80,6 +80,19 @@ set_target_properties({package.name} PROPERTIES
 """
 
 
+def _once(package: Package) -> str:
+    """Parts of an application that each add the folder, with a binary folder of their own, share it."""
+    return f"""\
+# Several parts of an application may add this folder.
+get_property({package.name}_folder GLOBAL PROPERTY TORCH_FUSION_FOLDER_OF_{package.name})
+if({package.name}_folder STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+  return()
+endif()
+set_property(GLOBAL PROPERTY TORCH_FUSION_FOLDER_OF_{package.name} ${{CMAKE_CURRENT_SOURCE_DIR}})
+
+"""
+
+
 def _check(package: Package) -> None:
     if package.name in _TARGETS:
         raise UserError(
@@ -103,7 +116,7 @@ endif()
     )
     text = f"""\
 cmake_minimum_required(VERSION 3.16)
-{refusal}project({package.name} VERSION {package.version} LANGUAGES C CXX)
+{_once(package)}{refusal}project({package.name} VERSION {package.version} LANGUAGES C CXX)
 
 {library(package)}
 if(NOT WIN32)
@@ -152,8 +165,11 @@ def _cmake_use(package: Package) -> str:
     add_subdirectory({package.name})
     target_link_libraries(application PRIVATE {package.name})
 
-or, with the folder that this one is in among `CMAKE_PREFIX_PATH`, `find_package({package.name})` instead of the first
-line. By itself the folder builds the example, and `ctest` runs it."""
+in a project of C and C++ (`project(application LANGUAGES C CXX)`); or, with the folder that this one is in among
+`CMAKE_PREFIX_PATH`, `find_package({package.name})` instead of the first line. By itself the folder builds the example,
+which runs the self-tests:
+
+    cmake -S {package.name} -B build && cmake --build build && cd build && ctest"""
 
 
 CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path, check=_check)
@@ -161,7 +177,7 @@ CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path, check=_check)
 
 def _mbed(package: Package) -> dict[str, str]:
     name = package.name
-    text = library(package)
+    text = _once(package) + library(package)
     if not package.archives:
         text += f"""
 # The flags of the target's core, which Mbed CE has apart for libraries.

@@ -29,8 +29,8 @@ def fingerprint(roots: Iterable[Path], files: Iterable[Path]) -> str:
     return _digest(contents)
 
 
-def model_fingerprint(texts: Mapping[str, str]) -> str:
-    """The same of a model's files: path -> text."""
+def fingerprint_of(texts: Mapping[str, str]) -> str:
+    """The same of files of a package: path -> text."""
     return _digest({path: text.encode() for path, text in texts.items()})
 
 

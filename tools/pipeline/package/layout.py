@@ -47,6 +47,7 @@ class Package:
         archives: cores and float ABIs, such as `cortex_m4-softfp`, that it has archives for in place of sources.
         fingerprint: of what it has in common with other packages, see fingerprint.py.
         model_fingerprints: of each model's code and weights.
+        content_fingerprint: of all that it has but what its build system reads.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Package:
     archives: tuple[str, ...] = ()
     fingerprint: str = ""
     model_fingerprints: Mapping[str, str] = field(default_factory=dict)
+    content_fingerprint: str = ""
 
     @property
     def sentence(self) -> str:

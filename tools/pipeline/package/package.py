@@ -20,7 +20,7 @@ from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
-from tools.pipeline.package.fingerprint import VERSION_HEADER, fingerprint, model_fingerprint, version_files
+from tools.pipeline.package.fingerprint import VERSION_HEADER, fingerprint, fingerprint_of, version_files
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree, is_own, is_users
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
@@ -136,7 +136,7 @@ def pack(
         compiled = f"src/models/{model.name}.cpp"
         tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
         texts[compiled] = f'#include "{VERSION_HEADER}"\n\n{tree.with_operators(texts[compiled])}'
-        fingerprints[model.name] = model_fingerprint(texts)
+        fingerprints[model.name] = fingerprint_of(texts)
         files |= texts
     tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h", *operators.files])
     if npu_device is not None:
@@ -164,6 +164,7 @@ def pack(
         tuple(archives),
         version,
         fingerprints,
+        fingerprint_of(files),
     )
     if kind.check is not None:
         kind.check(package)
@@ -210,6 +211,7 @@ def _readme(package: Package, layout: str) -> str:
         if package.archives and layout != "arduino"
         else ""
     )
+    first = package.models[0]
     return f"""\
 # {package.name}
 
@@ -217,7 +219,32 @@ def _readme(package: Package, layout: str) -> str:
 
 {models}
 
+## Building
+
 {LAYOUTS[layout].use(package)}{chosen}
+
+After a newer .zip delete the folder that you build in, or unpack with `unzip -DD`: files in a .zip are of 1980, and
+build systems keep what they made of the older ones. Several packages in one application have to be made by one version
+of Torch Fusion, and their models need names of their own.
+
+## Using
+
+    #include "{first}.h"
+
+    static {first}_model_t model;  /* an instance and its memory; nothing is allocated */
+
+    torch_fusion_status status = {first}_init(&model, sizeof(model));  /* once */
+    if (status == TORCH_FUSION_OK) {{
+      status = {first}_set_input(&model, 0, x, sizeof(x));
+    }}
+    if (status == TORCH_FUSION_OK) {{
+      status = {first}_run(&model);
+    }}
+    if (status == TORCH_FUSION_OK) {{
+      status = {first}_get_output(&model, 0, y, sizeof(y));
+    }}
+
+`{first}.h` has what inputs and outputs are, and `torch_fusion.h` what can go wrong.
 
 `NAME_selftest()` of `NAME_selftest.h` runs a model on the example that PyTorch computed, and compares; one that keeps
 state on several, one after another, if its model file has an `evaluation_set()`.

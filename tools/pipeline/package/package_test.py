@@ -89,6 +89,19 @@ def test_models_refer_to_the_version_of_what_packages_share(tmp_path: Path) -> N
     assert own != other_own
 
 
+def test_make_builds_anew_what_another_zip_has(tmp_path: Path) -> None:
+    """Whose files are older than what was made of the last one's: all are of 1980."""
+    roots = _tree(tmp_path)
+    libraries = []
+    for text in ("", "// Mended.", ""):
+        (tmp_path / "kernels/portable/gemm.cpp").write_text(text, encoding="utf-8")
+        files = pack("demo", "host", "make", [MODEL], roots, {})
+        output = re.search(r"^DEMO_OUTPUT := (.*)", files["demo.mk"], re.MULTILINE)
+        assert output is not None
+        libraries.append(output[1])
+    assert libraries[0] == libraries[2] != libraries[1]
+
+
 def test_sources_come_with_what_they_include_once(tmp_path: Path) -> None:
     (tmp_path / "a.h").write_text('#include "a.h"\n#include <missing.h>\n', encoding="utf-8")
     (tmp_path / "a.cpp").write_text('#include "b.h"\n', encoding="utf-8")
