@@ -41,6 +41,14 @@ def test_source_has_one_call_per_layer_and_the_parameters_by_name() -> None:
     assert "using Input0 = float;" in texts["sine.hpp"]
 
 
+def test_each_function_is_compared_with_the_headers() -> None:
+    """A definition in a namespace is of the C function without being of the header's type."""
+    texts = compile_method(NAMED["dynamic.pte"], "host", "forward", "dynamic", NAMED["dynamic.manifest.json"])
+    declared = re.findall(r"^\S.*?\b(dynamic_\w+)\(", texts["dynamic.h"], re.MULTILINE)
+    assert "dynamic_resize_input" in declared
+    assert sorted(re.findall(r"^decltype\(::(\w+)\) \1;$", texts["dynamic.cpp"], re.MULTILINE)) == sorted(declared)
+
+
 def _named(name: str) -> str:
     """The source of a program."""
     return compile_method(NAMED[f"{name}.pte"], "host", "forward", name, NAMED[f"{name}.manifest.json"])[f"{name}.cpp"]

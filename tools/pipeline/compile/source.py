@@ -193,6 +193,7 @@ class _Source:
             *self.access(),
             'extern "C" {',
             "",
+            *self.declarations([*begin, *run, *interface]),
             *begin,
             "",
             *run,
@@ -202,6 +203,17 @@ class _Source:
             '} // extern "C"',
             "",
             f"}} // namespace {name}_model",
+        ]
+
+    def declarations(self, code: Sequence[str]) -> list[str]:
+        """Of the functions in lines of code as the header has them: nothing else here would compare them."""
+        name = self.model.name
+        found = [re.match(rf"\w.*?\b({name}_\w+)\(", line) for line in code]
+        functions = [match[1] for match in found if match]
+        return [
+            f"// As {name}.h has them: a definition that differs does not compile.",
+            *(f"decltype(::{function}) {function};" for function in functions),
+            "",
         ]
 
     def guard(self) -> list[str]:
