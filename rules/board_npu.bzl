@@ -35,7 +35,7 @@ def _write_device(ctx, npu):
 namespace torch_fusion {{
 namespace ethos_u {{
 
-// Of the board {board}.
+// Of the board {board}: base, interrupt, REGIONCFG, QCONFIG, memory, protection, wait_limit, timeout_ms.
 extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}, {timeout_ms}}};
 
 }} // namespace ethos_u

@@ -46,6 +46,7 @@ def _torch_package_impl(ctx):
     for file in operator_files:
         arguments.add_all("--operator", [repository_path(file), file])
     arguments.add("--sources", ctx.attr._sources.label.workspace_root or ".")
+    arguments.add_all(ctx.files._sources + ctx.files._headers, before_each = "--shared")
     arguments.add_all(device, before_each = "--npu-device")
     arguments.add("--executorch", ctx.attr._headers.label.workspace_root + "/include")
     arguments.add_all("--licence", ["LICENSE", ctx.file._licence])

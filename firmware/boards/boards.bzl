@@ -1,6 +1,7 @@
 """The boards of this tree, and what each is used for.
 
-A new one is its folder and a line here, which `bazel run //tools:new_board` writes; without a role it costs tests nothing.
+A new one is its folder and a line here, which `bazel run //tools:new_board` writes; without a role it costs tests one image
+without a model, of which //firmware/tests:board_images_test holds that it begins and lies where the board wants it.
 """
 
 # What a board is used for here:
@@ -18,9 +19,9 @@ _BOARDS = {
     "pico2_w": ["simulated", "large"],
     "b_l475e_iot01a": ["brief"],
     "pico": ["brief"],
-    "pico_w": [],
+    "pico_w": ["brief"],
     "nrf52840_dk": ["brief"],
-    "nano33_ble": [],
+    "nano33_ble": ["brief"],
     "nucleo_h743zi": ["brief"],
     "mps2_an386": ["emulated"],
     "mps2_an505": ["emulated"],

@@ -124,7 +124,11 @@ def test_a_fault_names_its_cause_and_place(board: str) -> None:
     # kExitFault of firmware/host.h.
     assert run.stop is Stop.SLEEP and run.status == 3
     # Armv6-M has no register that tells the cause.
-    cause = "HardFault: an address where nothing is, an" if board == "pico" else "UsageFault: undefined instruction"
+    cause = (
+        "HardFault: an address where nothing is, an"
+        if BOARDS[board].core == "cortex-m0plus"
+        else "UsageFault: undefined instruction"
+    )
     assert cause in run.console and "FAULT: exception" in run.console and "\n  pc 0x" in run.console
     assert any("in main" in problem and "undefined instruction" in problem for problem in simulation.problems(run))
 

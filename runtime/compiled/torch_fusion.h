@@ -11,7 +11,9 @@ extern "C" {
  */
 typedef enum torch_fusion_status {
   TORCH_FUSION_OK = 0,
-  /** The model has not been initialized. */
+  /** An NPU stopped with an error: on the bus, in a command, of its watchdog or its memory. */
+  TORCH_FUSION_INTERNAL = 0x01,
+  /** The model has not been initialized; or an NPU did not end in time, and was reset. */
   TORCH_FUSION_INVALID_STATE = 0x02,
   /** An operator takes no such tensors: a program of dynamic shape, or one that indexes. */
   TORCH_FUSION_NOT_SUPPORTED = 0x10,
@@ -21,8 +23,13 @@ typedef enum torch_fusion_status {
   TORCH_FUSION_INVALID_TYPE = 0x13,
   /** The memory is null, smaller than the model, or not aligned as it needs. */
   TORCH_FUSION_MEMORY_TOO_SMALL = 0x21,
+  /** An NPU does not come out of reset, or not in the security state and privilege that it needs.
+   */
+  TORCH_FUSION_ACCESS_FAILED = 0x22,
   /** A loop of the program does not end. */
   TORCH_FUSION_INVALID_PROGRAM = 0x23,
+  /** The model was compiled for another NPU than there is. */
+  TORCH_FUSION_DELEGATE_INVALID_COMPATIBILITY = 0x30,
 } torch_fusion_status;
 
 /** Where a model may lie in memory. One that an NPU computes is whole lines of the core's data

@@ -41,6 +41,14 @@ def test_source_has_one_call_per_layer_and_the_parameters_by_name() -> None:
     assert "using Input0 = float;" in texts["sine.hpp"]
 
 
+def test_each_function_is_compared_with_the_headers() -> None:
+    """A definition in a namespace is of the C function without being of the header's type."""
+    texts = compile_method(NAMED["dynamic.pte"], "host", "forward", "dynamic", NAMED["dynamic.manifest.json"])
+    declared = re.findall(r"^\S.*?\b(dynamic_\w+)\(", texts["dynamic.h"], re.MULTILINE)
+    assert "dynamic_resize_input" in declared
+    assert sorted(re.findall(r"^decltype\(::(\w+)\) \1;$", texts["dynamic.cpp"], re.MULTILINE)) == sorted(declared)
+
+
 def _named(name: str) -> str:
     """The source of a program."""
     return compile_method(NAMED[f"{name}.pte"], "host", "forward", name, NAMED[f"{name}.manifest.json"])[f"{name}.cpp"]
@@ -214,6 +222,24 @@ def test_inputs_and_outputs_without_planned_memory_get_some(tmp_path: Path) -> N
     assert "#define PROGRAM_ARENA_SIZE 88\n" in texts["program.h"]
     for name, offset in (("Input0", 0), ("Input1", 32), ("Output0", 64)):
         assert f"constexpr size_t k{name}Offset = {offset};" in texts["program.cpp"]
+
+
+def test_the_header_is_safe_to_use_in_expressions_and_says_a_number_once(tmp_path: Path) -> None:
+    manifest = _manifest(tmp_path, inputs=[{"scale": 0.5, "zero_point": -3}, {"scale": 0.5, "zero_point": 3}])
+    header = compile_method(PROGRAMS / "add_unplanned.pte", "cortex-m4", "forward", "program", manifest)["program.h"]
+    assert "#define PROGRAM_INPUT_0_ZERO_POINT (-3)\n" in header
+    assert "#define PROGRAM_INPUT_1_ZERO_POINT 3\n" in header
+    assert "  unsigned char arena[PROGRAM_ARENA_SIZE] " in header
+    assert "calls for one must not overlap" in header
+    # No NPU computes anything of it.
+    assert "TORCH_FUSION_ACCESS_FAILED" not in header
+
+
+def test_the_first_constant_of_a_kind_says_what_its_numbers_are() -> None:
+    source = _named("phyto_cnn")
+    assert source.count("constexpr Window k") > 1
+    remark = "// A window: {input, kernel, stride, padding, dilation, output} of each dimension.\nconstexpr Window k"
+    assert source.count(remark) == source.count("// A window") == 1
 
 
 def test_names_are_identifiers_and_unique() -> None:

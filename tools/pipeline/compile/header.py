@@ -13,6 +13,11 @@ from tools.pipeline.link.backends import arena_alignment
 
 # Of what an NPU computes.
 _WHOLE_LINES = " * An NPU writes to it: it is whole lines of the core's data cache, with nothing of others in them."
+_NPU_ERRORS = [
+    " *     An NPU computes layers, for one thread at a time, and its driver has errors, too: TORCH_FUSION_INTERNAL,",
+    " *     TORCH_FUSION_ACCESS_FAILED, TORCH_FUSION_DELEGATE_INVALID_COMPATIBILITY, and TORCH_FUSION_INVALID_STATE",
+    " *     if it took too long.",
+]
 
 
 def c_header(name: str, core: str, method: Method, manifest: Manifest) -> str:
@@ -51,17 +56,19 @@ def c_header(name: str, core: str, method: Method, manifest: Manifest) -> str:
 def _instance(name: str, method: Method) -> list[str]:
     """The struct that a model is."""
     alignment = arena_alignment(method.plan, PLANNED_ALIGNMENT)
+    # C has no arrays without elements.
+    arena = f"{name.upper()}_ARENA_SIZE" if method.arena_size else "1"
     lines = [
         "/** Bytes in which the model computes; inputs and outputs lie there, too. */",
         f"#define {name.upper()}_ARENA_SIZE {method.arena_size}",
         "",
         "/**",
         " * An instance. Who uses the model owns it; several are independent of one another. What is in it is the",
-        " * model's own.",
+        " * model's own. It has no lock: calls for one must not overlap, as those of an interrupt and a thread would.",
         *([_WHOLE_LINES] if alignment > PLANNED_ALIGNMENT else []),
         " */",
         f"typedef struct {name}_model_t {{",
-        f"  unsigned char arena[{max(method.arena_size, 1)}] __attribute__((aligned({alignment})));",
+        f"  unsigned char arena[{arena}] __attribute__((aligned({alignment})));",
     ]
     if method.scratch_size:
         lines.append(f"  unsigned char scratch[{method.scratch_size}] __attribute__((aligned({alignment})));")
@@ -94,6 +101,7 @@ def _functions(name: str, method: Method) -> list[str]:
         " *",
         " * @returns TORCH_FUSION_INVALID_STATE if the instance was not initialized, or there is none (null); of one",
         " *     that computes shapes, indices or loops, what an operator found wrong.",
+        *(_NPU_ERRORS if method.delegates else []),
         " */",
         f"torch_fusion_status {name}_run({model}* model);",
         "",
@@ -242,9 +250,10 @@ def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borde
         if border.name:
             lines.append(f"#define {macro}_{kind.upper()}_INDEX_{border.name.upper()} {place}")
         if border.scale:
+            zero_point = f"({border.zero_point})" if border.zero_point < 0 else border.zero_point
             lines += [
                 "/* number = (element - zero point) * scale */",
                 f"#define {prefix}_SCALE {floating(border.scale, True)}",
-                f"#define {prefix}_ZERO_POINT {border.zero_point}",
+                f"#define {prefix}_ZERO_POINT {zero_point}",
             ]
     return [*lines, ""]

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tools.abi.layouts.layouts import Variant
 from tools.artifacts.core.core import PORTABLE, layout
 from tools.artifacts.packed_layer.packed_layer import describe
 from tools.pipeline.compile.call import Call
@@ -60,6 +61,19 @@ _SHARED = "torch_fusion_constants"
 _LINE = 108
 # A space at which an argument may be broken.
 _BREAK = "\1"
+# What the numbers of constants are, by their type.
+_WINDOWS = "{input, kernel, stride, padding, dilation, output} of each dimension."
+_OBJECTS = {
+    "AddParameters": "Zero points of both inputs and the output, {multiplier, shift} of each, and {least, greatest}.",
+    "Image": "{batch, channels, height, width}, and how many elements each is apart from the next one.",
+    "MulParameters": "Zero points of both inputs and the output, and {multiplier, shift} of the product.",
+    "PackedImages": f"A batch, and {_WINDOWS}",
+    "PoolWindows": f"Windows: {_WINDOWS}",
+    "Rows": "Of both operands where they begin, how far apart elements lie, and rows; then where the output begins, "
+    "how many elements a row has, and how many rows there are.",
+    "Walk": "Sizes of dimensions, innermost first, and how far apart the elements of both operands are in each.",
+    "Window": f"A window: {_WINDOWS}",
+}
 # At the beginning of a function of an instance.
 _UNLESS_READY = [
     "  if (model == nullptr || model->ready != kReady) {",
@@ -170,16 +184,16 @@ class _Source:
             "using namespace torch::executor::native;",
             *(["using executorch::runtime::internal::TensorShape;"] if uses_tensors else []),
             "",
-            "// In an instance that has been initialized.",
+            '// "TFM1": what `ready` is in an instance that has been initialized.',
             "constexpr uint32_t kReady = 0x54464d31;",
             "",
             *weights,
             *constants,
-            *(line for text in self.objects.values() for line in _wrapped(text, indent="")),
-            *([""] if self.objects else []),
+            *self.object_lines(),
             *self.access(),
             'extern "C" {',
             "",
+            *self.declarations([*begin, *run, *interface]),
             *begin,
             "",
             *run,
@@ -189,6 +203,17 @@ class _Source:
             '} // extern "C"',
             "",
             f"}} // namespace {name}_model",
+        ]
+
+    def declarations(self, code: Sequence[str]) -> list[str]:
+        """Of the functions in lines of code as the header has them: nothing else here would compare them."""
+        name = self.model.name
+        found = [re.match(rf"\w.*?\b({name}_\w+)\(", line) for line in code]
+        functions = [match[1] for match in found if match]
+        return [
+            f"// As {name}.h has them: a definition that differs does not compile.",
+            *(f"decltype(::{function}) {function};" for function in functions),
+            "",
         ]
 
     def guard(self) -> list[str]:
@@ -326,6 +351,16 @@ class _Source:
                 of = self.shape(self.method.shapes[index])
                 array_name = self.method.constants[self.method.value(index).val.data_buffer_idx]
                 lines.append(f"constexpr TensorData {self.method.names[index]} = {{{of}, {array_name}}};")
+        return [*lines, ""] if lines else []
+
+    def object_lines(self) -> list[str]:
+        """What inner functions take by reference, with a remark on the numbers of each kind."""
+        lines: list[str] = []
+        missing = dict(_OBJECTS)
+        for text in self.objects.values():
+            kind = re.match(r"constexpr (?:cortex_m::)?(\w+)", text)
+            remark = missing.pop(kind[1], "") if kind else ""
+            lines += [*(_comment(remark, indent="") if remark else []), *_wrapped(text, indent="")]
         return [*lines, ""] if lines else []
 
     def access(self) -> list[str]:
@@ -600,9 +635,14 @@ class _Source:
         delegate = self.method.delegates[instruction.operator]
         payload, commands = delegate.payload, delegate.commands
         self.headers.add("firmware/ethos_u/driver.h")
+        # The driver's own words come first.
+        block = struct.unpack(f"<{len(payload.commands) // 4}I", payload.commands)
+        count = len(commands.words)
+        first = next(i for i in range(0, len(block), 4) if block[i : i + count] == commands.words)
         if name not in self.delegate_texts:
             self.delegate_texts[name] = [
-                f"// For which NPU it is and the NPU's commands, and its weights, {len(payload.weights)} bytes.",
+                f"// {first} words that say for which NPU it is, its commands, and {len(payload.weights)} bytes of "
+                "weights.",
                 *data_array(f"{name}_commands", "UINT32", payload.commands, 16),
                 *data_array(f"{name}_weights", "BYTE", payload.weights or bytes(1), 16),
                 "",
@@ -617,19 +657,13 @@ class _Source:
                 is_input = number < len(payload.inputs)
                 to, source = (there, own) if is_input else (own, there)
                 (lines if is_input else copies).append(f"  std::memcpy({to}, {source}, {place.size});")
-        # The driver's own words come first.
-        block = struct.unpack(f"<{len(payload.commands) // 4}I", payload.commands)
-        count = len(commands.words)
-        first = next(i for i in range(0, len(block), 4) if block[i : i + count] == commands.words)
-        arguments = (
-            f"{commands.config:#x}, {commands.architecture:#x}, {{{name}_commands + {first}, {count}}}, "
-            f"{name}_weights, {memory}, {payload.scratch_size} /* bytes */"
-        )
         return [
             *lines,
             "  error = torch_fusion::ethos_u::compute(",
             "      torch_fusion::ethos_u::kDevice,",
-            f"      {{{arguments}}});",
+            f"      {{{commands.config:#x} /* its CONFIG */, {commands.architecture:#x} /* its architecture */,",
+            f"       {{{name}_commands + {first}, {count} /* words */}}, {name}_weights,",
+            f"       {memory}, {payload.scratch_size} /* bytes */}});",
             "  if (error != Error::Ok) {",
             "    return static_cast<torch_fusion_status>(error);",
             "  }",
@@ -668,7 +702,7 @@ class _Source:
             assert selected.dtypes is not None and selected.variants is not None
             mask = sum(1 << _VALUES[dtype] for dtype in selected.dtypes)
             names = ", ".join(sorted(selected.dtypes, key=lambda dtype: _VALUES[dtype]))
-            function += f"<Selection<{mask:#x} /* {names} */, {int(selected.variants):#x}>>"
+            function += f"<Selection<{mask:#x} /* {names} */, {int(selected.variants):#x}{_variants(selected)}>>"
         passed = ", ".join(["context", *map(self.argument, arguments)])
         callee = f"call_boxed({function}, {passed})" if kernel.is_boxed else f"call<&{function}>({passed})"
         return [*_wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
@@ -829,6 +863,13 @@ class _Source:
             return BorderCase(method.constants[method.value(index).val.data_buffer_idx], "", sizes)
         self.placed.setdefault(index, False)
         return BorderCase(f"model->arena + {method.names[index]}Offset", "", sizes)
+
+
+def _variants(selected: Selected) -> str:
+    """A remark on what a kernel copes with beyond the usual, as Variant of kernels/selection.h has it."""
+    used = selected.variants or Variant(0)
+    names = [str(variant.name).title().replace("_", "") for variant in Variant if variant in used]
+    return f" /* {', '.join(names)} */" if names else ""
 
 
 def take_objects(call: Call, objects: dict[str, str]) -> Call:

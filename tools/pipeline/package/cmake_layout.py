@@ -20,7 +20,7 @@ def library(package: Package, folder: str = "") -> str:
         folder: where the package's files are, as seen from the file: empty, or ending in a slash.
     """
     if package.archives:
-        return _imported(package, folder)
+        return _imported(package, folder) + _compatible(package)
     return f"""\
 # An archive: of a source that another package has, too, the linker takes one.
 add_library({package.name} STATIC
@@ -39,6 +39,22 @@ target_compile_options({package.name} PRIVATE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-threadsafe-statics>
   # GCC's remarks on an ABI that changed with its version 7.
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi>
+)
+{_compatible(package)}"""
+
+
+def _compatible(package: Package) -> str:
+    """What CMake compares of all packages that an application links with."""
+    properties = {"TORCH_FUSION_VERSION_OF_PACKAGES": package.fingerprint}
+    properties |= {f"TORCH_FUSION_MODEL_{name}": value for name, value in package.model_fingerprints.items()}
+    return f"""\
+# Packages of an application have to be made by one version of Torch Fusion, as they share kernels, and their models
+# need names of their own, as the linker takes one of two. CMake's error names package and property otherwise.
+set_target_properties({package.name} PROPERTIES
+{lines([f"INTERFACE_{name} {value}" for name, value in properties.items()])}
+)
+set_property(TARGET {package.name} APPEND PROPERTY COMPATIBLE_INTERFACE_STRING
+{lines(list(properties))}
 )
 """
 
@@ -61,6 +77,19 @@ set_target_properties({package.name} PROPERTIES
   IMPORTED_LOCATION ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}{lib}
   INTERFACE_INCLUDE_DIRECTORIES ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include
 )
+"""
+
+
+def _once(package: Package) -> str:
+    """Parts of an application that each add the folder, with a binary folder of their own, share it."""
+    return f"""\
+# Several parts of an application may add this folder.
+get_property({package.name}_folder GLOBAL PROPERTY TORCH_FUSION_FOLDER_OF_{package.name})
+if({package.name}_folder STREQUAL CMAKE_CURRENT_SOURCE_DIR)
+  return()
+endif()
+set_property(GLOBAL PROPERTY TORCH_FUSION_FOLDER_OF_{package.name} ${{CMAKE_CURRENT_SOURCE_DIR}})
+
 """
 
 
@@ -87,7 +116,7 @@ endif()
     )
     text = f"""\
 cmake_minimum_required(VERSION 3.16)
-{refusal}project({package.name} VERSION {package.version} LANGUAGES C CXX)
+{_once(package)}{refusal}project({package.name} VERSION {package.version} LANGUAGES C CXX)
 
 {library(package)}
 if(NOT WIN32)
@@ -136,8 +165,11 @@ def _cmake_use(package: Package) -> str:
     add_subdirectory({package.name})
     target_link_libraries(application PRIVATE {package.name})
 
-or, with the folder that this one is in among `CMAKE_PREFIX_PATH`, `find_package({package.name})` instead of the first
-line. By itself the folder builds the example, and `ctest` runs it."""
+in a project of C and C++ (`project(application LANGUAGES C CXX)`); or, with the folder that this one is in among
+`CMAKE_PREFIX_PATH`, `find_package({package.name})` instead of the first line. By itself the folder builds the example,
+which runs the self-tests:
+
+    cmake -S {package.name} -B build && cmake --build build && cd build && ctest"""
 
 
 CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path, check=_check)
@@ -145,7 +177,7 @@ CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path, check=_check)
 
 def _mbed(package: Package) -> dict[str, str]:
     name = package.name
-    text = library(package)
+    text = _once(package) + library(package)
     if not package.archives:
         text += f"""
 # The flags of the target's core, which Mbed CE has apart for libraries.

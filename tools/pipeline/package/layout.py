@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # The first line of each C++ source of a package: nothing else has to be said to the compiler than where headers are.
 SETTINGS_HEADER = "torch_fusion_settings.h"
@@ -45,6 +45,9 @@ class Package:
         author: who publishes it.
         url: where it is described; empty: nowhere.
         archives: cores and float ABIs, such as `cortex_m4-softfp`, that it has archives for in place of sources.
+        fingerprint: of what it has in common with other packages, see fingerprint.py.
+        model_fingerprints: of each model's code and weights.
+        content_fingerprint: of all that it has but what its build system reads.
     """
 
     name: str
@@ -55,6 +58,9 @@ class Package:
     author: str = "Torch Fusion"
     url: str = ""
     archives: tuple[str, ...] = ()
+    fingerprint: str = ""
+    model_fingerprints: Mapping[str, str] = field(default_factory=dict)
+    content_fingerprint: str = ""
 
     @property
     def sentence(self) -> str:

@@ -19,7 +19,7 @@ include {package.name}.mk
 build/example: example/main.c $({variable}_LIBRARY)
 \t@mkdir -p build
 \t$(CC) $(CFLAGS) $({variable}_CPPFLAGS) -c example/main.c -o build/main.o
-\t$(CXX) $(LDFLAGS) -Wl,--gc-sections build/main.o $({variable}_LIBRARY) $({variable}_LDLIBS) -o $@
+\t$(CXX) $(CXXFLAGS) $(LDFLAGS) -Wl,--gc-sections build/main.o $({variable}_LIBRARY) $({variable}_LDLIBS) -o $@
 
 check: build/example
 \tbuild/example
@@ -57,34 +57,50 @@ def _library(package: Package, variable: str) -> str:
 {variable}_BUILD ?= build/{package.name}
 {variable}_CPPFLAGS := -I$({variable}_DIR)include
 {variable}_LDLIBS := -lm
-{variable}_LIBRARY := $({variable}_BUILD)/lib{package.name}.a
+# What is made without a target's name stays what it is in the file that includes this one.
+{variable}_GOAL := $(.DEFAULT_GOAL)
+# A folder of its own for this content of the package: files of a .zip are older than what was made of an older one.
+{variable}_OUTPUT := $({variable}_BUILD)/{package.content_fingerprint}
+{variable}_LIBRARY := $({variable}_OUTPUT)/lib{package.name}.a
 {variable}_SOURCES := \\
 {sources}
-{variable}_OBJECTS := $(patsubst $({variable}_DIR)%,$({variable}_BUILD)/%.o,$({variable}_SOURCES))
+{variable}_OBJECTS := $(patsubst $({variable}_DIR)%,$({variable}_OUTPUT)/%.o,$({variable}_SOURCES))
 {variable}_CXX := -std=c++17 -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wno-psabi
 # Clang's default for Arm is a frame pointer in a register that inner loops need.
 {variable}_FLAGS := -ffunction-sections -fdata-sections -fomit-frame-pointer
 {variable}_FLAGS += $({variable}_CPPFLAGS) -I$({variable}_DIR)src
 
-$({variable}_BUILD)/%.cpp.o: $({variable}_DIR)%.cpp
+$({variable}_OUTPUT)/%.cpp.o: $({variable}_DIR)%.cpp
 \t@mkdir -p $(dir $@)
 \t$(CXX) $(CPPFLAGS) $(CXXFLAGS) $({variable}_CXX) $({variable}_FLAGS) -c $< -o $@
 
-$({variable}_BUILD)/%.c.o: $({variable}_DIR)%.c
+$({variable}_OUTPUT)/%.c.o: $({variable}_DIR)%.c
 \t@mkdir -p $(dir $@)
 \t$(CC) $(CPPFLAGS) $(CFLAGS) $({variable}_FLAGS) -c $< -o $@
 
 $({variable}_LIBRARY): $({variable}_OBJECTS)
+\t@rm -f $@
 \t$(AR) rcs $@ $^
+
+.DEFAULT_GOAL := $({variable}_GOAL)
 """
 
 
 def _use(package: Package) -> str:
+    library, flags, libraries = (f"$({package.name.upper()}_{name})" for name in ("LIBRARY", "CPPFLAGS", "LDLIBS"))
     return f"""\
+In a Makefile, whose path and the folder's have no spaces, as make takes none:
+
     include {package.name}/{package.name}.mk
 
-and link `$({package.name.upper()}_LIBRARY)`, and after it `$({package.name.upper()}_LDLIBS)`. By itself `make check`
-runs the example."""
+    application: main.c {library}
+    \t$(CC) $(CFLAGS) {flags} -c main.c -o main.o
+    \t$(CXX) $(CXXFLAGS) $(LDFLAGS) main.o {library} {libraries} -o $@
+
+`CC`, `CXX`, `AR`, `CFLAGS` and `CXXFLAGS` select the compiler and the core, for all of this: `CC=arm-none-eabi-gcc
+CXX=arm-none-eabi-g++ AR=arm-none-eabi-ar`, and as both flags `-mcpu=cortex-m4 -mthumb -mfloat-abi=hard
+-mfpu=fpv4-sp-d16 -Os`. `LDFLAGS=-Wl,--gc-sections` leaves out what is not called. By itself `make check` runs the
+example on this machine."""
 
 
 def _lines(items: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
+from tools.pipeline.package.fingerprint import VERSION_HEADER, fingerprint, fingerprint_of, version_files
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree, is_own, is_users
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
@@ -97,6 +98,7 @@ def pack(
     publication: Publication | None = None,
     archives: Sequence[str] = (),
     npu_device: Path | None = None,
+    shared: Sequence[Path] = (),
 ) -> dict[str, str]:
     """The files of a package: path -> text.
 
@@ -112,6 +114,7 @@ def pack(
         archives: what it has archives for, each a core's name and a float ABI, such as `cortex_m4-softfp`; none: it has
           sources.
         npu_device: the source that says where the NPU is which computes models; None: none does.
+        shared: all that packages take of `roots`: packages of one application must be made of the same.
 
     Raises:
         UserError: a model can't be compiled for the core, two have one name, or the build system takes no such package.
@@ -125,19 +128,23 @@ def pack(
     kind = LAYOUTS[layout]
     files: dict[str, str] = {}
     tree = Tree(roots, operators.files)
+    fingerprints = {}
     for model in models:
         if f"{kind.headers}/{model.name}.h" in files:
             raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
         texts = _model_files(model, core, kind.headers, operators.catalogs)
         compiled = f"src/models/{model.name}.cpp"
         tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
-        texts[compiled] = tree.with_operators(texts[compiled])
+        texts[compiled] = f'#include "{VERSION_HEADER}"\n\n{tree.with_operators(texts[compiled])}'
+        fingerprints[model.name] = fingerprint_of(texts)
         files |= texts
     tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h", *operators.files])
     if npu_device is not None:
         tree.add(["firmware/ethos_u/access.cpp"])
         files["src/models/npu_device.cpp"] = npu_device.read_text(encoding="utf-8")
     files |= _tree_files(tree, kind.headers)
+    version = fingerprint(roots, shared)
+    files |= version_files(version)
     files = {
         path: f'#include "{SETTINGS_HEADER}"\n\n{text}' if path.endswith(".cpp") else text
         for path, text in files.items()
@@ -155,6 +162,9 @@ def pack(
         publication.author,
         publication.url,
         tuple(archives),
+        version,
+        fingerprints,
+        fingerprint_of(files),
     )
     if kind.check is not None:
         kind.check(package)
@@ -201,6 +211,7 @@ def _readme(package: Package, layout: str) -> str:
         if package.archives and layout != "arduino"
         else ""
     )
+    first = package.models[0]
     return f"""\
 # {package.name}
 
@@ -208,7 +219,32 @@ def _readme(package: Package, layout: str) -> str:
 
 {models}
 
+## Building
+
 {LAYOUTS[layout].use(package)}{chosen}
+
+After a newer .zip delete the folder that you build in, or unpack with `unzip -DD`: files in a .zip are of 1980, and
+build systems keep what they made of the older ones. Several packages in one application have to be made by one version
+of Torch Fusion, and their models need names of their own.
+
+## Using
+
+    #include "{first}.h"
+
+    static {first}_model_t model;  /* an instance and its memory; nothing is allocated */
+
+    torch_fusion_status status = {first}_init(&model, sizeof(model));  /* once */
+    if (status == TORCH_FUSION_OK) {{
+      status = {first}_set_input(&model, 0, x, sizeof(x));
+    }}
+    if (status == TORCH_FUSION_OK) {{
+      status = {first}_run(&model);
+    }}
+    if (status == TORCH_FUSION_OK) {{
+      status = {first}_get_output(&model, 0, y, sizeof(y));
+    }}
+
+`{first}.h` has what inputs and outputs are, and `torch_fusion.h` what can go wrong.
 
 `NAME_selftest()` of `NAME_selftest.h` runs a model on the example that PyTorch computed, and compares; one that keeps
 state on several, one after another, if its model file has an `evaluation_set()`.
@@ -246,6 +282,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="a source or header of users' own operators, and its path in their repository; repeatable",
     )
     sources.add_argument("--sources", type=Path, required=True, help="the folder that kernels/ and runtime/ are in")
+    sources.add_argument(
+        "--shared",
+        type=Path,
+        action="append",
+        default=[],
+        help="a file that packages take what they need of; repeatable",
+    )
     sources.add_argument("--npu-device", type=Path, help="the source that says where the NPU is")
     sources.add_argument("--executorch", type=Path, required=True, help="the folder of ExecuTorch's headers")
     sources.add_argument(
@@ -302,6 +345,7 @@ def _write_sources(arguments: argparse.Namespace) -> None:
         Publication(arguments.version, arguments.author, arguments.url),
         arguments.archive,
         arguments.npu_device,
+        arguments.shared,
     )
     _write_files(arguments.output, {path: text.encode() for path, text in files.items()})
 

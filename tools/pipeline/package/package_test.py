@@ -15,6 +15,7 @@ import yaml
 
 from tools.artifacts.core.cores import CORES
 from tools.pipeline.package.arduino_layout import FPUS
+from tools.pipeline.package.fingerprint import fingerprint, version_files
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree
 from tools.pipeline.package.layout import Package
@@ -58,6 +59,47 @@ def test_a_package_has_what_its_models_need_and_no_more(tmp_path: Path) -> None:
     } <= files.keys()
     assert not [path for path in files if "pool" in path]
     assert "src/kernels/portable/gemm.cpp" in files["CMakeLists.txt"]
+
+
+def test_packages_of_the_same_sources_have_one_fingerprint(tmp_path: Path) -> None:
+    """Wherever the sources are: two repositories have those of this project by other paths."""
+    found = []
+    for folder, gemm in (("one", ""), ("other", ""), ("newer", "// Packed in another way.")):
+        roots = _tree(tmp_path / folder)
+        (tmp_path / folder / "kernels/portable/gemm.cpp").write_text(gemm, encoding="utf-8")
+        roots[tmp_path / folder / "kernels/portable"] = "src"
+        found.append(fingerprint(roots, sorted((tmp_path / folder).rglob("*.*"))))
+    assert found[0] == found[1] != found[2]
+
+
+def test_models_refer_to_the_version_of_what_packages_share(tmp_path: Path) -> None:
+    """Two packages of one version share its symbol, and a third of another defines the other one anew."""
+    roots = _tree(tmp_path)
+    shared = sorted(tmp_path.rglob("*.*"))
+    files = pack("demo", "host", "cmake", [MODEL], roots, {}, shared=shared)
+    version = fingerprint(roots, shared)
+    assert '#include "runtime/compiled/package_version.h"\n' in files["src/models/sine.cpp"]
+    assert f"&torch_fusion_version_{version};" in files["src/runtime/compiled/package_version.h"]
+    assert "src/runtime/compiled/package_version.cpp" in files["CMakeLists.txt"]
+    assert f"INTERFACE_TORCH_FUSION_VERSION_OF_PACKAGES {version}\n" in files["CMakeLists.txt"]
+    (common, own), (other_common, other_own) = (
+        re.findall(r"(\w+) = 0;", "".join(version_files(number).values())) for number in ("1", "2")
+    )
+    assert common == other_common
+    assert own != other_own
+
+
+def test_make_builds_anew_what_another_zip_has(tmp_path: Path) -> None:
+    """Whose files are older than what was made of the last one's: all are of 1980."""
+    roots = _tree(tmp_path)
+    libraries = []
+    for text in ("", "// Mended.", ""):
+        (tmp_path / "kernels/portable/gemm.cpp").write_text(text, encoding="utf-8")
+        files = pack("demo", "host", "make", [MODEL], roots, {})
+        output = re.search(r"^DEMO_OUTPUT := (.*)", files["demo.mk"], re.MULTILINE)
+        assert output is not None
+        libraries.append(output[1])
+    assert libraries[0] == libraries[2] != libraries[1]
 
 
 def test_sources_come_with_what_they_include_once(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""What tells packages of different versions of this project apart, which must not be in one application.
+
+Of kernels that two packages have the linker takes one's, whose layouts and arguments need not be those of the other's
+models. So each model refers to a symbol that is named after the sources that packages share. What defines it defines
+another of one name in all packages, too: the linker refuses the second one, and says which archives they are in. In
+an image linked with --gc-sections nothing of it remains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tools.pipeline.package.layout import SETTINGS
+
+# As a model's source includes it.
+VERSION_HEADER = "runtime/compiled/package_version.h"
+# What the linker shows.
+_ONE_VERSION = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
+_DIGITS = 16
+
+
+def fingerprint(roots: Iterable[Path], files: Iterable[Path]) -> str:
+    """A hexadecimal number that depends on the files' contents and their paths below the roots, and on nothing else."""
+    roots = list(roots)
+    contents = {_below(roots, file): file.read_bytes() for file in files}
+    contents["settings"] = SETTINGS.encode()
+    return _digest(contents)
+
+
+def fingerprint_of(texts: Mapping[str, str]) -> str:
+    """The same of files of a package: path -> text."""
+    return _digest({path: text.encode() for path, text in texts.items()})
+
+
+def version_files(version: str) -> dict[str, str]:
+    """The header that each model of a package includes, and its source: path in the package -> text.
+
+    Args:
+        version: the fingerprint of what packages share.
+    """
+    symbol = f"torch_fusion_version_{version}"
+    header = f"""\
+#pragma once
+
+// Named after the sources that packages share.
+extern "C" const unsigned char {symbol};
+
+// Packages of other sources must not be in the same application: package_version.cpp says why. The linker drops this
+// with --gc-sections.
+[[gnu::used]] static const unsigned char* const torch_fusion_version = &{symbol};
+"""
+    source = f"""\
+#include "{VERSION_HEADER}"
+
+// Of the kernels that two packages have an application has one's. It ends in "multiple definition" of this when they
+// were made by different versions of Torch Fusion, whose models need different kernels: make all packages by one.
+extern "C" const unsigned char {_ONE_VERSION};
+extern "C" const unsigned char {_ONE_VERSION} = 0;
+
+extern "C" const unsigned char {symbol} = 0;
+"""
+    path = f"src/{VERSION_HEADER}"
+    return {path: header, path.removesuffix(".h") + ".cpp": source}
+
+
+def _below(roots: Iterable[Path], file: Path) -> str:
+    """A file's path below the innermost of the roots that it is in."""
+    root = max((root for root in roots if file.is_relative_to(root)), key=lambda root: len(root.parts))
+    return file.relative_to(root).as_posix()
+
+
+def _digest(contents: Mapping[str, bytes]) -> str:
+    """Of contents by their path."""
+    total = hashlib.sha256()
+    for path, data in sorted(contents.items()):
+        total.update(f"{path} {hashlib.sha256(data).hexdigest()}\n".encode())
+    return total.hexdigest()[:_DIGITS]

@@ -1,0 +1,161 @@
+"""Packages of one version link together, and those of two versions don't: by the linker, and by CMake before it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.package.archive import Toolchain
+from tools.pipeline.package.package import Model, pack
+
+_CORE_FLAGS = ("-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+# What an altered version differs in, which both models' packages have.
+_ALTERED = "runtime/compiled/constant_data.cpp"
+_ERROR = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
+
+
+def _model(variable: str) -> Model:
+    files = {"".join(path.suffixes): path for path in map(Path, os.environ[variable].split())}
+    name = files[".pte"].name.partition(".")[0]
+    return Model(files[".pte"], "forward", name, files[".manifest.json"], files[".golden.npz"])
+
+
+def _toolchain() -> Toolchain:
+    tools = next(Path(path).absolute().parent for path in os.environ["TOOLCHAIN"].split() if "/tools/" in path)
+    includes = [path.parents[1] for path in tools.parent.rglob("thumb/v7e-m+fp/hard/bits/c++config.h")]
+    return Toolchain(tools / "gcc", tools / "ar", tools / "size", _CORE_FLAGS, tuple(includes))
+
+
+def _package(folder: Path, variable: str, sources: Path) -> Path:
+    """The folder of a package of one model, of which it has the name."""
+    headers = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
+    roots = {sources: "src", headers: "src", headers / "executorch/runtime/core/portable_type/c10": "src"}
+    shared = [path for root in (sources, headers) for path in sorted(root.rglob("*")) if path.is_file()]
+    model = _model(variable)
+    package = folder / model.name
+    for path, text in pack(model.name, "host", "cmake", [model], roots, {}, shared=shared).items():
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_text(text, encoding="utf-8")
+    return package
+
+
+def _archive(folder: Path, variable: str, sources: Path) -> Path:
+    """The archive of a package, without kernels: what is refused is so before they are looked for."""
+    package = _package(folder, variable, sources)
+    toolchain = _toolchain()
+    objects = []
+    for source in (f"models/{package.name}.cpp", "runtime/compiled/package_version.cpp"):
+        objects.append(package / f"{Path(source).name}.o")
+        toolchain.compile(package, package / "src" / source, objects[-1])
+    library = package / f"lib{package.name}.a"
+    toolchain.run(toolchain.ar, "rcs", str(library), *map(str, objects))
+    return library
+
+
+def _link(output: Path, *archives: Path) -> subprocess.CompletedProcess[str]:
+    """Links an application that calls both models, without kernels; sections that nothing refers to are dropped."""
+    toolchain = _toolchain()
+    return subprocess.run(
+        [
+            *(toolchain.gcc, *_CORE_FLAGS, "-nostdlib", "-Wl,-e,0", "-Wl,-u,sine_run", "-Wl,-u,softmax_run"),
+            *("-Wl,--gc-sections", "-Wl,--unresolved-symbols=ignore-all", *archives, "-o", output),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(name="versions", scope="module")
+def _versions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of the sources that packages take from: two of the same contents, and one that differs."""
+    files = [Path(path) for path in os.environ["SOURCES"].split()]
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("one", "same", "altered")}
+    for folder in folders.values():
+        for path in files:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, folder / path)
+    with (folders["altered"] / _ALTERED).open("a", encoding="utf-8") as file:
+        file.write("// Of another version.\n")
+    return folders
+
+
+def test_packages_of_one_version_link_and_nothing_of_the_check_is_in_the_image(
+    versions: dict[str, Path], tmp_path: Path
+) -> None:
+    sine = _archive(tmp_path, "PROGRAM", versions["one"])
+    softmax = _archive(tmp_path, "OTHER_PROGRAM", versions["same"])
+    result = _link(tmp_path / "image.elf", sine, softmax)
+    assert result.returncode == 0, result.stderr
+    image = (tmp_path / "image.elf").read_bytes()
+    assert b"sine_run" in image
+    assert b"torch_fusion_version" not in image
+    assert _ERROR.encode() not in image
+
+
+@pytest.mark.parametrize("first", ["sine", "softmax"])
+def test_the_linker_refuses_packages_of_two_versions_and_names_them(
+    versions: dict[str, Path], tmp_path: Path, first: str
+) -> None:
+    sine = _archive(tmp_path, "PROGRAM", versions["one"])
+    softmax = _archive(tmp_path, "OTHER_PROGRAM", versions["altered"])
+    archives = (sine, softmax) if first == "sine" else (softmax, sine)
+    result = _link(tmp_path / "image.elf", *archives)
+    assert result.returncode != 0
+    assert f"multiple definition of `{_ERROR}'" in result.stderr
+    assert "libsine.a" in result.stderr
+    assert "libsoftmax.a" in result.stderr
+
+
+def _configure(folder: Path, sine: Path, softmax: Path, linked: str) -> subprocess.CompletedProcess[str]:
+    """Runs CMake on a project with the two packages, and applications that link with those of `linked`."""
+    _package(folder, "PROGRAM", sine)
+    _package(folder, "OTHER_PROGRAM", softmax)
+    applications = "".join(
+        f"add_executable(application_{number} main.c)\ntarget_link_libraries(application_{number} PRIVATE {packages})\n"
+        for number, packages in enumerate(linked.split(","))
+    )
+    (folder / "CMakeLists.txt").write_text(
+        f"""\
+cmake_minimum_required(VERSION 3.16)
+project(demo LANGUAGES C CXX)
+add_subdirectory(sine)
+add_subdirectory(softmax)
+{applications}""",
+        encoding="utf-8",
+    )
+    (folder / "main.c").touch()
+    cmake = next(Path(path).absolute().parent for path in os.environ["CMAKE"].split() if "/usr/" not in path)
+    gcc = _toolchain().gcc.parents[1] / "bin/arm-none-eabi-g"
+    return subprocess.run(
+        [
+            *(cmake / "cmake", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={cmake / 'ninja'}", "-S", folder),
+            *("-B", folder / "build", "-DCMAKE_SYSTEM_NAME=Generic", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"),
+            *(f"-DCMAKE_C_COMPILER={gcc}cc", f"-DCMAKE_CXX_COMPILER={gcc}++"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_cmake_takes_packages_of_two_versions_in_two_applications(versions: dict[str, Path], tmp_path: Path) -> None:
+    result = _configure(tmp_path, versions["one"], versions["altered"], "sine,softmax")
+    assert result.returncode == 0, result.stderr
+
+
+def test_cmake_takes_packages_of_one_version_in_one_application(versions: dict[str, Path], tmp_path: Path) -> None:
+    result = _configure(tmp_path, versions["one"], versions["same"], "sine softmax")
+    assert result.returncode == 0, result.stderr
+
+
+def test_cmake_refuses_packages_of_two_versions_in_one_application(versions: dict[str, Path], tmp_path: Path) -> None:
+    result = _configure(tmp_path, versions["one"], versions["altered"], "sine softmax")
+    assert result.returncode != 0
+    message = " ".join(result.stderr.split())
+    assert 'INTERFACE_TORCH_FUSION_VERSION_OF_PACKAGES property of "softmax" does not agree' in message
+    assert '"application_0"' in message
