@@ -789,7 +789,8 @@ class _IsNotRefused(OperatorSupportBase):
         self._path = path
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
-        return origin(node, self._path) not in self._refused
+        # What quantizes for the layers beside a place may be from there, too.
+        return node.target in (*Q_OPS, *DQ_OPS) or origin(node, self._path) not in self._refused
 
 
 @contextlib.contextmanager

@@ -809,13 +809,19 @@ def test_dynamic_shapes(tmp_path: Path) -> None:
         _export(tmp_path, source)
 
 
-def test_what_vela_refuses(tmp_path: Path) -> None:
-    """A transposed convolution of 16 bits: the partitioner takes it for the NPU, the compiler does not."""
+@pytest.mark.parametrize(
+    "forward",
+    ["y = self.first(x)\ny = self.up(y)\nreturn self.second(y)", "return self.second(self.up(self.first(x)).relu())"],
+)
+def test_what_vela_refuses(tmp_path: Path, forward: str) -> None:
+    """A transposed convolution of 16 bits: the partitioner takes it for the NPU, the compiler does not.
+
+    What stands in the same line is the NPU's all the same.
+    """
     init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 2)"
-    source = model_source("y = self.first(x)\ny = self.up(y)\nreturn self.second(y)", _IMAGE, init)
-    result = _export(tmp_path, source, "int16")
+    result = _export(tmp_path, model_source(forward, _IMAGE, init), "int16")
     assert _delegates(result) == 2
-    (note,) = _left_to_the_core(result)
+    note = _left_to_the_core(result)[0]
     assert note.startswith("aten::convolution in floating point: up (ConvTranspose2d) at my_model.py:")
     assert "Vela can't compile it for ethos-u55-128: " in note
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
