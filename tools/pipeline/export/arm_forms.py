@@ -60,6 +60,7 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     if called & _COMPOSED.keys():
         program = run_decompositions(program, dict(_COMPOSED))
+    _leave_indices(program)
     for node in list(program.graph.nodes):
         if node.target in _BATCHED and node.args[0].meta["val"].dim() < _BATCHED[node.target]:
             _batch(program, node)
@@ -77,6 +78,20 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
         program.graph.erase_node(node)
     write_strides(program)
     return program
+
+
+def _leave_indices(program: ExportedProgram) -> None:
+    """Computes maxima whose places nobody asks for without these, in place, as a pooling of volumes is written with."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target != _aten.max_pool2d_with_indices.default or any(user.args[1] for user in node.users):
+            continue
+        with graph.inserting_before(node):
+            pool = emit(graph, node, _aten.max_pool2d.default, *node.args, **node.kwargs)
+        for user in list(node.users):
+            replace_node(program, user, pool)
+            graph.erase_node(user)
+        graph.erase_node(node)
 
 
 def write_strides(program: ExportedProgram) -> None:

@@ -56,6 +56,9 @@ _REASONS = {
     r"Non-constant node with int64 output\.?": "its result is of 64-bit integers",
     r"Node was not marked as quantized in the Arm backend\.?": "it is not quantized",
     r"One or more (in|out)puts were not quantized\.?": r"one of its \1puts is not quantized",
+    # Such as of the activation behind a layer that is left to the core.
+    r"Was first node in partition and input \S+ had fp dtype\.?": "what it reads is in floating point",
+    r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"the NPU takes no \1 there, but \2",
     # ExecuTorch quantizes no argmax, as the second holds of all.
     r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, the NPU's of 32",
 }

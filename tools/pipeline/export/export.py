@@ -882,41 +882,51 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
         return lower.quantize(folded, given, npu, bits, path, source.state)
 
     prepared = _prepare(source, quantized)
-    samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
-    lowered, operators = lower.delegate(prepared.captured, npu, path), delegates.border_operators(bits)
-    if bits == 8:
-        first = (*quantize.channels_last(source.state.start()), *samples[0])
-        try:
-            in_int8 = lower.use_core(lowered, options.core, first, path)
-        except quantize.NoInt8Form as error:
-            console.say(f"export: note: {path}: what the NPU can't take computes in floating point: {error}")
-        else:
-            lowered, operators = in_int8, cortex_m.BORDER
-    edge = lowered.manager.exported_program()
-    inputs_to_state(edge, source.state, source.inputs)
-    order_for_kernels(edge)
-    in_float = quantize.unquantized(edge, path)
-    on_core = npu_report.on_core(lowered.rejected, in_float)
-    estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
-    npu_report.check_memory(estimate, npu)
-    for entry in on_core:
-        console.say(f"export: note: {path}: stays on the core: {entry}")
-    border = operators.border(edge)
-    if options.io != "float32":
-        operators.remove(edge, path)
-        samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
-    comparison = Comparison([item.payload for item in lowered.compiled], npu, path)
-    outputs = delegates.run(edge, lowered.compiled, samples, comparison)
-    for unchecked in comparison.unchecked():
-        console.say(f"export: note: {path}: {unchecked}")
-    return _Lowered(
-        delegates.emit(lowered.manager),
-        samples,
-        outputs,
-        Quantization(options.io, border.inputs, border.outputs),
-        _quantization_report(asked, source, prepared.quantized, in_float, outputs, border.outputs),
-        (npu_report.format_report(estimate), npu_report_json(estimate)),
-    )
+    given = [quantize.channels_last(sample) for sample in asked.eager.samples]
+    start = quantize.channels_last(source.state.start())
+    started = [(*start, *sample) for sample in given]
+
+    def finished(lowered: lower.Lowered) -> tuple[_Lowered, list[str]]:
+        """And what there is to say of it."""
+        notes: list[str] = []
+        operators = delegates.border_operators(bits)
+        if bits == 8:
+            try:
+                in_int8 = lower.use_core(lowered, options.core, started[0], path)
+            except quantize.NoInt8Form as error:
+                notes.append(f"what the NPU can't take computes in floating point: {error}")
+            else:
+                lowered, operators = in_int8, cortex_m.BORDER
+        edge = lowered.manager.exported_program()
+        inputs_to_state(edge, source.state, source.inputs)
+        order_for_kernels(edge)
+        in_float = quantize.unquantized(edge, path)
+        on_core = npu_report.on_core(lowered.rejected, in_float)
+        estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
+        npu_report.check_memory(estimate, npu)
+        notes += [f"stays on the core: {entry}" for entry in on_core]
+        border = operators.border(edge)
+        samples = given
+        if options.io != "float32":
+            operators.remove(edge, path)
+            samples = [operators.quantize_sample(sample, border.inputs) for sample in samples]
+        comparison = Comparison(lowered.compiled, npu, path)
+        outputs = delegates.run(edge, lowered.compiled, samples, comparison)
+        notes += comparison.unchecked()
+        made = _Lowered(
+            delegates.emit(lowered.manager),
+            samples,
+            outputs,
+            Quantization(options.io, border.inputs, border.outputs),
+            _quantization_report(asked, source, prepared.quantized, in_float, outputs, border.outputs),
+            (npu_report.format_report(estimate), npu_report_json(estimate)),
+        )
+        return made, notes
+
+    made, notes = lower.delegate(prepared.captured, npu, path, started, finished)
+    for note in notes:
+        console.say(f"export: note: {path}: {note}")
+    return made
 
 
 def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:

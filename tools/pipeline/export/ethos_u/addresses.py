@@ -14,6 +14,21 @@ from tools.pipeline.export.ethos_u.model import Run, execute
 from tools.quiet.console import UserError
 
 _ALIGNMENT = 16
+_ADVICE = "Write the layer another way, and report it to Vela."
+
+
+class WrongCommandsError(UserError):
+    """What Vela compiled of a subgraph reaches beyond its memory, or gives other numbers than the reference model.
+
+    Attributes:
+      index: the subgraph's.
+      reason: what is wrong, in a line.
+    """
+
+    def __init__(self, path: Path, index: int, reason: str, advice: str) -> None:
+        super().__init__(f"{path}: subgraph {index}: {reason}. {advice}")
+        self.index = index
+        self.reason = reason
 
 
 def execute_checked(
@@ -31,7 +46,8 @@ def execute_checked(
     Returns:
       What came of it; of a payload that the model can't execute, what is not checked and why.
 
-    Raises UserError for a command that reaches beyond its region, and for inputs and outputs outside of the memory.
+    Raises WrongCommandsError for a command that reaches beyond its region, inputs and outputs outside of the memory,
+    and bytes that are no payload.
     """
     try:
         payload = parse(content)
@@ -41,13 +57,11 @@ def execute_checked(
         scratch = numpy.random.default_rng(0).integers(0, 256, payload.scratch_size, numpy.uint8)
         return execute(payload, inputs, npu.accelerator, scratch, npu.cache_bytes), None
     except PayloadError as error:
-        raise UserError(f"{path}: subgraph {index}: what Vela compiled can't be run: {error}.") from error
+        raise WrongCommandsError(path, index, f"what Vela compiled can't be run: {error}", _ADVICE) from error
     except NpuFault as fault:
         if "bus error" in str(fault) or "has no base address" in str(fault):
-            raise UserError(
-                f"{path}: subgraph {index}: a command that Vela compiled reaches beyond its memory: {fault}. "
-                "Write the layer another way, and report it to Vela."
-            ) from fault
+            reason = f"a command that Vela compiled reaches beyond its memory: {fault}"
+            raise WrongCommandsError(path, index, reason, _ADVICE) from fault
         return None, (
             f"subgraph {index}: whether all addresses lie in their memory is not known, as the model of the NPU "
             f"can't execute it: {fault}"

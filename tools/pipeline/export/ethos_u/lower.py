@@ -6,14 +6,16 @@ import contextlib
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from executorch.backends.arm.constants import DQ_OPS, Q_OPS
 from executorch.backends.arm.ethosu import EthosUBackend, EthosUPartitioner
 from executorch.backends.arm.operator_support.ethos_u55_support import EthosU55NotSupported
+from executorch.backends.arm.operator_support.tosa_supported_operators import SupportedTOSAOperatorCheck
 from executorch.backends.arm.quantizer import (
     EthosUQuantizer,
     get_symmetric_a16w8_quantization_config,
@@ -55,14 +57,19 @@ from tools.pipeline.export.cortex_m.recurrent import lower_recurrent, round_weig
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ethos_u import vela
+from tools.pipeline.export.ethos_u.addresses import WrongCommandsError
+from tools.pipeline.export.ethos_u.constants import moved_constants
 from tools.pipeline.export.ethos_u.core import agree, to_int8
+from tools.pipeline.export.ethos_u.results import Comparison
 from tools.pipeline.export.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.replaced import replaced
-from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
+from tools.pipeline.export.rewrite import emit, for_each, named_arguments, replace_node
+
+_Finished = TypeVar("_Finished")
 
 _aten = torch.ops.aten
 # Of poolings and convolutions on Ethos-U55 and U65.
@@ -74,6 +81,8 @@ _NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.ve
 _LARGEST_INTERPOLATION = 4
 # Places of a model that are looked for one by one, as they can't be lowered.
 _LARGEST_SEARCH = 2
+# Of a convolution's result, each of which is an image's convolution.
+_MOST_PLANES = 32
 _PARTS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
     _aten.stack.default,
@@ -217,13 +226,17 @@ def quantize(
     if bits == 8:
         keep_recurrent_layers(program, layers_of_many_steps(program))
     # ExecuTorch's passes quantize no results of operators that read constants alone, and then refuse their readers.
-    program = propagate_constants(write_layers(program))
+    program = write_layers(program)
+    _fill_groups(program)
+    program = propagate_constants(program)
     if npu.product != "u85":
         _write_minima(program)
     _reduce_strides(program)
     if npu.product != "u85":
+        _write_volumes(program)
         _write_resampling(program)
         _pool_in_steps(program)
+        _average_one_batch(program)
         _fold_strides(program)
     _copy_parts(program)
     if npu.product != "u85":
@@ -231,6 +244,35 @@ def quantize(
     quantized = delegates.quantize(program, samples, quantizer, path, state)
     round_weights(quantized.module)
     return quantized
+
+
+def _fill_groups(program: ExportedProgram) -> None:
+    """Makes of the groups of transposed convolutions one, with zeros for what is in others, in place.
+
+    ExecuTorch leaves them to the core in floating point, which has none of them in int8 either, and gives a bias scales
+    of one group. Vela compresses zeros.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target != _aten.conv_transpose2d.input:
+            continue
+        given = named_arguments(node)
+        weight, groups = given["weight"], given["groups"]
+        if groups == 1:
+            continue
+        inputs, outputs = weight.meta["val"].shape[:2]
+        size = inputs // groups
+        with graph.inserting_before(node):
+            parts = []
+            for group in range(groups):
+                part = emit(graph, node, _aten.slice.Tensor, weight, 0, group * size, (group + 1) * size)
+                sides = [0, 0, 0, 0, group * outputs, (groups - 1 - group) * outputs]
+                parts.append(emit(graph, node, _aten.constant_pad_nd.default, part, sides, 0.0))
+            given |= {"weight": emit(graph, node, _aten.cat.default, parts, 0), "groups": 1}
+            result = emit(graph, node, node.target, *given.values())
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
 
 
 def _write_minima(program: ExportedProgram) -> None:
@@ -303,6 +345,23 @@ def _pool_in_steps(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def _average_one_batch(program: ExportedProgram) -> None:
+    """Makes channels of the images of a batch that is averaged, in place: ExecuTorch takes batches of one."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        shape = node.meta["val"].shape if node.target == _aten.avg_pool2d.default else (1,)
+        if shape[0] == 1:
+            continue
+        with graph.inserting_before(node):
+            rows = [1, -1, *node.args[0].meta["val"].shape[2:]]
+            source = emit(graph, node, _aten.reshape.default, node.args[0], rows)
+            pool = emit(graph, node, node.target, source, *node.args[1:])
+            result = emit(graph, node, _aten.reshape.default, pool, list(shape))
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
 def _fold_strides(program: ExportedProgram) -> None:
     """Makes of columns that a convolution strides over, more than the NPU can, channels of one column, in place.
 
@@ -354,6 +413,39 @@ def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> 
         return first
     # Else the result of a sequence would lie so, too, which delegates do not return.
     return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
+
+
+def _write_volumes(program: ExportedProgram) -> None:
+    """Convolves volumes plane by plane, in place, with the planes that a window reaches as channels of an image.
+
+    Ethos-U55 and U65 have no convolutions of volumes.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target != _aten.conv3d.default or node.meta["val"].dim() != 5:
+            continue
+        given = named_arguments(node)
+        source, weight = given["input"], given["weight"]
+        stride, padding, dilation = (for_each(given[name], 3) for name in ("stride", "padding", "dilation"))
+        depth = node.meta["val"].shape[2]
+        if depth > _MOST_PLANES:
+            continue
+        with graph.inserting_before(node):
+            if padding[0]:
+                sides = [0, 0, 0, 0, padding[0], padding[0]]
+                source = emit(graph, node, _aten.constant_pad_nd.default, source, sides, 0.0)
+            size = dilation[0] * (weight.meta["val"].shape[2] - 1) + 1
+            kernel = emit(graph, node, _aten.flatten.using_ints, weight, 1, 2)
+            planes = []
+            for start in range(0, depth * stride[0], stride[0]):
+                window = emit(graph, node, _aten.slice.Tensor, source, 2, start, start + size, dilation[0])
+                image = emit(graph, node, _aten.flatten.using_ints, window, 1, 2)
+                rest = (stride[1:], padding[1:], dilation[1:], given["groups"])
+                planes.append(emit(graph, node, _aten.conv2d.default, image, kernel, given["bias"], *rest))
+            result = emit(graph, node, _aten.stack.default, planes, 2)
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
 
 
 def _write_resampling(program: ExportedProgram) -> None:
@@ -546,48 +638,100 @@ def _is_part(node: Node) -> bool:
     return node.target in _PARTS
 
 
-def delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
-    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates."""
+def delegate(
+    program: ExportedProgram, npu: Npu, path: Path, samples: list[Sample], finish: Callable[[Lowered], _Finished]
+) -> _Finished:
+    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
+
+    What of them ExecuTorch's passes, Vela or the TOSA reference model refuse, and what Vela compiles wrong, is left to
+    the core, place by place.
+
+    Args:
+      samples: inputs in floating point, on which Vela's commands are looked into where they are wrong.
+      finish: makes of a lowered program what is returned, and raises WrongCommandsError for commands that are wrong;
+        it is called again then.
+    """
     lower_recurrent(program)
     with_tables = write_tables(program)
     if with_tables is not None:
-        lowered = _delegate(with_tables, npu, path)
         # No runtime has the operator; the functions' own it has.
-        if all(operator != TABLE for operator, _, _ in lowered.rejected):
-            return lowered
-    return _delegate(program, npu, path)
+        with contextlib.suppress(_TableOnCore):
+            return _delegate(with_tables, npu, path, samples, finish)
+    return _delegate(program, npu, path, samples, finish)
 
 
-def _delegate(program: ExportedProgram, npu: Npu, path: Path) -> Lowered:
-    """Lowers a quantized program, and leaves to the core what ExecuTorch's partitioner takes and nobody can lower."""
+class _TableOnCore(Exception):
+    """A table of the NPU was left to the core."""
+
+
+def _delegate(
+    program: ExportedProgram, npu: Npu, path: Path, samples: list[Sample], finish: Callable[[Lowered], _Finished]
+) -> _Finished:
+    """Lowers a quantized program, and leaves to the core what ExecuTorch's partitioner takes and nobody can lower.
+
+    Raises _TableOnCore if the core would have to compute a table.
+    """
     refused: dict[str, str] = {}
+
+    def lowered(more: Iterable[str] = ()) -> Lowered:
+        return _lower(program, npu, path, {**refused, **dict.fromkeys(more, "")})
+
+    def compared(more: Iterable[str]) -> None:
+        found = lowered(more)
+        edge, comparison = found.manager.exported_program(), Comparison(found.compiled, npu, path)
+        with _naming_wrong(found.compiled):
+            delegates.run(edge, found.compiled, samples, comparison)
+
     for count in itertools.count(1):
+        attempt: Callable[[list[str]], object] = lowered
         try:
-            return _lower(program, npu, path, refused)
+            found = lowered()
+            if any(operator == TABLE for operator, _, _ in found.rejected):
+                raise _TableOnCore
+            attempt = compared
+            with _naming_wrong(found.compiled):
+                return finish(found)
         except _LoweringError as error:
             # Where more than a few places can't be lowered, each costs several attempts.
-            places = error.places if count > _LARGEST_SEARCH else [_first_refused(program, npu, path, refused, error)]
+            places = error.places if count > _LARGEST_SEARCH else [_first_refused(error.places, attempt)]
+            # Else it would go on for ever.
+            if refused.keys() >= set(places):
+                raise error.__cause__ or error from None
             refused |= dict.fromkeys(places, error.reason)
     raise AssertionError
 
 
-def _first_refused(
-    program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str, str], error: _LoweringError
-) -> str:
+def _first_refused(places: list[str], attempt: Callable[[list[str]], object]) -> str:
     """The first place of a subgraph that can't be lowered, up to which it can't be.
 
-    Raises _LoweringError if something else can't be lowered.
+    Args:
+      places: the subgraph's.
+      attempt: lowers the program without some of them, and raises _LoweringError for a subgraph that can't be.
     """
-    good, bad = 0, len(error.places)
+    good, bad = 0, len(places)
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            _lower(program, npu, path, {**refused, **dict.fromkeys(error.places[middle:], "")})
-        except _LoweringError:
-            bad = middle
+            attempt(places[middle:])
+        except _LoweringError as error:
+            # Others have their turn later.
+            is_bad = not set(places).isdisjoint(error.places)
         else:
-            good = middle
-    return error.places[bad - 1]
+            is_bad = False
+        good, bad = (good, middle) if is_bad else (middle, bad)
+    return places[bad - 1]
+
+
+@contextlib.contextmanager
+def _naming_wrong(compiled: Sequence[vela.Compiled]) -> Iterator[None]:
+    """Raises _LoweringError for a subgraph whose commands are found to be wrong."""
+    try:
+        yield
+    except WrongCommandsError as error:
+        places = list(compiled[error.index].places)
+        if not places:
+            raise
+        raise _LoweringError(places, error.reason) from error
 
 
 def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str, str]) -> Lowered:
@@ -605,9 +749,11 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
         tables_before_pools(),
         upsampling_of_sizes(),
         convolutions_to_16_bits(),
+        moved_constants(),
         tables_of_functions(),
         _repeating(),
-        _naming_places(npu, path),
+        _checking(),
+        _naming_places(npu, path, compiled),
     ):
         manager = to_edge_transform_and_lower(
             program,
@@ -643,23 +789,26 @@ class _IsNotRefused(OperatorSupportBase):
         self._path = path
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
-        return origin(node, self._path) not in self._refused
+        # What quantizes for the layers beside a place may be from there, too.
+        return node.target in (*Q_OPS, *DQ_OPS) or origin(node, self._path) not in self._refused
 
 
 @contextlib.contextmanager
-def _naming_places(npu: Npu, path: Path) -> Iterator[None]:
-    """Lets the backend raise _LoweringError for whatever happens to a subgraph."""
+def _naming_places(npu: Npu, path: Path, compiled: list[vela.Compiled]) -> Iterator[None]:
+    """Lets the backend say of what is compiled where it is from, and raise _LoweringError for what can't be."""
     original = EthosUBackend.preprocess
 
     def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
         nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+        computed = [node for node in nodes if node.target not in (*Q_OPS, *DQ_OPS)]
+        places = list(dict.fromkeys(origin(node, path) for node in computed))
         try:
-            return original(program, specs)
+            result = original(program, specs)
         # Its passes raise what they happen to meet, as Vela does.
         except Exception as error:
-            computed = [node for node in nodes if node.target not in (*Q_OPS, *DQ_OPS)]
-            places = list(dict.fromkeys(origin(node, path) for node in computed))
             raise _LoweringError(places, _why(error, npu)) from error
+        compiled[-1] = replace(compiled[-1], places=tuple(places))
+        return result
 
     with replaced(EthosUBackend, "preprocess", staticmethod(preprocess)):
         yield
@@ -688,6 +837,25 @@ def _repeating() -> Iterator[None]:
         return _repeats_pixels(node) or original(self, submodules, node)
 
     with replaced(EthosU55NotSupported, "is_node_supported", is_node_supported):
+        yield
+
+
+@contextlib.contextmanager
+def _checking() -> Iterator[None]:
+    """Leaves to the core what ExecuTorch's checks for the NPU don't expect, such as an image without a batch."""
+    original = SupportedTOSAOperatorCheck.is_node_supported
+
+    def is_node_supported(
+        self: SupportedTOSAOperatorCheck, submodules: Mapping[str, torch.nn.Module], node: Node
+    ) -> bool:
+        try:
+            return original(self, submodules, node)
+        except Exception as error:
+            reason = f"ExecuTorch's check of it ended with {type(error).__name__}: {error}"
+            self.reporter.report_reject(node, reason.split("\n")[0])
+            return False
+
+    with replaced(SupportedTOSAOperatorCheck, "is_node_supported", is_node_supported):
         yield
 
 

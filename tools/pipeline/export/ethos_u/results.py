@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy
 import numpy.typing as npt
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from tools.artifacts.ethos_u.npu import Npu
-from tools.pipeline.export.ethos_u.addresses import execute_checked
+from tools.pipeline.export.ethos_u.addresses import WrongCommandsError, execute_checked
 from tools.pipeline.export.ethos_u.model import Run
-from tools.pipeline.export.manifest import origin
-from tools.quiet.console import UserError
+from tools.pipeline.export.ethos_u.vela import Compiled
 
 # Calls of each subgraph that are compared: an image's network takes the model of the NPU most of a second.
 _CALLS = 4
@@ -23,13 +22,14 @@ class Comparison:
     """Compares calls of delegates, as `delegates.run` observes them.
 
     Args:
-      payloads: what Vela made of each subgraph.
+      compiled: what Vela made of each subgraph.
       npu: the board's NPU.
       path: the model file, for messages.
     """
 
-    def __init__(self, payloads: Iterable[bytes], npu: Npu, path: Path) -> None:
-        self._numbers = {payload: number for number, payload in enumerate(payloads)}
+    def __init__(self, compiled: Iterable[Compiled], npu: Npu, path: Path) -> None:
+        self._compiled = list(compiled)
+        self._numbers = {item.payload: number for number, item in enumerate(self._compiled)}
         self._npu = npu
         self._path = path
         self._calls: dict[bytes, int] = {}
@@ -38,7 +38,7 @@ class Comparison:
     def __call__(self, call: Node, payload: bytes, inputs: list[npt.NDArray], outputs: list[npt.NDArray]) -> None:
         """Executes a subgraph on the model of the NPU.
 
-        Raises UserError for an output that isn't the reference model's, and as execute_checked() does.
+        Raises WrongCommandsError for an output that isn't the reference model's, and as execute_checked() does.
         """
         self._calls[payload] = self._calls.get(payload, 0) + 1
         if self._calls[payload] > _CALLS or payload in self._unchecked:
@@ -50,11 +50,14 @@ class Comparison:
             got = numpy.frombuffer(data, expected.dtype).reshape(expected.shape)
             wrong = int(numpy.count_nonzero(got != expected))
             if wrong:
-                raise UserError(
-                    f"{self._path}: subgraph {self._numbers[payload]}: Vela's commands for {self._npu.accelerator} "
-                    f"give other numbers than the TOSA reference model: {wrong:,} of {expected.size:,} elements of "
-                    f"output {index}. Write one of its layers another way, or leave the model to the core "
-                    f'(backend = "cortex_m"); it has {self._layers(call)}.'
+                number = self._numbers[payload]
+                raise WrongCommandsError(
+                    self._path,
+                    number,
+                    f"Vela's commands for {self._npu.accelerator} give other numbers than the TOSA reference model: "
+                    f"{wrong:,} of {expected.size:,} elements of output {index}",
+                    'Write one of its layers another way, or leave the model to the core (backend = "cortex_m"); it '
+                    f"has {', '.join(self._compiled[number].places)}.",
                 )
 
     def unchecked(self) -> list[str]:
@@ -68,11 +71,3 @@ class Comparison:
         if unchecked is not None:
             self._unchecked[payload] = unchecked
         return run
-
-    def _layers(self, call: Node) -> str:
-        module = call.args[0]
-        assert isinstance(module, Node)
-        owner: GraphModule = call.graph.owning_module
-        subgraph = getattr(owner, str(module.target)).original_module.graph
-        places = dict.fromkeys(origin(node, self._path) for node in subgraph.nodes if node.op == "call_function")
-        return ", ".join(places)

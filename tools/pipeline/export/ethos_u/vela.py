@@ -53,12 +53,14 @@ class Compiled:
       payload: what went into the program.
       layers: Vela's estimate, an entry a layer, in bytes and cycles.
       summary: the same for the whole.
+      places: where in the model it comes from, in the order of its operators.
     """
 
     tosa: bytes
     payload: bytes
     layers: list[dict[str, Any]]
     summary: dict[str, Any]
+    places: tuple[str, ...] = ()
 
 
 class VelaError(Exception):
