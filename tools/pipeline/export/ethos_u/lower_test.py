@@ -584,20 +584,20 @@ _BETWEEN = (
     [
         (
             "self.up(y[:, 1:3])",
-            "_copy_parts",
+            "forms._copy_parts",
             "aten::convolution in int8: up (ConvTranspose2d) at my_model.py:",
             "Vela's commands for ethos-u55-128 give other numbers than the TOSA reference model: ",
         ),
         (
             "y * self.image",
-            "moved_constants",
+            "lower.moved_constants",
             "aten::mul in int8: my_model.py:",
             "a command that Vela compiled reaches beyond its memory: operation ",
         ),
         # Of numbers with different scales the core has no int8 form.
         (
             "torch.maximum(y, self.image)",
-            "moved_constants",
+            "lower.moved_constants",
             "aten::maximum in floating point: my_model.py:",
             "a command that Vela compiled reaches beyond its memory: operation ",
         ),
@@ -615,7 +615,7 @@ def test_what_vela_compiles_wrong(
         return preprocess(program, specs)
 
     monkeypatch.setattr(lower.EthosUBackend, "preprocess", staticmethod(count))
-    monkeypatch.setattr(lower, hidden, lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(f"tools.pipeline.export.ethos_u.{hidden}", lambda *_: contextlib.nullcontext())
     forward = f"y = torch.relu(self.first(x))\ny = {layer}\nreturn self.second(y)"
     result = _export(tmp_path, model_source(forward, _IMAGE, _BETWEEN))
     assert _delegates(result) == 2
