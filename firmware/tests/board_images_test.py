@@ -63,15 +63,14 @@ def test_an_image_begins_with_its_vector_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(BOARDS))
 def test_an_image_leaves_memory_of_others_alone(name: str) -> None:
-    board = BOARDS[name]
+    board, image = BOARDS[name], ElfImage(IMAGES[name])
     assert board.flash.origin >= _BEHIND_LOADER.get(name, 0)
-    for address, data in ElfImage(IMAGES[name]).segments:
+    for address, data in image.segments:
         assert not [
             region.name for region in board.reserved if address < region.end and region.origin < address + len(data)
         ]
-    symbols = ElfImage(IMAGES[name]).symbols
     for begin, end in (("__data_start", "__data_end"), ("__bss_start", "__bss_end")):
-        assert board.ram.origin <= symbols[begin].address <= symbols[end].address <= board.ram.end
+        assert board.ram.origin <= image.symbols[begin].address <= image.symbols[end].address <= board.ram.end
 
 
 @pytest.mark.parametrize("name", sorted(name for name, board in BOARDS.items() if _has_boot_stage(board)))

@@ -105,9 +105,8 @@ bool check_row_masks(
           (to + out.nbytes() <= from || from + mask.nbytes() <= to),
       InvalidArgument,
       false,
-      "A softmax has masks of [outer, inner, count] for rows of [..., outer, repeats, inner, "
-      "count], "
-      "which its output does not lie over");
+      "A softmax has masks of [outer, inner, count] for [..., outer, repeats, inner, count], which "
+      "its output does not lie over");
   masks.masks = mask.const_data_ptr<int8_t>();
   masks.outer = static_cast<size_t>(mask.sizes()[0]);
   masks.repeats = static_cast<size_t>(repeats);

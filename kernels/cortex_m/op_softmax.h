@@ -141,20 +141,16 @@ Tensor& masked_softmax_by_table_out(
   }
   const int8_t* from = input.const_data_ptr<int8_t>();
   int8_t* to = out.mutable_data_ptr<int8_t>();
-  const int8_t* const end = from + input.numel();
-  while (from < end) {
-    const int8_t* group = masks.masks;
-    for (size_t i = 0; i < masks.outer; ++i, group += masks.inner * masks.count) {
-      for (size_t j = 0; j < masks.repeats; ++j) {
-        const int8_t* row = group;
-        for (size_t k = 0; k < masks.inner; ++k) {
-          masked_softmax_by_table(
-              from, to, masks.count, exponentials.const_data_ptr<int16_t>(), row);
-          from += masks.count;
-          to += masks.count;
-          row += masks.count;
-        }
-      }
+  const int16_t* const table = exponentials.const_data_ptr<int16_t>();
+  const size_t block = masks.inner * masks.count;
+  const size_t blocks = static_cast<size_t>(input.numel()) / block;
+  for (size_t i = 0; i < blocks; ++i) {
+    const int8_t* row = masks.masks + i / masks.repeats % masks.outer * block;
+    for (size_t j = 0; j < masks.inner; ++j) {
+      masked_softmax_by_table(from, to, masks.count, table, row);
+      from += masks.count;
+      to += masks.count;
+      row += masks.count;
     }
   }
   return out;

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import getitem
 from typing import Any
 
@@ -430,13 +430,14 @@ def _rotate(program: ExportedProgram, roll: Node) -> None:
     source, shifts, dims = _arguments(roll)
     if not dims:
         return
+    shape = roll.meta["val"].shape
+    indices = {dim % len(shape): torch.arange(shape[dim], dtype=torch.int32) for dim in dims}
     for shift, dim in zip(shifts, dims, strict=True):
-        size = roll.meta["val"].shape[dim]
-        index = (torch.arange(size) - shift).remainder(size).to(torch.int32)
-        constant = add_constant(program, f"{roll.name}_index_{dim % roll.meta['val'].dim()}", index)
-        with program.graph.inserting_before(roll):
-            source = emit(program.graph, roll, _aten.index_select.default, source, dim, constant)
-    roll.replace_all_uses_with(source)
+        indices[dim % len(shape)] = indices[dim % len(shape)].roll(shift)
+    with program.graph.inserting_before(roll):
+        result = _choose_in(program, roll, source, indices, list(range(len(shape))))
+    roll.replace_all_uses_with(result)
+    program.graph.erase_node(roll)
 
 
 def _select(program: ExportedProgram, node: Node) -> None:
@@ -484,12 +485,20 @@ def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[
     order = PIXELS if rank == 4 else list(range(rank))
     if rank == 4:
         source = emit(graph, origin, _aten.permute.default, source, order)
+    source = _choose_in(program, origin, source, indices, order)
+    return emit(graph, origin, _aten.permute.default, source, IMAGE) if rank == 4 else source
+
+
+def _choose_in(
+    program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor], order: Sequence[int]
+) -> Node:
+    """Chooses elements by dimension of what has its dimensions in an order."""
     # The last dimension first, whose parts are smaller.
-    for place in range(rank - 1, -1, -1):
+    for place in range(len(order) - 1, -1, -1):
         if order[place] in indices:
             index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
-            source = emit(graph, origin, _aten.index_select.default, source, place, index)
-    return emit(graph, origin, _aten.permute.default, source, IMAGE) if rank == 4 else source
+            source = emit(program.graph, origin, _aten.index_select.default, source, place, index)
+    return source
 
 
 def _shuffle(graph: Graph, node: Node) -> None:

@@ -38,7 +38,7 @@ _LAYERS = {
     ),
     "rotated": (
         "self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 4)",
-        "return self.b(torch.roll(self.a(x), (-2, 1), (1, -2)).relu())",
+        "return self.b(torch.roll(self.a(x), (-2, 1, 3), (1, -2, 1)).relu())",
         "(torch.randn(1, 4, 5, 6),)",
     ),
     "shifted": (

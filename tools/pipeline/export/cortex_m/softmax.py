@@ -194,9 +194,10 @@ def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
     first = next((dim for dim, size in enumerate(own) if size != 1), len(own))
     split = next((dim for dim in range(first, len(own)) if own[dim] != sizes[dim]), len(own))
     end = next((dim for dim in range(split, len(own)) if own[dim] != 1), len(own))
-    if own[end:] != sizes[end:]:
+    if split == len(own) or own[end:] != sizes[end:]:
+        # One group.
         rows = rows.expand(*own[:first], *sizes[first:], count)
-        split = end = len(own)
+        split = end = first
     arranged = rows.reshape(math.prod(sizes[first:split]), math.prod(sizes[end:]), count)
     return arranged.contiguous(), math.prod(sizes[split:end])
 
@@ -288,12 +289,14 @@ def lower_softmaxes(program: ExportedProgram) -> None:
             continue
         scores = scores_of(layer)
         factor = None if scores is None else scores.scale(constants.value)
-        source = layer.args[0] if scores is None or factor is None else scores.source
+        if scores is None or factor is None:
+            source, factor, mask = layer.args[0], 1.0, None
+        else:
+            source, mask = scores.source, None if scores.mask is None else constants.value(scores.mask)
         # Its result always has this scale, but where another operator's is shared.
         if node.args[1:3] != (1 / 256, -128) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
             continue
-        operand, scale = source.args[0], source.args[1] * (factor or 1.0)
-        mask = None if scores is None or factor is None or scores.mask is None else constants.value(scores.mask)
+        operand, scale = source.args[0], source.args[1] * factor
         if mask is not None and float(mask[mask < 0].max()) + 255 * scale > -_LEFT_OUT:
             continue
         operator, arguments = torch.ops.torch_fusion.quantized_softmax.default, [named_arguments(layer)["dim"]]
