@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 # Placements that are tried, as a number of comparisons of two buffers: some tenths of a second of Python.
 _EFFORT = 200_000
@@ -83,6 +85,12 @@ def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> 
     good and mostly optimal; where it misses the lower bound, random moves in the order (of a fixed seed, so that the
     same buffers give the same plan) are kept as long as they do not make it worse.
     """
+    return _plan_memory(tuple(buffers), tuple(overlaps))
+
+
+# A program is planned several times, mostly for the same buffers.
+@lru_cache(maxsize=16)
+def _plan_memory(buffers: tuple[Buffer, ...], overlaps: tuple[Overlap, ...]) -> MemoryPlan:
     lower_bound = live_bytes(buffers, overlaps)
     neighbours = _neighbours(buffers, overlaps)
     indices = range(len(buffers))
@@ -110,7 +118,7 @@ def plan_memory(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> 
         order = list(best[2])
         i, j = generator.randrange(len(order)), generator.randrange(len(order))
         order.insert(j, order.pop(i))
-        size, offsets = _place(buffers, neighbours, order)
+        size, offsets = _place(buffers, neighbours, order, best[0])
         if size <= best[0]:
             best = size, offsets, order
     return MemoryPlan(offsets=best[1], nbytes=best[0], lower_bound=lower_bound)
@@ -168,7 +176,10 @@ def _neighbours(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> list[
     return neighbours
 
 
-def _place(buffers: Sequence[Buffer], neighbours: list[_Neighbours], order: Sequence[int]) -> tuple[int, list[int]]:
+def _place(
+    buffers: Sequence[Buffer], neighbours: list[_Neighbours], order: Sequence[int], limit: float = math.inf
+) -> tuple[int, list[int]]:
+    """The size of the block and the offsets; gives up as soon as the size is above the limit."""
     offsets = [-1] * len(buffers)
     size = 0
     for index in order:
@@ -187,5 +198,7 @@ def _place(buffers: Sequence[Buffer], neighbours: list[_Neighbours], order: Sequ
                     moved += buffer.alignment
         offsets[index] = offset
         size = max(size, offset + buffer.nbytes)
+        if size > limit:
+            break
     return size, offsets
 
