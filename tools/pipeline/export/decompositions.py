@@ -514,6 +514,72 @@ def _placed(elements: Tensor, axes: Sequence[Sequence[int]], place: Sequence[int
     return elements
 
 
+# Images whose rows and columns are no longer are resampled by dense matrices: with more pixels these outgrow what
+# taking a few pixels for each result costs.
+_DENSE = 64
+
+
+def _cubic(distance: Tensor, a: float) -> Tensor:
+    """The weight at a distance: R. Keys, Cubic Convolution Interpolation for Digital Image Processing, equation 4."""
+    x = distance.abs()
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))
+
+
+def _interpolated(size: int, places: Tensor, _: float) -> Tensor:
+    """[results, size] the weights of pixels around places; beyond the border lies the pixel at it."""
+    weights = _cubic(torch.arange(-2, size + 2) - places, -0.75)
+    first, last = weights[:, :3].sum(1, True), weights[:, -3:].sum(1, True)
+    if size == 1:
+        return torch.ones_like(first)
+    return torch.cat([first, weights[:, 3:-3], last], 1)
+
+
+def _smoothed(size: int, places: Tensor, step: float) -> Tensor:
+    """The same of all pixels that lie between results."""
+    weights = _cubic((torch.arange(size) - places) / max(step, 1.0), -0.5)
+    return weights / weights.sum(1, True)
+
+
+def _bicubic(weights: Callable[[int, Tensor, float], Tensor], is_cornered: bool) -> Callable[..., Tensor]:
+    """Resampling of images by matrices of weights, first of rows, then of columns.
+
+    Places are those of torch.nn.functional.interpolate.
+
+    Args:
+      weights: of each result (rows) and pixel (columns), of the number of pixels, the results' places, and how far
+        apart these are.
+      is_cornered: whether the first result's place is the first pixel's if corners are aligned.
+    """
+
+    def resample(
+        x: Tensor,
+        size: Sequence[int] | None,
+        align_corners: bool,
+        scales_h: Sequence[float] | float | None = None,
+        scales_w: float | None = None,
+    ) -> Tensor:
+        if not _is_static(x) or max(x.shape[2:]) > _DENSE:
+            return NotImplemented
+        # A list of both, or each by itself.
+        scales = scales_h if isinstance(scales_h, Sequence) else (scales_h, scales_w)
+        for dim in (3, 2):
+            scale = scales[dim - 2]
+            pixels = x.shape[dim]
+            results = size[dim - 2] if size is not None else math.floor(pixels * (scale or 1.0))
+            step = 1 / scale if scale else pixels / results
+            if align_corners:
+                step = (pixels - 1) / (results - 1) if results > 1 else 0.0
+            places = torch.arange(results, dtype=torch.float32).unsqueeze(1)
+            places = places * step if align_corners and is_cornered else (places + 0.5) * step - 0.5
+            matrix = weights(pixels, places, step)
+            x = _functional.linear(x.transpose(dim, 3), matrix.to(x.dtype)).transpose(dim, 3)
+        return x
+
+    return resample
+
+
 # What PyTorch itself decomposes to operators of the table.
 _COMPOSITES = (
     _aten.adaptive_max_pool1d.default,
@@ -546,6 +612,10 @@ def _pow(x: Tensor, exponent: float) -> Tensor:
     return NotImplemented if root is None else root(x)
 
 
+def _rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, _: object = None) -> Tensor:
+    return NotImplemented if training else _functional.leaky_relu(x, (lower + upper) / 2)
+
+
 # Per operator what computes the same; what one of these does not do it leaves as it is (NotImplemented).
 DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.__lshift__.Scalar: torch.bitwise_left_shift,
@@ -553,6 +623,8 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
     _aten._embedding_bag.default: _embedding_bag,
     _aten._embedding_bag_forward_only.default: _embedding_bag,
+    _aten._upsample_bicubic2d_aa.default: _bicubic(_smoothed, is_cornered=False),
+    _aten._upsample_bicubic2d_aa.vec: _bicubic(_smoothed, is_cornered=False),
     _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
     _aten.adaptive_max_pool2d.default: _adaptive_max_pool,
     _aten.adaptive_max_pool3d.default: _adaptive_max_pool,
@@ -587,6 +659,7 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.nanmedian.dim: _nanmedian,
     _aten.one_hot.default: _one_hot,
     _aten.pow.Tensor_Scalar: _pow,
+    _aten.rrelu.default: _rrelu,
     _aten.scatter_reduce.two: _scatter_reduce,
     _aten.searchsorted.Tensor: _searchsorted,
     _aten.signbit.default: _is_negative,
@@ -594,6 +667,8 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.sort.default: _sort,
     _aten.sort.stable: _stable_sort,
     _aten.square.default: lambda operand: _pow(operand, 2),
+    _aten.upsample_bicubic2d.default: _bicubic(_interpolated, is_cornered=True),
+    _aten.upsample_bicubic2d.vec: _bicubic(_interpolated, is_cornered=True),
     _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
         operand, dim, correction=int(unbiased), keepdim=keepdim
     ),

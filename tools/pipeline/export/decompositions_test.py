@@ -123,6 +123,18 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "searchsorted sorter": (lambda x: torch.searchsorted(x[0], x, sorter=x.argsort(-1)[0]), _volume(1, 5)),
         "histc": (lambda x: torch.histc(x, 5, -1, 1), _volume(50)),
     },
+    "images": {
+        "bicubic": (lambda x: _F.interpolate(x, size=(9, 5), mode="bicubic"), _IMAGES),
+        "bicubic by factors": (lambda x: _F.interpolate(x, scale_factor=(2.3, 0.4), mode="bicubic"), _IMAGES),
+        "bicubic of corners": (lambda x: _F.interpolate(x, size=(9, 1), mode="bicubic", align_corners=True), _IMAGES),
+        "bicubic of a row": (lambda x: _F.interpolate(x[:, :, :1], size=(3, 24), mode="bicubic"), _IMAGES),
+        "bicubic smoothed": (lambda x: _F.interpolate(x, size=(3, 12), mode="bicubic", antialias=True), _IMAGES),
+        "bicubic smoothed corners": (
+            lambda x: _F.interpolate(x, size=(3, 5), mode="bicubic", antialias=True, align_corners=True),
+            _IMAGES,
+        ),
+        "rrelu": (lambda x: _F.rrelu(x, 0.1, 0.4), _IMAGES),
+    },
     "pairs": {
         "hypot": (lambda x: torch.hypot(x[0], x[1]), _EXTREMES),
         "copysign": (lambda x: torch.copysign(x[0], x[1]), _EXTREMES),

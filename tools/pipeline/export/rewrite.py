@@ -13,6 +13,12 @@ from torch.fx import Graph, Node
 # Where in the user's model a node is from.
 _PLACE = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "from_node")
 
+# Elementwise, though PyTorch does not say so.
+_UNTAGGED = frozenset((
+    torch.ops.aten.hardswish.default, torch.ops.aten.where.Scalar, torch.ops.aten.where.ScalarSelf,
+    torch.ops.aten.where.ScalarOther,
+))  # fmt: skip
+
 
 def run_decompositions(program: ExportedProgram, table: dict[OpOverload, Callable[..., Any]]) -> ExportedProgram:
     """program.run_decompositions(table), without a check of the inputs before.
@@ -34,6 +40,14 @@ def named_arguments(node: Node) -> dict[str, Any]:
     given.update(zip(given, node.args, strict=False))
     given.update(node.kwargs)
     return given
+
+
+def is_elementwise(operator: Any) -> bool:
+    """Whether each element of an operator's result depends on the elements at its place alone."""
+    if operator in _UNTAGGED:
+        return True
+    is_pointwise = isinstance(operator, OpOverload) and torch.Tag.pointwise in operator.tags
+    return is_pointwise and operator != torch.ops.aten.clone.default
 
 
 def for_each(argument: int | Sequence[int], dims: int = 2) -> list[int]:

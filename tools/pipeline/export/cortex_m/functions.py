@@ -29,7 +29,6 @@ from executorch.backends.cortex_m.quantizer.quantization_configs import (
 )
 from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
 from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
-from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
@@ -41,6 +40,7 @@ from tools.pipeline.export.cortex_m.own_layers import mark
 from tools.pipeline.export.cortex_m.softmax import SOFTMAX, Scores, scores_of
 from tools.pipeline.export.own_operators import RECURRENT
 from tools.pipeline.export.replaced import replaced
+from tools.pipeline.export.rewrite import is_elementwise
 from tools.pipeline.export.spectra import SPECTRA
 from tools.pipeline.model_file.call import CALLED
 
@@ -70,19 +70,6 @@ _COMPARISONS = frozenset(
 )
 # What is added to scores to exclude them is below this; scores are not.
 _EXCLUDED = -1e3
-
-
-# Elementwise, though PyTorch does not say so.
-_UNTAGGED = frozenset((
-    _aten.hardswish.default, _aten.where.Scalar, _aten.where.ScalarSelf, _aten.where.ScalarOther,
-))  # fmt: skip
-
-
-def is_elementwise(operator: Any) -> bool:
-    """Whether each element of an operator's result depends on the elements at its place alone."""
-    if operator in _UNTAGGED:
-        return True
-    return isinstance(operator, OpOverload) and torch.Tag.pointwise in operator.tags and operator != _aten.clone.default
 
 
 @dataclass
@@ -215,6 +202,16 @@ def _is_float(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32
 
 
+def _has_computed_weights(node: Node) -> bool:
+    is_layer = node.target in _PRODUCTS and node.target != _aten.bmm.default
+    return is_layer and not _is_parameter(node.args[1])
+
+
+def _is_of_other_format(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float32
+
+
 def find_masked_scores(module: GraphModule) -> list[Node]:
     """What lies between a mask and the softmax or maximum after it, both included."""
     found: dict[Node, None] = {}
@@ -300,8 +297,14 @@ def attribute(module: GraphModule, name: str) -> torch.Tensor:
 def _has_no_kernel(node: Node) -> bool:
     """Whether a node is in a form that no int8 kernel knows.
 
-    Pooling that is dilated, or whose windows reach beyond the image, and padding of more than four dimensions.
+    Numbers of another format than float32, weights that the model computes, pooling that is dilated, or whose windows
+    reach beyond the image, and padding of more than four dimensions.
     """
+    if node.op == "call_function" and any(map(_is_of_other_format, (node, *node.all_input_nodes))):
+        return True
+    # Passes would take such a layer for one in int8 if its weights came from there, too.
+    if _has_computed_weights(node) or any(_has_computed_weights(user) and user.args[1] is node for user in node.users):
+        return True
     if node.target == _aten.constant_pad_nd.default:
         return node.meta["val"].dim() > 4
     if node.target == _aten.avg_pool2d.default:

@@ -32,6 +32,7 @@ from tools.pipeline.export.manifest import MACS
 from tools.pipeline.export.memory_plan import Lead
 from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.export.plan_passes import LEAD
+from tools.pipeline.export.rewrite import named_arguments, replace_node
 from tools.pipeline.model_file.deterministic import computing
 
 _DECOMPOSED = torch.ops.quantized_decomposed
@@ -42,6 +43,14 @@ _BIASED = (
     torch.ops.aten.linear.default,
 )
 _DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
+_CLAMPING_LAYERS = (
+    exir_ops.edge.cortex_m.quantized_add.default,
+    exir_ops.edge.cortex_m.quantized_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_linear.default,
+    exir_ops.edge.cortex_m.quantized_transpose_conv2d.default,
+)
+
 _IMAGE_LAYERS = (
     exir_ops.edge.cortex_m.quantized_conv2d.default,
     exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default,
@@ -113,11 +122,34 @@ def substitute(edge: ExportedProgram, target: CortexMTargetConfig) -> ExportedPr
     manager = CortexMPassManager(edge, list(PASSES), target_config=target)
     lowered = order_for_kernels(propagate_constants(_list_integers(manager.transform())))
     tabulate(lowered)
+    _fuse_clamps(lowered)
     _cancel_transpositions(lowered)
     _order_images(lowered)
     _drop_empty_padding(lowered)
     _count_work(lowered)
     return _drop_unused_constants(lowered)
+
+
+def _fuse_clamps(program: ExportedProgram) -> None:
+    """Lets layers clamp what they compute, in place of an operator after them.
+
+    The passes leave these two where the layer shares its range with another tensor, as before a concatenation.
+    """
+    for node in list(program.graph.nodes):
+        if node.target != exir_ops.edge.aten.clamp.default or node.meta["val"].dtype != torch.int8:
+            continue
+        layer = node.args[0]
+        if layer.target not in _CLAMPING_LAYERS or len(layer.users) > 1:
+            continue
+        arguments, bounds = named_arguments(layer), named_arguments(node)
+        if bounds["min"] is not None:
+            arguments["activation_min"] = max(arguments["activation_min"], int(bounds["min"]))
+        if bounds["max"] is not None:
+            arguments["activation_max"] = min(arguments["activation_max"], int(bounds["max"]))
+        layer.args, layer.kwargs = tuple(arguments.values()), {}
+        replace_node(program, node, layer)
+        program.graph.erase_node(node)
+    program.graph_module.recompile()
 
 
 def _list_integers(program: ExportedProgram) -> ExportedProgram:

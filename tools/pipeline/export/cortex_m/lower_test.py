@@ -992,6 +992,42 @@ def test_a_softmax_of_numbers_that_hardly_differ_stays_in_floating_point(tmp_pat
     assert not any("Please report" in said for said in result.said)
 
 
+@pytest.mark.parametrize(
+    ("forward", "kernel"),
+    [
+        ("return self.b(F.conv2d(self.a(x), self.w(x.mean((2, 3))).view(4, 4, 1, 1)).relu())", "aten::convolution"),
+        ("y = self.a(x).flatten(2)\nreturn F.linear(y, F.relu(self.m(y.mean((0, 1))).view(3, 64)))", "aten::linear"),
+    ],
+)
+def test_a_layer_whose_weights_are_computed_stays_in_floating_point(tmp_path: Path, forward: str, kernel: str) -> None:
+    init = "self.a, self.b = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3)\n"
+    init += "self.w, self.m = nn.Linear(4, 16), nn.Linear(64, 192)"
+    forward = "F = torch.nn.functional\n" + forward
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
+    assert kernel in result.operators and "torch_fusion::convolution" in result.operators
+    assert not any("Please report" in said for said in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_layers_of_another_format_stay_in_it(tmp_path: Path, dtype: str) -> None:
+    init = f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})"
+    forward = f"return self.b(self.a(x).relu().to(torch.{dtype})).float()"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, packed=True)
+    assert {"torch_fusion::linear", "aten::linear"} <= set(result.operators)
+    assert not any("Please report" in said for said in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+
+
+def test_layers_clamp_what_they_share_a_range_for(tmp_path: Path) -> None:
+    init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
+    forward = "y = self.a(x).relu()\nreturn torch.cat([y, torch.clamp(self.b(y), -0.1, 0.2), self.c(y)], 1)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
+    assert "aten::clamp" not in result.operators
+    assert result.golden["output_0"][:, :, :4].min() == 0
+    assert 0.15 < result.golden["output_0"][:, :, 4:8].max() < 0.22
+
+
 def test_layers_that_are_packed_wrong_are_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     right = pack.pack
     wrong = lambda layer, *rest: right(dataclasses.replace(layer, weight=-layer.weight), *rest)  # noqa: E731

@@ -51,6 +51,9 @@ _ELEMENTWISE = frozenset(
     )
 )  # fmt: skip
 
+# Those of them that are computed together with the layer before them.
+_FUSED = (_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default)
+
 # Of two tensors of one shape.
 _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
 
@@ -138,6 +141,8 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _number_padding(graph, node)
         elif node.target == _aten.conv2d.default:
             _fold_padding(graph, node)
+        elif node.target == _aten.conv_transpose2d.input:
+            _transpose_without_overlap(graph, node)
         elif node.target in _POOLED:
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
@@ -502,18 +507,76 @@ def _choose_in(
 
 
 def _shuffle(graph: Graph, node: Node) -> None:
-    """pixel_shuffle as a transposition of an image that lies channels-last."""
+    """pixel_shuffle as a transposition of an image that lies channels-last.
+
+    The convolution before it, if nothing else reads that, computes its channels in the order in which they lie in the
+    result then: what moves are runs of channels.
+    """
     image, factor = node.args
-    batch, channels, height, width = node.meta["val"].shape
+    layer, readers = image, [node]
+    while layer.target in _ELEMENTWISE and [*layer.users] == readers:
+        layer, readers = layer.args[0], [layer]
+    is_ordered = [*layer.users] == readers and _has_channels_last(graph, layer, factor)
+    _interleave(graph, node, image, [factor, factor], is_ordered)
+
+
+def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
+    """Lets a convolution compute [factor, factor, channels] in place of [channels, factor, factor], if it can."""
+    if layer.target != _aten.conv2d.default or _arguments(layer)[-1] != 1:
+        return False
+    constants = [constant for constant in layer.args[1:3] if constant is not None]
+    if not all(map(is_constant, constants)):
+        return False
+    with graph.inserting_before(layer):
+        for place, constant in enumerate(constants, 1):
+            shape = constant.meta["val"].shape
+            parts = emit(graph, layer, _aten.reshape.default, constant, [-1, factor, factor, shape[1:].numel()])
+            moved = emit(graph, layer, _aten.permute.default, parts, [1, 2, 0, 3])
+            layer.update_arg(place, emit(graph, layer, _aten.reshape.default, moved, [*shape]))
+    return True
+
+
+def _transpose_without_overlap(graph: Graph, node: Node) -> None:
+    """A transposed convolution as far apart as its kernel is large: a layer of each pixel, whose results are moved."""
+    image, weight, bias, stride, padding, output_padding, groups, dilation = _arguments(node)
+    stride, padding, output_padding, dilation = map(for_each, (stride, padding, output_padding, dilation))
+    channels, results, *kernel = weight.meta["val"].shape
+    is_plain = groups == 1 and not any(padding) and not any(output_padding) and is_constant(weight)
+    if not is_plain or [*kernel] != stride or dilation != [1, 1] or math.prod(kernel) == 1:
+        return
     with graph.inserting_before(node):
-        pixels = emit(graph, node, _aten.permute.default, image, PIXELS)
-        shape = [batch, height // factor, width // factor, channels, factor, factor]
-        parts = emit(graph, node, _aten.view.default, pixels, shape)
-        moved = emit(graph, node, _aten.permute.default, parts, [0, 1, 4, 2, 5, 3])
-        pixels = emit(graph, node, _aten.reshape.default, moved, [batch, height, width, channels])
-        result = emit(graph, node, _aten.permute.default, pixels, IMAGE)
-    node.replace_all_uses_with(result)
-    graph.erase_node(node)
+        moved = emit(graph, node, _aten.permute.default, weight, [2, 3, 1, 0])
+        weight = emit(graph, node, _aten.reshape.default, moved, [math.prod(kernel) * results, channels, 1, 1])
+        if bias is not None:
+            bias = emit(graph, node, _aten.repeat.default, bias, [math.prod(kernel)])
+        layer = emit(graph, node, _aten.conv2d.default, image, weight, bias)
+    _interleave(graph, node, layer, stride, True)
+
+
+def _interleave(graph: Graph, node: Node, image: Node, factors: list[int], is_ordered: bool) -> None:
+    """Puts a larger image in the place of `node`, several of whose pixels are channels of one of `image`.
+
+    Args:
+      factors: how many there are, in height and width.
+      is_ordered: whether the channels of each lie together: [factors, channels], and not [channels, factors].
+    """
+    last = node
+    while len(last.users) == 1 and (user := next(iter(last.users))).target in _FUSED:
+        with graph.inserting_before(user):
+            image = emit(graph, user, user.target, image, *user.args[1:], **user.kwargs)
+        last = user
+    batch, channels, height, width = last.meta["val"].shape
+    rows, columns = factors
+    with graph.inserting_before(last):
+        pixels = emit(graph, last, _aten.permute.default, image, PIXELS)
+        inner = [rows, columns, channels] if is_ordered else [channels, rows, columns]
+        parts = emit(graph, last, _aten.view.default, pixels, [batch, height // rows, width // columns, *inner])
+        order = [0, 1, 3, 2, 4, 5] if is_ordered else [0, 1, 4, 2, 5, 3]
+        moved = emit(graph, last, _aten.permute.default, parts, order)
+        pixels = emit(graph, last, _aten.reshape.default, moved, [batch, height, width, channels])
+        image = emit(graph, last, _aten.permute.default, pixels, IMAGE)
+        result = emit(graph, last, _aten.clone.default, image, memory_format=torch.channels_last)
+    last.replace_all_uses_with(result)
 
 
 def _number_padding(graph: Graph, convolution: Node) -> None:

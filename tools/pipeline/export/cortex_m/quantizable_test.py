@@ -91,6 +91,29 @@ _LAYERS = {
         "y = F.pixel_shuffle(self.a(x), 2)\nreturn self.b(y) + y",
         "(torch.randn(1, 3, 8, 8),)",
     ),
+    "spread": (
+        "self.a = nn.Conv2d(3, 4, 3, padding=1); self.u = nn.ConvTranspose2d(4, 8, (2, 3), (2, 3))\n"
+        "self.b = nn.Conv2d(12, 4, 3)",
+        "y = F.relu(self.a(x))\nreturn self.b(torch.cat([F.relu(self.u(y)), F.interpolate(y, size=(16, 24))], 1))",
+        "(torch.randn(1, 3, 8, 8),)",
+    ),
+    "image without a batch": (
+        "self.a = nn.Conv2d(3, 8, 3); self.u = nn.ConvTranspose2d(8, 4, 4, 2, 1); self.f = nn.Linear(16, 3)",
+        "y = F.max_pool2d(F.relu(self.a(x)), 2)\n"
+        "return self.f(torch.cat([y.mean((1, 2)), F.relu6(self.u(y) * self.a.bias[:4, None, None]).flatten(1).amax(1),\n"
+        "    F.adaptive_avg_pool2d(y, 1)[:4].flatten()]))",
+        "(torch.randn(3, 8, 8),)",
+    ),
+    "sequence without a batch": (
+        "self.a = nn.Conv1d(4, 8, 3, padding='same'); self.n = nn.LayerNorm(8); self.f = nn.Linear(8, 3)",
+        "return self.f(self.n(F.max_pool1d(self.a(x).relu(), 2).transpose(0, 1)))",
+        "(torch.randn(4, 20),)",
+    ),
+    "vector": (
+        "self.a, self.n, self.b = nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 3)",
+        "return self.b(F.gelu(self.n(self.a(x))).view(2, 8).flatten())",
+        "(torch.randn(8),)",
+    ),
     "one channel": (
         "self.n = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True),\n"
         "    nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.Conv2d(8, 4, 1), nn.Flatten(), nn.Linear(256, 3))",
@@ -344,6 +367,21 @@ def test_zeros_around_an_image_are_the_padding_of_the_convolution() -> None:
     operators = exported("same").operators
     assert operators["cortex_m::pad"] == 1
     assert operators["torch_fusion::convolution"] == 2
+
+
+def test_pixels_of_a_transposed_convolution_that_do_not_overlap_are_those_of_one_layer() -> None:
+    operators = exported("spread").operators
+    # Their activation is that layer's, too.
+    assert operators["torch_fusion::convolution"] == 3
+    assert not operators.keys() & {"cortex_m::quantized_transpose_conv2d", "aten::clamp"}
+
+
+def test_a_layer_without_a_batch_computes_its_activation() -> None:
+    assert exported("vector").operators.keys() == {
+        "torch_fusion::linear",
+        "torch_fusion::quantized_layer_norm",
+        "cortex_m::quantized_activation",
+    }
 
 
 def test_a_causal_convolution_computes_what_is_used_only() -> None:

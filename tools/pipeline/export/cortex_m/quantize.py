@@ -42,6 +42,7 @@ from tools.pipeline.export.lower import fold_layers, propagate_constants
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.observers import prepare_pt2e
 from tools.pipeline.export.own_operators import keep_recurrent_layers
+from tools.pipeline.export.unbatched import add_batch
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -138,6 +139,7 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
     program = rewrite.run_decompositions(fold_layers(captured), DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)
+    add_batch(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
     program = flatten_in_memory_order(make_quantizable(program))
     # What is calibrated or constant runs on PyTorch's kernels, whose results may lie in another way than they are noted

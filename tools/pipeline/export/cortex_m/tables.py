@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.constants import add_constant
-from tools.pipeline.export.cortex_m.functions import is_elementwise
+from tools.pipeline.export.rewrite import is_elementwise
 
 _edge = exir_ops.edge
 _QUANTIZE = _edge.cortex_m.quantize_per_tensor.default
