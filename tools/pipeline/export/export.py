@@ -26,6 +26,7 @@ from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden, rewrite
+from tools.pipeline.export.assignments import assemble
 from tools.pipeline.export.attention import attention_to_constants, decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.decompositions import decompose
@@ -868,7 +869,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     source = _source(asked)
 
     def quantized(captured: ExportedProgram, given: list[golden.Sample]) -> Quantized:
-        folded = _compute_constants(decompose(fold_batch_norm(captured)))
+        folded = _compute_constants(assemble(decompose(fold_batch_norm(captured))))
         whole = layers_of_many_steps(folded) if bits == 8 else []
         for node, steps in recurrent_steps(folded):
             of_steps = f"{steps} step{'s'[: steps != 1]}"

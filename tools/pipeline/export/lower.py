@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from tools.pipeline.export import rewrite
+from tools.pipeline.export.assignments import assemble
 from tools.pipeline.export.attention import decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.constants import Constants
@@ -198,7 +199,7 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
     alive = fold_layers(program)
     lay_down(alive.graph, is_channels_last=False)
     alive.graph_module.recompile()
-    whole = _fold_without_kernel(decompose(keep_recurrent_layers(alive)))
+    whole = _fold_without_kernel(assemble(decompose(keep_recurrent_layers(alive))))
     edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     edge = order_for_kernels(drop_pool_indices(propagate_constants(edge)))

@@ -100,8 +100,8 @@ _LAYERS = {
     "image without a batch": (
         "self.a = nn.Conv2d(3, 8, 3); self.u = nn.ConvTranspose2d(8, 4, 4, 2, 1); self.f = nn.Linear(16, 3)",
         "y = F.max_pool2d(F.relu(self.a(x)), 2)\n"
-        "return self.f(torch.cat([y.mean((1, 2)), F.relu6(self.u(y) * self.a.bias[:4, None, None]).flatten(1).amax(1),\n"
-        "    F.adaptive_avg_pool2d(y, 1)[:4].flatten()]))",
+        "z = F.relu6(self.u(y) * self.a.bias[:4, None, None]).flatten(1).amax(1)\n"
+        "return self.f(torch.cat([y.mean((1, 2)), z, F.adaptive_avg_pool2d(y, 1)[:4].flatten()]))",
         "(torch.randn(3, 8, 8),)",
     ),
     "sequence without a batch": (

@@ -22,6 +22,7 @@ from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
 from tools.pipeline.export import rewrite
+from tools.pipeline.export.assignments import assemble
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.cortex_m import functions
 from tools.pipeline.export.cortex_m.biases import correct_biases
@@ -139,6 +140,7 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
     program = rewrite.run_decompositions(fold_layers(captured), DECOMPOSITIONS)
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)
+    program = assemble(program)
     add_batch(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
     program = flatten_in_memory_order(make_quantizable(program))
