@@ -5,7 +5,7 @@ load("//rules:copts.bzl", "PACKAGED_COPTS")
 load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
 
 def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
-    """Declares all sources and headers of a folder as one library, and as the filegroup `sources`.
+    """Declares all sources and headers of a folder as one library, and as the filegroups `sources` and `operator_headers`, which declare operators.
 
     Args:
       name: the library.
@@ -39,6 +39,13 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
     native.filegroup(
         name = "sources",
         srcs = native.glob(["*.cpp", "*.h"]),
+    )
+    native.filegroup(
+        name = "operator_headers",
+        srcs = native.glob(
+            ["op_*.h"],
+            allow_empty = True,
+        ),
     )
     if hot:
         cc_library(
