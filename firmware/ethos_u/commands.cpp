@@ -282,8 +282,8 @@ class Checker final {
     Range range;
     if ((precision >> 6 & 1) != 0) {
       // Bricks of 16 channels; the last one ends with the last channel.
-      const int64_t whole = depth / kBrick;
-      const int64_t rest = depth % kBrick;
+      const int64_t whole = static_cast<uint32_t>(depth) / kBrick;
+      const int64_t rest = static_cast<uint32_t>(depth) % kBrick;
       const int64_t stride_c = stride(map + kStrideC);
       range.end = rest * size;
       if (rest != 0) {

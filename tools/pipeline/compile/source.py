@@ -377,7 +377,7 @@ class _Source:
                 "/// Elements at a place in the arena.",
                 "template <class T>",
                 f"inline T* at({self.model.name}_model_t* model, size_t offset) {{",
-                "  return reinterpret_cast<T*>(model->arena + offset);",
+                "  return static_cast<T*>(static_cast<void*>(model->arena + offset));",
                 "}",
                 "",
             ]
