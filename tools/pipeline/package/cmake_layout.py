@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.pipeline.package.archive_check import definition
 from tools.pipeline.package.layout import Layout, Package, archive_path, instances, lines, main_c, reports
 from tools.quiet.console import UserError
 
@@ -75,8 +76,10 @@ endif()
 if(NOT {variable} IN_LIST {package.name}_archives)
   message(FATAL_ERROR "{variable} is ${{{variable}}}; there is ${{{package.name}_archives}}")
 endif()
+string(REPLACE "-" "_" {package.name}_identity ${{{variable}}})
 add_library({package.name} STATIC IMPORTED GLOBAL)
 set_target_properties({package.name} PROPERTIES
+  INTERFACE_COMPILE_DEFINITIONS {definition(package.name, "")}${{{package.name}_identity}}
   IMPORTED_LOCATION ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}{lib}
   INTERFACE_INCLUDE_DIRECTORIES ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include
 )

@@ -14,11 +14,15 @@ from pathlib import Path
 import pytest
 
 from tools.pipeline.package.archive import Toolchain
+from tools.pipeline.package.archive_check import archive_header, definition
+from tools.pipeline.package.layout import Package
+from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.package import Model, pack
 
 _CORE_FLAGS = ("-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 # What an altered version differs in, which both models' packages have.
 _ALTERED = "runtime/compiled/constant_data.cpp"
+_FLOAT_ABIS = ("hard", "soft", "softfp")
 _ERROR = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
 
 
@@ -221,3 +225,48 @@ def test_cmake_refuses_packages_of_two_versions_in_one_application(versions: dic
     message = " ".join(result.stderr.split())
     assert 'INTERFACE_TORCH_FUSION_VERSION_OF_PACKAGES property of "softmax" does not agree' in message
     assert '"application_0"' in message
+
+
+@pytest.mark.parametrize(
+    ("chosen", "flags", "error"),
+    [
+        ("cortex_m4-soft", "-mcpu=cortex-m4 -mfloat-abi=soft", ""),
+        ("cortex_m4-hard", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", ""),
+        # An older core's archive is for a newer one, too.
+        ("cortex_m0-soft", "-mcpu=cortex-m4 -mfloat-abi=soft", ""),
+        ("cortex_m4-softfp", "-mcpu=cortex-m33 -mfloat-abi=softfp -mfpu=fpv5-sp-d16", ""),
+        ("cortex_m4-soft", "-mcpu=cortex-m0 -mfloat-abi=soft", "for a core of Armv6-M or Armv8-M Baseline"),
+        ("cortex_m4-soft", "-mcpu=cortex-m23 -mfloat-abi=soft", "for a core of Armv6-M or Armv8-M Baseline"),
+        ("cortex_m4-soft", "-mcpu=cortex-m3 -mfloat-abi=soft", "for a core without the DSP extension"),
+        ("cortex_m55-hard", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "for a core without MVE"),
+        ("cortex_m4-softfp", "-mcpu=cortex-m4 -mfloat-abi=soft", "without an FPU"),
+        ("cortex_m4-hard", "-mcpu=cortex-m4 -mfloat-abi=soft", "by another float ABI than -mfloat-abi=hard"),
+        ("cortex_m4-soft", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "by -mfloat-abi=hard"),
+    ],
+)
+def test_an_archive_of_another_core_ends_the_compilation(tmp_path: Path, chosen: str, flags: str, error: str) -> None:
+    """The linker takes it, and the core faults at the first instruction that it has not."""
+    header = archive_header("nets", ["cortex_m0-soft", *(f"cortex_m4-{abi}" for abi in _FLOAT_ABIS), "cortex_m55-hard"])
+    (tmp_path / "nets_archive.h").write_text(header, encoding="utf-8")
+    (tmp_path / "main.c").write_text('#include "nets_archive.h"\nint main(void) { return 0; }\n', encoding="utf-8")
+    result = subprocess.run(
+        [
+            *(_toolchain().gcc, "-mthumb", *flags.split(), f"-D{definition('nets', chosen)}", "-fsyntax-only"),
+            tmp_path / "main.c",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode == 0) == (not error), result.stderr
+    assert error in result.stderr
+    assert not error or f"NETS_ARCHIVE is {chosen}, and this is compiled {error}" in result.stderr
+
+
+@pytest.mark.parametrize("layout", ["cmake", "make"])
+def test_who_links_an_archive_says_to_the_compiler_which_one(layout: str) -> None:
+    archives = tuple(f"cortex_m4-{abi}" for abi in _FLOAT_ABIS)
+    package = Package("nets", "cortex-m4", ("sine",), (), archives=archives)
+    texts = "".join(LAYOUTS[layout].files(package).values())
+    chosen = {"cmake": "${nets_identity}", "make": "$(subst -,_,$(NETS_ARCHIVE))"}[layout]
+    assert f"NETS_ARCHIVE_IS_{chosen}" in texts
