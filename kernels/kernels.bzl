@@ -4,8 +4,11 @@ load("@rules_cc//cc:cc_library.bzl", "cc_library")
 load("//rules:copts.bzl", "PACKAGED_COPTS")
 load("//rules:host_cc_test.bzl", "SANITIZED_ON_HOST")
 
+# Of the runtime's sources packages have none that casts to what needs more alignment.
+_COPTS = PACKAGED_COPTS + ["-Wcast-align"]
+
 def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
-    """Declares all sources and headers of a folder as one library, and as the filegroup `sources`.
+    """Declares all sources and headers of a folder as one library, and as the filegroups `sources` and `operator_headers`, which declare operators.
 
     Args:
       name: the library.
@@ -19,7 +22,7 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
             name = "called_by_hot",
             srcs = called_by_hot,
             hdrs = native.glob(["*.h"]),
-            copts = PACKAGED_COPTS + SANITIZED_ON_HOST,
+            copts = _COPTS + SANITIZED_ON_HOST,
             linkopts = SANITIZED_ON_HOST,
             visibility = ["//visibility:private"],
             deps = deps,
@@ -32,7 +35,7 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
             exclude = hot + called_by_hot,
         ),
         hdrs = native.glob(["*.h"]),
-        copts = PACKAGED_COPTS + SANITIZED_ON_HOST,
+        copts = _COPTS + SANITIZED_ON_HOST,
         linkopts = SANITIZED_ON_HOST,
         deps = deps + ([":hot"] if hot else []),
     )
@@ -40,12 +43,19 @@ def kernel_library(name, deps, hot = [], hot_copts = [], called_by_hot = []):
         name = "sources",
         srcs = native.glob(["*.cpp", "*.h"]),
     )
+    native.filegroup(
+        name = "operator_headers",
+        srcs = native.glob(
+            ["op_*.h"],
+            allow_empty = True,
+        ),
+    )
     if hot:
         cc_library(
             name = "hot",
             srcs = hot,
             hdrs = native.glob(["*.h"]),
-            copts = PACKAGED_COPTS + SANITIZED_ON_HOST + hot_copts,
+            copts = _COPTS + SANITIZED_ON_HOST + hot_copts,
             linkopts = SANITIZED_ON_HOST,
             visibility = ["//visibility:private"],
             deps = deps,

@@ -6,7 +6,7 @@
 COPTS = ["-Wall", "-Wextra", "-Wdouble-promotion", "-Wno-psabi", "-Werror"]
 
 # Of kernels and the runtime, whose sources torch_package hands to builds with warnings of their own.
-PACKAGED_COPTS = COPTS + ["-Wconversion", "-Wshadow"]
+PACKAGED_COPTS = COPTS + ["-Wconversion", "-Wshadow", "-Wold-style-cast", "-Wundef"]
 
 # An error that a sanitizer finds ends what runs on this machine: nothing may go on after undefined behaviour.
 SANITIZERS = [

@@ -278,13 +278,14 @@ class Checker final {
       int32_t rows,
       int32_t columns,
       int32_t depth) {
+    const uint32_t first = map;
     const int64_t size = 1 << (precision >> (map == kOfm ? 1 : 2) & 3);
     Range range;
     if ((precision >> 6 & 1) != 0) {
       // Bricks of 16 channels; the last one ends with the last channel.
-      const int64_t whole = depth / kBrick;
-      const int64_t rest = depth % kBrick;
-      const int64_t stride_c = stride(map + kStrideC);
+      const int64_t whole = static_cast<uint32_t>(depth) / kBrick;
+      const int64_t rest = static_cast<uint32_t>(depth) % kBrick;
+      const int64_t stride_c = stride(first + kStrideC);
       range.end = rest * size;
       if (rest != 0) {
         (stride_c < 0 ? range.begin : range.end) += whole * stride_c;
@@ -298,24 +299,25 @@ class Checker final {
       range.repeat(columns, kBrick * size);
     } else {
       range.end = depth * size;
-      range.repeat(columns, stride(map + kStrideX));
+      range.repeat(columns, stride(first + kStrideX));
     }
-    range.repeat(rows, stride(map + kStrideY));
-    const int64_t base = address(map + kBase0 + tile);
-    reach(get(map + kMapRegion), {base + range.begin, base + range.end}, map == kOfm);
+    range.repeat(rows, stride(first + kStrideY));
+    const int64_t base = address(first + kBase0 + tile);
+    reach(get(first + kMapRegion), {base + range.begin, base + range.end}, map == kOfm);
   }
 
   /// A feature map: up to four tiles, split at a column, and at a row that both sides have.
   void reach_map(Map map, const Shape& shape) {
-    const uint32_t precision = get(map == kOfm ? kOfmPrecision : map + kIfmPrecision);
+    const uint32_t first = map;
+    const uint32_t precision = get(map == kOfm ? uint32_t{kOfmPrecision} : first + kIfmPrecision);
     const uint32_t storage = is_u85_ ? precision >> 14 : 0;
     if (storage == kChained || (map == kOfm && storage > kChained)) {
       return;
     }
     is_sound_ &= (precision >> 7 & 1) == 0;
-    const int32_t left = size(map + kWidth0);
+    const int32_t left = size(first + kWidth0);
     for (uint32_t tile = 0; tile < 4; ++tile) {
-      const int32_t top = size(map + (tile % 2 == 0 ? kHeight0 : kHeight1));
+      const int32_t top = size(first + (tile % 2 == 0 ? kHeight0 : kHeight1));
       const int32_t rows = part(shape.sizes[0], top, tile / 2);
       const int32_t columns = part(shape.sizes[1], left, tile % 2);
       if (rows > 0 && columns > 0) {

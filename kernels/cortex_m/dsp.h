@@ -33,7 +33,7 @@ inline int16x2_t twice(int32_t value) {
 
 /// Bytes 0 and 2, as signed numbers.
 inline int16x2_t even_bytes(uint32_t word) {
-  return __sxtb16(word);
+  return __sxtb16(static_cast<int8x4_t>(word));
 }
 
 /// Bytes 1 and 3, as signed numbers.
@@ -71,7 +71,7 @@ inline int32_t multiply_add_rounded(int32_t a, int32_t b, int32_t addend) {
 
 /// Bytes 0 and 2 of a word, or 1 and 3, as signed numbers that are added to a pair.
 inline int16x2_t add_even_bytes(int16x2_t pair, uint32_t word) {
-  return __sxtab16(pair, word);
+  return __sxtab16(pair, static_cast<int8x4_t>(word));
 }
 
 inline int16x2_t add_odd_bytes(int16x2_t pair, uint32_t word) {

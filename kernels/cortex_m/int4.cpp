@@ -1,6 +1,7 @@
 #include "kernels/cortex_m/int4.h"
 
 #include "kernels/cortex_m/packed_scale.h"
+#include "kernels/util/aligned.h"
 
 #ifdef __ARM_FEATURE_MVE
 #include "kernels/cortex_m/packed_mve.h"
@@ -142,7 +143,7 @@ void vector_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* out) 
   const int32_t* bias = parts.bias;
   const int32_t* multipliers = parts.multipliers;
   const int8_t* shifts = parts.shifts;
-  const auto* weights = reinterpret_cast<const uint32_t*>(parts.weights);
+  const auto* weights = aligned_cast<const uint32_t>(parts.weights);
   for (int32_t c = 0; c < channels; c += 4) {
     int32_t t0 = bias[0];
     int32_t t1 = bias[1];
@@ -320,8 +321,8 @@ packed_int4(const PackedParts& parts, const int8_t* in, int32_t rows, int8_t* ou
 }
 
 void packed_int4(const int8_t* packed, const int8_t* in, int32_t rows, int8_t* out) {
-  const auto kind = reinterpret_cast<const PackedLayer*>(packed)->kind;
-  const PackedCounts counts = packed_counts(*reinterpret_cast<const PackedLayer*>(packed), kind, 1);
+  const auto kind = aligned_cast<const PackedLayer>(packed)->kind;
+  const PackedCounts counts = packed_counts(*aligned_cast<const PackedLayer>(packed), kind, 1);
   packed_int4(packed_parts(packed, kind, counts), in, rows, out);
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "kernels/cortex_m/requantize.h"
+#include "kernels/util/aligned.h"
 #include "runtime/kernel/kernel_lookup.h"
 
 namespace torch {
@@ -46,7 +47,7 @@ bool open_packed(
     LayerKind kind,
     PackedParts& parts) {
   const auto* const data = packed.const_data_ptr<int8_t>();
-  const auto* const layer = reinterpret_cast<const PackedLayer*>(data);
+  const auto* const layer = aligned_cast<const PackedLayer>(data);
   const auto size = static_cast<uint32_t>(packed.numel());
   KERNEL_CHECK(
       ctx,

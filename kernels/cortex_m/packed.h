@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/cortex_m/image.h"
+#include "kernels/util/aligned.h"
 
 namespace torch {
 namespace executor {
@@ -171,8 +172,8 @@ ET_INLINE uint32_t int4_group_bytes(const PackedLayer& layer, const PackedCounts
 
 /// Where the parts of a packed constant are that begins at `data`.
 ET_INLINE PackedParts packed_parts(const int8_t* data, LayerKind kind, const PackedCounts& counts) {
-  const auto* const layer = reinterpret_cast<const PackedLayer*>(data);
-  const auto* const bias = reinterpret_cast<const int32_t*>(data + sizeof(PackedLayer));
+  const auto* const layer = aligned_cast<const PackedLayer>(data);
+  const auto* const bias = aligned_cast<const int32_t>(data + sizeof(PackedLayer));
   const int32_t* const multipliers = bias + counts.table_channels;
   return {
       layer,
@@ -190,12 +191,12 @@ ET_INLINE PackedParts linear_parts(const int8_t* data) {
   return packed_parts(
       data,
       LayerKind::Linear,
-      packed_counts(*reinterpret_cast<const PackedLayer*>(data), LayerKind::Linear, 1));
+      packed_counts(*aligned_cast<const PackedLayer>(data), LayerKind::Linear, 1));
 }
 
 /// The parts of a packed layer on images that the build has checked.
 ET_INLINE PackedParts image_parts(const int8_t* data, LayerKind kind) {
-  const auto& layer = *reinterpret_cast<const PackedLayer*>(data);
+  const auto& layer = *aligned_cast<const PackedLayer>(data);
   const uint32_t taps = static_cast<uint32_t>(layer.kernel[0]) * layer.kernel[1];
   return packed_parts(data, kind, packed_counts(layer, kind, taps));
 }

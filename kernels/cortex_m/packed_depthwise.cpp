@@ -5,6 +5,7 @@
 #include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/channelwise.h"
 #include "kernels/cortex_m/packed_scale.h"
+#include "kernels/util/aligned.h"
 
 #ifdef __ARM_FEATURE_MVE
 #include "kernels/cortex_m/packed_mve.h"
@@ -98,7 +99,9 @@ struct ColumnChannels {
       }
       to.last = two_halves(2 * weights[24], 2 * weights[28]);
       // Without more bits than a shift has, whatever is in a program.
-      to.others = two_halves((parts.shifts[channel] & 31) | step << 8, 2 * weights[32]);
+      to.others = two_halves(
+          static_cast<int32_t>(static_cast<uint32_t>(parts.shifts[channel] & 31) | step << 8),
+          2 * weights[32]);
       to.bias = 2 * parts.bias[channel];
       to.multiplier = parts.multipliers[channel];
       ++channel;
@@ -744,7 +747,7 @@ ET_NOINLINE void depthwise_columns(
   const int32_t height = images.height.in;
   const int32_t columns = width + 2 * layer.padding[1];
   const uint32_t padding = static_cast<uint8_t>(layer.input_zero_point) * 0x01010101u;
-  auto* const rows = reinterpret_cast<uint32_t*>(scratch);
+  auto* const rows = aligned_cast<uint32_t>(scratch);
   uint32_t* const rows_end = rows + windows.rows() * columns;
   const int32_t row_step = images.width.out * layer.channels;
   if (images.width.out <= 0) {

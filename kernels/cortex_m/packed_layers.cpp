@@ -5,6 +5,7 @@
 
 #include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/packed_scale.h"
+#include "kernels/util/aligned.h"
 
 #ifdef __ARM_FEATURE_MVE
 #include "kernels/cortex_m/packed_mve.h"
@@ -1234,7 +1235,7 @@ void vector_to_outputs(
   const int32_t* bias = parts.bias;
   const int32_t* multipliers = parts.multipliers;
   const int8_t* shifts = parts.shifts;
-  const auto* first = reinterpret_cast<const uint32_t*>(parts.weights);
+  const auto* first = aligned_cast<const uint32_t>(parts.weights);
   const uint32_t pair_words = static_cast<uint32_t>(parts.padded_inner) / 2;
   const PackedLayer& layer = *parts.layer;
   // Of the last ones there may be eight more.
@@ -1327,7 +1328,7 @@ void convolution_dsp(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  auto* const expanded = reinterpret_cast<uint32_t*>(scratch);
+  auto* const expanded = aligned_cast<uint32_t>(scratch);
   if (is_pointwise(layer)) {
     const int32_t pixels = images.batch * images.height.out * images.width.out;
     pixels_to_outputs<1>(parts, pixels, in, expanded, out);
@@ -1420,7 +1421,7 @@ void grouped_convolution_dsp(
     int8_t* scratch,
     int8_t* out) {
   const PackedLayer& layer = *parts.layer;
-  auto* const expanded = reinterpret_cast<uint32_t*>(scratch);
+  auto* const expanded = aligned_cast<uint32_t>(scratch);
   const int32_t inputs = layer.group_size;
   const int32_t groups = layer.in_channels / inputs;
   const int32_t outputs = layer.channels / groups;
@@ -1729,7 +1730,7 @@ void packed_linear_rows(
     int8_t* out) {
 #if !defined(__ARM_FEATURE_MVE)
   if (parts.layer->arrangement != Arrangement::Mve) {
-    pixels_to_outputs<0>(parts, rows, in, reinterpret_cast<uint32_t*>(scratch), out);
+    pixels_to_outputs<0>(parts, rows, in, aligned_cast<uint32_t>(scratch), out);
     clamp_outputs(*parts.layer, out, rows * parts.layer->channels);
     return;
   }

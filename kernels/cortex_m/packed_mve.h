@@ -61,7 +61,10 @@ struct VectorScale {
 
   /// As store(), of `kCount` pixels whose outputs lie `channels` apart, and whose sums have biases.
   template <int32_t kCount>
-  ET_INLINE void store_windows(const int32_t (&sums)[4 * kCount], int8_t* out, int32_t channels) {
+  ET_INLINE void store_windows(
+      const int32_t (&sums)[4 * static_cast<size_t>(kCount)],
+      int8_t* out,
+      int32_t channels) {
     const int32x4_t factors = vldrwq_s32(multipliers);
     const int32x4_t places = vldrbq_s32(shifts);
 #pragma GCC unroll 4
@@ -108,8 +111,10 @@ ET_INLINE int32x4_t four(int32_t s0, int32_t s1, int32_t s2, int32_t s3) {
  * that there is.
  */
 template <int32_t kVectors, bool kWhole>
-ET_INLINE int32_t
-multiply_row(const int8x16_t (&x)[kVectors], int32_t rest, const int8_t*& weights) {
+ET_INLINE int32_t multiply_row(
+    const int8x16_t (&x)[static_cast<size_t>(kVectors)],
+    int32_t rest,
+    const int8_t*& weights) {
   int32_t sum = 0;
   int8x16_t w;
   for (int32_t i = 0; i + 1 < kVectors; ++i) {
@@ -130,7 +135,7 @@ multiply_row(const int8x16_t (&x)[kVectors], int32_t rest, const int8_t*& weight
 template <int32_t kFactorStep, int32_t kVectors, bool kWhole>
 void short_rows(const PackedParts& parts, const int8_t* in, int8_t* out) {
   const int32_t rest = parts.inner - 16 * (kVectors - 1);
-  int8x16_t x[kVectors];
+  int8x16_t x[static_cast<size_t>(kVectors)];
   for (int32_t i = 0; i + 1 < kVectors; ++i) {
     x[i] = vldrbq_s8(in + 16 * i);
   }
@@ -319,8 +324,8 @@ inline void rows_to_outputs(const PackedParts& parts, const int8_t* in, int8_t* 
 /// As multiply_row(), with two pixels' vectors.
 template <int32_t kVectors>
 ET_INLINE void multiply_row_twice(
-    const int8x16_t (&x)[kVectors],
-    const int8x16_t (&y)[kVectors],
+    const int8x16_t (&x)[static_cast<size_t>(kVectors)],
+    const int8x16_t (&y)[static_cast<size_t>(kVectors)],
     int32_t rest,
     const int8_t*& weights,
     int32_t& x_sum,
@@ -348,7 +353,7 @@ void short_pairs(const PackedParts& parts, const int8_t* in, int32_t pairs, int8
   const int32_t rest = inner - 16 * (kVectors - 1);
   const mve_pred16_t active = vctp8q(static_cast<uint32_t>(rest));
   for (; pairs > 0; --pairs) {
-    int8x16_t x[kVectors], y[kVectors];
+    int8x16_t x[static_cast<size_t>(kVectors)], y[static_cast<size_t>(kVectors)];
 #pragma GCC unroll 4
     for (int32_t i = 0; i < kVectors; ++i) {
       const bool is_whole = i + 1 < kVectors;

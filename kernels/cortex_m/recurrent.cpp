@@ -5,6 +5,7 @@
 #include "kernels/cortex_m/dsp.h"
 #include "kernels/cortex_m/requantize.h"
 #include "kernels/math/round.h"
+#include "kernels/util/aligned.h"
 
 namespace torch {
 namespace executor {
@@ -106,9 +107,9 @@ add_products(const int16_t* x, const int8_t* weights, int32_t columns, int32_t* 
   int32_t s2 = 0;
   [[maybe_unused]] int32_t s3 = 0;
 #ifdef __ARM_FEATURE_DSP
-  const auto* values = reinterpret_cast<const uint32_t*>(x);
-  const auto* const end = reinterpret_cast<const uint32_t*>(x + columns);
-  const auto* words = reinterpret_cast<const uint32_t*>(weights);
+  const auto* values = aligned_cast<const uint32_t>(x);
+  const auto* const end = aligned_cast<const uint32_t>(x + columns);
+  const auto* words = aligned_cast<const uint32_t>(weights);
   while (values != end) {
     uint32_t even;
     uint32_t odd;
@@ -157,8 +158,8 @@ add_products(const int16_t* x, const int8_t* weights, int32_t columns, int32_t* 
 /// state apart.
 template <int kGates>
 struct Gates {
-  int32_t from_input[kGates];
-  int32_t from_hidden[kGates];
+  int32_t from_input[static_cast<size_t>(kGates)];
+  int32_t from_hidden[static_cast<size_t>(kGates)];
   const int32_t* factors;
 
   /// Both sums of a gate, with their bias.
@@ -215,7 +216,7 @@ ET_INLINE void run(
   // Input and hidden state, and the next hidden state behind where the next input comes.
   int16_t* current = layer.work;
   int16_t* next = current + columns;
-  auto* const memory = reinterpret_cast<int32_t*>(current + 2 * columns);
+  auto* const memory = aligned_cast<int32_t>(current + 2 * columns);
   for (int32_t i = 0; i < 2 * columns; ++i) {
     current[i] = 0;
   }

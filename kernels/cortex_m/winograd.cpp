@@ -4,6 +4,7 @@
 
 #include "kernels/cortex_m/all_registers.h"
 #include "kernels/cortex_m/packed_scale.h"
+#include "kernels/util/aligned.h"
 
 namespace torch {
 namespace executor {
@@ -412,9 +413,9 @@ ET_NOINLINE void packed_winograd(
   const int32_t out_row = images.width.out * out_channels;
   // Of a tile, or of a channel's weights.
   const int32_t words = channels / 2 * kPlaces;
-  auto* const tiles = reinterpret_cast<Pair*>(scratch);
+  auto* const tiles = aligned_cast<Pair>(scratch);
   Pair* const kernels = tiles + layer.group_size * words;
-  auto* const sums = reinterpret_cast<int32_t*>(kernels + kChannels * words);
+  auto* const sums = aligned_cast<int32_t>(kernels + kChannels * words);
   const int32_t addend = addend_of(layer);
   Tile first = {};
   int32_t left = images.batch * ((images.height.out + 1) / 2) * ((images.width.out + 1) / 2);

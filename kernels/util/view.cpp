@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/util/aligned.h"
 #include "kernels/util/loop_nest.h"
 
 namespace torch {
@@ -96,7 +97,7 @@ copy_run(const char* from, int32_t from_stride, char* to, int32_t to_stride, siz
     }
   }
   do {
-    *reinterpret_cast<T*>(to) = *reinterpret_cast<const T*>(from);
+    *aligned_cast<T>(to) = *aligned_cast<const T>(from);
     from += from_stride;
     to += to_stride;
   } while (--count > 0);

@@ -34,7 +34,8 @@ def pointer(method: Method, index: int, c_type: str, is_out: bool = False) -> st
     if is_constant(method.value(index)):
         return method.constants[method.value(index).val.data_buffer_idx]
     const = "" if is_out else "const "
-    return f"at<{const}{c_type}>(model, {method.names[index]}Offset)"
+    name = method.written.get(index, method.names[index]) if is_out else method.names[index]
+    return f"at<{const}{c_type}>(model, {name}Offset)"
 
 
 def are_plain(method: Method, dtype: str, *tensors: int) -> bool:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.artifacts.manifest.manifest import manifest_json
+from tools.artifacts.manifest.manifest import Border, manifest_json
 from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.compile import compile_method, main
+from tools.pipeline.compile.header import quantization
 from tools.pipeline.compile.names import Names, camel, module_of, parameter_name, snake
+from tools.pipeline.compile.signature import argument_names
 from tools.pipeline.compile.source import _comment, take_objects
 from tools.pipeline.compile.values import data_array, floating, string
+from tools.pipeline.registry.catalog import read_catalog
 from tools.quiet.console import UserError
 
 SINE = {Path(path).suffix: Path(path) for path in os.environ["PROGRAM"].split()}
@@ -96,11 +99,43 @@ def test_state_has_the_buffers_name() -> None:
         pytest.fail("the manifest names no state")
 
 
+def test_arguments_of_outer_functions_have_the_names_that_headers_give_them() -> None:
+    catalog = read_catalog()
+    assert argument_names(catalog["aten::embedding.out"]) == (
+        *("weight", "indices", "padding_idx", "scale_grad_by_freq", "sparse", "out"),
+    )
+    assert "rhs_zero_point" in argument_names(catalog["cortex_m::quantized_batch_matmul.out"])
+    # Those of others that headers write out, too.
+    unboxed = [kernel for kernel in catalog.values() if not kernel.is_boxed]
+    found = [names for kernel in unboxed if (names := argument_names(kernel))]
+    assert len(found) > len(unboxed) // 2
+    assert all(name.isidentifier() for names in found for name in names)
+
+
+def test_each_layers_result_has_its_own_name_wherever_it_lies() -> None:
+    """Layers after one another use the same memory, which is one tensor to the program."""
+    source = _named("phyto_cnn")
+    run = source[source.index("_run(") : source.index("_input(")]
+    # What a layer reads, one before has written.
+    reads = re.findall(r"at<const float>\(model, (\w+)Offset\)", run)
+    writes = re.findall(r"at<float>\(model, (\w+)Offset\)", run)
+    assert len(set(writes)) == len(writes) > 3
+    assert reads[0] == "kInput0"
+    assert all(name in (*writes, "kCat") for name in reads[1:])
+    # Two of them lie at the same place.
+    places = dict(re.findall(r"constexpr size_t (\w+)Offset = (\d+);", source))
+    assert len({places[name] for name in writes}) < len(writes)
+
+
 def test_names_of_the_users_are_no_names_of_ours() -> None:
     """A parameter of the outermost module may be called as a function is, and a name may hold anything."""
     assert parameter_name("linear") == "model_linear"
     assert parameter_name("a.b c\n.weight") == "a_b_c_weight"
     assert _comment("a\\") == ["  // a/"]
+
+
+def test_a_shape_is_on_one_line() -> None:
+    assert _comment("a" * 100 + ": [1, 2, 3] to [4]") == ["  // " + "a" * 100 + ":", "  // [1, 2, 3] to [4]"]
 
 
 def test_another_programs_manifest_is_refused(tmp_path: Path) -> None:
@@ -224,11 +259,19 @@ def test_inputs_and_outputs_without_planned_memory_get_some(tmp_path: Path) -> N
         assert f"constexpr size_t k{name}Offset = {offset};" in texts["program.cpp"]
 
 
-def test_the_header_is_safe_to_use_in_expressions_and_says_a_number_once(tmp_path: Path) -> None:
+def test_the_header_says_what_integers_stand_for() -> None:
+    assert quantization("X", "CHAR", Border("", 0.5, -3))[1:] == [
+        "#define X_SCALE 0.5f",
+        "#define X_ZERO_POINT (-3)",
+    ]
+    assert quantization("X", "CHAR", Border("", 0.5, 3))[2] == "#define X_ZERO_POINT 3"
+
+
+def test_the_header_says_a_number_once_and_nothing_of_scales_of_floats(tmp_path: Path) -> None:
+    """Which the program has quantized and converted by itself."""
     manifest = _manifest(tmp_path, inputs=[{"scale": 0.5, "zero_point": -3}, {"scale": 0.5, "zero_point": 3}])
     header = compile_method(PROGRAMS / "add_unplanned.pte", "cortex-m4", "forward", "program", manifest)["program.h"]
-    assert "#define PROGRAM_INPUT_0_ZERO_POINT (-3)\n" in header
-    assert "#define PROGRAM_INPUT_1_ZERO_POINT 3\n" in header
+    assert "ZERO_POINT" not in header
     assert "  unsigned char arena[PROGRAM_ARENA_SIZE] " in header
     assert "calls for one must not overlap" in header
     # No NPU computes anything of it.

@@ -183,7 +183,7 @@ def _quantized_add(method: Method, arguments: Sequence[int]) -> Call | None:
         return None
     zeros = ", ".join(str(triple[0]) for triple in triples)
     factors = ", ".join(f"{{{factor}, {shift}}}" for _, factor, shift in triples)
-    name = f"{method.names[out]}Add"
+    name = f"k{method.layer}"
     text = f"constexpr cortex_m::AddParameters {name} = {{{{{zeros}}}, {{{factors}}}, {{{least}, {greatest}}}}};"
     dims = _binary_walk(method, "CHAR", a, b, out) or []
     function = "add_broadcast" if any(0 in dim.strides for dim in dims[:1]) else "add"
@@ -198,7 +198,7 @@ def _quantized_mul(method: Method, arguments: Sequence[int]) -> Call | None:
     if not -256 <= numbers[2] < 256 or not is_factor(*numbers[3:]):
         return None
     zeros = ", ".join(map(str, numbers[:3]))
-    name = f"{method.names[out]}Mul"
+    name = f"k{method.layer}"
     text = f"constexpr cortex_m::MulParameters {name} = {{{{{zeros}}}, {{{numbers[3]}, {numbers[4]}}}}};"
     return _int8_call(method, "mul", (name, text), a, b, out)
 

@@ -11,6 +11,8 @@ from tools.pipeline.compile.program import Method
 from tools.pipeline.compile.values import C_TYPES, floating
 from tools.pipeline.link.backends import arena_alignment
 
+# What elements have that stand for numbers by scale and zero point.
+_QUANTIZED = ("BYTE", "CHAR", "SHORT", "INT")
 # Of what an NPU computes.
 _WHOLE_LINES = " * An NPU writes to it: it is whole lines of the core's data cache, with nothing of others in them."
 _NPU_ERRORS = [
@@ -99,8 +101,9 @@ def _functions(name: str, method: Method) -> list[str]:
         "/**",
         " * Runs an inference on what is in the inputs.",
         " *",
-        " * @returns TORCH_FUSION_INVALID_STATE if the instance was not initialized, or there is none (null); of one",
-        " *     that computes shapes, indices or loops, what an operator found wrong.",
+        " * @returns TORCH_FUSION_INVALID_STATE if the instance was not initialized, or there is none (null);",
+        " *     TORCH_FUSION_INVALID_ARGUMENT if an operator refused a value, such as an index; of one that computes",
+        " *     shapes or loops, what an operator found wrong.",
         *(_NPU_ERRORS if method.delegates else []),
         " */",
         f"torch_fusion_status {name}_run({model}* model);",
@@ -249,11 +252,23 @@ def _border(macro: str, kind: str, method: Method, indices: Sequence[int], borde
         ]
         if border.name:
             lines.append(f"#define {macro}_{kind.upper()}_INDEX_{border.name.upper()} {place}")
-        if border.scale:
-            zero_point = f"({border.zero_point})" if border.zero_point < 0 else border.zero_point
-            lines += [
-                "/* number = (element - zero point) * scale */",
-                f"#define {prefix}_SCALE {floating(border.scale, True)}",
-                f"#define {prefix}_ZERO_POINT {zero_point}",
-            ]
+        lines += quantization(prefix, shape.dtype, border)
     return [*lines, ""]
+
+
+def quantization(prefix: str, dtype: str, border: Border) -> list[str]:
+    """What an input's or output's elements stand for; nothing if they are numbers already, as where the program itself
+    converts them.
+
+    Args:
+        prefix: of the macros' names.
+        dtype: the schema's name of it.
+        border: the input or output.
+    """
+    if not border.scale or dtype not in _QUANTIZED:
+        return []
+    return [
+        "/* number = (element - zero point) * scale */",
+        f"#define {prefix}_SCALE {floating(border.scale, True)}",
+        f"#define {prefix}_ZERO_POINT {f'({border.zero_point})' if border.zero_point < 0 else border.zero_point}",
+    ]

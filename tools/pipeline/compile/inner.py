@@ -363,7 +363,7 @@ def _quantization(method: Method, arguments: Sequence[int]) -> str | None:
     numbers = [inverse(method.value(scale).val.double_val)]
     numbers += [float(method.value(index).val.int_val) for index in integers]
     text = ", ".join(floating(number, True) for number in numbers)
-    return f"cortex_m::Quantization{{{text}}} /* 1 / scale, zero point, least, greatest */"
+    return f"cortex_m::Quantization{{{text}}} /* 1 / scale, zero point, range */"
 
 
 def _quantize(method: Method, arguments: Sequence[int]) -> Call | None:

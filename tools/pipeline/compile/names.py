@@ -17,6 +17,7 @@ _ROLES = {
     "aten::embedding": {0: "weight"},
     "aten::native_layer_norm": {2: "weight", 3: "bias"},
     "aten::native_group_norm": {1: "weight", 2: "bias"},
+    "cortex_m::quantized_activation": {1: "table"},
     "torch_fusion::convolution": {1: PACKED},
     "torch_fusion::depthwise_convolution": {1: PACKED},
     "torch_fusion::grouped_convolution": {1: PACKED},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tools.artifacts.ethos_u.payload import CommandData, Payload, PayloadError, parse, parse_commands
@@ -110,7 +110,14 @@ class Method:
         users: of the same what reads them, for a reader.
         shared: those of the data that other methods of the program have, too.
         parameters: what the user calls tensors that are parameters or buffers of the module, by the tensor's index.
-        names: of values: what their constants in C++ are called.
+        names: of values: what their constants in C++ are called; what has several names, as layers after one another
+          write to it, has its first one here.
+        layers: of each instruction what its constants are called after: its module, and the operator if that calls
+          several.
+        layer: of these the one of the instruction that named_at() was called for.
+        names_at: of each instruction the names of those of its values that have several, and the names that these have
+          after it, if it writes to them in place.
+        written: of these the latter, of the instruction that named_at() was called for.
         kept: tensors that the instance keeps: their shape or memory changes while the program runs.
         values: other values that the instance keeps, as EValue.
         shape_places: of each kept tensor of dynamic shape where its sizes and strides are, in integers.
@@ -130,12 +137,21 @@ class Method:
     shared: frozenset[int] = frozenset()
     parameters: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
+    layers: list[str] = field(default_factory=list)
+    layer: str = ""
+    names_at: list[tuple[dict[int, str], dict[int, str]]] = field(default_factory=list)
+    written: dict[int, str] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
     values: tuple[int, ...] = ()
     shape_places: dict[int, int] = field(default_factory=dict)
     arena_size: int = 0
     planned: tuple[int, ...] = ()
     delegates: dict[int, Delegate] = field(default_factory=dict)
+
+    def named_at(self, place: int) -> Method:
+        """The same with the names that values have where an instruction reads and writes them."""
+        before, after = self.names_at[place]
+        return replace(self, names=self.names | before, written=after, layer=self.layers[place])
 
     @property
     def scratch_size(self) -> int:
@@ -428,11 +444,14 @@ def _name(method: Method) -> None:
     counts = Counter(module for _, operator, module in calls if operator != VIEW)
     arrays = Names()
     layers = _recurrent_layers(method, calls)
+    contents = _Contents(method, names)
+    layer_names = []
     for place, (instruction, operator, module) in enumerate(calls):
         # Of a module of several operators each has its own name, too.
         own = operator_base(operator)
         is_named = bool(module) and (counts[module] <= 1 or module.endswith(own))
         layer = module if is_named else "_".join(filter(None, [module, own]))
+        layer_names.append(layer)
         _name_constants(method, arrays, instruction, operator, module or layer, layer, layers.get(place, ""))
         results = results_of(operator, len(instruction.values))
         for position, value in enumerate(instruction.values):
@@ -443,17 +462,111 @@ def _name(method: Method) -> None:
                     wanted = method.constants[method.value(index).val.data_buffer_idx]
                 elif index in method.parameters:
                     wanted = parameter_name(method.parameters[index])
+                elif contents.can_name(index):
+                    continue
                 else:
                     part = results.get(position)
                     if part is None:
                         part = _argument_kind(method, operator, index)
                     wanted = "_".join(filter(None, [layer, part]))
                 method.names[index] = names.unique(f"k{camel(wanted)}")
+    named = iter(layer_names)
+    for instruction in method.layout.code:
+        layer = next(named) if instruction.kind == "KernelCall" else f"npu_{instruction.operator}"
+        method.layers.append(camel(layer))
+        method.names_at.append(contents.names_of(instruction, method.layers[-1]))
     for index in method.shapes:
         if index not in method.names:
             method.names[index] = names.unique(f"kTensor{index}")
         if is_constant(method.value(index)) and method.value(index).val.data_buffer_idx not in method.constants:
             method.constants[method.value(index).val.data_buffer_idx] = arrays.unique(f"constant_{index}")
+
+
+class _Contents:
+    """What lies in the arena when an instruction reads it, by name: memory is used again by one layer after another.
+
+    Programs with branches and loops have one name for each tensor.
+    """
+
+    def __init__(self, method: Method, names: Names) -> None:
+        self._method = method
+        self._unique = names
+        self._is_straight = all(i.kind in ("KernelCall", "DelegateCall") for i in method.layout.code)
+        # In the order in which it was written: where, of which dtype, and its name.
+        self._written: list[tuple[range, str, str]] = []
+        # Of what is a part of that, or memory to work in: its name, and how much had been written when it got it.
+        self._parts: dict[int, tuple[int, str]] = {}
+        for index in method.plan.inputs or []:
+            if index in method.offsets:
+                self._write(index, method.names[index])
+
+    def can_name(self, index: int) -> bool:
+        """Whether a tensor has a name for each layer that writes to it: it has a place that is known, and is neither an
+        input or output nor the user's."""
+        method = self._method
+        return (
+            self._is_straight
+            and index in method.offsets
+            and index not in method.kept
+            and index not in method.parameters
+            and index not in (*(method.plan.inputs or []), *(method.plan.outputs or []))
+            and method.value(index).val.data_buffer_idx == 0
+        )
+
+    def names_of(self, instruction: Instruction, layer: str) -> tuple[dict[int, str], dict[int, str]]:
+        """The names of the tensors that an instruction reads or writes, and those of what it writes in place.
+
+        Args:
+            layer: what it is called.
+        """
+        method, values = self._method, instruction.values
+        if not self._is_straight:
+            return {}, {}
+        if instruction.kind == "DelegateCall":
+            inputs = len(method.delegates[instruction.operator].payload.inputs)
+            results = dict.fromkeys(range(inputs, len(values)), "")
+        elif method.operator(instruction) == VIEW:
+            return {}, {}
+        else:
+            results = results_of(method.operator(instruction), len(values))
+        read = [index for place, value in enumerate(values) if place not in results for index in _items(method, value)]
+        names = {index: self._read(index, layer) for index in read if self.can_name(index)}
+        in_place: dict[int, str] = {}
+        for place, part in results.items():
+            for index in _items(method, values[place]):
+                name = method.names.get(index, "")
+                if self.can_name(index):
+                    name = self._unique.unique(f"k{layer}{camel(part) if part else ''}")
+                    (in_place if index in names else names)[index] = name
+                if index in method.offsets:
+                    self._write(index, name)
+        for index, name in names.items():
+            method.names.setdefault(index, name)
+        return names, in_place
+
+    def _write(self, index: int, name: str) -> None:
+        self._written.append((self._bytes(index), self._method.shapes[index].dtype, name))
+
+    def _read(self, index: int, layer: str) -> str:
+        """What lies where a tensor is: what was written there, or a part of it."""
+        dtype, place = self._method.shapes[index].dtype, self._bytes(index)
+        count = len(self._written)
+        while count > 0:
+            there, of_dtype, name = self._written[count - 1]
+            if there.start < place.stop and place.start < there.stop:
+                if (there, of_dtype) == (place, dtype):
+                    return name
+                break
+            count -= 1
+        # Memory to work in is each layer's own; a part is the same until something else is written there.
+        if dtype == "BYTE" or self._parts.get(index, (-1, ""))[0] != count:
+            name = self._unique.unique(f"k{layer}{'Scratch' if dtype == 'BYTE' else 'Input'}")
+            self._parts[index] = (count, name)
+        return self._parts[index][1]
+
+    def _bytes(self, index: int) -> range:
+        start = self._method.offsets[index]
+        return range(start, start + self._method.shapes[index].nbytes)
 
 
 def _recurrent_layers(method: Method, calls: Sequence[tuple[Instruction, str, str]]) -> dict[int, str]:
@@ -506,8 +619,9 @@ def _name_constants(
         if buffer not in method.constants:
             method.constants[buffer] = arrays.unique(wanted)
         users = method.users.setdefault(buffer, [])
-        if (own or module) not in users:
-            users.append(own or module)
+        # Constants of equal elements are one, which has the name of the first.
+        is_own = bool(own) and ("." not in own or own.startswith(f"{module}."))
+        users += [user for user in dict.fromkeys([own or module, own if is_own else module]) if user not in users]
 
 
 def _recurrent_bias(method: Method, operator: str, position: int, flat: Sequence[int]) -> str:

@@ -16,6 +16,7 @@ from tools.pipeline.compile.call import Call
 from tools.pipeline.compile.inner import inner_call
 from tools.pipeline.compile.names import module_of, results_of
 from tools.pipeline.compile.program import VIEW, Method, Shape
+from tools.pipeline.compile.signature import argument_names
 from tools.pipeline.compile.values import array, data_array, floating, integer, string
 from tools.pipeline.link.interface import NUMBERS
 from tools.pipeline.link.layout import Instruction, elements, is_constant, kind_of
@@ -65,6 +66,8 @@ _BREAK = "\1"
 _WINDOWS = "{input, kernel, stride, padding, dilation, output} of each dimension."
 _OBJECTS = {
     "AddParameters": "Zero points of both inputs and the output, {multiplier, shift} of each, and {least, greatest}.",
+    "ConvolutionShape": "{batch, groups, channels of a group before and after, whether it is transposed}, and "
+    "{input, kernel, stride, padding, dilation, output} of depth, height and width.",
     "Image": "{batch, channels, height, width}, and how many elements each is apart from the next one.",
     "MulParameters": "Zero points of both inputs and the output, and {multiplier, shift} of the product.",
     "PackedImages": f"A batch, and {_WINDOWS}",
@@ -140,8 +143,10 @@ class _Source:
         self.headers: set[str] = set()
         self.value_place = {index: i for i, index in enumerate(self.method.values)}
         self.kept_place = {index: i for i, index in enumerate(self.method.kept)}
-        # Of tensors at known places, and of constants: whether they are needed as TensorData.
-        self.placed: dict[int, bool] = {}
+        # Tensors at known places, by name.
+        self.placed: dict[str, int] = {}
+        self.has_placed_tensors = False
+        # Of constants whether they are needed as TensorData.
         self.constants: dict[int, bool] = {}
         self.array_texts: list[str] = []
         self.is_direct = False
@@ -289,7 +294,9 @@ class _Source:
     def shape(self, shape: Shape) -> str:
         """The name of a shape's constant."""
         if shape not in self.shapes:
-            text = f"k{_SCALAR_TYPES[shape.dtype]}{'x'.join(map(str, shape.sizes)) or 'Scalar'}"
+            # Of one dimension a number alone would read as the type's bits.
+            kind = {0: "Scalar", 1: "Vector"}.get(len(shape.sizes), "")
+            text = f"k{_SCALAR_TYPES[shape.dtype]}{kind}{'x'.join(map(str, shape.sizes))}"
             if shape.dim_order != tuple(range(len(shape.sizes))):
                 text += "Order" + "".join(map(str, shape.dim_order))
             self.shapes[shape] = text
@@ -338,8 +345,7 @@ class _Source:
 
     def place_lines(self) -> list[str]:
         lines = []
-        for index in self.placed:
-            name = self.method.names[index]
+        for name, index in self.placed.items():
             shape = self.method.shapes[index]
             remark = f"{_described(shape)}, {shape.nbytes} bytes"
             lines.append(f"constexpr size_t {name}Offset = {self.method.offsets[index]}; // {remark}")
@@ -371,11 +377,11 @@ class _Source:
                 "/// Elements at a place in the arena.",
                 "template <class T>",
                 f"inline T* at({self.model.name}_model_t* model, size_t offset) {{",
-                "  return reinterpret_cast<T*>(model->arena + offset);",
+                "  return static_cast<T*>(static_cast<void*>(model->arena + offset));",
                 "}",
                 "",
             ]
-        if any(self.placed.values()):
+        if self.has_placed_tensors:
             lines += [
                 "/// The same as a tensor.",
                 "inline TensorData tensor_at(",
@@ -390,7 +396,7 @@ class _Source:
 
     # ---- arguments
 
-    def tensor(self, index: int) -> str:
+    def tensor(self, index: int, is_out: bool = False) -> str:
         """An expression of a tensor as an argument."""
         if index in self.value_place:
             return self.kept_value(index)
@@ -400,8 +406,15 @@ class _Source:
             self.constants[index] = True
             self.shape(self.method.shapes[index])
             return self.method.names[index]
-        self.placed[index] = True
-        return f"tensor_at(model, {self.method.names[index]}Offset, {self.shape(self.method.shapes[index])})"
+        self.has_placed_tensors = True
+        return f"tensor_at(model, {self.offset(index, is_out)}, {self.shape(self.method.shapes[index])})"
+
+    def offset(self, index: int, is_out: bool = False) -> str:
+        """The name of a tensor's place in the arena; is_out: of one that is written there."""
+        name = self.method.names[index]
+        name = self.method.written.get(index, name) if is_out else name
+        self.placed.setdefault(name, index)
+        return f"{name}Offset"
 
     def place_name(self, index: int) -> str:
         """The name of the place of a tensor among those that the instance keeps."""
@@ -410,7 +423,7 @@ class _Source:
     def kept_value(self, index: int) -> str:
         return f"*values[{self.value_place[index]}]"
 
-    def argument(self, index: int) -> str:
+    def argument(self, index: int, is_out: bool = False) -> str:
         if index < 0:
             return "None()"
         if index in self.value_place:
@@ -418,7 +431,7 @@ class _Source:
         value = self.method.value(index)
         kind = kind_of(value)
         if kind == "Tensor":
-            return self.tensor(index)
+            return self.tensor(index, is_out)
         if kind == "Null":
             return "None()"
         if kind == "Int":
@@ -455,6 +468,12 @@ class _Source:
         space = _BREAK if len(", ".join(arguments)) > _LINE // 2 else " "
         return f"list<{element}>({f',{space}'.join(arguments)})"
 
+    def remark(self, index: int, name: str) -> str:
+        """What a literal is, as a comment after it; tensors and what a program computes have names of their own."""
+        if index >= 0 and (index in self.value_place or "Tensor" in kind_of(self.method.value(index))):
+            return ""
+        return f" /* {name} */"
+
     def list_of(self, c_type: str, items: Sequence[str]) -> str:
         if not items:
             return f"ArrayRef<{c_type}>()"
@@ -486,8 +505,7 @@ class _Source:
                     f"program {method.file.path}: tensor {index} has an initial state, and no planned memory, which "
                     'compiled models need; use engine = "linked"'
                 )
-            self.placed.setdefault(index, False)
-            offset = f"{method.names[index]}Offset"
+            offset = self.offset(index)
             if any(state):
                 array_name = self.numbers("uint8_t", list(map(str, state)), f"k{method.names[index][1:]}Initial")
                 lines.append(f"  std::memcpy(model->arena + {offset}, {array_name}, sizeof({array_name}));")
@@ -495,8 +513,7 @@ class _Source:
             shape = self.shape(method.shapes[index])
             data = "nullptr"
             if index in method.offsets:
-                self.placed.setdefault(index, False)
-                data = f"model->arena + {method.names[index]}Offset"
+                data = f"model->arena + {self.offset(index)}"
             own = f", &model->shapes[{method.shape_places[index]}]" if index in method.shape_places else ""
             if not own and data == "nullptr":
                 data = "static_cast<void*>(nullptr)"
@@ -525,7 +542,7 @@ class _Source:
         return ("true" if value.bool_val else "false") if kind == "Bool" else floating(value.double_val, False)
 
     def run(self) -> list[str]:
-        name, code = self.model.name, self.method.layout.code
+        name, code, whole = self.model.name, self.method.layout.code, self.method
         body: list[str] = []
         targets = {i.destination for i in code if i.kind == "JumpFalseCall"}
         has_loop = any(i.kind == "JumpFalseCall" and i.destination <= place for place, i in enumerate(code))
@@ -533,7 +550,9 @@ class _Source:
         for place, (instruction, origin) in enumerate(zip(code, self.method.origins, strict=True)):
             if place in targets:
                 body.append(f"at_{place}:;")
+            self.method = whole.named_at(place)
             lines = self.instruction(place, instruction, origin)
+            self.method = whole
             uses_context = uses_context or any("context" in line for line in lines if not _is_remark(line))
             body += lines
         if len(code) in targets:
@@ -608,7 +627,10 @@ class _Source:
         ]
 
     def flow(self, instruction: Instruction) -> str:
-        """The shapes of a layer's first tensor and of its result, as the end of a comment; empty if it has none."""
+        """The shapes of a layer's first tensor and of its result, as the end of a comment; empty if it has none.
+
+        A constant is only taken if there is no other tensor: an embedding has its weights first.
+        """
         shapes = self.method.shapes
         arguments = instruction.values
         if not arguments:
@@ -617,7 +639,9 @@ class _Source:
         if instruction.kind == "KernelCall":
             results = results_of(self.method.operator(instruction), len(arguments))
             place = next(position for position, name in results.items() if not name)
-        ends = (arguments[0], arguments[place])
+        given = [index for index in arguments[:place] if index in shapes]
+        flowing = [index for index in given if not is_constant(self.method.value(index))]
+        ends = ((flowing or arguments)[0], arguments[place])
         if not shapes.keys() >= set(ends):
             return ""
         return ": " + " to ".join(str(list(shapes[index].sizes)) for index in ends)
@@ -677,8 +701,7 @@ class _Source:
             return self.method.constants[self.method.value(index).val.data_buffer_idx]
         if index in self.kept_place:
             return f"tensors[{self.place_name(index)}]->data"
-        self.placed.setdefault(index, False)
-        return f"model->arena + {self.method.names[index]}Offset"
+        return f"model->arena + {self.offset(index)}"
 
     def call(self, instruction: Instruction, operator: str) -> list[str]:
         selected = self.model.kernels[operator]
@@ -692,7 +715,11 @@ class _Source:
             self.headers.add(direct.header)
             direct = take_objects(direct, self.objects)
             for index in direct.tensors:
-                (self.constants if is_constant(self.method.value(index)) else self.placed).setdefault(index, False)
+                if is_constant(self.method.value(index)):
+                    self.constants.setdefault(index, False)
+                else:
+                    self.offset(index)
+                    self.offset(index, is_out=True)
             return _wrapped(f"{direct.function}({', '.join(direct.arguments)});")
         self.headers.add(kernel.header)
         function = kernel.function.removeprefix(_NATIVE)
@@ -701,10 +728,15 @@ class _Source:
         if kernel.is_template:
             assert selected.dtypes is not None and selected.variants is not None
             mask = sum(1 << _VALUES[dtype] for dtype in selected.dtypes)
-            names = ", ".join(sorted(selected.dtypes, key=lambda dtype: _VALUES[dtype]))
-            function += f"<Selection<{mask:#x} /* {names} */, {int(selected.variants):#x}{_variants(selected)}>>"
-        passed = ", ".join(["context", *map(self.argument, arguments)])
-        callee = f"call_boxed({function}, {passed})" if kernel.is_boxed else f"call<&{function}>({passed})"
+            dtypes = ", ".join(sorted(selected.dtypes, key=lambda dtype: _VALUES[dtype]))
+            function += f"<Selection<{mask:#x} /* {dtypes} */, {int(selected.variants):#x}{_variants(selected)}>>"
+        names, results = argument_names(kernel), results_of(operator, len(arguments))
+        passed = ["context"]
+        for place, index in enumerate(arguments):
+            remark = self.remark(index, names[place]) if place < len(names) else ""
+            passed.append(self.argument(index, is_out=place in results) + remark)
+        given = ", ".join(passed)
+        callee = f"call_boxed({function}, {given})" if kernel.is_boxed else f"call<&{function}>({given})"
         return [*_wrapped(f"if (!{callee}) {{"), "    goto failed;", "  }"]
 
     def interface(self) -> list[str]:
@@ -861,8 +893,7 @@ class _Source:
         if is_constant(method.value(index)):
             self.constants.setdefault(index, False)
             return BorderCase(method.constants[method.value(index).val.data_buffer_idx], "", sizes)
-        self.placed.setdefault(index, False)
-        return BorderCase(f"model->arena + {method.names[index]}Offset", "", sizes)
+        return BorderCase(f"model->arena + {self.offset(index)}", "", sizes)
 
 
 def _variants(selected: Selected) -> str:
@@ -908,10 +939,12 @@ def _wrapped(statement: str, indent: str = "  ") -> list[str]:
 
 
 def _comment(text: str, indent: str = "  ") -> list[str]:
+    """A comment's lines; shapes are not broken."""
     start = f"{indent}// "
     # A backslash would join the next line.
-    text = text.replace("\\", "/")
-    return textwrap.wrap(text, 110, initial_indent=start, subsequent_indent=start, break_long_words=False)
+    text = re.sub(r"\[[\d, ]*\]", lambda shape: shape[0].replace(" ", "\0"), text.replace("\\", "/"))
+    lines = textwrap.wrap(text, 110, initial_indent=start, subsequent_indent=start, break_long_words=False)
+    return [line.replace("\0", " ") for line in lines]
 
 
 def _is_remark(line: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tools.pipeline.package.archive_check import definition
 from tools.pipeline.package.layout import Layout, Package, archive_path, instances, lines, main_c, reports
 from tools.quiet.console import UserError
 
@@ -27,7 +28,10 @@ add_library({package.name} STATIC
 {lines([folder + source for source in package.sources])}
 )
 target_compile_features({package.name} PRIVATE cxx_std_17)
-target_include_directories({package.name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include)
+target_include_directories({package.name} PUBLIC
+  $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include>
+  $<INSTALL_INTERFACE:include/{package.name}>
+)
 target_include_directories({package.name} PRIVATE ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}src)
 target_compile_options({package.name} PRIVATE
   -ffunction-sections
@@ -72,8 +76,10 @@ endif()
 if(NOT {variable} IN_LIST {package.name}_archives)
   message(FATAL_ERROR "{variable} is ${{{variable}}}; there is ${{{package.name}_archives}}")
 endif()
+string(REPLACE "-" "_" {package.name}_identity ${{{variable}}})
 add_library({package.name} STATIC IMPORTED GLOBAL)
 set_target_properties({package.name} PROPERTIES
+  INTERFACE_COMPILE_DEFINITIONS {definition(package.name, "")}${{{package.name}_identity}}
   IMPORTED_LOCATION ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}{lib}
   INTERFACE_INCLUDE_DIRECTORIES ${{CMAKE_CURRENT_SOURCE_DIR}}/{folder}include
 )
@@ -98,6 +104,29 @@ def _check(package: Package) -> None:
         raise UserError(
             f"package name '{package.name}': CMake's target {package.name} is another; rename the torch_package"
         )
+
+
+def _installation(package: Package) -> str:
+    """What `cmake --install` does: the library as it was compiled, or the folder with archives, which is so already."""
+    name = package.name
+    # CMake looks there in a prefix, and nowhere for one core's libraries only.
+    to = f"lib/cmake/{name}"
+    config = f"{name}-config.cmake {name}-config-version.cmake"
+    licences = f"""\
+  file(GLOB licences LICENSE*)
+  install(FILES ${{licences}} DESTINATION share/licenses/{name})
+"""
+    if package.archives:
+        return f"""\
+{licences}  install(DIRECTORY include lib DESTINATION {to})
+  install(FILES CMakeLists.txt {config} DESTINATION {to})
+"""
+    return f"""\
+{licences}  install(TARGETS {name} EXPORT {name} ARCHIVE DESTINATION lib)
+  install(DIRECTORY include/ DESTINATION include/{name})
+  install(EXPORT {name} FILE {name}-targets.cmake DESTINATION {to})
+  install(FILES {config} DESTINATION {to})
+"""
 
 
 def _cmake(package: Package) -> dict[str, str]:
@@ -133,12 +162,19 @@ if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)
   add_executable({package.name}_example example/main.c)
   target_link_libraries({package.name}_example PRIVATE {package.name})
   add_test(NAME selftest COMMAND {package.name}_example)
-endif()
+{_installation(package)}endif()
 """
     config = f"""\
-# find_package({package.name}) in a project whose CMAKE_PREFIX_PATH has the folder that this one is in.
+# find_package({package.name}) in a project whose CMAKE_PREFIX_PATH has the folder that this one is in, or one that this
+# package was installed to.
 if(NOT TARGET {package.name})
-  add_subdirectory(${{CMAKE_CURRENT_LIST_DIR}} ${{CMAKE_BINARY_DIR}}/{package.name})
+  if(EXISTS ${{CMAKE_CURRENT_LIST_DIR}}/{package.name}-targets.cmake)
+    include(${{CMAKE_CURRENT_LIST_DIR}}/{package.name}-targets.cmake)
+    add_library({package.name}::{package.name} INTERFACE IMPORTED)
+    set_target_properties({package.name}::{package.name} PROPERTIES INTERFACE_LINK_LIBRARIES {package.name})
+  else()
+    add_subdirectory(${{CMAKE_CURRENT_LIST_DIR}} ${{CMAKE_BINARY_DIR}}/{package.name})
+  endif()
 endif()
 """
     version = f"""\
@@ -167,9 +203,13 @@ def _cmake_use(package: Package) -> str:
 
 in a project of C and C++ (`project(application LANGUAGES C CXX)`); or, with the folder that this one is in among
 `CMAKE_PREFIX_PATH`, `find_package({package.name})` instead of the first line. By itself the folder builds the example,
-which runs the self-tests:
+which runs the self-tests, and can be installed for `find_package({package.name})`:
 
-    cmake -S {package.name} -B build && cmake --build build && cd build && ctest"""
+    cmake -S {package.name} -B build && cmake --build build && cd build && ctest
+    cmake --install build --prefix PREFIX  # another project: -DCMAKE_PREFIX_PATH=PREFIX
+
+For a core without an operating system, whose programs need a linker script, build the library alone before that:
+`cmake --build build --target {package.name}`."""
 
 
 CMAKE = Layout(files=_cmake, use=_cmake_use, archive=archive_path, check=_check)

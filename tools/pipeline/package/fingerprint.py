@@ -4,6 +4,9 @@ Of kernels that two packages have the linker takes one's, whose layouts and argu
 models. So each model refers to a symbol that is named after the sources that packages share. What defines it defines
 another of one name in all packages, too: the linker refuses the second one, and says which archives they are in. In
 an image linked with --gc-sections nothing of it remains.
+
+In the same way what includes a model's header refers to a symbol that is named after that model's code and weights: of
+two models of one name the linker would take one for both.
 """
 
 from __future__ import annotations
@@ -18,7 +21,10 @@ from tools.pipeline.package.layout import SETTINGS
 VERSION_HEADER = "runtime/compiled/package_version.h"
 # What the linker shows.
 _ONE_VERSION = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
+_ONE_MODEL = "torch_fusion_two_models_of_one_application_are_called_"
 _DIGITS = 16
+# What follows the declarations of a model's header.
+_END_OF_HEADER = "\n#ifdef __cplusplus\n}"
 
 
 def fingerprint(roots: Iterable[Path], files: Iterable[Path]) -> str:
@@ -63,6 +69,34 @@ extern "C" const unsigned char {symbol} = 0;
 """
     path = f"src/{VERSION_HEADER}"
     return {path: header, path.removesuffix(".h") + ".cpp": source}
+
+
+def with_identity(name: str, model: str, header: str, source: str) -> tuple[str, str]:
+    """A model's header and source by which the linker refuses another model of its name.
+
+    Args:
+        name: the model's.
+        model: the fingerprint of its code and weights.
+        header: the text of NAME.h.
+        source: the text of NAME.cpp.
+    """
+    symbol = f"{name}_model_{model}"
+    reference = f"""\
+
+/* Named after the model's code and weights: an application that has another model of this name, too, ends in
+ * "multiple definition" when it is linked. The linker drops this with --gc-sections. */
+extern const unsigned char {symbol};
+__attribute__((used)) static const unsigned char* const {name}_model_identity = &{symbol};
+"""
+    definition = f"""
+// Of two models of one name in an application the linker would take one for both: give one another program_name.
+extern "C" const unsigned char {_ONE_MODEL}{name};
+extern "C" const unsigned char {_ONE_MODEL}{name} = 0;
+extern "C" const unsigned char {symbol} = 0;
+"""
+    head, end, rest = header.rpartition(_END_OF_HEADER)
+    assert end, f"{name}.h does not end as headers do"
+    return f"{head}{reference}{end}{rest}", source + definition
 
 
 def _below(roots: Iterable[Path], file: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tools.pipeline.package.archive_check import definition
 from tools.pipeline.package.layout import Layout, Package, archive_path, main_c
 
 
@@ -42,7 +43,7 @@ def _imported(package: Package, variable: str) -> str:
 {default}ifeq ($(filter $({variable}_ARCHIVE),$({variable}_ARCHIVES)),)
 $(error {variable}_ARCHIVE is '$({variable}_ARCHIVE)'; there is $({variable}_ARCHIVES))
 endif
-{variable}_CPPFLAGS := -I$({variable}_DIR)include
+{variable}_CPPFLAGS := -I$({variable}_DIR)include -D{definition(package.name, "")}$(subst -,_,$({variable}_ARCHIVE))
 {variable}_LDLIBS := -lm
 {variable}_LIBRARY := $({variable}_DIR){archive_path(package.name, f"$({variable}_ARCHIVE)")}
 """

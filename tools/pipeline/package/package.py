@@ -20,7 +20,8 @@ from tools.artifacts.program.program import load
 from tools.pipeline.compile.compile import compile_method
 from tools.pipeline.link.interface import find_method, interface_of, read_examples
 from tools.pipeline.package.archive import Toolchain, archive, sizes
-from tools.pipeline.package.fingerprint import VERSION_HEADER, fingerprint, fingerprint_of, version_files
+from tools.pipeline.package.archive_check import archive_header
+from tools.pipeline.package.fingerprint import VERSION_HEADER, fingerprint, fingerprint_of, version_files, with_identity
 from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.includes import Tree, is_own, is_users
 from tools.pipeline.package.layout import SETTINGS, SETTINGS_HEADER, Package
@@ -36,6 +37,8 @@ _STEPS = 8
 _STEPS_SIZE = 8192
 # Before a header of others: their warnings are not the user's, and not every build system has -isystem.
 _FOREIGN = "#pragma GCC system_header\n"
+# What each model's header includes.
+_COMMON = '#include "torch_fusion.h"\n'
 # What inline functions of ExecuTorch's headers call.
 _RUNTIME = (
     "runtime/compiled/constant_data.cpp",
@@ -133,16 +136,24 @@ def pack(
         if f"{kind.headers}/{model.name}.h" in files:
             raise UserError(f"package {name} has two models called {model.name}; set program_name of one")
         texts = _model_files(model, core, kind.headers, operators.catalogs)
-        compiled = f"src/models/{model.name}.cpp"
+        header, compiled = f"{kind.headers}/{model.name}.h", f"src/models/{model.name}.cpp"
         tree.add(re.findall(r'^#include "([^"]+)"', texts[compiled], re.MULTILINE))
         texts[compiled] = f'#include "{VERSION_HEADER}"\n\n{tree.with_operators(texts[compiled])}'
-        fingerprints[model.name] = fingerprint_of(texts)
+        if archives:
+            texts[header] = texts[header].replace(_COMMON, f'{_COMMON}#include "{name}_archive.h"\n')
+        # By file names: where headers are depends on the layout.
+        fingerprints[model.name] = fingerprint_of({Path(path).name: text for path, text in texts.items()})
+        texts[header], texts[compiled] = with_identity(
+            model.name, fingerprints[model.name], texts[header], texts[compiled]
+        )
         files |= texts
     tree.add([*_RUNTIME, "runtime/compiled/torch_fusion.h", *operators.files])
     if npu_device is not None:
         tree.add(["firmware/ethos_u/access.cpp"])
         files["src/models/npu_device.cpp"] = npu_device.read_text(encoding="utf-8")
     files |= _tree_files(tree, kind.headers)
+    if archives:
+        files[f"{kind.headers}/{name}_archive.h"] = archive_header(name, archives)
     version = fingerprint(roots, shared)
     files |= version_files(version)
     files = {
@@ -225,7 +236,7 @@ def _readme(package: Package, layout: str) -> str:
 
 After a newer .zip delete the folder that you build in, or unpack with `unzip -DD`: files in a .zip are of 1980, and
 build systems keep what they made of the older ones. Several packages in one application have to be made by one version
-of Torch Fusion, and their models need names of their own.
+of Torch Fusion, and their models need names of their own: the linker ends in "multiple definition" otherwise.
 
 ## Using
 

@@ -1,20 +1,28 @@
-"""Packages of one version link together, and those of two versions don't: by the linker, and by CMake before it."""
+"""Packages of one version link together, and those of two versions don't: by the linker, and by CMake before it.
+
+Nor do those of two models that have one name.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tools.pipeline.package.archive import Toolchain
+from tools.pipeline.package.archive_check import archive_header, definition
+from tools.pipeline.package.layout import Package
+from tools.pipeline.package.layouts import LAYOUTS
 from tools.pipeline.package.package import Model, pack
 
 _CORE_FLAGS = ("-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 # What an altered version differs in, which both models' packages have.
 _ALTERED = "runtime/compiled/constant_data.cpp"
+_FLOAT_ABIS = ("hard", "soft", "softfp")
 _ERROR = "torch_fusion_packages_of_one_application_must_be_made_by_one_version"
 
 
@@ -30,12 +38,20 @@ def _toolchain() -> Toolchain:
     return Toolchain(tools / "gcc", tools / "ar", tools / "size", _CORE_FLAGS, tuple(includes))
 
 
-def _package(folder: Path, variable: str, sources: Path) -> Path:
-    """The folder of a package of one model, of which it has the name."""
+def _package(folder: Path, variable: str, sources: Path, name: str = "") -> Path:
+    """The folder of a package of one model, of which it has the name.
+
+    Args:
+        folder: where it is made.
+        variable: of the environment, with the model's files.
+        sources: what kernels and runtime are taken of.
+        name: what the model is called; empty: as its program is.
+    """
     headers = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
     roots = {sources: "src", headers: "src", headers / "executorch/runtime/core/portable_type/c10": "src"}
     shared = [path for root in (sources, headers) for path in sorted(root.rglob("*")) if path.is_file()]
     model = _model(variable)
+    model = replace(model, name=name or model.name)
     package = folder / model.name
     for path, text in pack(model.name, "host", "cmake", [model], roots, {}, shared=shared).items():
         (package / path).parent.mkdir(parents=True, exist_ok=True)
@@ -43,9 +59,9 @@ def _package(folder: Path, variable: str, sources: Path) -> Path:
     return package
 
 
-def _archive(folder: Path, variable: str, sources: Path) -> Path:
+def _archive(folder: Path, variable: str, sources: Path, name: str = "") -> Path:
     """The archive of a package, without kernels: what is refused is so before they are looked for."""
-    package = _package(folder, variable, sources)
+    package = _package(folder, variable, sources, name)
     toolchain = _toolchain()
     objects = []
     for source in (f"models/{package.name}.cpp", "runtime/compiled/package_version.cpp"):
@@ -56,13 +72,13 @@ def _archive(folder: Path, variable: str, sources: Path) -> Path:
     return library
 
 
-def _link(output: Path, *archives: Path) -> subprocess.CompletedProcess[str]:
+def _link(output: Path, *inputs: Path) -> subprocess.CompletedProcess[str]:
     """Links an application that calls both models, without kernels; sections that nothing refers to are dropped."""
     toolchain = _toolchain()
     return subprocess.run(
         [
             *(toolchain.gcc, *_CORE_FLAGS, "-nostdlib", "-Wl,-e,0", "-Wl,-u,sine_run", "-Wl,-u,softmax_run"),
-            *("-Wl,--gc-sections", "-Wl,--unresolved-symbols=ignore-all", *archives, "-o", output),
+            *("-Wl,--gc-sections", "-Wl,--unresolved-symbols=ignore-all", *inputs, "-o", output),
         ],
         capture_output=True,
         text=True,
@@ -109,6 +125,56 @@ def test_the_linker_refuses_packages_of_two_versions_and_names_them(
     assert f"multiple definition of `{_ERROR}'" in result.stderr
     assert "libsine.a" in result.stderr
     assert "libsoftmax.a" in result.stderr
+
+
+def _caller(folder: Path, archive: Path) -> Path:
+    """What an application's source is compiled to that runs the model of an archive."""
+    source, code = folder / f"{archive.parents[1].name}.c", folder / f"{archive.parents[1].name}.o"
+    source.write_text(
+        f'#include "sine.h"\nint run_{source.stem}(sine_model_t* model) {{ return sine_run(model); }}\n',
+        encoding="utf-8",
+    )
+    _toolchain().compile(archive.parent, source, code)
+    return code
+
+
+def _two_models(folder: Path, sources: Path, other: str) -> tuple[list[Path], list[Path]]:
+    """Archives of two models that are called sine, each in a folder of its own, and what calls them."""
+    archives = []
+    for name, variable in (("first", "PROGRAM"), ("second", other)):
+        (folder / name).mkdir()
+        archives.append(_archive(folder / name, variable, sources, "sine"))
+    return archives, [_caller(folder, archive) for archive in archives]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_linker_refuses_two_models_of_one_name_and_names_them(
+    versions: dict[str, Path], tmp_path: Path, order: tuple[int, int]
+) -> None:
+    """In whatever order their archives are: it would take the first one's functions for both."""
+    archives, callers = _two_models(tmp_path, versions["one"], "OTHER_PROGRAM")
+    result = _link(tmp_path / "image.elf", *callers, *(archives[place] for place in order))
+    assert result.returncode != 0
+    assert "multiple definition of `torch_fusion_two_models_of_one_application_are_called_sine'" in result.stderr
+    assert "first/sine/libsine.a" in result.stderr
+    assert "second/sine/libsine.a" in result.stderr
+
+
+def test_the_linker_takes_no_model_for_another_of_its_name(versions: dict[str, Path], tmp_path: Path) -> None:
+    """Of which the application has the header: that of the archive that comes first is of another size."""
+    archives, callers = _two_models(tmp_path, versions["one"], "OTHER_PROGRAM")
+    result = _link(tmp_path / "image.elf", callers[1], *archives)
+    assert result.returncode != 0
+    assert "torch_fusion_two_models_of_one_application_are_called_sine" in result.stderr
+
+
+def test_a_model_may_be_in_two_packages_of_an_application(versions: dict[str, Path], tmp_path: Path) -> None:
+    archives, callers = _two_models(tmp_path, versions["one"], "PROGRAM")
+    result = _link(tmp_path / "image.elf", *callers, *archives)
+    assert result.returncode == 0, result.stderr
+    image = (tmp_path / "image.elf").read_bytes()
+    assert b"sine_run" in image
+    assert b"sine_model_" not in image
 
 
 def _configure(folder: Path, sine: Path, softmax: Path, linked: str) -> subprocess.CompletedProcess[str]:
@@ -159,3 +225,48 @@ def test_cmake_refuses_packages_of_two_versions_in_one_application(versions: dic
     message = " ".join(result.stderr.split())
     assert 'INTERFACE_TORCH_FUSION_VERSION_OF_PACKAGES property of "softmax" does not agree' in message
     assert '"application_0"' in message
+
+
+@pytest.mark.parametrize(
+    ("chosen", "flags", "error"),
+    [
+        ("cortex_m4-soft", "-mcpu=cortex-m4 -mfloat-abi=soft", ""),
+        ("cortex_m4-hard", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", ""),
+        # An older core's archive is for a newer one, too.
+        ("cortex_m0-soft", "-mcpu=cortex-m4 -mfloat-abi=soft", ""),
+        ("cortex_m4-softfp", "-mcpu=cortex-m33 -mfloat-abi=softfp -mfpu=fpv5-sp-d16", ""),
+        ("cortex_m4-soft", "-mcpu=cortex-m0 -mfloat-abi=soft", "for a core of Armv6-M or Armv8-M Baseline"),
+        ("cortex_m4-soft", "-mcpu=cortex-m23 -mfloat-abi=soft", "for a core of Armv6-M or Armv8-M Baseline"),
+        ("cortex_m4-soft", "-mcpu=cortex-m3 -mfloat-abi=soft", "for a core without the DSP extension"),
+        ("cortex_m55-hard", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "for a core without MVE"),
+        ("cortex_m4-softfp", "-mcpu=cortex-m4 -mfloat-abi=soft", "without an FPU"),
+        ("cortex_m4-hard", "-mcpu=cortex-m4 -mfloat-abi=soft", "by another float ABI than -mfloat-abi=hard"),
+        ("cortex_m4-soft", "-mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16", "by -mfloat-abi=hard"),
+    ],
+)
+def test_an_archive_of_another_core_ends_the_compilation(tmp_path: Path, chosen: str, flags: str, error: str) -> None:
+    """The linker takes it, and the core faults at the first instruction that it has not."""
+    header = archive_header("nets", ["cortex_m0-soft", *(f"cortex_m4-{abi}" for abi in _FLOAT_ABIS), "cortex_m55-hard"])
+    (tmp_path / "nets_archive.h").write_text(header, encoding="utf-8")
+    (tmp_path / "main.c").write_text('#include "nets_archive.h"\nint main(void) { return 0; }\n', encoding="utf-8")
+    result = subprocess.run(
+        [
+            *(_toolchain().gcc, "-mthumb", *flags.split(), f"-D{definition('nets', chosen)}", "-fsyntax-only"),
+            tmp_path / "main.c",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode == 0) == (not error), result.stderr
+    assert error in result.stderr
+    assert not error or f"NETS_ARCHIVE is {chosen}, and this is compiled {error}" in result.stderr
+
+
+@pytest.mark.parametrize("layout", ["cmake", "make"])
+def test_who_links_an_archive_says_to_the_compiler_which_one(layout: str) -> None:
+    archives = tuple(f"cortex_m4-{abi}" for abi in _FLOAT_ABIS)
+    package = Package("nets", "cortex-m4", ("sine",), (), archives=archives)
+    texts = "".join(LAYOUTS[layout].files(package).values())
+    chosen = {"cmake": "${nets_identity}", "make": "$(subst -,_,$(NETS_ARCHIVE))"}[layout]
+    assert f"NETS_ARCHIVE_IS_{chosen}" in texts

@@ -1,0 +1,37 @@
+"""What the arguments of kernels' outer functions are called, from their headers."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from tools.pipeline.registry.catalog import KERNELS, Kernel
+
+
+def argument_names(kernel: Kernel, root: Path = KERNELS.parent) -> tuple[str, ...]:
+    """The names of a kernel's arguments after the context, in their order.
+
+    None of a function that takes them boxed, that a macro declares, or that is a user's own, whose header is not here.
+
+    Args:
+        kernel: the kernel.
+        root: the folder that headers are named from.
+    """
+    return () if kernel.is_boxed else _names(root / kernel.header, kernel.function.rpartition("::")[2])
+
+
+@functools.cache
+def _names(header: Path, function: str) -> tuple[str, ...]:
+    if not header.is_file():
+        return ()
+    declared = re.search(
+        rf"\b{re.escape(function)}\(\s*KernelRuntimeContext\s*&[^,()]*,([^()]*)\)", header.read_text(encoding="utf-8")
+    )
+    if declared is None:
+        return ()
+    # An argument that a kernel has no use for has its name in a comment.
+    arguments = re.sub(r"/\*|\*/|=[^,]*", " ", declared[1])
+    while (without := re.sub(r"<[^<>]*>", " ", arguments)) != arguments:
+        arguments = without
+    return tuple(argument.split()[-1].lstrip("&*") for argument in arguments.split(",") if argument.split())

@@ -1,0 +1,70 @@
+"""PACKAGE_archive.h: ends the compilation of what includes a model for another core than the chosen archive's.
+
+The linker takes an archive for a Cortex-M4 into an image for a Cortex-M0, where its first instruction that is not there
+ends in a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tools.artifacts.core.core import has_dsp, has_fpu, has_vectors
+
+# Armv6-M and Armv8-M Baseline.
+_BASELINE = re.compile(r"cortex_m(0|0plus|1|23)(_|$)")
+
+
+def definition(package: str, identity: str) -> str:
+    """The macro by which a build system's file says which archive it links.
+
+    Args:
+        package: the package's name.
+        identity: a core and float ABI, such as `cortex_m4-softfp`; empty: the macro's beginning.
+    """
+    return f"{package.upper()}_ARCHIVE_IS_{identity.replace('-', '_')}"
+
+
+def archive_header(package: str, archives: Sequence[str]) -> str:
+    """The text of PACKAGE_archive.h.
+
+    Args:
+        package: the package's name.
+        archives: cores and float ABIs.
+    """
+    guard = f"{package.upper()}_ARCHIVE_H"
+    lines = [
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        f"/* What {package.upper()}_ARCHIVE was compiled for, what includes this has to be compiled for, too. */",
+    ]
+    for identity in archives:
+        lines += [f"#if defined({definition(package, identity)})"]
+        for condition, missing in _needs(identity):
+            lines += [
+                f"#if !({condition})",
+                f'#error "{package.upper()}_ARCHIVE is {identity}, and this is compiled {missing}"',
+                "#endif",
+            ]
+        lines += ["#endif"]
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def _needs(identity: str) -> list[tuple[str, str]]:
+    """Conditions of the preprocessor, by the Arm C Language Extensions, and what a source is without each."""
+    name, abi = identity.split("-")
+    core = name.replace("_", "-")
+    hard = "defined(__ARM_PCS_VFP)"
+    needs = [
+        (hard, "by another float ABI than -mfloat-abi=hard") if abi == "hard" else (f"!{hard}", "by -mfloat-abi=hard")
+    ]
+    if not _BASELINE.match(name):
+        needs.append(("__ARM_ARCH_ISA_THUMB >= 2", "for a core of Armv6-M or Armv8-M Baseline"))
+    if has_dsp(core):
+        needs.append(("defined(__ARM_FEATURE_DSP)", "for a core without the DSP extension"))
+    if has_vectors(core):
+        needs.append(("defined(__ARM_FEATURE_MVE)", "for a core without MVE"))
+    if has_fpu(core) and abi != "soft":
+        needs.append(("defined(__ARM_FP)", "without an FPU"))
+    return needs

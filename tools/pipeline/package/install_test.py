@@ -1,0 +1,140 @@
+"""Projects find a package by CMake's find_package(), in the prefix that it was installed to, and by FetchContent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.package.package import Model, pack
+
+_FLAGS = "-mthumb -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16 -O0"
+_CMAKE = next(Path(path).absolute().parent for path in os.environ["CMAKE"].split() if "/usr/" not in path)
+_GCC = next(Path(path).absolute().parents[1] for path in os.environ["TOOLCHAIN"].split() if "/tools/" in path)
+
+
+def _cmake(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(_CMAKE / "cmake"), *map(str, arguments)], capture_output=True, text=True, check=False, errors="replace"
+    )
+
+
+def _configure(source: Path, *settings: str) -> subprocess.CompletedProcess[str]:
+    """Makes source/build for a core without an operating system."""
+    tools = _GCC / "bin"
+    return _cmake(
+        *("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={_CMAKE / 'ninja'}", "-S", source, "-B", source / "build"),
+        *("-DCMAKE_SYSTEM_NAME=Generic", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"),
+        *(f"-DCMAKE_C_COMPILER={tools / 'arm-none-eabi-gcc'}", f"-DCMAKE_CXX_COMPILER={tools / 'arm-none-eabi-g++'}"),
+        *(f"-DCMAKE_C_FLAGS={_FLAGS}", f"-DCMAKE_CXX_FLAGS={_FLAGS}"),
+        *settings,
+    )
+
+
+def _write_package(folder: Path, name: str) -> None:
+    """A package of sine."""
+    files = {"".join(path.suffixes): path for path in map(Path, os.environ["PROGRAM"].split())}
+    model = Model(files[".pte"], "forward", "sine", files[".manifest.json"], files[".golden.npz"])
+    headers = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
+    roots = {Path(): "src", headers: "src", headers / "executorch/runtime/core/portable_type/c10": "src"}
+    sources = [Path(path) for path in os.environ["SOURCES"].split()]
+    for path, text in pack(name, "host", "cmake", [model], roots, {}, shared=sources).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+
+
+def _write_application(folder: Path, find: str, packages: str) -> None:
+    """A project whose application runs sine, without start-up code."""
+    folder.mkdir()
+    (folder / "main.c").write_text(
+        '#include "sine.h"\nsine_model_t model;\nint main(void) { return sine_run(&model); }\n', encoding="utf-8"
+    )
+    (folder / "CMakeLists.txt").write_text(
+        f"""\
+cmake_minimum_required(VERSION 3.16)
+project(application LANGUAGES C CXX)
+{find}
+add_executable(application main.c)
+target_link_libraries(application PRIVATE {packages})
+target_link_options(application PRIVATE
+  -nostdlib -L${{CMAKE_CURRENT_SOURCE_DIR}} -Wl,-e,main -Wl,--gc-sections -Wl,--unresolved-symbols=ignore-all)
+""",
+        encoding="utf-8",
+    )
+    # The C library is not looked for on this machine. This is an archive of nothing.
+    (folder / "libm.a").write_bytes(b"!<arch>\n")
+
+
+def _build(folder: Path, *settings: str) -> None:
+    for result in (_configure(folder, *settings), _cmake("--build", folder / "build")):
+        assert result.returncode == 0, result.stdout + result.stderr
+    assert b"sine_run" in (folder / "build/application").read_bytes()
+
+
+@pytest.fixture(name="prefix", scope="module")
+def _prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that a package was installed to, whose own folder is gone."""
+    package, prefix = tmp_path_factory.mktemp("packages") / "networks", tmp_path_factory.mktemp("prefix")
+    _write_package(package, "networks")
+    (package / "LICENSE").write_text("Of the test.\n", encoding="utf-8")
+    build = package / "build"
+    for result in (
+        _configure(package),
+        _cmake("--build", build, "--target", "networks"),
+        _cmake("--install", build, "--prefix", prefix),
+    ):
+        assert result.returncode == 0, result.stdout + result.stderr
+    package.rename(package.with_name("moved"))
+    return prefix
+
+
+def test_a_project_finds_a_package_in_the_prefix_that_it_was_installed_to(prefix: Path, tmp_path: Path) -> None:
+    _write_application(tmp_path / "project", "find_package(networks 1.0 REQUIRED)", "networks::networks")
+    _build(tmp_path / "project", f"-DCMAKE_PREFIX_PATH={prefix}")
+
+
+def test_an_installed_package_is_headers_an_archive_and_licences(prefix: Path) -> None:
+    files = {path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if path.is_file()}
+    assert {"include/networks/sine.h", "include/networks/torch_fusion.h", "lib/libnetworks.a"} <= files
+    assert (prefix / "share/licenses/networks/LICENSE").read_text(encoding="utf-8") == "Of the test.\n"
+    assert not [path for path in files if path.endswith((".c", ".cpp"))]
+    # It may be moved.
+    for path in prefix.rglob("*.cmake"):
+        assert "/packages" not in path.read_text(encoding="utf-8")
+
+
+def test_a_project_that_wants_a_newer_package_is_told_which_there_is(prefix: Path, tmp_path: Path) -> None:
+    _write_application(tmp_path / "project", "find_package(networks 2.0 REQUIRED)", "networks")
+    result = _configure(tmp_path / "project", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert result.returncode != 0
+    assert "networks-config.cmake, version: 1.0.0" in result.stderr
+
+
+def test_installed_packages_are_compared_as_others_are(prefix: Path, tmp_path: Path) -> None:
+    """Another one with a model of the same name."""
+    _write_package(tmp_path / "others", "others")
+    text = (tmp_path / "others/CMakeLists.txt").read_text(encoding="utf-8")
+    marker = "INTERFACE_TORCH_FUSION_MODEL_sine "
+    assert marker in text
+    (tmp_path / "others/CMakeLists.txt").write_text(text.replace(marker, f"{marker}1"), encoding="utf-8")
+    find = f"find_package(networks REQUIRED)\nadd_subdirectory({tmp_path / 'others'} others)"
+    _write_application(tmp_path / "project", find, "networks others")
+    result = _configure(tmp_path / "project", f"-DCMAKE_PREFIX_PATH={prefix}")
+    assert result.returncode != 0
+    assert 'INTERFACE_TORCH_FUSION_MODEL_sine property of "others" does not agree' in " ".join(result.stderr.split())
+
+
+def test_a_project_fetches_the_zip(tmp_path: Path) -> None:
+    _write_package(tmp_path / "networks", "networks")
+    with zipfile.ZipFile(tmp_path / "networks.zip", "w") as file:
+        for path in sorted((tmp_path / "networks").rglob("*")):
+            file.write(path, path.relative_to(tmp_path))
+    find = f"""\
+include(FetchContent)
+FetchContent_Declare(networks URL {tmp_path / "networks.zip"})
+FetchContent_MakeAvailable(networks)"""
+    _write_application(tmp_path / "project", find, "networks::networks")
+    _build(tmp_path / "project")
