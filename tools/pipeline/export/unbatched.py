@@ -19,25 +19,24 @@ from tools.pipeline.export.rewrite import emit, is_elementwise, named_arguments,
 
 _aten = torch.ops.aten
 
-# Layers, and the dimensions that an operand without a batch has.
+# Layers with weights, and the dimensions that an operand without a batch has.
 _LAYERS: dict[Any, int] = {
     _aten.linear.default: 1,
+    **dict.fromkeys((_aten.conv1d.default, _aten.conv1d.padding, _aten.conv_transpose1d.default), 2),
+    **dict.fromkeys((_aten.conv2d.default, _aten.conv2d.padding, _aten.conv_transpose2d.input), 3),
+    **dict.fromkeys((_aten.conv3d.default, _aten.conv3d.padding), 4),
+}
+
+# The same of layers that only go on with a batch: poolings of other tensors are how sums over channels are written.
+_POOLINGS: dict[Any, int] = {
+    **dict.fromkeys((_aten.max_pool1d.default, _aten.avg_pool1d.default, _aten.adaptive_avg_pool1d.default), 2),
     **dict.fromkeys(
         (
-            _aten.conv1d.default, _aten.conv1d.padding, _aten.conv_transpose1d.default, _aten.max_pool1d.default,
-            _aten.avg_pool1d.default, _aten.adaptive_avg_pool1d.default,
-        ),
-        2,
-    ),
-    **dict.fromkeys(
-        (
-            _aten.conv2d.default, _aten.conv2d.padding, _aten.conv_transpose2d.input, _aten.max_pool2d.default,
-            _aten.avg_pool2d.default, _aten.adaptive_avg_pool2d.default, _aten.pixel_shuffle.default,
+            _aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.adaptive_avg_pool2d.default,
+            _aten.pixel_shuffle.default,
         ),
         3,
     ),
-    _aten.conv3d.default: 4,
-    _aten.conv3d.padding: 4,
 }  # fmt: skip
 
 # Operators that work on the last dimensions of their operand.
@@ -95,8 +94,9 @@ def add_batch(program: ExportedProgram) -> None:
         operands = [each for each in node.all_input_nodes if isinstance(each.meta.get("val"), torch.Tensor)]
         if not operands:
             continue
-        is_layer = node.target in _LAYERS and operands[0].meta["val"].dim() == _LAYERS[node.target]
-        if is_layer or (node.target in _UNCHANGED and operands[0] in batches):
+        dims = operands[0].meta["val"].dim()
+        goes_on = node.target in _UNCHANGED or _POOLINGS.get(node.target) == dims
+        if _LAYERS.get(node.target) == dims or (goes_on and operands[0] in batches):
             taken = {operands[0]}
         elif any(each in batches for each in operands) and (is_elementwise(node.target) or node.target in _CHANGES):
             # What has fewer dimensions broadcasts as before.
