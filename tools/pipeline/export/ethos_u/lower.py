@@ -59,6 +59,7 @@ from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functio
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.replaced import replaced
+from tools.pipeline.export.retracing import decomposed_once
 
 _Finished = TypeVar("_Finished")
 
@@ -288,6 +289,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
     with (
         delegates.rejections(path) as rejected,
         delegates.shared_history(),
+        decomposed_once(),
         vela.compiling(npu) as compiled,
         tables_before_pools(),
         upsampling_of_sizes(),
