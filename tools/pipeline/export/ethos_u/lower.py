@@ -116,9 +116,9 @@ class _Quantizer(EthosUQuantizer):
         self._annotate_recurrent(model.graph)
         # Those of several operators before ExecuTorch does so operator by operator.
         functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
-        integers = {node for each in functions for node in (each.source, *each.results)}
-        annotate_functions(functions, integers, self._operand, self._result)
-        for node in (node for each in functions for node in each.nodes):
+        nodes = {node for each in functions for node in each.nodes}
+        annotate_functions(functions, (), self._operand, self._result, chosen=nodes)
+        for node in nodes:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
         annotated = super().annotate(model)
         functions = [each for each in find_functions(annotated.graph) if not is_annotated(each)]
