@@ -9,9 +9,9 @@ class Mixed(nn.Module):
     def __init__(self):
         super().__init__()
         self.first = nn.Conv2d(4, 8, 3, padding=1)
-        # Strides above the NPU's.
+        # A stride above the NPU's, and a larger window than it takes of what is padded.
         self.up = nn.ConvTranspose2d(8, 8, 3, stride=3)
-        self.pool = nn.AvgPool2d(4, 4)
+        self.pool = nn.AvgPool2d(9, 3, 4, count_include_pad=False)
         self.second = nn.Conv2d(8, 4, 3)
 
     def forward(self, x):

@@ -11,6 +11,9 @@ from typing import Any
 from tools.artifacts.document.document import from_json, to_json
 from tools.quiet.files import reading
 
+MEMORIES = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "on-chip flash", "off_chip_flash": "off-chip flash"}
+"""Vela's kinds of memories, as in names of estimates, and in words."""
+
 _FORMAT, _VERSION = "NPU report", 1
 _ADVICE = "pass the .npu.json that a torch_program with backend ethos_u writes"
 
@@ -42,8 +45,9 @@ class Delegate:
     Attributes:
       bytes: of its payload, all in all.
       commands_bytes, weights_bytes, arena_bytes: of commands, of weights and scales, of memory to work in.
-      summary: Vela's estimates of the whole, such as `cycles_total` and `nn_macs`.
-      layers: the same of each layer: `operator`, `name`, `cycles` (the most of NPU and each memory), `macs`, bytes.
+      summary: Vela's estimates of the whole, such as `cycles_total`, `nn_macs` and `sram_feature_map_read_bytes`.
+      layers: the same of each layer: `operator`, `name`, `macs`, `cycles` (the most of `npu_cycles` and what each of
+        MEMORIES is busy for it, such as `sram_cycles`), and `sram_bytes`, which live meanwhile.
     """
 
     bytes: int

@@ -37,6 +37,11 @@ _OF_ROWS = {
     _aten.upsample_linear1d.vec: _aten.upsample_bilinear2d.vec,
     _aten.upsample_nearest1d.vec: _aten.upsample_nearest2d.vec,
 }
+# What gives elements along a dimension and their places, and what gives one of both.
+_EXTREMES = {
+    _aten.max.dim: (_aten.amax.default, _aten.argmax.default),
+    _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
+}
 POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 # Layers that take a batch or do without, and how many dimensions their inputs have with it.
 _BATCHED = {
@@ -61,6 +66,7 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     if called & _COMPOSED.keys():
         program = run_decompositions(program, dict(_COMPOSED))
     _leave_indices(program)
+    _part_extremes(program)
     for node in list(program.graph.nodes):
         if node.target in _BATCHED and node.args[0].meta["val"].dim() < _BATCHED[node.target]:
             _batch(program, node)
@@ -90,6 +96,25 @@ def _leave_indices(program: ExportedProgram) -> None:
             pool = emit(graph, node, _aten.max_pool2d.default, *node.args, **node.kwargs)
         for user in list(node.users):
             replace_node(program, user, pool)
+            graph.erase_node(user)
+        graph.erase_node(node)
+
+
+def _part_extremes(program: ExportedProgram) -> None:
+    """Computes greatest and least elements apart from their places, in place: ExecuTorch's quantizers take no places.
+
+    Both take the first of equal ones.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in _EXTREMES:
+            continue
+        given = named_arguments(node)
+        for user in list(node.users):
+            with graph.inserting_before(node):
+                target = _EXTREMES[node.target][user.args[1]]
+                part = emit(graph, node, target, given["self"], given["dim"], given["keepdim"])
+            replace_node(program, user, part)
             graph.erase_node(user)
         graph.erase_node(node)
 

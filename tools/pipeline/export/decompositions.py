@@ -127,6 +127,15 @@ def _avg_pool3d(
     return out.reshape(*x.shape[:-3], out.shape[-2], *flat.shape[-2:])
 
 
+def _max_unpool(x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
+    """Elements at their places among zeros; of several at one place the last."""
+    if not _is_static(x):
+        return NotImplemented
+    outer, size = x.shape[: -len(output_size)], math.prod(output_size)
+    empty = torch.zeros(*outer, size, dtype=x.dtype)
+    return empty.scatter(-1, indices.reshape(*outer, -1), x.reshape(*outer, -1)).reshape(*outer, *output_size)
+
+
 def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
     if not _is_static(x):
         return NotImplemented
@@ -653,6 +662,8 @@ DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     _aten.logcumsumexp.default: _logcumsumexp,
     _aten.max_pool3d.default: _max_pool3d,
     _aten.max_pool3d_with_indices.default: _max_pool3d_with_indices,
+    _aten.max_unpool2d.default: _max_unpool,
+    _aten.max_unpool3d.default: _max_unpool,
     _aten.median.default: _median_of_all,
     _aten.median.dim: _median,
     _aten.nanmedian.default: _nanmedian_of_all,

@@ -203,6 +203,16 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
             lambda x: _F.fold(_F.unfold(x, (2, 3), stride=(2, 3)), (7, 8), (2, 3), stride=(2, 3)),
             _IMAGES,
         ),
+        "max_unpool1d": (lambda x: _F.max_unpool1d(*_F.max_pool1d(x, 2, return_indices=True), 2), _TOKENS),
+        "max_unpool2d": (lambda x: _F.max_unpool2d(*_F.max_pool2d(x, 2, return_indices=True), 2), _IMAGES),
+        "max_unpool2d of overlapping windows": (
+            lambda x: _F.max_unpool2d(*_F.max_pool2d(x, 3, 2, 1, return_indices=True), 3, 2, 1, x.shape[2:]),
+            _IMAGES,
+        ),
+        "max_unpool3d": (
+            lambda x: _F.max_unpool3d(*_F.max_pool3d(x, 2, return_indices=True), 2, output_size=x.shape[1:]),
+            _IMAGES,
+        ),
         "fold padded patches": (lambda x: _F.fold(_F.unfold(x, 3, 1, 1, 3), (7, 8), 3, 1, 1, 3), _IMAGES),
     },
     "indices that are computed": {

@@ -38,6 +38,7 @@ from tools.pipeline.export.lower import EmittedProgram, mark_states
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.observers import prepare_pt2e
 from tools.pipeline.export.replaced import replaced
+from tools.pipeline.export.retracing import known_ranges
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT
 from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
@@ -113,7 +114,8 @@ def quantize(
             )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     observed, kept, constant = calibrate(prepared, samples, path, state)
-    quantized = convert_pt2e(prepared)
+    with known_ranges():
+        quantized = convert_pt2e(prepared)
     part_activations(quantized)
     return Quantized(quantized, observed, kept, {}, constant=constant)
 

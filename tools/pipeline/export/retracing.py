@@ -1,12 +1,15 @@
 """What ExecuTorch's passes do again for each operator of a graph that they write anew, done once.
 
-For Arm that is some fifty times, and most of what an export takes. Nothing that is exported depends on it.
+For Arm that is some fifty times, and most of what an export takes; torchao, too, does again what it has done. Nothing
+that is exported depends on it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import operator
+import weakref
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,7 +17,9 @@ from executorch.exir.delegate import executorch_call_delegate, is_lowered_module
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.export import ExportedProgram
 from torch.fx import Interpreter, Node
+from torchao.quantization.pt2e.observer import HistogramObserver
 
 from tools.pipeline.export.replaced import replaced
 
@@ -50,6 +55,54 @@ def known_results() -> Iterator[None]:
         replaced(Node, "format_node", lambda self, *_, **__: self.name),
     ):
         yield
+
+
+@contextlib.contextmanager
+def decomposed_once() -> Iterator[None]:
+    """Lets a program stay as it is where a table has nothing for it, and the program nothing that works in place.
+
+    Of one that was not decomposed yet, that is an empty table. `to_edge_transform_and_lower` has each program
+    decomposed three times, which traces it anew each time.
+    """
+    original = ExportedProgram.run_decompositions
+    done: weakref.WeakSet[ExportedProgram] = weakref.WeakSet()
+
+    def run_decompositions(
+        self: ExportedProgram, table: Mapping[Any, Any] | None = None, **options: Any
+    ) -> ExportedProgram:
+        if table is not None and not options and (self in done or not table) and not _is_decomposed_by(table, self):
+            return self
+        result = original(self, table, **options)
+        done.add(result)
+        return result
+
+    with replaced(ExportedProgram, "run_decompositions", run_decompositions):
+        yield
+
+
+@contextlib.contextmanager
+def known_ranges() -> Iterator[None]:
+    """Lets an observer, that has seen all, look for its scale once: torchao asks for each tensor that shares it."""
+    found: dict[HistogramObserver, tuple[torch.Tensor, torch.Tensor]] = {}
+    original = HistogramObserver.calculate_qparams
+
+    def calculate_qparams(self: HistogramObserver) -> tuple[torch.Tensor, torch.Tensor]:
+        if self not in found:
+            found[self] = original(self)
+        return found[self]
+
+    with replaced(HistogramObserver, "calculate_qparams", calculate_qparams):
+        yield
+
+
+def _is_decomposed_by(table: Mapping[Any, Any], program: ExportedProgram) -> bool:
+    """Whether a table has something for an operator of a program; what PyTorch has for each table is done."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        if not isinstance(node.target, OpOverload) or node.target in table or node.target._schema.is_mutable:
+            return True
+    return False
 
 
 def _key(argument: Any) -> Any:

@@ -11,9 +11,12 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from executorch.exir.pass_base import ExportPass
 from torch import Tensor
 from torch.fx import GraphModule
+from torchao.quantization.pt2e.observer import HistogramObserver
 
 from tools.pipeline.export.lower import capture
-from tools.pipeline.export.retracing import known_results
+from tools.pipeline.export.retracing import decomposed_once, known_ranges, known_results
+
+_ATEN = torch.ops.aten
 
 
 class _Steps(torch.nn.Module):
@@ -48,6 +51,45 @@ def test_known_results_are_those_of_the_operators(monkeypatch: pytest.MonkeyPatc
     assert said == expected
     # Three of the four steps.
     assert after <= before - 6
+
+
+def test_what_no_table_decomposes_is_not_traced_again() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.nn.functional.hardswish((x + 1).mul_(2))
+
+    def targets(program: torch.export.ExportedProgram) -> list[object]:
+        return [node.target for node in program.graph.nodes if node.op == "call_function"]
+
+    tables = ({}, {_ATEN.sin.default: torch.cos}, {_ATEN.hardswish.default: lambda x: torch.cos(x) * x})
+    program = torch.export.export(Model(), (torch.randn(3),))
+    expected = [targets(program.run_decompositions(table)) for table in tables]
+    with decomposed_once():
+        first = program.run_decompositions(tables[0])
+        # What works in place does so no more.
+        assert first is not program and targets(first) == expected[0]
+        assert first.run_decompositions(tables[1]) is first
+        assert targets(first.run_decompositions(tables[2])) == expected[2] != expected[0]
+
+
+def test_an_observer_finds_its_scale_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = []
+    search = HistogramObserver._non_linear_param_search
+
+    def count(self: HistogramObserver) -> object:
+        searches.append(self)
+        return search(self)
+
+    monkeypatch.setattr(HistogramObserver, "_non_linear_param_search", count)
+    observers = [HistogramObserver(dtype=torch.int8), HistogramObserver(dtype=torch.int8)]
+    for factor, observer in enumerate(observers, start=1):
+        observer(torch.randn(100) * factor)
+    expected = [observer.calculate_qparams() for observer in observers]
+    searches.clear()
+    with known_ranges():
+        found = [observer.calculate_qparams() for observer in (*observers, *observers)]
+    assert found == expected + expected
+    assert searches == observers
 
 
 def test_outside_of_passes_each_call_counts() -> None:

@@ -42,6 +42,10 @@ _APPROXIMATED: dict[str, Callable[..., Any]] = {
 }
 
 
+# What PyTorch takes for nondeterministic, as threads may write to the same place: one thread writes in order.
+_DETERMINISTIC = ("max_unpool2d", "max_unpool3d")
+
+
 def make_deterministic() -> None:
     """Fixes what torch computes: its seeds, its order of additions, its choice of code by processor."""
     _replace_functions()
@@ -56,15 +60,18 @@ def make_deterministic() -> None:
 
 @contextlib.contextmanager
 def tracing() -> Iterator[None]:
-    """For tracing with tensors that have no values: results of convolutions lie in memory as oneDNN's do."""
-    with _onednn(True):
+    """For tracing with tensors that have no values: results of convolutions lie in memory as oneDNN's do.
+
+    PyTorch refuses some operators as nondeterministic where it traces them; what computes values doesn't.
+    """
+    with _onednn(True), _deterministic(False):
         yield
 
 
 @contextlib.contextmanager
 def computing() -> Iterator[None]:
     """For computing values, without gradients, within tracing()."""
-    with torch.no_grad(), _onednn(False):
+    with torch.no_grad(), _onednn(False), _deterministic(True):
         yield
 
 
@@ -93,6 +100,9 @@ def _replace_functions() -> torch.library.Library:
             library.impl(f"{name}.out", functools.partial(_into, functional), "CPU")
         original = torch.library.get_kernel("aten::convolution", "CPU")
         library.impl("convolution", functools.partial(_convolution, original), "CPU")
+        for name in _DETERMINISTIC:
+            original = torch.library.get_kernel(f"aten::{name}", "CPU")
+            library.impl(name, functools.partial(_in_order, original), "CPU")
     return library
 
 
@@ -112,6 +122,21 @@ def _functional(function: Callable[..., Any], original: Any, x: torch.Tensor) ->
         # In float64: what is left of the C library's rounding doesn't reach a float32.
         function(values.detach().numpy(), out=result.numpy(), dtype=numpy.float64, casting="same_kind")
     return result
+
+
+def _in_order(original: Any, *arguments: Any) -> torch.Tensor:
+    with _deterministic(False):
+        return original.call_boxed(_CPU, *arguments)
+
+
+@contextlib.contextmanager
+def _deterministic(enabled: bool) -> Iterator[None]:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(enabled)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def _convolution(original: Any, x: torch.Tensor, weight: torch.Tensor, *arguments: Any) -> torch.Tensor:

@@ -121,6 +121,15 @@ def test_what_traces_computes_without_onednn() -> None:
     assert not torch.backends.mkldnn.enabled
 
 
+def test_what_is_written_to_one_place_twice_is_the_last() -> None:
+    """PyTorch refuses it as nondeterministic, which it is with several threads."""
+    make_deterministic()
+    at = torch.tensor([[[2, 2], [0, 2]]])
+    result = torch.nn.functional.max_unpool2d(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), at, 1, 1, output_size=(2, 2))
+    assert result.tolist() == [[[3.0, 0.0], [4.0, 0.0]]]
+    assert torch.are_deterministic_algorithms_enabled()
+
+
 def test_a_second_call_seeds_again() -> None:
     make_deterministic()
     first = torch.rand(3), numpy.random.rand()

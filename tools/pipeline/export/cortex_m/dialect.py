@@ -9,12 +9,13 @@ PyTorch cannot do with dilation, or takes float32 for them, which rounds sums ov
 where it pools int8 images, of which PyTorch takes at most 127 pixels. And what it looks up in a table lies in memory as
 the indices do: operators that take an image's order of dimensions from its strides find no other.
 
-Six gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
+Seven gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
 as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
 too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
 `maximum` and `minimum` return lies in memory as their operands do. A product of two matrices becomes int8 before the
-next pass infers its dtype. Transposed convolutions may have an output_padding. And the operands of sums and products
-may have any two shapes that broadcast, where CMSIS-NN takes values of channels only.
+next pass infers its dtype. Transposed convolutions may have an output_padding. The operands of sums and products
+may have any two shapes that broadcast, where CMSIS-NN takes values of channels only. And a maximum whose place somebody
+asks for stays in floating point alone: the pass that drops places nobody asks for refuses the whole program for it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.pass_base import ExportPass
+from torch.fx.passes.infra.pass_base import PassResult
 from torch.nn import functional
 
 _BACKEND = "executorch.backends.cortex_m"
@@ -126,8 +130,32 @@ def _passes() -> list[Any]:
     products: Any = type("Products", (lowering.AtenToDialectPass,), {})
     bmm = importlib.import_module("executorch.exir.dialects._ops").ops.edge.aten.bmm.default
     products.register_dialect_substitution(bmm)(lowering._get_bmm_replacement)
+    known = [_Maxima if each.__name__ == "RemoveGetItemPass" else each for each in known]
     fold = [each.__name__ for each in known].index("FoldAndAnnotateQParamsPass")
     return [*known[: fold + 1], products, *known[fold + 1 :]]
+
+
+class _Maxima(ExportPass):
+    """Computes maxima without their places where nobody asks for these; the others stay as they are."""
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        graph, edge = graph_module.graph, exir_ops.edge.aten
+        alone = {
+            edge.max_pool2d_with_indices.default: edge.max_pool2d.default,
+            edge.max.dim: edge.amax.default,
+        }
+        for node in list(graph.nodes):
+            readers = list(node.users)
+            if node.target not in alone or [reader.args[1] for reader in readers] != [0]:
+                continue
+            with graph.inserting_before(node):
+                maxima = graph.call_function(alone[node.target], node.args, node.kwargs)
+            maxima.meta = {**node.meta, "val": node.meta["val"][0]}
+            readers[0].replace_all_uses_with(maxima)
+            graph.erase_node(readers[0])
+            graph.erase_node(node)
+        graph_module.recompile()
+        return super().call(graph_module)
 
 
 def _hardswish(x: float) -> float:

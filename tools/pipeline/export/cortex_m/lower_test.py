@@ -126,6 +126,16 @@ def test_large_images_are_pooled(tmp_path: Path) -> None:
     assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.05
 
 
+@pytest.mark.parametrize("places", ["torch.max(y, 1)[1]", "nn.functional.max_pool2d(y, 2, return_indices=True)[1]"])
+def test_places_of_maxima_alone(tmp_path: Path, places: str) -> None:
+    """What computes them is in floating point, the layer before it int8."""
+    forward = f"y = self.conv(x)\nreturn {places}"
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 16, 16),)", "self.conv = nn.Conv2d(4, 16, 3)", io="int8")
+    assert {"aten::max", "aten::argmax", "aten::max_pool2d_with_indices"} & result.operators.keys()
+    assert "cortex_m::quantized_conv2d" in result.operators
+    assert (result.golden["output_0"] == result.golden["eager_0"]).mean() > 0.8
+
+
 _SHARED = """
 y = self.linear(x)
 return (

@@ -27,6 +27,8 @@ from tools.pipeline.export.rewrite import emit, for_each, named_arguments, repla
 _aten = torch.ops.aten
 # Of poolings and convolutions on Ethos-U55 and U65.
 _LARGEST_STRIDE = 3
+# Of averages of padded images there, beyond which they are the core's.
+_LARGEST_PADDED = 8
 # Of rows and columns of an image, by which they can upsample it.
 _REPETITIONS = frozenset((1, 2, 4, 8))
 _NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.vec
@@ -80,6 +82,8 @@ def write_for_npu(program: ExportedProgram, npu: Npu) -> ExportedProgram:
         _write_volumes(program)
         _write_resampling(program)
         _pool_in_steps(program)
+    _choose_windows(program, npu)
+    if npu.product != "u85":
         _average_one_batch(program)
         _fold_strides(program)
     _copy_parts(program)
@@ -132,18 +136,12 @@ def _write_minima(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.target == _aten.amin.default:
-            result, arguments = node, node.args
-        elif node.target == _aten.min.dim and [user.args[1] for user in node.users if user.users] == [0]:
-            result, arguments = next(user for user in node.users if user.users), node.args
-        else:
-            continue
-        if not result.meta["val"].is_floating_point():
+        if node.target != _aten.amin.default or not node.meta["val"].is_floating_point():
             continue
         with graph.inserting_before(node):
-            negative = emit(graph, node, _aten.mul.Tensor, arguments[0], -1.0)
-            least = emit(graph, node, _aten.amax.default, negative, *arguments[1:])
-            replace_node(program, result, emit(graph, node, _aten.mul.Tensor, least, -1.0))
+            negative = emit(graph, node, _aten.mul.Tensor, node.args[0], -1.0)
+            least = emit(graph, node, _aten.amax.default, negative, *node.args[1:])
+            replace_node(program, node, emit(graph, node, _aten.mul.Tensor, least, -1.0))
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -192,6 +190,40 @@ def _pool_in_steps(program: ExportedProgram) -> None:
                 result = emit(graph, node, node.target, result, *([size[i] for size in step] for i in range(2)))
         replace_node(program, node, result)
         graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _choose_windows(program: ExportedProgram, npu: Npu) -> None:
+    """Makes poolings whose stride is larger than the NPU's choices of their windows from more of them, in place.
+
+    Ethos-U55 and U65 leave them to the core. For U85 Vela 5.2 writes an operation for each place in the windows, and
+    where the image is padded these give other numbers.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in POOLS:
+            continue
+        given = named_arguments(node)
+        stride = _pair(given["stride"])
+        if max(stride) <= _LARGEST_STRIDE:
+            continue
+        is_padded = any(tree_leaves(given["padding"]))
+        if npu.product == "u85" and not is_padded:
+            continue
+        is_average = node.target == _aten.avg_pool2d.default
+        if npu.product != "u85" and is_average and is_padded and max(given["kernel_size"]) > _LARGEST_PADDED:
+            continue
+        finer = [next(size for size in range(_LARGEST_STRIDE, 0, -1) if each % size == 0) for each in stride]
+        with graph.inserting_before(node):
+            result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
+            for axis, (each, size) in enumerate(zip(stride, finer, strict=True), start=node.meta["val"].dim() - 2):
+                step, end = each // size, (node.meta["val"].shape[axis] - 1) * (each // size) + 1
+                if step > 1:
+                    result = emit(graph, node, _aten.slice.Tensor, result, axis, 0, end, step)
+        # With ceil_mode a last window may begin where no other does.
+        if result.meta["val"].shape == node.meta["val"].shape:
+            replace_node(program, node, result)
+    graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 

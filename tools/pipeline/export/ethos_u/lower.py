@@ -59,6 +59,7 @@ from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functio
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.replaced import replaced
+from tools.pipeline.export.retracing import decomposed_once
 
 _Finished = TypeVar("_Finished")
 
@@ -115,9 +116,9 @@ class _Quantizer(EthosUQuantizer):
         self._annotate_recurrent(model.graph)
         # Those of several operators before ExecuTorch does so operator by operator.
         functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
-        integers = {node for each in functions for node in (each.source, *each.results)}
-        annotate_functions(functions, integers, self._operand, self._result)
-        for node in (node for each in functions for node in each.nodes):
+        nodes = {node for each in functions for node in each.nodes}
+        annotate_functions(functions, (), self._operand, self._result, chosen=nodes)
+        for node in nodes:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
         annotated = super().annotate(model)
         functions = [each for each in find_functions(annotated.graph) if not is_annotated(each)]
@@ -288,6 +289,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
     with (
         delegates.rejections(path) as rejected,
         delegates.shared_history(),
+        decomposed_once(),
         vela.compiling(npu) as compiled,
         tables_before_pools(),
         upsampling_of_sizes(),

@@ -134,7 +134,7 @@ _CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3
         ("self.up(y)", "int8", {"cortex_m::quantized_transpose_conv2d"}),
         ("torch.relu(self.up(y))", "int8", {"cortex_m::quantized_transpose_conv2d"}),
         ("self.grouped(y)", "int8", {"cortex_m::quantized_transpose_conv2d"}),
-        ("nn.functional.avg_pool2d(y, 2, 4)", "int8", {"cortex_m::quantized_avg_pool2d"}),
+        ("nn.functional.avg_pool2d(y, 9, 1, 4, False, False)", "int8", {"cortex_m::quantized_avg_pool2d"}),
         ("torch.flip(y, (2,))", "int8", {"aten::flip"}),
         # Neither has an int8 form here: of a wrong one nothing would be noticed but wrong numbers.
         (
@@ -169,7 +169,8 @@ def test_what_the_npu_cannot_take_runs_on_the_core(
 def test_int8_layers_beside_the_npu_are_those_of_the_boards_core(tmp_path: Path, core: str) -> None:
     """Whose int8 kernels take memory of their own; the integers are the same on each."""
     init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
-    forward = "y = torch.relu(self.up(self.first(x)))\nreturn self.second(nn.functional.avg_pool2d(y, 4, 4))"
+    pool = "nn.functional.avg_pool2d(y, 9, 3, 4, False, False)"
+    forward = f"y = torch.relu(self.up(self.first(x)))\nreturn self.second({pool})"
     source = model_source(forward, _IMAGE, init)
     result, other = _export(tmp_path, source, core=core), _export(tmp_path, source)
     assert result.manifest["core"] == core
@@ -789,6 +790,62 @@ def test_what_executorch_does_not_expect(tmp_path: Path) -> None:
     place = "aten::max_pool2d_with_indices in floating point: my_model.py:"
     (note,) = (note for note in _left_to_the_core(result) if note.startswith(place))
     assert ": ExecuTorch's check of it ended with " in note
+
+
+def test_places_of_maxima(tmp_path: Path) -> None:
+    """They are the core's; maxima beside them the NPU's."""
+    forward = "y = self.first(x)\nreturn *y.max(1), *y.min(2, keepdim=True), y.max(3)[1]"
+    result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
+    assert _delegates(result) == 1
+    assert {"aten::argmax", "aten::argmin"} <= result.operators.keys()
+    assert not {"aten::max", "aten::min", "aten::amax", "aten::amin"} & result.operators.keys()
+    for index, output in enumerate(result.manifest["outputs"]):
+        values, eager = (result.golden[f"{kind}_{index}"].astype(numpy.float64) for kind in ("output", "eager"))
+        if "scale" in output:
+            values = (values - output["zero_point"]) * output["scale"]
+            assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+        else:
+            # Of elements that are equal in int8 it is the first.
+            assert (values == eager).mean() > 0.8
+
+
+def test_places_of_a_pooling(tmp_path: Path) -> None:
+    """A pooling that computes them is in floating point alone: other layers of the core are int8."""
+    forward = "y, at = nn.functional.max_pool2d(self.up(self.first(x)), 2, return_indices=True)\nreturn self.up(y), at"
+    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init))
+    assert result.operators["aten::max_pool2d_with_indices"] == 1
+    assert result.operators["cortex_m::quantized_transpose_conv2d"] == 2
+    assert not any("what the NPU can't take computes in floating point" in line for line in result.said)
+    values, eager = (result.golden[f"{kind}_0"].astype(numpy.float64) for kind in ("output", "eager"))
+    (output, _) = result.manifest["outputs"]
+    assert numpy.abs((values - output["zero_point"]) * output["scale"] - eager).max() < 0.06 * numpy.abs(eager).max()
+
+
+def test_a_function_between_views(tmp_path: Path) -> None:
+    init = f"{_CONVOLUTIONS}\nself.act = nn.PReLU()"
+    result = _export(tmp_path, model_source("return self.act(self.first(x)[:, 1:])[:, :, 2]", _IMAGE, init))
+    assert _delegates(result) == 1
+    assert not result.operators
+
+
+@pytest.mark.parametrize(
+    ("pool", "npu"),
+    [
+        ("max_pool2d(x, 5, 4, 2)", _U85),
+        ("avg_pool2d(x, 5, (4, 6), 2, False, False)", _U85),
+        ("max_pool2d(x, 3, 4, 1, ceil_mode=True)", _NPU),
+        ("avg_pool2d(x, 5, (1, 4), 2)", _NPU),
+    ],
+)
+def test_poolings_of_larger_strides_than_the_npu_has(tmp_path: Path, pool: str, npu: Npu) -> None:
+    forward = f"return nn.functional.{pool}"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 4, 16, 17),)"), npu=npu)
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
 
 
 def test_an_input_that_nothing_reads(tmp_path: Path) -> None:

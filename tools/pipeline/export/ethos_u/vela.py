@@ -17,6 +17,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from executorch.backends.arm.ethosu import backend as arm_backend
 
 from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.npu_report.npu_report import MEMORIES
 from tools.pipeline.export import delegates
 from tools.pipeline.export.replaced import replaced
 
@@ -39,6 +40,11 @@ _LAYER_COLUMNS = {
 _SUMMARY_COLUMNS = (
     "cycles_total", "cycles_npu", "cycles_sram_access", "cycles_dram_access", "cycles_on_chip_flash_access",
     "cycles_off_chip_flash_access", "nn_macs", "total_original_weights", "total_npu_encoded_weights",
+    *(
+        f"{memory}_{moved}"
+        for memory in MEMORIES
+        for moved in ("feature_map_read_bytes", "feature_map_write_bytes", "weight_read_bytes", "weight_write_bytes")
+    ),
     "sram_total_bytes", "dram_total_bytes", "on_chip_flash_total_bytes", "off_chip_flash_total_bytes",
     "inference_time", "inferences_per_second",
 )  # fmt: skip
