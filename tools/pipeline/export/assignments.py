@@ -85,7 +85,7 @@ def assemble(program: ExportedProgram) -> ExportedProgram:
     program = run_decompositions(program, {})
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op == "call_function" and node.target in _COPIES and _is_static(node):
+        if node.op == "call_function" and node.target in _COPIES and _is_static(node) and _is_known(node.args[1]):
             with graph.inserting_before(node):
                 replace_node(program, node, _copied(graph, node))
     graph.eliminate_dead_code()
@@ -121,6 +121,11 @@ def _copied(graph: Graph, node: Node) -> Node:
     if source.meta["val"].shape != value.shape:
         source = emit(graph, node, _aten.expand.default, source, [*value.shape])
     return source
+
+
+def _is_known(source: Any) -> bool:
+    """Whether what is copied is a tensor or a number, and not one that depends on shapes."""
+    return not isinstance(source, Node) or isinstance(source.meta.get("val"), torch.Tensor)
 
 
 def _is_static(node: Any) -> bool:

@@ -523,8 +523,8 @@ def _placed(elements: Tensor, axes: Sequence[Sequence[int]], place: Sequence[int
     return elements
 
 
-# Images whose rows and columns are no longer are resampled by dense matrices: with more pixels these outgrow what
-# taking a few pixels for each result costs.
+# Rows of up to so many pixels are interpolated by a dense matrix: with more it outgrows what choosing four pixels for
+# each result costs.
 _DENSE = 64
 
 
@@ -536,40 +536,46 @@ def _cubic(distance: Tensor, a: float) -> Tensor:
     return torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))
 
 
-def _interpolated(size: int, places: Tensor, _: float) -> Tensor:
-    """[results, size] the weights of pixels around places; beyond the border lies the pixel at it."""
-    weights = _cubic(torch.arange(-2, size + 2) - places, -0.75)
-    first, last = weights[:, :3].sum(1, True), weights[:, -3:].sum(1, True)
+def _interpolated(x: Tensor, places: Tensor, _: float) -> Tensor:
+    size = x.shape[-1]
     if size == 1:
-        return torch.ones_like(first)
-    return torch.cat([first, weights[:, 3:-3], last], 1)
+        return x.expand(*x.shape[:-1], places.shape[0])
+    if size <= _DENSE:
+        weights = _cubic(torch.arange(-2, size + 2) - places.unsqueeze(1), -0.75)
+        # Beyond the border lies the pixel at it.
+        first, last = weights[:, :3].sum(1, True), weights[:, -3:].sum(1, True)
+        return _functional.linear(x, torch.cat([first, weights[:, 3:-3], last], 1).to(x.dtype))
+    total: Tensor | None = None
+    for step in range(-1, 3):
+        pixels = places.floor() + step
+        chosen = x.index_select(-1, pixels.clamp(0, size - 1).to(torch.int64))
+        part = chosen * _cubic(pixels - places, -0.75).to(x.dtype)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
 
 
-def _smoothed(size: int, places: Tensor, step: float) -> Tensor:
-    """The same of all pixels that lie between results."""
-    weights = _cubic((torch.arange(size) - places) / max(step, 1.0), -0.5)
-    return weights / weights.sum(1, True)
+def _smoothed(x: Tensor, places: Tensor, step: float) -> Tensor:
+    weights = _cubic((torch.arange(x.shape[-1]) - places.unsqueeze(1)) / max(step, 1.0), -0.5)
+    return _functional.linear(x, (weights / weights.sum(1, True)).to(x.dtype))
 
 
-def _bicubic(weights: Callable[[int, Tensor, float], Tensor], is_cornered: bool) -> Callable[..., Tensor]:
-    """Resampling of images by matrices of weights, first of rows, then of columns.
-
-    Places are those of torch.nn.functional.interpolate.
+def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: bool) -> Callable[..., Tensor]:
+    """Resampling of images, first of rows, then of columns, at the places of torch.nn.functional.interpolate.
 
     Args:
-      weights: of each result (rows) and pixel (columns), of the number of pixels, the results' places, and how far
-        apart these are.
-      is_cornered: whether the first result's place is the first pixel's if corners are aligned.
+      resample: of the last dimension, at places that are counted in pixels, and are a step apart.
+      is_cornered: whether the first place is the first pixel's if corners are aligned.
     """
 
-    def resample(
+    def resample_both(
         x: Tensor,
         size: Sequence[int] | None,
         align_corners: bool,
         scales_h: Sequence[float] | float | None = None,
         scales_w: float | None = None,
     ) -> Tensor:
-        if not _is_static(x) or max(x.shape[2:]) > _DENSE:
+        if not _is_static(x):
             return NotImplemented
         # A list of both, or each by itself.
         scales = scales_h if isinstance(scales_h, Sequence) else (scales_h, scales_w)
@@ -580,13 +586,12 @@ def _bicubic(weights: Callable[[int, Tensor, float], Tensor], is_cornered: bool)
             step = 1 / scale if scale else pixels / results
             if align_corners:
                 step = (pixels - 1) / (results - 1) if results > 1 else 0.0
-            places = torch.arange(results, dtype=torch.float32).unsqueeze(1)
+            places = torch.arange(results, dtype=torch.float32)
             places = places * step if align_corners and is_cornered else (places + 0.5) * step - 0.5
-            matrix = weights(pixels, places, step)
-            x = _functional.linear(x.transpose(dim, 3), matrix.to(x.dtype)).transpose(dim, 3)
+            x = resample(x.transpose(dim, 3), places, step).transpose(dim, 3)
         return x
 
-    return resample
+    return resample_both
 
 
 # What PyTorch itself decomposes to operators of the table.

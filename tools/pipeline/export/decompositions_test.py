@@ -128,6 +128,7 @@ _CALLS: dict[str, dict[str, tuple[Callable[..., object], Tensor]]] = {
         "bicubic by factors": (lambda x: _F.interpolate(x, scale_factor=(2.3, 0.4), mode="bicubic"), _IMAGES),
         "bicubic of corners": (lambda x: _F.interpolate(x, size=(9, 1), mode="bicubic", align_corners=True), _IMAGES),
         "bicubic of a row": (lambda x: _F.interpolate(x[:, :, :1], size=(3, 24), mode="bicubic"), _IMAGES),
+        "bicubic of long rows": (lambda x: _F.interpolate(x, (8, 60), mode="bicubic"), _volume(1, 2, 5, 70)),
         "bicubic smoothed": (lambda x: _F.interpolate(x, size=(3, 12), mode="bicubic", antialias=True), _IMAGES),
         "bicubic smoothed corners": (
             lambda x: _F.interpolate(x, size=(3, 5), mode="bicubic", antialias=True, align_corners=True),

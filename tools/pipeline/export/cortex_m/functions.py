@@ -297,8 +297,8 @@ def attribute(module: GraphModule, name: str) -> torch.Tensor:
 def _has_no_kernel(node: Node) -> bool:
     """Whether a node is in a form that no int8 kernel knows.
 
-    Numbers of another format than float32, weights that the model computes, pooling that is dilated, or whose windows
-    reach beyond the image, and padding of more than four dimensions.
+    Numbers of another format than float32, weights that the model computes, pooling that is dilated, whose windows
+    reach beyond the image, or whose places are asked for, and padding of more than four dimensions.
     """
     if node.op == "call_function" and any(map(_is_of_other_format, (node, *node.all_input_nodes))):
         return True
@@ -310,6 +310,8 @@ def _has_no_kernel(node: Node) -> bool:
     if node.target == _aten.avg_pool2d.default:
         ceil_mode, _, divisor = _with_defaults(node, 4, (False, True, None))
         return bool(ceil_mode) or divisor is not None
+    if node.target == _aten.max_pool2d_with_indices.default:
+        return any(user.args[1] for user in node.users)
     if node.target == _aten.max_pool2d.default:
         dilation, ceil_mode = _with_defaults(node, 4, (1, False))
         return bool(ceil_mode) or dilation not in (1, [1], [1, 1])

@@ -1029,6 +1029,16 @@ def test_layers_of_another_format_stay_in_it(tmp_path: Path, dtype: str) -> None
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
 
 
+def test_a_pooling_whose_places_are_asked_for_stays_in_floating_point_alone(tmp_path: Path) -> None:
+    init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
+    forward = "F = torch.nn.functional\ny, places = F.max_pool2d(self.a(x).relu(), 2, return_indices=True)\n"
+    forward += "return self.c(F.max_unpool2d(self.b(y), places, 2))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
+    assert result.operators["torch_fusion::convolution"] == 3
+    assert not any("Please report" in said for said in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 15
+
+
 def test_layers_clamp_what_they_share_a_range_for(tmp_path: Path) -> None:
     init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
     forward = "y = self.a(x).relu()\nreturn torch.cat([y, torch.clamp(self.b(y), -0.1, 0.2), self.c(y)], 1)"
