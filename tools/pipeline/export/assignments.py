@@ -74,6 +74,11 @@ def _with(corner: tuple[int, ...], dim: int, place: int) -> tuple[int, ...]:
     return (*corner[:dim], place, *corner[dim + 1 :])
 
 
+def _corners(shape: tuple[int, ...], dim: int, taken: range) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Where a slice of a tensor begins and ends."""
+    return _with((0,) * len(shape), dim, taken.start), _with(shape, dim, taken.stop)
+
+
 def assemble(program: ExportedProgram) -> ExportedProgram:
     """Puts tensors together that are assigned part by part; what the program returns, as its state, stays as it is.
 
@@ -183,8 +188,7 @@ class _Assembled:
         dim = given["dim"] % len(shape)
         taken = _range(given, shape[dim])
         if taken.step == 1 and len(taken) > 0:
-            low, high = _with((0,) * len(shape), dim, taken.start), _with(shape, dim, taken.stop)
-            parts = [part.moved(dim, -taken.start) for part in _inside(self._of(source), low, high)]
+            parts = [part.moved(dim, -taken.start) for part in _inside(self._of(source), *_corners(shape, dim, taken))]
             self._note(node, parts, source in self._changed)
 
     def _add_scatter(self, node: Node) -> None:
@@ -195,21 +199,19 @@ class _Assembled:
         if whole.meta["val"].dtype != written.meta["val"].dtype:
             return
         if node.target == _aten.select_scatter.default:
-            start = given["index"] % shape[dim]
             if written.target == _aten.select.int and written.args == (whole, given["dim"], given["index"]):
                 # What was written in place is read again and written once more.
                 self._note(node, self._of(whole), whole in self._changed)
                 return
             with self._graph.inserting_before(node):
                 written = emit(self._graph, node, _aten.unsqueeze.default, written, dim)
-            step = 1
+            start = given["index"] % shape[dim]
+            taken = range(start, start + 1)
         else:
             taken = _range(given, shape[dim])
-            start, step = taken.start, taken.step
-        if step == 1 and written.meta["val"].numel() > 0:
-            low, high = _with((0,) * len(shape), dim, start), _with(shape, dim, start + written.meta["val"].shape[dim])
-            below, above = self._of(whole), [part.moved(dim, start) for part in self._of(written)]
-            above = _new(_inside(below, low, high), above)
+        if taken.step == 1 and written.meta["val"].numel() > 0:
+            below, above = self._of(whole), [part.moved(dim, taken.start) for part in self._of(written)]
+            above = _new(_inside(below, *_corners(shape, dim, taken)), above)
             self._note(node, _uncovered([*below, *above]), True)
 
     def build(self, node: Node) -> Node:
@@ -284,4 +286,4 @@ def _filling(node: Node) -> float | None:
     if node.target in _FILLS:
         return _FILLS[node.target]
     value = node.args[1] if node.target in _GIVEN_FILLS else None
-    return value if isinstance(value, (bool, int, float)) else None
+    return value if isinstance(value, (int, float)) else None
