@@ -58,8 +58,9 @@ bool parse_commands(Span<const uint8_t> block, Payload& payload) {
       block.size() >= sizeof(kMagic) && block.size() % 4 == 0 &&
           std::memcmp(block.data(), kMagic, sizeof(kMagic)) == 0,
       "the NPU's commands are of another format");
-  const Span<const uint32_t> words(
-      reinterpret_cast<const uint32_t*>(block.data()), block.size() / 4);
+  // Blocks begin at multiples of kAlignment, as the payload does.
+  const void* const begin = block.data();
+  const Span<const uint32_t> words(static_cast<const uint32_t*>(begin), block.size() / 4);
   bool is_configured = false;
   for (size_t i = 1; i < words.size();) {
     const uint32_t action = words[i++];
@@ -105,7 +106,8 @@ bool parse_places(
           (block.size() - sizeof(count)) % sizeof(TensorPlace) == 0,
       "the NPU's payload has a corrupted block %s",
       name);
-  places = {reinterpret_cast<const TensorPlace*>(block.data() + sizeof(count)), count};
+  const void* const begin = block.data() + sizeof(count);
+  places = {static_cast<const TensorPlace*>(begin), count};
   for (const TensorPlace& place : places) {
     uint32_t size = static_cast<uint32_t>(place.element_size);
     bool is_sound = place.element_size > 0 && place.region == 1 && place.offset >= 0;

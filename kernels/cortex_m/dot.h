@@ -42,11 +42,11 @@ int32_t dot(const int8_t* x, int32_t x_offset, const int8_t* w, int32_t w_offset
     int16x2_t even = even_bytes(b);
     int16x2_t odd = odd_bytes(b);
     if constexpr (kBothOffsets) {
-      even = __sadd16(even, w_offsets);
-      odd = __sadd16(odd, w_offsets);
+      even = add_pairs(even, w_offsets);
+      odd = add_pairs(odd, w_offsets);
     }
-    sum = dot2(__sadd16(even_bytes(a), x_offsets), even, sum);
-    sum = dot2(__sadd16(odd_bytes(a), x_offsets), odd, sum);
+    sum = dot2(add_pairs(even_bytes(a), x_offsets), even, sum);
+    sum = dot2(add_pairs(odd_bytes(a), x_offsets), odd, sum);
     x += 4;
     w += 4;
   }

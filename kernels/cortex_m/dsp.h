@@ -5,17 +5,14 @@
 
 #include "kernels/cortex_m/requantize.h"
 
-#ifdef __ARM_FEATURE_DSP
-#include <arm_acle.h>
-#endif
-
 namespace torch {
 namespace executor {
 namespace native {
 namespace cortex_m {
 
-/// Operations on pairs of 16-bit numbers in a word (Arm C Language Extensions, "32-bit SIMD"), and
-/// some that cores without the DSP extension, and this machine's tests, have in C++.
+/// Operations on pairs of 16-bit numbers in a word (Armv7-M Architecture Reference Manual, A4.4.3
+/// and A4.4.4), and some that cores without the DSP extension, and this machine's tests, have in
+/// C++. Each is its instruction, as GCC has intrinsics for them since its version 10 only.
 
 /// Four bytes from anywhere.
 inline uint32_t load_word(const void* from) {
@@ -26,14 +23,18 @@ inline uint32_t load_word(const void* from) {
 
 #ifdef __ARM_FEATURE_DSP
 
+using int16x2_t = int32_t;
+
 /// A number of 16 bits, twice.
 inline int16x2_t twice(int32_t value) {
-  return static_cast<int16x2_t>((value & 0xffff) * 0x10001u);
+  return static_cast<int16x2_t>(static_cast<uint32_t>(value & 0xffff) * 0x10001u);
 }
 
 /// Bytes 0 and 2, as signed numbers.
 inline int16x2_t even_bytes(uint32_t word) {
-  return __sxtb16(static_cast<int8x4_t>(word));
+  int16x2_t result;
+  __asm__("sxtb16 %0, %1" : "=r"(result) : "r"(word));
+  return result;
 }
 
 /// Bytes 1 and 3, as signed numbers.
@@ -43,16 +44,54 @@ inline int16x2_t odd_bytes(uint32_t word) {
   return result;
 }
 
+/// The sum of the products of lower and of upper halves, and an addend, which wraps.
 inline int32_t dot2(int16x2_t a, int16x2_t b, int32_t sum) {
-  return __smlad(a, b, sum);
+  int32_t result;
+  __asm__("smlad %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+  return result;
 }
 
+/// The product of the lower halves and an addend.
 inline int32_t multiply_low(int16x2_t a, int16x2_t b, int32_t sum) {
-  return __smlabb(a, b, sum);
+  int32_t result;
+  __asm__("smlabb %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+  return result;
 }
 
+/// The product of the upper halves and an addend.
 inline int32_t multiply_high(int16x2_t a, int16x2_t b, int32_t sum) {
-  return __smlatt(a, b, sum);
+  int32_t result;
+  __asm__("smlatt %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+  return result;
+}
+
+/// The sums of lower and of upper halves, each of which wraps.
+inline int16x2_t add_pairs(int16x2_t a, int16x2_t b) {
+  int16x2_t result;
+  __asm__("sadd16 %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
+/// The differences of lower and of upper halves, each of which wraps.
+inline int16x2_t subtract_pairs(int16x2_t a, int16x2_t b) {
+  int16x2_t result;
+  __asm__("ssub16 %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
+/// A saturated sum.
+inline int32_t saturated_sum(int32_t a, int32_t b) {
+  int32_t result;
+  __asm__("qadd %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
+  return result;
+}
+
+/// A number saturated to one of `kBits` bits with a sign.
+template <int32_t kBits>
+inline int32_t saturated(int32_t value) {
+  int32_t result;
+  __asm__("ssat %0, %1, %2" : "=r"(result) : "i"(kBits), "r"(value));
+  return result;
 }
 
 /// The upper half of a 64-bit product, rounded to nearest, halves up.
@@ -71,7 +110,9 @@ inline int32_t multiply_add_rounded(int32_t a, int32_t b, int32_t addend) {
 
 /// Bytes 0 and 2 of a word, or 1 and 3, as signed numbers that are added to a pair.
 inline int16x2_t add_even_bytes(int16x2_t pair, uint32_t word) {
-  return __sxtab16(pair, static_cast<int8x4_t>(word));
+  int16x2_t result;
+  __asm__("sxtab16 %0, %1, %2" : "=r"(result) : "r"(pair), "r"(word));
+  return result;
 }
 
 inline int16x2_t add_odd_bytes(int16x2_t pair, uint32_t word) {
@@ -83,7 +124,7 @@ inline int16x2_t add_odd_bytes(int16x2_t pair, uint32_t word) {
 /// Half a number, rounded down, saturated to int8.
 inline int32_t saturated_half(int32_t value) {
   int32_t result;
-  __asm__("ssat %0, #8, %1, asr #1" : "=r"(result) : "r"(value) : "cc");
+  __asm__("ssat %0, #8, %1, asr #1" : "=r"(result) : "r"(value));
   return result;
 }
 

@@ -299,8 +299,8 @@ bool mul_side_by_side(
       }
       int16x2_t x_even = add_even_bytes(a_offsets, x);
       int16x2_t x_odd = add_odd_bytes(a_offsets, x);
-      x_even = __sadd16(x_even, x_even);
-      x_odd = __sadd16(x_odd, x_odd);
+      x_even = add_pairs(x_even, x_even);
+      x_odd = add_pairs(x_odd, x_odd);
       const int16x2_t y_even = add_even_bytes(b_offsets, y);
       const int16x2_t y_odd = add_odd_bytes(b_offsets, y);
       out[0] = scale.apply(static_cast<int16_t>(x_even) * static_cast<int16_t>(y_even));

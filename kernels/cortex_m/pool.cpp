@@ -181,8 +181,8 @@ void sum_lanes(const Values& values, int32_t* sums) {
   };
   values.each([&](const int8_t* value) {
     const uint32_t word = load_word(value);
-    even = __sxtab16(even, static_cast<int8x4_t>(word));
-    __asm__("sxtab16 %0, %0, %1, ror #8" : "+r"(odd) : "r"(word));
+    even = add_even_bytes(even, word);
+    odd = add_odd_bytes(odd, word);
     if (--left == 0) {
       flush();
       even = odd = 0;

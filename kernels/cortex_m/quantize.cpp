@@ -104,7 +104,7 @@ void quantize(
     __asm__("vcvtr.s32.f32 %0, %0" : "+t"(scaled));
     int32_t value;
     std::memcpy(&value, &scaled, sizeof(value));
-    return static_cast<T>(__ssat(__qadd(value, zero_point), kBits));
+    return static_cast<T>(saturated<kBits>(saturated_sum(value, zero_point)));
   };
   const bool is_whole =
       static_cast<int32_t>(q.min) == -kLimit && static_cast<int32_t>(q.max) == kLimit - 1;

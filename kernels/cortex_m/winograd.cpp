@@ -35,11 +35,11 @@ constexpr int32_t kSums = kLanes * kChannels;
 using Pair = int16x2_t;
 
 ET_INLINE Pair add(Pair a, Pair b) {
-  return __sadd16(a, b);
+  return add_pairs(a, b);
 }
 
 ET_INLINE Pair subtract(Pair a, Pair b) {
-  return __ssub16(a, b);
+  return subtract_pairs(a, b);
 }
 
 /// Bytes 0 and 2 of a word, or 1 and 3.

@@ -54,6 +54,13 @@ class Constants:
             return node.target(*args, **kwargs)
 
 
+def is_constant(node: Node) -> bool:
+    """Whether a node is a parameter, buffer or constant, or computed from such."""
+    if node.op == "placeholder":
+        return node.name.startswith(("p_", "b_", "c_"))
+    return node.op == "call_function" and all(is_constant(operand) for operand in node.all_input_nodes)
+
+
 def add_constant(program: ExportedProgram, name: str, value: torch.Tensor) -> Node:
     """Gives a program a constant, before its inputs."""
     first_input = next(node for node in program.graph.nodes if node.op == "placeholder")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tools.pipeline.package.folder import folder_of
 from tools.pipeline.package.package import Model, pack
 
 _FLAGS = "-mthumb -mcpu=cortex-m4 -mfloat-abi=hard -mfpu=fpv4-sp-d16 -O0"
@@ -34,14 +36,16 @@ def _configure(source: Path, *settings: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def _write_package(folder: Path, name: str) -> None:
-    """A package of sine."""
+def _write_package(folder: Path, name: str, archives: Sequence[str] = ()) -> None:
+    """A package of sine; one of archives, as its sources."""
     files = {"".join(path.suffixes): path for path in map(Path, os.environ["PROGRAM"].split())}
     model = Model(files[".pte"], "forward", "sine", files[".manifest.json"], files[".golden.npz"])
     headers = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
     roots = {Path(): "src", headers: "src", headers / "executorch/runtime/core/portable_type/c10": "src"}
     sources = [Path(path) for path in os.environ["SOURCES"].split()]
-    for path, text in pack(name, "host", "cmake", [model], roots, {}, shared=sources).items():
+    for path, text in pack(
+        name, "host", "cmake", [model], roots, {}, shared=sources, archives=archives
+    ).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
 
@@ -104,6 +108,25 @@ def test_an_installed_package_is_headers_an_archive_and_licences(prefix: Path) -
     # It may be moved.
     for path in prefix.rglob("*.cmake"):
         assert "/packages" not in path.read_text(encoding="utf-8")
+
+
+def test_a_project_finds_an_archive_in_the_prefix_that_a_package_of_archives_was_installed_to(
+    prefix: Path, tmp_path: Path
+) -> None:
+    _write_package(tmp_path / "sources", "networks", ["cortex_m4-hard"])
+    archive = (prefix / "lib/libnetworks.a").read_bytes()
+    package = tmp_path / "networks"
+    for path, data in folder_of(tmp_path / "sources", "cmake", {}, {"cortex_m4-hard": archive}, "networks").items():
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).write_bytes(data)
+    for result in (
+        _configure(package),
+        _cmake("--install", package / "build", "--prefix", tmp_path / "prefix"),
+    ):
+        assert result.returncode == 0, result.stdout + result.stderr
+    package.rename(package.with_name("moved"))
+    _write_application(tmp_path / "project", "find_package(networks 1.0 REQUIRED)", "networks::networks")
+    _build(tmp_path / "project", f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}")
 
 
 def test_a_project_that_wants_a_newer_package_is_told_which_there_is(prefix: Path, tmp_path: Path) -> None:

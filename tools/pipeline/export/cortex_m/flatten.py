@@ -11,7 +11,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.cortex_m.quantizable import is_channels_last, is_constant
+from tools.pipeline.export.constants import is_constant
+from tools.pipeline.export.cortex_m.quantizable import is_channels_last
 from tools.pipeline.export.dim_orders import PIXELS
 from tools.pipeline.export.rewrite import emit
 

@@ -13,6 +13,8 @@ the same in another form would stay in floating point, or be refused on the devi
 - sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
   convolution of one by one;
 - masks before softmax operators become sums, see softmax.py;
+- pixel_shuffle becomes a transposition, and a transposed convolution convolutions whose results are moved, see
+  depth_to_space.py;
 - images that are one pixel wide lie down for convolutions, see narrow_images.py;
 - what a convolution or pooling reads in another layout is copied to channels-last before it;
 - a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
@@ -33,7 +35,8 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 from torch.utils._pytree import tree_map
 
-from tools.pipeline.export.constants import add_constant
+from tools.pipeline.export.constants import add_constant, is_constant
+from tools.pipeline.export.cortex_m.depth_to_space import move_channels_to_pixels, write_transposed_convolution
 from tools.pipeline.export.cortex_m.softmax import write_masks
 from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions, order_of, view_tokens_as_pixels
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
@@ -50,9 +53,6 @@ _ELEMENTWISE = frozenset(
         _aten.hardsigmoid, _aten.leaky_relu, _aten.gelu, _aten.elu, _aten.mish, _aten.softplus,
     )
 )  # fmt: skip
-
-# Those of them that are computed together with the layer before them.
-_FUSED = (_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default)
 
 # Of two tensors of one shape.
 _BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
@@ -114,7 +114,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         elif node.target == _aten.pad.default and _arguments(node)[2] == "circular":
             _join_ends(graph, node)
         elif node.target == _aten.pixel_shuffle.default and _is_image(node):
-            _shuffle(graph, node)
+            move_channels_to_pixels(graph, node)
         elif node.target == _aten.glu.default:
             _gate(graph, node)
         elif node.target == _aten.roll.default:
@@ -142,7 +142,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
         elif node.target == _aten.conv2d.default:
             _fold_padding(graph, node)
         elif node.target == _aten.conv_transpose2d.input:
-            _transpose_without_overlap(graph, node)
+            write_transposed_convolution(program, node)
         elif node.target in _POOLED:
             _make_pooling(graph, node)
         elif node.target == _aten.adaptive_avg_pool2d.default:
@@ -158,13 +158,6 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
     drop_undone_transpositions(graph)
     program.graph_module.recompile()
     return program
-
-
-def is_constant(node: Node) -> bool:
-    """Whether a node is a parameter, buffer or constant, or computed from such."""
-    if node.op == "placeholder":
-        return node.name.startswith(("p_", "b_", "c_"))
-    return node.op == "call_function" and all(is_constant(operand) for operand in node.all_input_nodes)
 
 
 def is_channels_last(node: Node) -> bool:
@@ -504,79 +497,6 @@ def _choose_in(
             index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
             source = emit(program.graph, origin, _aten.index_select.default, source, place, index)
     return source
-
-
-def _shuffle(graph: Graph, node: Node) -> None:
-    """pixel_shuffle as a transposition of an image that lies channels-last.
-
-    The convolution before it, if nothing else reads that, computes its channels in the order in which they lie in the
-    result then: what moves are runs of channels.
-    """
-    image, factor = node.args
-    layer, readers = image, [node]
-    while layer.target in _ELEMENTWISE and [*layer.users] == readers:
-        layer, readers = layer.args[0], [layer]
-    is_ordered = [*layer.users] == readers and _has_channels_last(graph, layer, factor)
-    _interleave(graph, node, image, [factor, factor], is_ordered)
-
-
-def _has_channels_last(graph: Graph, layer: Node, factor: int) -> bool:
-    """Lets a convolution compute [factor, factor, channels] in place of [channels, factor, factor], if it can."""
-    if layer.target != _aten.conv2d.default or _arguments(layer)[-1] != 1:
-        return False
-    constants = [constant for constant in layer.args[1:3] if constant is not None]
-    if not all(map(is_constant, constants)):
-        return False
-    with graph.inserting_before(layer):
-        for place, constant in enumerate(constants, 1):
-            shape = constant.meta["val"].shape
-            parts = emit(graph, layer, _aten.reshape.default, constant, [-1, factor, factor, shape[1:].numel()])
-            moved = emit(graph, layer, _aten.permute.default, parts, [1, 2, 0, 3])
-            layer.update_arg(place, emit(graph, layer, _aten.reshape.default, moved, [*shape]))
-    return True
-
-
-def _transpose_without_overlap(graph: Graph, node: Node) -> None:
-    """A transposed convolution as far apart as its kernel is large: a layer of each pixel, whose results are moved."""
-    image, weight, bias, stride, padding, output_padding, groups, dilation = _arguments(node)
-    stride, padding, output_padding, dilation = map(for_each, (stride, padding, output_padding, dilation))
-    channels, results, *kernel = weight.meta["val"].shape
-    is_plain = groups == 1 and not any(padding) and not any(output_padding) and is_constant(weight)
-    if not is_plain or [*kernel] != stride or dilation != [1, 1] or math.prod(kernel) == 1:
-        return
-    with graph.inserting_before(node):
-        moved = emit(graph, node, _aten.permute.default, weight, [2, 3, 1, 0])
-        weight = emit(graph, node, _aten.reshape.default, moved, [math.prod(kernel) * results, channels, 1, 1])
-        if bias is not None:
-            bias = emit(graph, node, _aten.repeat.default, bias, [math.prod(kernel)])
-        layer = emit(graph, node, _aten.conv2d.default, image, weight, bias)
-    _interleave(graph, node, layer, stride, True)
-
-
-def _interleave(graph: Graph, node: Node, image: Node, factors: list[int], is_ordered: bool) -> None:
-    """Puts a larger image in the place of `node`, several of whose pixels are channels of one of `image`.
-
-    Args:
-      factors: how many there are, in height and width.
-      is_ordered: whether the channels of each lie together: [factors, channels], and not [channels, factors].
-    """
-    last = node
-    while len(last.users) == 1 and (user := next(iter(last.users))).target in _FUSED:
-        with graph.inserting_before(user):
-            image = emit(graph, user, user.target, image, *user.args[1:], **user.kwargs)
-        last = user
-    batch, channels, height, width = last.meta["val"].shape
-    rows, columns = factors
-    with graph.inserting_before(last):
-        pixels = emit(graph, last, _aten.permute.default, image, PIXELS)
-        inner = [rows, columns, channels] if is_ordered else [channels, rows, columns]
-        parts = emit(graph, last, _aten.view.default, pixels, [batch, height // rows, width // columns, *inner])
-        order = [0, 1, 3, 2, 4, 5] if is_ordered else [0, 1, 4, 2, 5, 3]
-        moved = emit(graph, last, _aten.permute.default, parts, order)
-        pixels = emit(graph, last, _aten.reshape.default, moved, [batch, height, width, channels])
-        image = emit(graph, last, _aten.permute.default, pixels, IMAGE)
-        result = emit(graph, last, _aten.clone.default, image, memory_format=torch.channels_last)
-    last.replace_all_uses_with(result)
 
 
 def _number_padding(graph: Graph, convolution: Node) -> None:

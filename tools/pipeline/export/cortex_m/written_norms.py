@@ -14,7 +14,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
-from tools.pipeline.export.cortex_m.quantizable import is_constant
+from tools.pipeline.export.constants import is_constant
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.rewrite import emit, named_arguments
 
