@@ -46,6 +46,7 @@ from tools.pipeline.export.cortex_m.functions import (
 )
 from tools.pipeline.export.cortex_m.own_layers import mark
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
+from tools.pipeline.export.cortex_m.ranges import with_ranges
 from tools.pipeline.export.cortex_m.recurrent import lower_recurrent, round_weights
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import vela
@@ -57,6 +58,7 @@ from tools.pipeline.export.ethos_u.results import Comparison
 from tools.pipeline.export.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.retracing import decomposed_once
@@ -112,7 +114,7 @@ class _Quantizer(EthosUQuantizer):
     def annotate(self, model: GraphModule) -> GraphModule:
         leave_state(model.graph, self._states)
         if self._bits != 8:
-            return super().annotate(model)
+            return with_ranges(super().annotate(model))
         self._annotate_recurrent(model.graph)
         # Those of several operators before ExecuTorch does so operator by operator.
         functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
@@ -124,7 +126,7 @@ class _Quantizer(EthosUQuantizer):
         functions = [each for each in find_functions(annotated.graph) if not is_annotated(each)]
         inputs = {node for node in annotated.graph.nodes if node.op == "placeholder"}
         annotate_functions(functions, inputs, self._operand, self._result)
-        return annotated
+        return with_ranges(annotated)
 
     def _annotate_recurrent(self, graph: Graph) -> None:
         """Lets the core's recurrent layers take and return integers; their states it keeps in floating point."""
@@ -177,6 +179,8 @@ def quantize(
     quantizer = _Quantizer(npu, bits, len(state.buffers))
     if bits == 8:
         keep_recurrent_layers(program, layers_of_many_steps(program))
+    samples = list(samples)
+    write_masks(program, samples, state, bits)
     quantized = delegates.quantize(write_for_npu(program, npu), samples, quantizer, path, state)
     round_weights(quantized.module)
     return quantized
