@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +24,7 @@ from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatche
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
 from executorch.exir.backend.backend_details import PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.dialects._ops import ops as exir_ops
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
@@ -301,7 +302,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
         moved_constants(),
         tables_of_functions(),
         _repeating(),
-        _checking(),
+        _checking(_constants(program)),
         _naming_places(npu, path, compiled),
     ):
         manager = to_edge_transform_and_lower(
@@ -389,14 +390,41 @@ def _repeating() -> Iterator[None]:
         yield
 
 
+def _constants(program: ExportedProgram) -> set[str]:
+    """The names of placeholders that are constants."""
+    signature = program.graph_signature
+    return {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_buffers,
+        *signature.inputs_to_lifted_tensor_constants,
+    }
+
+
+def _has_computed_weights(node: Node, constants: Collection[str]) -> bool:
+    """Whether a convolution's weights depend on inputs."""
+    if node.target != exir_ops.edge.aten.convolution.default:
+        return False
+    weight = node.args[1]
+    while isinstance(weight, Node) and weight.target in (*Q_OPS, *DQ_OPS):
+        weight = weight.args[0]
+    return isinstance(weight, Node) and weight.name not in constants
+
+
 @contextlib.contextmanager
-def _checking() -> Iterator[None]:
-    """Leaves to the core what ExecuTorch's checks for the NPU don't expect, such as an image without a batch."""
+def _checking(constants: Collection[str]) -> Iterator[None]:
+    """Leaves to the core what ExecuTorch's checks for the NPU don't expect, such as an image without a batch.
+
+    Args:
+      constants: the names of placeholders that are.
+    """
     original = SupportedTOSAOperatorCheck.is_node_supported
 
     def is_node_supported(
         self: SupportedTOSAOperatorCheck, submodules: Mapping[str, torch.nn.Module], node: Node
     ) -> bool:
+        if _has_computed_weights(node, constants):
+            self.reporter.report_reject(node, "its weights are no constants")
+            return False
         try:
             return original(self, submodules, node)
         except Exception as error:

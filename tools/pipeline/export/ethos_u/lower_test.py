@@ -20,7 +20,7 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
 from tools.pipeline.export.ethos_u import addresses, lower, vela
 from tools.pipeline.export.export import Options
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, export_file, export_source, model_source
 from tools.quiet.console import UserError
 
 _Case = TypeVar("_Case")
@@ -1011,3 +1011,48 @@ def evaluation_set():
     return samples(8, 40), torch.zeros(32, dtype=torch.int64)
 """
     assert min(_decibels(_export(tmp_path, source, io))) > least
+
+
+def test_one_pixel_is_upsampled(tmp_path: Path) -> None:
+    """As of a pooling of the whole image, beside others."""
+    forward = (
+        "y = x.mean((2, 3), keepdim=True)\n"
+        "return [nn.functional.interpolate(y, size=size, mode='bilinear', align_corners=corners) for size, corners in "
+        "(((12, 12), False), ((5, 7), True))]"
+    )
+    result = _export(tmp_path, model_source(forward, _IMAGE))
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert min(_decibels(result)) > 35
+
+
+def test_weights_that_are_computed(tmp_path: Path) -> None:
+    """Of a template's features; the layers beside it are the NPU's."""
+    forward = (
+        "y, template = torch.relu(self.conv(x)), torch.relu(self.conv(x1))\n"
+        "return self.last(nn.functional.conv2d(y, template.transpose(0, 1), groups=8))"
+    )
+    init = "self.conv, self.last = nn.Conv2d(4, 8, 3), nn.Conv2d(8, 3, 1)"
+    inputs = "(torch.randn(1, 4, 12, 12), torch.randn(1, 4, 6, 6))"
+    result = _export(tmp_path, model_source(forward, inputs, init, "x, x1"))
+    assert _delegates(result) == 2
+    (note,) = _left_to_the_core(result)
+    assert "aten::convolution" in note and note.endswith("its weights are no constants")
+    assert min(_decibels(result)) > 25
+
+
+def test_what_vela_refuses_of_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The places of layers are those of the model, wherever Vela works."""
+    (tmp_path / "layers.py").write_text(
+        "from torch import nn\n\n\nclass Up(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.ConvTranspose2d(4, 4, 3, 2)\n\n"
+        "    def forward(self, x):\n        return self.layer(x)\n",
+        encoding="utf-8",
+    )
+    init = f"{_CONVOLUTIONS}\nself.up = Up()"
+    source = model_source("return self.second(self.up(self.first(x)).relu())", _IMAGE, init)
+    (tmp_path / "my_model.py").write_text(f"from layers import Up\n{source}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    result = export_file(Path("my_model.py"), options=Options("cortex-m55", "ethos_u", "int16", npu=_NPU))
+    assert _delegates(result) == 2
+    assert " at layers.py:10: " in _left_to_the_core(result)[0]
