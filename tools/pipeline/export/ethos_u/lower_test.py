@@ -20,7 +20,7 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
 from tools.pipeline.export.ethos_u import addresses, lower, vela
 from tools.pipeline.export.export import Options
-from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
+from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, model_source
 from tools.quiet.console import UserError
 
 _Case = TypeVar("_Case")
@@ -915,3 +915,155 @@ def test_what_ends_the_reference_model(tmp_path: Path) -> None:
     (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
     values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
     assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def _decibels(result: Result) -> list[float]:
+    """The signal-to-noise ratio of each output."""
+    found = []
+    for index, output in enumerate(result.manifest["outputs"]):
+        values, eager = (result.golden[f"{name}_{index}"].astype(numpy.float64) for name in ("output", "eager"))
+        noise = (values - output["zero_point"]) * output["scale"] - eager
+        found.append(float(10 * numpy.log10((eager**2).sum() / (noise**2).sum())))
+    return found
+
+
+_TOKENS = "(torch.randn(1, 12, 32),)"
+_HEADS = """\
+q, k, v = self.qkv(x).reshape(1, 12, 3, 2, 16).permute(2, 0, 3, 1, 4).unbind(0)
+scores = q @ k.transpose(-2, -1) / 4
+attend = nn.functional.scaled_dot_product_attention
+"""
+_SCORES = """\
+self.qkv = nn.Linear(32, 96)
+self.seen = torch.tril(torch.ones(12, 12, dtype=torch.bool))
+self.far = torch.zeros(12, 12).masked_fill(~self.seen, -float("inf"))
+self.near = -torch.arange(12.0).sub(torch.arange(12.0)[:, None]).abs()
+"""
+
+
+@pytest.mark.parametrize(
+    ("results", "npu", "io"),
+    [
+        (
+            [
+                "attend(q, k, v, is_causal=True)",
+                "attend(q, k, v, self.seen)",
+                "scores.masked_fill(~self.seen, float('-inf')).softmax(-1) @ v",
+                # Other numbers, and some of them added to what is not excluded.
+                "(scores + (self.near + self.far)).softmax(-1) @ v",
+                # Of shifted windows.
+                "(scores.view(1, 2, 12, 12) + self.far.clamp(min=-100)).view(2, 12, 12).softmax(-1) @ v[0]",
+                # Of padding.
+                "torch.where(torch.arange(12) < 9, scores, torch.finfo(torch.float32).min).softmax(-1) @ v",
+            ],
+            _NPU,
+            "int8",
+        ),
+        (["attend(q, k, v, is_causal=True)", "attend(q, k, v, self.far)"], _U85, "int16"),
+    ],
+)
+def test_masked_attention(tmp_path: Path, results: list[str], npu: Npu, io: str) -> None:
+    """Masks are no part of what scores are quantized to, and nothing of them is the core's."""
+    source = model_source(f"{_HEADS}return {', '.join(results)}", _TOKENS, _SCORES)
+    result = _export(tmp_path, source, io, npu)
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert min(_decibels(result)) > (30 if io == "int8" else 45)
+
+
+@pytest.mark.parametrize("io", ["int8", "int16"])
+def test_masks_that_are_inputs(tmp_path: Path, io: str) -> None:
+    forward = f"{_HEADS}return attend(q, k, v, x1), (scores - 1e4 * (1 - x2)).softmax(-1) @ v"
+    inputs = "(torch.randn(1, 12, 32), -1e4 * (torch.arange(12)[None] > 7), 1.0 * (torch.arange(12)[None] < 5))"
+    result = _export(tmp_path, model_source(forward, inputs, _SCORES, "x, x1, x2"), io)
+    assert min(_decibels(result)) > 30
+    assert io == "int16" or not result.operators
+
+
+def test_a_row_of_which_nothing_is_left(tmp_path: Path) -> None:
+    """What is far below zero everywhere excludes nothing."""
+    forward = f"{_HEADS}return (scores + self.all).softmax(-1) @ v"
+    init = _SCORES + "self.all = torch.zeros(12, 12)\nself.all[3] = -100"
+    result = _export(tmp_path, model_source(forward, _TOKENS, init))
+    assert min(_decibels(result)) > 10
+    (output,) = result.manifest["outputs"]
+    values, eager = result.golden["output_0"][0, 0, :, 3], result.golden["eager_0"][0, 0, :, 3]
+    assert numpy.abs((values.astype(float) - output["zero_point"]) * output["scale"] - eager).max() < 0.1
+
+
+def test_products_with_vectors(tmp_path: Path) -> None:
+    forward = (
+        "y = torch.relu(self.matrix @ x)\n"
+        "z = self.vector @ x1\n"
+        "return torch.mv(self.matrix, y), y @ self.matrix, torch.dot(self.vector, y), z, x1 @ x, x1.T @ y"
+    )
+    init = "self.matrix, self.vector = torch.randn(16, 16), torch.randn(16)"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(16), torch.randn(16, 16))", init, "x, x1"))
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert min(_decibels(result)) > 25
+
+
+@pytest.mark.parametrize(("io", "least"), [("int8", 25), ("int16", 45)])
+def test_ranges_have_room_for_what_calibration_has_not_seen(tmp_path: Path, io: str, least: float) -> None:
+    init = "self.heads = nn.ModuleList(nn.Linear(64, 4) for _ in range(8))"
+    source = model_source("return [head(x.tanh()) for head in self.heads]", "(torch.randn(64),)", init)
+    source += """
+
+def samples(first, last):
+    return [(torch.randn(64, generator=torch.Generator().manual_seed(each)),) for each in range(first, last)]
+
+
+def calibration_inputs():
+    return samples(0, 8)
+
+
+def evaluation_set():
+    return samples(8, 40), torch.zeros(32, dtype=torch.int64)
+"""
+    assert min(_decibels(_export(tmp_path, source, io))) > least
+
+
+def test_one_pixel_is_upsampled(tmp_path: Path) -> None:
+    """As of a pooling of the whole image, beside others."""
+    forward = (
+        "y = x.mean((2, 3), keepdim=True)\n"
+        "return [nn.functional.interpolate(y, size=size, mode='bilinear', align_corners=corners) for size, corners in "
+        "(((12, 12), False), ((5, 7), True))]"
+    )
+    result = _export(tmp_path, model_source(forward, _IMAGE))
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert min(_decibels(result)) > 35
+
+
+def test_weights_that_are_computed(tmp_path: Path) -> None:
+    """Of a template's features; the layers beside it are the NPU's."""
+    forward = (
+        "y, template = torch.relu(self.conv(x)), torch.relu(self.conv(x1))\n"
+        "return self.last(nn.functional.conv2d(y, template.transpose(0, 1), groups=8))"
+    )
+    init = "self.conv, self.last = nn.Conv2d(4, 8, 3), nn.Conv2d(8, 3, 1)"
+    inputs = "(torch.randn(1, 4, 12, 12), torch.randn(1, 4, 6, 6))"
+    result = _export(tmp_path, model_source(forward, inputs, init, "x, x1"))
+    assert _delegates(result) == 2
+    (note,) = _left_to_the_core(result)
+    assert "aten::convolution" in note and note.endswith("its weights are no constants")
+    assert min(_decibels(result)) > 25
+
+
+def test_what_vela_refuses_of_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The places of layers are those of the model, wherever Vela works."""
+    (tmp_path / "layers.py").write_text(
+        "from torch import nn\n\n\nclass Up(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.ConvTranspose2d(4, 4, 3, 2)\n\n"
+        "    def forward(self, x):\n        return self.layer(x)\n",
+        encoding="utf-8",
+    )
+    init = f"{_CONVOLUTIONS}\nself.up = Up()"
+    source = model_source("return self.second(self.up(self.first(x)).relu())", _IMAGE, init)
+    (tmp_path / "my_model.py").write_text(f"from layers import Up\n{source}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    result = export_file(Path("my_model.py"), options=Options("cortex-m55", "ethos_u", "int16", npu=_NPU))
+    assert _delegates(result) == 2
+    assert " at layers.py:10: " in _left_to_the_core(result)[0]
