@@ -24,15 +24,17 @@ def drop_places(module: GraphModule, alone: Mapping[Any, Any], program: Exported
         if node.target not in alone or any(_is_other(user) for user in node.users):
             continue
         target = alone[node.target]
-        given = zip(target._schema.arguments, named_arguments(node).values(), strict=True)
+        given = list(zip(target._schema.arguments, named_arguments(node).values(), strict=True))
+        # Passes look at how many arguments there are.
+        count = next((i for i in range(len(node.args), len(given)) if given[i][0].has_default_value()), len(given))
         arguments = [
-            [value] if str(each.type) == "List[int]" and type(value) is int else value for each, value in given
+            [value] if str(each.type) == "List[int]" and type(value) is int else value for each, value in given[:count]
         ]
         with module.graph.inserting_before(node):
             maxima = emit(module.graph, node, target, *arguments)
         for user in list(node.users):
             # What else a quantizer or a pass has said of it.
-            maxima.meta = {**user.meta, **maxima.meta}
+            maxima.meta = {**user.meta, **node.meta, "val": maxima.meta["val"]}
             user.replace_all_uses_with(maxima)
             if program is not None:
                 rename_output(program, user, maxima)
