@@ -5,6 +5,10 @@
 
 #include "kernels/cortex_m/requantize.h"
 
+#ifdef __ARM_FEATURE_DSP
+#include <arm_acle.h>
+#endif
+
 namespace torch {
 namespace executor {
 namespace native {
@@ -12,7 +16,7 @@ namespace cortex_m {
 
 /// Operations on pairs of 16-bit numbers in a word (Armv7-M Architecture Reference Manual, A4.4.3
 /// and A4.4.4), and some that cores without the DSP extension, and this machine's tests, have in
-/// C++. Each is its instruction, as GCC has intrinsics for them since its version 10 only.
+/// C++.
 
 /// Four bytes from anywhere.
 inline uint32_t load_word(const void* from) {
@@ -30,6 +34,56 @@ inline int16x2_t twice(int32_t value) {
   return static_cast<int16x2_t>(static_cast<uint32_t>(value & 0xffff) * 0x10001u);
 }
 
+// Compilers that know what an instruction takes put it in a better place. GCC has these intrinsics
+// since its version 10.
+#if defined(__clang__) || __GNUC__ >= 10
+#define OPERATION_ON_TWO(name, instruction)   \
+  inline int32_t name(int32_t a, int32_t b) { \
+    return __##instruction(a, b);             \
+  }
+#define OPERATION_ON_THREE(name, instruction)            \
+  inline int32_t name(int32_t a, int32_t b, int32_t c) { \
+    return __##instruction(a, b, c);                     \
+  }
+#else
+#define OPERATION_ON_TWO(name, instruction)                              \
+  inline int32_t name(int32_t a, int32_t b) {                            \
+    int32_t result;                                                      \
+    __asm__(#instruction " %0, %1, %2" : "=r"(result) : "r"(a), "r"(b)); \
+    return result;                                                       \
+  }
+#define OPERATION_ON_THREE(name, instruction)                                        \
+  inline int32_t name(int32_t a, int32_t b, int32_t c) {                             \
+    int32_t result;                                                                  \
+    __asm__(#instruction " %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(c)); \
+    return result;                                                                   \
+  }
+#endif
+
+/// The sums of lower and of upper halves, each of which wraps.
+OPERATION_ON_TWO(add_pairs, sadd16)
+
+/// The differences of lower and of upper halves, each of which wraps.
+OPERATION_ON_TWO(subtract_pairs, ssub16)
+
+/// A saturated sum.
+OPERATION_ON_TWO(saturated_sum, qadd)
+
+/// Bytes 0 and 2 of the second word, as signed numbers that are added to the pair in the first.
+OPERATION_ON_TWO(add_even_of, sxtab16)
+
+/// The sum of the products of lower and of upper halves, and an addend, which wraps.
+OPERATION_ON_THREE(dot2, smlad)
+
+/// The product of the lower halves and an addend.
+OPERATION_ON_THREE(multiply_low, smlabb)
+
+/// The product of the upper halves and an addend.
+OPERATION_ON_THREE(multiply_high, smlatt)
+
+#undef OPERATION_ON_TWO
+#undef OPERATION_ON_THREE
+
 /// Bytes 0 and 2, as signed numbers.
 inline int16x2_t even_bytes(uint32_t word) {
   int16x2_t result;
@@ -41,48 +95,6 @@ inline int16x2_t even_bytes(uint32_t word) {
 inline int16x2_t odd_bytes(uint32_t word) {
   int16x2_t result;
   __asm__("sxtb16 %0, %1, ror #8" : "=r"(result) : "r"(word));
-  return result;
-}
-
-/// The sum of the products of lower and of upper halves, and an addend, which wraps.
-inline int32_t dot2(int16x2_t a, int16x2_t b, int32_t sum) {
-  int32_t result;
-  __asm__("smlad %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
-  return result;
-}
-
-/// The product of the lower halves and an addend.
-inline int32_t multiply_low(int16x2_t a, int16x2_t b, int32_t sum) {
-  int32_t result;
-  __asm__("smlabb %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
-  return result;
-}
-
-/// The product of the upper halves and an addend.
-inline int32_t multiply_high(int16x2_t a, int16x2_t b, int32_t sum) {
-  int32_t result;
-  __asm__("smlatt %0, %1, %2, %3" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
-  return result;
-}
-
-/// The sums of lower and of upper halves, each of which wraps.
-inline int16x2_t add_pairs(int16x2_t a, int16x2_t b) {
-  int16x2_t result;
-  __asm__("sadd16 %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
-  return result;
-}
-
-/// The differences of lower and of upper halves, each of which wraps.
-inline int16x2_t subtract_pairs(int16x2_t a, int16x2_t b) {
-  int16x2_t result;
-  __asm__("ssub16 %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
-  return result;
-}
-
-/// A saturated sum.
-inline int32_t saturated_sum(int32_t a, int32_t b) {
-  int32_t result;
-  __asm__("qadd %0, %1, %2" : "=r"(result) : "r"(a), "r"(b));
   return result;
 }
 
@@ -110,9 +122,7 @@ inline int32_t multiply_add_rounded(int32_t a, int32_t b, int32_t addend) {
 
 /// Bytes 0 and 2 of a word, or 1 and 3, as signed numbers that are added to a pair.
 inline int16x2_t add_even_bytes(int16x2_t pair, uint32_t word) {
-  int16x2_t result;
-  __asm__("sxtab16 %0, %1, %2" : "=r"(result) : "r"(pair), "r"(word));
-  return result;
+  return add_even_of(pair, static_cast<int32_t>(word));
 }
 
 inline int16x2_t add_odd_bytes(int16x2_t pair, uint32_t word) {

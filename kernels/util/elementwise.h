@@ -54,6 +54,19 @@ inline void map(const Op& op, const T* a, R* out, size_t count) {
   }
 }
 
+/// map() of an operation without parameters, in a function of its own, as programs call one often.
+template <class Operation>
+__attribute__((noinline)) void map_floats(const float* in, float* out, size_t count) {
+  map(Operation(), in, out, count);
+}
+
+/// map() of an operation with parameters, likewise.
+template <class Operation>
+__attribute__((noinline)) void
+map_floats(const Operation& op, const float* in, float* out, size_t count) {
+  map(op, in, out, count);
+}
+
 /// out[i] = op(a[i], b[i])
 template <class A, class B, class R, class Op>
 inline void map(const Op& op, const A* a, const B* b, R* out, size_t count) {

@@ -18,7 +18,7 @@ from tools.commands.flash.simulated_probe import SimulatedProbe
 from tools.commands.flash.testing import BoardUnderTest, nucleo, pico
 
 _BOARDS = {"nucleo_wb55rg": nucleo(), "pico2_w": pico()}
-# Of the steps of the flash controller every fourth is tried, the rest by `power_every_step_test`.
+# Of the steps of the flash controller every eighth is tried, the rest by `power_every_step_test`.
 _EVERY = int(os.environ["EVERY"])
 # Flash that the small images use, and some behind it.
 _WINDOW = 4 * 4096

@@ -1,4 +1,4 @@
-"""Calls of inner functions that go over elements: operations on two tensors, broadcast or not, and reductions."""
+"""Calls of inner functions that go over elements: operations on one tensor or two, broadcast or not, and reductions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.program import Method, Shape
+from tools.pipeline.compile.values import floating
 from tools.pipeline.link.layout import kind_of
 
 # kMulOffsets of kernels/cortex_m/elementwise.h.
@@ -16,6 +17,14 @@ _MUL_OFFSETS = 0x7FFF
 # Of a walk; more become loops within loops of code that is rarely worth it.
 _MAX_DIMS = 4
 _ARITHMETIC = {"FLOAT": "float", "INT": "int32_t"}
+_FLOAT_MAX = (2 - 2**-23) * 2.0**127
+
+# Names of kernels/portable/op_unary.h; the operator's is the same in another case.
+_UNARY = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Expm1", "Floor",
+    "HardSigmoid", "HardSwish", "Log", "Log10", "Log1p", "Log2", "Neg", "Reciprocal", "Round", "Rsqrt", "Sigmoid",
+    "Silu", "Sin", "Sinh", "Sqrt", "Tan", "Tanh", "Trunc",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,77 @@ def _number(method: Method, index: int) -> float | None:
     if index in method.values or kind_of(value) not in ("Int", "Double"):
         return None
     return value.val.int_val if kind_of(value) == "Int" else float(value.val.double_val)
+
+
+def _is_map(method: Method, dtype: str, x: int, out: int) -> bool:
+    """Whether each element of an output is made of the one in its place in memory, of one dtype."""
+    if not all(index in method.shapes and method.shapes[index].dtype == dtype for index in (x, out)):
+        return False
+    shapes = method.shapes[x], method.shapes[out]
+    return are_placed(method, x, out) and shapes[0].sizes == shapes[1].sizes and shapes[0].lies_as(shapes[1])
+
+
+def _unary_call(
+    header: str, function: str, objects: Mapping[str, str], method: Method, x: int, out: int
+) -> Call | None:
+    """A call of a function on all elements of float32, after objects of which each has a name and a definition."""
+    if not _is_map(method, "FLOAT", x, out):
+        return None
+    given = [
+        *objects,
+        pointer(method, x, "float"),
+        pointer(method, out, "float", is_out=True),
+        f"{method.shapes[out].numel} /* elements */",
+    ]
+    return Call(header, function, given, (x, out), objects)
+
+
+def _relu(method: Method, arguments: Sequence[int]) -> Call | None:
+    return _unary_call("kernels/portable/relu.h", "relu", {}, method, *arguments)
+
+
+def _unary(header: str, operation: str, method: Method, arguments: Sequence[int]) -> Call | None:
+    """An operation without parameters."""
+    return _unary_call(f"kernels/portable/{header}", f"map_floats<operation::{operation}>", {}, method, *arguments)
+
+
+def _gelu(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, approximate, out = arguments
+    value = method.value(approximate)
+    operation = {"none": "Gelu", "tanh": "GeluTanh"}.get(value.val.string_val) if kind_of(value) == "String" else None
+    return _unary("op_activation.h", operation, method, (x, out)) if operation else None
+
+
+def _with_parameters(operation: str, parameters: Sequence[str], method: Method, x: int, out: int) -> Call | None:
+    """An operation with parameters, each of them as it is written."""
+    name = f"k{method.layer}"
+    text = f"constexpr operation::{operation}<float> {name} = {{{', '.join(parameters)}}};"
+    return _unary_call("kernels/portable/op_activation.h", "map_floats", {name: text}, method, x, out)
+
+
+def _clamp(method: Method, arguments: Sequence[int]) -> Call | None:
+    """Of bounds that may be missing."""
+    x, *bounds, out = arguments
+    limits = [None if kind_of(method.value(bound)) == "Null" else _single(method, bound) for bound in bounds]
+    given = [kind_of(method.value(bound)) != "Null" for bound in bounds]
+    if any(limit is None and is_given for limit, is_given in zip(limits, given, strict=True)):
+        return None
+    parameters = [*(str(is_given).lower() for is_given in given), *(limit or "0.0f" for limit in limits)]
+    return _with_parameters("Clamp", parameters, method, x, out)
+
+
+def _leaky_relu(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, slope, out = arguments
+    number = _single(method, slope)
+    return None if number is None else _with_parameters("LeakyRelu", [number], method, x, out)
+
+
+def _single(method: Method, index: int) -> str | None:
+    """A number of a program as a literal of float32; None if it computes it, or float32 has no such number."""
+    number = _number(method, index)
+    if number is None or (math.isfinite(number) and abs(number) > _FLOAT_MAX):
+        return None
+    return floating(number, True)
 
 
 def _reduction(operation: str, method: Method, arguments: Sequence[int]) -> Call | None:
@@ -210,11 +290,9 @@ def _quantized_extreme(is_max: bool, method: Method, arguments: Sequence[int]) -
 
 def _quantized_activation(method: Method, arguments: Sequence[int]) -> Call | None:
     x, table, out = arguments
-    if not all(index in method.shapes and method.shapes[index].dtype == "CHAR" for index in arguments):
+    if not _is_map(method, "CHAR", x, out) or not are_placed(method, table) or table not in method.shapes:
         return None
-    if not are_placed(method, x, table, out) or method.shapes[table].numel != 256:
-        return None
-    if method.shapes[x].sizes != method.shapes[out].sizes or not method.shapes[x].lies_as(method.shapes[out]):
+    if method.shapes[table].dtype != "CHAR" or method.shapes[table].numel != 256:
         return None
     given = [
         pointer(method, table, "int8_t"),
@@ -227,14 +305,21 @@ def _quantized_activation(method: Method, arguments: Sequence[int]) -> Call | No
 
 
 ELEMENTWISE_CALLS: Mapping[str, Callable[[Method, Sequence[int]], Call | None]] = {
+    **{f"aten::{operation.lower()}.out": partial(_unary, "op_unary.h", operation) for operation in _UNARY},
     "aten::add.out": partial(_binary, "Add", ("FLOAT", "INT")),
     "aten::amax.out": partial(_reduction, "Extreme<true, float>"),
     "aten::amin.out": partial(_reduction, "Extreme<false, float>"),
+    "aten::clamp.out": _clamp,
     "aten::div.out": partial(_binary, "Div", ("FLOAT",)),
+    "aten::gelu.out": _gelu,
+    "aten::hardtanh.out": _clamp,
+    "aten::leaky_relu.out": _leaky_relu,
     "aten::maximum.out": partial(_binary, "Maximum", ("FLOAT", "INT")),
     "aten::mean.out": partial(_reduction, "Mean<float>"),
     "aten::minimum.out": partial(_binary, "Minimum", ("FLOAT", "INT")),
+    "aten::mish.out": partial(_unary, "op_activation.h", "Mish"),
     "aten::mul.out": partial(_binary, "Mul", ("FLOAT", "INT")),
+    "aten::relu.out": _relu,
     "aten::sub.out": partial(_binary, "Sub", ("FLOAT", "INT")),
     "aten::sum.IntList_out": partial(_reduction, "Sum<float>"),
     "cortex_m::maximum.out": partial(_quantized_extreme, True),

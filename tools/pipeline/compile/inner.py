@@ -61,18 +61,6 @@ def _linear(method: Method, arguments: Sequence[int]) -> Call | None:
     return Call("kernels/portable/gemm.h", "linear", given, tensors)
 
 
-def _relu(method: Method, arguments: Sequence[int]) -> Call | None:
-    x, out = arguments
-    if not are_plain(method, "FLOAT", x, out):
-        return None
-    given = [
-        pointer(method, x, "float"),
-        pointer(method, out, "float", is_out=True),
-        f"{method.shapes[out].numel} /* elements */",
-    ]
-    return Call("kernels/portable/relu.h", "relu", given, (x, out))
-
-
 def _softmax(method: Method, arguments: Sequence[int]) -> Call | None:
     x, dim, half_to_float, out = arguments
     value = method.value(dim)
@@ -411,7 +399,6 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     **ELEMENTWISE_CALLS,
     **WINDOW_CALLS,
     "aten::linear.out": _linear,
-    "aten::relu.out": _relu,
     "aten::_softmax.out": _softmax,
     "cortex_m::dequantize_per_tensor.out": _dequantize,
     "cortex_m::quantize_per_tensor.out": _quantize,

@@ -16,8 +16,11 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from tools.pipeline.export.maxima import drop_places
+from tools.pipeline.export.products import write_products
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.rewrite import emit, named_arguments, replace_node, run_decompositions
+from tools.pipeline.export.unbatched import add_batch
 
 _aten = torch.ops.aten
 _quantized = torch.ops.quantized_decomposed
@@ -43,11 +46,6 @@ _EXTREMES = {
     _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
 }
 POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
-# Layers that take a batch or do without, and how many dimensions their inputs have with it.
-_BATCHED = {
-    **dict.fromkeys((*_OF_ROWS, _aten.conv1d.default, _aten.conv1d.padding), 3),
-    **dict.fromkeys((*_OF_ROWS.values(), _aten.conv2d.default, _aten.conv2d.padding), 4),
-}
 # What a row has in the dimension that an image has besides, where that isn't 1.
 _BESIDES = {"padding": 0, "output_padding": 0}
 _NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
@@ -65,11 +63,11 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     if called & _COMPOSED.keys():
         program = run_decompositions(program, dict(_COMPOSED))
-    _leave_indices(program)
+    alone = {_aten.max_pool2d_with_indices.default: _aten.max_pool2d.default}
+    drop_places(program.graph_module, alone, program)
     _part_extremes(program)
-    for node in list(program.graph.nodes):
-        if node.target in _BATCHED and node.args[0].meta["val"].dim() < _BATCHED[node.target]:
-            _batch(program, node)
+    write_products(program)
+    add_batch(program, begins_with_poolings=True)
     for node in list(program.graph.nodes):
         if node.op != "call_function":
             continue
@@ -84,20 +82,6 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
         program.graph.erase_node(node)
     write_strides(program)
     return program
-
-
-def _leave_indices(program: ExportedProgram) -> None:
-    """Computes maxima whose places nobody asks for without these, in place, as a pooling of volumes is written with."""
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target != _aten.max_pool2d_with_indices.default or any(user.args[1] for user in node.users):
-            continue
-        with graph.inserting_before(node):
-            pool = emit(graph, node, _aten.max_pool2d.default, *node.args, **node.kwargs)
-        for user in list(node.users):
-            replace_node(program, user, pool)
-            graph.erase_node(user)
-        graph.erase_node(node)
 
 
 def _part_extremes(program: ExportedProgram) -> None:
@@ -125,17 +109,6 @@ def write_strides(program: ExportedProgram) -> None:
         if node.op == "call_function" and node.target in POOLS and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
     program.graph_module.recompile()
-
-
-def _batch(program: ExportedProgram, node: Node) -> None:
-    """Lets a layer compute a batch of one, in place of none."""
-    graph = program.graph
-    with graph.inserting_before(node):
-        source = emit(graph, node, _aten.unsqueeze.default, node.args[0], 0)
-        batch = emit(graph, node, node.target, source, *node.args[1:], **node.kwargs)
-        result = emit(graph, node, _aten.squeeze.dim, batch, 0)
-    replace_node(program, node, result)
-    graph.erase_node(node)
 
 
 def _pad_outside(program: ExportedProgram, node: Node) -> Node:
@@ -348,10 +321,12 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.log_sigmoid.default: lambda x: -_softplus(-x),
     _aten.lstm.input: _lstm,
     _aten.lstm_cell.default: _lstm_cell,
+    _aten.mT.default: lambda x: x.transpose(-2, -1),
     _aten.mish.default: lambda x: x * torch.tanh(_softplus(x)),
     _aten.new_full.default: lambda x, shape, value, *, dtype=None, **_: _filled(x, shape, value, dtype),
     _aten.new_ones.default: lambda x, shape, *, dtype=None, **_: _filled(x, shape, 1, dtype),
     _aten.new_zeros.default: lambda x, shape, *, dtype=None, **_: _filled(x, shape, 0, dtype),
+    _aten.numpy_T.default: lambda x: x.permute(list(range(x.dim()))[::-1]),
     _aten.ones_like.default: lambda x, *, dtype=None, **_: _filled(x, x.shape, 1, dtype),
     _aten.rms_norm.default: _rms_norm,
     _aten.rnn_relu.input: _of_one_state(_rnn_cell(torch.relu)),

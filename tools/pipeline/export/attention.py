@@ -23,21 +23,24 @@ _aten = torch.ops.aten
 _ATTENTION = _aten.scaled_dot_product_attention.default
 
 
-def decompose_attention(program: ExportedProgram, nodes: Iterable[Node] | None = None) -> ExportedProgram:
+def decompose_attention(
+    program: ExportedProgram, nodes: Iterable[Node] | None = None, trusts_masks: bool = False
+) -> ExportedProgram:
     """Decomposes every attention whose queries all see something, in place; others stay as they are.
 
     Args:
       nodes: those that are decomposed, if not all.
+      trusts_masks: whether masks that depend on inputs let every query see something.
     """
     constants = Constants(program)
     for node in _attentions(program.graph) if nodes is None else nodes:
-        _decompose(program, constants, program.graph, node)
+        _decompose(program, constants, program.graph, node, trusts_masks)
     program.graph_module.recompile()
     return program
 
 
-def attention_to_constants(program: ExportedProgram) -> list[Node]:
-    """Every attention whose query, key or value depends on constants alone."""
+def attention_for_arm(program: ExportedProgram) -> list[Node]:
+    """Every attention with a mask, or whose query, key or value depends on constants alone."""
     signature = program.graph_signature
     constants = {
         *signature.inputs_to_parameters,
@@ -53,6 +56,8 @@ def attention_to_constants(program: ExportedProgram) -> list[Node]:
         node
         for node in _attentions(program.graph)
         if any(named_arguments(node)[name] not in varying for name in ("query", "key", "value"))
+        or named_arguments(node)["is_causal"]
+        or named_arguments(node)["attn_mask"] is not None
     ]
 
 
@@ -60,7 +65,7 @@ def _attentions(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if node.target == _ATTENTION]
 
 
-def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, node: Node) -> None:
+def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, node: Node, trusts_masks: bool) -> None:
     given = named_arguments(node)
     query, key, value, mask = (given[name] for name in ("query", "key", "value", "attn_mask"))
     shapes = [operand.meta["val"].shape for operand in (query, key, value)]
@@ -68,7 +73,7 @@ def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, nod
     if given["dropout_p"] or given["enable_gqa"] or not is_static:
         return
     constant = None if mask is None else constants.value(mask)
-    if mask is not None and (constant is None or not _lets_all_see(constant)):
+    if mask is not None and not (trusts_masks if constant is None else _lets_all_see(constant)):
         return
 
     emitted = functools.partial(emit, graph, node)
@@ -83,7 +88,9 @@ def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, nod
             excluded = emitted(_aten.scalar_tensor.default, -math.inf)
             allowed = emitted(_aten.scalar_tensor.default, 0.0)
             scores = emitted(_aten.add.Tensor, scores, emitted(_aten.where.self, mask, allowed, excluded))
-        elif constant is not None:
+        elif mask is not None and mask.meta["val"].dtype == torch.bool:
+            scores = emitted(_aten.where.ScalarOther, mask, scores, -math.inf)
+        elif mask is not None:
             scores = emitted(_aten.add.Tensor, scores, mask)
         result = emitted(_aten.matmul.default, emitted(_aten.softmax.int, scores, -1), value)
     replace_node(program, node, result)

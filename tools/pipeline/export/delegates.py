@@ -33,6 +33,7 @@ from tosa.TosaGraph import TosaGraph
 from tools.pipeline.export.arm_forms import part_activations, write_activations
 from tools.pipeline.export.border import BorderOperators, varying
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
+from tools.pipeline.export.cortex_m.ranges import Methods, prepare_observers
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.lower import EmittedProgram, mark_states
 from tools.pipeline.export.manifest import origin
@@ -47,6 +48,8 @@ _QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
 _DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
 
 _NO_STATE = State({})
+# What ExecuTorch's quantizers for Arm have as the smallest one: quotients of scales have integers up to some size.
+_LEAST_SCALE = 2.0**-16
 
 # Reasons of ExecuTorch's partitioners that speak of what is inside of it, as patterns, and what they mean for a model.
 # What it says of U55 holds for U65, too.
@@ -113,6 +116,7 @@ def quantize(
                 "take; convert it with .float()."
             )
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    prepare_observers(prepared, Methods(), _LEAST_SCALE)
     observed, kept, constant = calibrate(prepared, samples, path, state)
     with known_ranges():
         quantized = convert_pt2e(prepared)

@@ -27,7 +27,7 @@ from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
 from tools.pipeline.export import golden, rewrite
 from tools.pipeline.export.assignments import assemble
-from tools.pipeline.export.attention import attention_to_constants, decompose_attention
+from tools.pipeline.export.attention import attention_for_arm, decompose_attention
 from tools.pipeline.export.batch_norm import fold_batch_norm
 from tools.pipeline.export.decompositions import decompose
 from tools.pipeline.export.diagnosis import (
@@ -50,6 +50,7 @@ from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, 
 from tools.pipeline.export.retracing import known_results
 from tools.pipeline.export.serialize import serialize
 from tools.pipeline.export.spectra import front_end, remove_complex_numbers
+from tools.pipeline.export.unbatched import add_batch
 from tools.pipeline.model_file.call import CALLED, called, check_names
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -839,12 +840,13 @@ def _check_layers(asked: _Asked, is_quantized: bool) -> None:
 
 
 def _compute_constants(program: ExportedProgram) -> ExportedProgram:
-    """A program whose attention to learned queries is decomposed, and what reads constants alone computed.
+    """A program whose masked attention and that to learned queries is decomposed, and what reads constants computed.
 
-    ExecuTorch's Arm passes scale a query, and take none that is a constant. Others stay as they are.
+    ExecuTorch's Arm passes scale a query, and take none that is a constant, and mask by comparing what they compute of
+    constants. Others stay as they are.
     """
-    found = attention_to_constants(program)
-    return propagate_constants(decompose(decompose_attention(program, found))) if found else program
+    found = attention_for_arm(program)
+    return propagate_constants(decompose(decompose_attention(program, found, trusts_masks=True))) if found else program
 
 
 @known_results()
@@ -956,11 +958,17 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
         _check_no_state(captured.graph_signature.buffers_to_mutate.values(), path, options.backend)
         # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
         # First without operators that work in place: what these change is no constant.
-        folded = propagate_constants(rewrite.run_decompositions(fold_batch_norm(captured), {}))
-        lowered = lower.delegate(folded, options.io, path)
+        functional = assemble(rewrite.run_decompositions(fold_batch_norm(captured), {}))
+        add_batch(functional, begins_with_poolings=True)
+        lowered = lower.delegate(propagate_constants(functional), options.io, path)
     else:
         _check_no_state(source.state.buffers, path, options.backend)
-        prepared = _prepare(source, lambda captured, samples: lower.quantize(fold_batch_norm(captured), samples, path))
+        prepared = _prepare(
+            source,
+            lambda captured, samples: lower.quantize(
+                _compute_constants(assemble(fold_batch_norm(captured))), samples, path
+            ),
+        )
         # Before there are delegates, which would quantize inside.
         border = delegates.CAPTURED_BORDER.border(prepared.captured)
         delegates.CAPTURED_BORDER.remove(prepared.captured, path)

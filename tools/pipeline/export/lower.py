@@ -38,6 +38,7 @@ from tools.pipeline.export.narrow_images import lay_down
 from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
 from tools.pipeline.export.repeated_work import do_once
 from tools.pipeline.export.replaced import replaced
+from tools.pipeline.export.retracing import known_results_of
 from tools.pipeline.export.scalar_types import itemsize
 from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
 from tools.pipeline.export.tensor_indices import keep_tensor_indices
@@ -200,7 +201,8 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
     lay_down(alive.graph, is_channels_last=False)
     alive.graph_module.recompile()
     whole = _fold_without_kernel(assemble(decompose(keep_recurrent_layers(alive))))
-    edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
+    with known_results_of(whole):
+        edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     edge = order_for_kernels(drop_pool_indices(propagate_constants(edge)))
     return _order_outputs(_drop_input_mutations(edge))

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.rewrite import emit, place_of, replace_node
+from tools.pipeline.export.maxima import drop_places
+from tools.pipeline.export.rewrite import emit, replace_node
 from tools.quiet.console import UserError
 
 _aten = torch.ops.aten
@@ -51,23 +52,10 @@ def _max_pool2d_out(
 
 def drop_pool_indices(program: ExportedProgram) -> ExportedProgram:
     """Replaces max_pool2d_with_indices where nothing reads the indices: they would take twice the result's memory."""
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target != exir_ops.edge.aten.max_pool2d_with_indices.default:
-            continue
-        if any(user.target is not operator.getitem or user.args[1] != 0 for user in node.users):
-            continue
-        x, kernel_size, *rest = node.args
-        defaults = [[], [0, 0], [1, 1], False]
-        arguments = [*rest, *defaults[len(rest) :]]
-        with graph.inserting_before(node):
-            pool = graph.call_function(exir_ops.edge.torch_fusion.max_pool2d.default, (x, kernel_size, *arguments))
-        for user in list(node.users):
-            pool.meta = {**user.meta, **place_of(node)}
-            replace_node(program, user, pool)
-            graph.erase_node(user)
-        graph.erase_node(node)
-    program.graph_module.recompile()
+    edge = exir_ops.edge
+    drop_places(
+        program.graph_module, {edge.aten.max_pool2d_with_indices.default: edge.torch_fusion.max_pool2d.default}, program
+    )
     return program
 
 

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 from torchao.quantization.pt2e.observer import HistogramObserver
 
 from tools.pipeline.export.lower import capture
-from tools.pipeline.export.retracing import decomposed_once, known_ranges, known_results
+from tools.pipeline.export.retracing import decomposed_once, known_ranges, known_results, known_results_of
 
 _ATEN = torch.ops.aten
 
@@ -53,6 +53,22 @@ def test_known_results_are_those_of_the_operators(monkeypatch: pytest.MonkeyPatc
     assert after <= before - 6
 
 
+def test_numbers_that_are_computed_are_others_in_each_call() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            sizes = [(row > 0).sum().item() for row in x]
+            return torch.cat([torch.ones(size) for size in sizes])
+
+    program = capture(Model(), (torch.tensor([[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]]),))
+    edge = to_edge(program).exported_program()
+
+    def symbols(module: GraphModule) -> set[str]:
+        return {str(value) for node in module.graph.nodes if isinstance(value := node.meta.get("val"), torch.SymInt)}
+
+    with known_results_of(edge):
+        assert len(symbols(ExportPass()(edge.graph_module).graph_module)) == len(symbols(edge.graph_module)) == 2
+
+
 def test_what_no_table_decomposes_is_not_traced_again() -> None:
     class Model(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -72,15 +88,37 @@ def test_what_no_table_decomposes_is_not_traced_again() -> None:
         assert targets(first.run_decompositions(tables[2])) == expected[2] != expected[0]
 
 
+@pytest.mark.parametrize("factors", [(1.0,), (1.0, 1.7), (3.0, -20.0)])
+def test_an_observer_finds_the_range_that_torchao_finds(factors: tuple[float, ...]) -> None:
+    numbers = torch.randn(500, generator=torch.Generator().manual_seed(0))
+    forms = {
+        "normal": numbers,
+        "half of them zero": numbers.relu(),
+        "few far away": torch.cat([numbers, torch.tensor([30.0, -90.0])]),
+        "zero but for few": torch.cat([torch.zeros(100_000), numbers * 100]),
+        "integers": numbers.round(),
+        "one number": torch.full((3,), 0.7),
+        "nothing but zero": torch.zeros(5),
+    }
+    for form, samples in forms.items():
+        observer = HistogramObserver(dtype=torch.int8)
+        for factor in factors:
+            observer(samples * factor)
+        expected = observer._non_linear_param_search()
+        with known_ranges():
+            found = observer._non_linear_param_search()
+        assert all(map(torch.equal, found, expected)), form
+
+
 def test_an_observer_finds_its_scale_once(monkeypatch: pytest.MonkeyPatch) -> None:
     searches = []
-    search = HistogramObserver._non_linear_param_search
+    search = HistogramObserver.calculate_qparams
 
     def count(self: HistogramObserver) -> object:
         searches.append(self)
         return search(self)
 
-    monkeypatch.setattr(HistogramObserver, "_non_linear_param_search", count)
+    monkeypatch.setattr(HistogramObserver, "calculate_qparams", count)
     observers = [HistogramObserver(dtype=torch.int8), HistogramObserver(dtype=torch.int8)]
     for factor, observer in enumerate(observers, start=1):
         observer(torch.randn(100) * factor)

@@ -27,7 +27,7 @@ _LAYERS: dict[Any, int] = {
     **dict.fromkeys((_aten.conv3d.default, _aten.conv3d.padding), 4),
 }
 
-# The same of layers that only go on with a batch: poolings of other tensors are how sums over channels are written.
+# The same of layers that may only go on with a batch: poolings of others are how sums over channels are written.
 _POOLINGS: dict[Any, int] = {
     **dict.fromkeys((_aten.max_pool1d.default, _aten.avg_pool1d.default, _aten.adaptive_avg_pool1d.default), 2),
     **dict.fromkeys(
@@ -67,12 +67,14 @@ _CHANGES: dict[Any, dict[str, Callable[[Any], Any]]] = {
 }  # fmt: skip
 
 
-def add_batch(program: ExportedProgram) -> None:
+def add_batch(program: ExportedProgram, begins_with_poolings: bool = False) -> None:
     """Rewrites layers without a batch, and what goes on from them, in place.
 
     Args:
       program: functional; what has no known shape stays as it is.
+      begins_with_poolings: whether poolings are such layers, too.
     """
+    layers = {**_LAYERS, **_POOLINGS} if begins_with_poolings else _LAYERS
     batches: dict[Node, Node] = {}
     begun: dict[Node, Node] = {}
     graph = program.graph
@@ -96,7 +98,7 @@ def add_batch(program: ExportedProgram) -> None:
             continue
         dims = operands[0].meta["val"].dim()
         goes_on = node.target in _UNCHANGED or _POOLINGS.get(node.target) == dims
-        if _LAYERS.get(node.target) == dims or (goes_on and operands[0] in batches):
+        if layers.get(node.target) == dims or (goes_on and operands[0] in batches):
             taken = {operands[0]}
         elif any(each in batches for each in operands) and (is_elementwise(node.target) or node.target in _CHANGES):
             # What has fewer dimensions broadcasts as before.

@@ -32,6 +32,8 @@ from executorch.exir.pass_base import ExportPass
 from torch.fx.passes.infra.pass_base import PassResult
 from torch.nn import functional
 
+from tools.pipeline.export.maxima import drop_places
+
 _BACKEND = "executorch.backends.cortex_m"
 _PASSES = f"{_BACKEND}.passes"
 
@@ -139,22 +141,12 @@ class _Maxima(ExportPass):
     """Computes maxima without their places where nobody asks for these; the others stay as they are."""
 
     def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
-        graph, edge = graph_module.graph, exir_ops.edge.aten
+        edge = exir_ops.edge.aten
         alone = {
             edge.max_pool2d_with_indices.default: edge.max_pool2d.default,
             edge.max.dim: edge.amax.default,
         }
-        for node in list(graph.nodes):
-            readers = list(node.users)
-            if node.target not in alone or [reader.args[1] for reader in readers] != [0]:
-                continue
-            with graph.inserting_before(node):
-                maxima = graph.call_function(alone[node.target], node.args, node.kwargs)
-            maxima.meta = {**node.meta, "val": node.meta["val"][0]}
-            readers[0].replace_all_uses_with(maxima)
-            graph.erase_node(readers[0])
-            graph.erase_node(node)
-        graph_module.recompile()
+        drop_places(graph_module, alone)
         return super().call(graph_module)
 
 

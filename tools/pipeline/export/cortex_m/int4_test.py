@@ -1,4 +1,6 @@
+import functools
 import math
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tools.pipeline.export.export import Options
 from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
 from tools.quiet.console import UserError
 
+_CORE = "cortex-m4"
 # Two layers of which the first one's weights are integers of four bits and the other's are not, and one that none are.
 _LAYERS = """
 self.first = nn.Conv2d(40, 24, 1)
@@ -34,10 +37,13 @@ def calibration_inputs():
 """
 
 
-def _exported(folder: Path, core: str = "cortex-m4", **options: Any) -> Result:
+@functools.cache
+def _exported(core: str, **options: Any) -> Result:
+    """The layers, with int4 weights where the options don't say otherwise, exported once for the tests that read it."""
     source = model_source(_FORWARD, "(torch.randn(1, 3, 6, 6),)", _LAYERS) + _MORE
     chosen: dict[str, Any] = {"weight_dtype": "int4"} | options
-    return export_source(folder, source, options=Options(core, "cortex_m", **chosen))
+    with tempfile.TemporaryDirectory() as folder:
+        return export_source(Path(folder), source, options=Options(core, "cortex_m", **chosen))
 
 
 def _weights(result: Result) -> dict[str, str]:
@@ -147,9 +153,9 @@ def test_layers_whose_sums_are_too_large_are_not_packed() -> None:
     assert pack_int4(layer, DSP) is None
 
 
-@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
-def test_layers_get_int4_weights(core: str, tmp_path: Path) -> None:
-    result = _exported(tmp_path, core)
+@pytest.mark.parametrize("core", [_CORE, "cortex-m55"])
+def test_layers_get_int4_weights(core: str) -> None:
+    result = _exported(core)
     assert {name for name in result.operators if name.startswith("torch_fusion::")} == {
         "torch_fusion::convolution",
         "torch_fusion::pointwise_int4",
@@ -166,35 +172,33 @@ def test_layers_get_int4_weights(core: str, tmp_path: Path) -> None:
     assert float(result.golden["output_0"].min()) >= 0
 
 
-def test_one_scale_per_channel_is_smaller(tmp_path: Path) -> None:
-    sizes = [
-        len(_exported(tmp_path, **options).program) for options in ({}, {"group_size": 0}, {"weight_dtype": "int8"})
-    ]
+def test_one_scale_per_channel_is_smaller() -> None:
+    sizes = [len(_exported(_CORE, **options).program) for options in ({}, {"group_size": 0}, {"weight_dtype": "int8"})]
     assert sizes[1] < sizes[0] < sizes[2]
-    assert set(_weights(_exported(tmp_path, group_size=0)).values()) == {"per channel", "int4 per channel"}
+    assert set(_weights(_exported(_CORE, group_size=0)).values()) == {"per channel", "int4 per channel"}
 
 
-def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
-    named = _exported(tmp_path, weight_dtype="int8", weight_dtypes=(("second", "int4"),))
+def test_layers_are_chosen_by_name() -> None:
+    named = _exported(_CORE, weight_dtype="int8", weight_dtypes=(("second", "int4"),))
     assert _weights(named) == {"stem": "per channel", "first": "per channel", "second.0": "int4 per channel"}
-    nested = _exported(tmp_path, weight_dtypes=(("second", "int4"), ("second.0", "int8")))
+    nested = _exported(_CORE, weight_dtypes=(("second", "int4"), ("second.0", "int8")))
     assert _weights(nested)["second.0"] == "per tensor"
     with pytest.raises(UserError, match="weight_dtypes names 'secnd', which is no layer of the model; it has second"):
-        _exported(tmp_path, weight_dtypes=(("secnd", "int4"),))
+        _exported(_CORE, weight_dtypes=(("secnd", "int4"),))
 
 
-def test_auto_leaves_int8_where_the_outputs_need_it(tmp_path: Path) -> None:
-    result = _exported(tmp_path, weight_dtype="auto", min_snr=36)
+def test_auto_leaves_int8_where_the_outputs_need_it() -> None:
+    result = _exported(_CORE, weight_dtype="auto", min_snr=36)
     weights = _weights(result)
     # The first layer's are integers of four bits already.
     assert (weights["first"], weights["second.0"]) == ("int4 per group of 32", "per tensor")
     assert any("int4 weights in 1 of 2 places" in line for line in result.said)
     assert _decibels(result) > 30
     # With integers at the border, too.
-    assert _weights(_exported(tmp_path, weight_dtype="auto", min_snr=36, io="int8")) == weights
-    all_of_them = _exported(tmp_path, weight_dtype="auto", min_snr=10)
+    assert _weights(_exported(_CORE, weight_dtype="auto", min_snr=36, io="int8")) == weights
+    all_of_them = _exported(_CORE, weight_dtype="auto", min_snr=10)
     assert _weights(all_of_them)["second.0"] == "int4 per channel"
-    none = _exported(tmp_path, weight_dtype="auto", min_snr=60, io="int8")
+    none = _exported(_CORE, weight_dtype="auto", min_snr=60, io="int8")
     assert not any("int4" in scheme for scheme in _weights(none).values())
 
 

@@ -32,6 +32,7 @@ from tools.pipeline.export.manifest import MACS
 from tools.pipeline.export.memory_plan import Lead
 from tools.pipeline.export.own_operators import keep_recurrent_layers
 from tools.pipeline.export.plan_passes import LEAD
+from tools.pipeline.export.retracing import known_results_of
 from tools.pipeline.export.rewrite import named_arguments, replace_node
 from tools.pipeline.model_file.deterministic import computing
 
@@ -109,8 +110,10 @@ def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> Export
     lower_int4(program, arrangement_of(target))
     _quantize_biases(program)
     _separate_activations(program)
-    edge = to_edge(decompose(keep_recurrent_layers(program)), compile_config=config()).exported_program()
-    lowered = substitute(edge, target)
+    whole = decompose(keep_recurrent_layers(program))
+    with known_results_of(whole):
+        edge = to_edge(whole, compile_config=config()).exported_program()
+        lowered = substitute(edge, target)
     _leave_views_to_the_plan(lowered)
     _let_quantization_overlap(lowered)
     _note_default_order(lowered)

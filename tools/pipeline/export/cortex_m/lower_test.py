@@ -17,7 +17,7 @@ from tools.pipeline.export.cortex_m.report import far_outputs
 from tools.pipeline.export.cortex_m.softmax import SOFTMAX
 from tools.pipeline.export.export import Options
 from tools.pipeline.export.manifest import Parameters
-from tools.pipeline.export.testing import Result, export_source, model_source, run_tool
+from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool
 from tools.quiet.console import UserError
 
 _CNN = """
@@ -126,14 +126,15 @@ def test_large_images_are_pooled(tmp_path: Path) -> None:
     assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.05
 
 
-@pytest.mark.parametrize("places", ["torch.max(y, 1)[1]", "nn.functional.max_pool2d(y, 2, return_indices=True)[1]"])
-def test_places_of_maxima_alone(tmp_path: Path, places: str) -> None:
+def test_places_of_maxima_alone(tmp_path: Path) -> None:
     """What computes them is in floating point, the layer before it int8."""
-    forward = f"y = self.conv(x)\nreturn {places}"
+    forward = "y = self.conv(x)\nreturn y.max(1)[1], nn.functional.max_pool2d(y, 2, return_indices=True)[1]"
     result = exported(tmp_path, forward, "(torch.randn(1, 4, 16, 16),)", "self.conv = nn.Conv2d(4, 16, 3)", io="int8")
-    assert {"aten::max", "aten::argmax", "aten::max_pool2d_with_indices"} & result.operators.keys()
+    assert {"aten::max", "aten::argmax"} & result.operators.keys()
+    assert "aten::max_pool2d_with_indices" in result.operators
     assert "cortex_m::quantized_conv2d" in result.operators
-    assert (result.golden["output_0"] == result.golden["eager_0"]).mean() > 0.8
+    for index in range(2):
+        assert (result.golden[f"output_{index}"] == result.golden[f"eager_{index}"]).mean() > 0.8
 
 
 _SHARED = """
@@ -269,7 +270,7 @@ def test_what_is_always_the_same_is_quantized_and_said_if_it_depends_on_the_samp
     assert any("one value alone in 1 tensor, " in text for text in result.said) == is_said
 
 
-@pytest.mark.parametrize("bias", ["0", "1", "1000"])
+@pytest.mark.parametrize("bias", ["0", "1000", *by_hand(["1"])])
 def test_activations_that_fade_from_layer_to_layer_keep_their_accuracy(bias: str, tmp_path: Path) -> None:
     # As in a network that has not been trained; the biases of the last layer are far larger than what it adds to them.
     init = f"""
@@ -627,12 +628,10 @@ def test_channels_by_themselves_of_several_images_are_packed(core: str, convolut
     ("part", "moves"),
     [
         ("[..., 1:]", 1),
-        ("[:, :, ::2]", 1),
-        ("[:, 2:6]", 1),
+        *by_hand([("[:, :, ::2]", 1), ("[:, 2:6]", 1), (".chunk(2, 1)[1]", 1)]),
         ("[..., :1] * self.scale", 1),
         # Rows lie together as they are.
         ("[:, :, 1:].relu()", 0),
-        (".chunk(2, 1)[1]", 1),
         (".split((1, 6), -1)[1].sigmoid()", 1),
         (".amax((2, 3), keepdim=True).expand(1, 8, 2, 3)", 1),
     ],
@@ -1019,7 +1018,7 @@ def test_a_layer_whose_weights_are_computed_stays_in_floating_point(tmp_path: Pa
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float64", *by_hand(["bfloat16"])])
 def test_layers_of_another_format_stay_in_it(tmp_path: Path, dtype: str) -> None:
     init = f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})"
     forward = f"return self.b(self.a(x).relu().to(torch.{dtype})).float()"

@@ -40,6 +40,7 @@ from tools.pipeline.export.cortex_m.depth_to_space import move_channels_to_pixel
 from tools.pipeline.export.cortex_m.softmax import write_masks
 from tools.pipeline.export.cortex_m.transpositions import drop_undone_transpositions, order_of, view_tokens_as_pixels
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.maxima import drop_places
 from tools.pipeline.export.narrow_images import lay_down
 from tools.pipeline.export.rewrite import emit, for_each
 
@@ -104,6 +105,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
       program: a functional program with batch normalization folded; constants are to be propagated afterwards.
     """
     graph = program.graph
+    drop_places(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
     for node in list(graph.nodes):
         if node.target == _aten.relu6.default:
             _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
@@ -119,12 +121,6 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
             _gate(graph, node)
         elif node.target == _aten.roll.default:
             _rotate(program, node)
-        elif node.target == _aten.max.dim:
-            _without_indices(graph, node)
-        elif node.target in (_aten.matmul.default, _aten.mm.default):
-            _make_linear(graph, _with_matrices(graph, node))
-        elif node.target == _aten.addmm.default:
-            _make_biased_linear(graph, node)
         elif node.target in _ARITHMETIC:
             _make_number_constant(program, node)
     write_masks(program)
@@ -269,52 +265,6 @@ def _make_number_constant(program: ExportedProgram, node: Node) -> None:
         node.update_arg(1, add_constant(program, f"{node.name}_number", number))
 
 
-def _with_matrices(graph: Graph, product: Node) -> Node:
-    """x @ y with a vector: the product with a matrix of one row or column, in its place."""
-    one, other = product.args
-    ranks = [factor.meta["val"].dim() for factor in product.args]
-    if 1 not in ranks:
-        return product
-    with graph.inserting_before(product):
-        if ranks[0] == 1:
-            one = emit(graph, product, _aten.unsqueeze.default, one, 0)
-        if ranks[1] == 1:
-            other = emit(graph, product, _aten.unsqueeze.default, other, 1)
-        product_of_matrices = emit(graph, product, _aten.matmul.default, one, other)
-    _replace(graph, product, _aten.squeeze.dims, product_of_matrices, [-1 - i for i in range(2) if ranks[1 - i] == 1])
-    return product_of_matrices
-
-
-def _make_linear(graph: Graph, product: Node) -> None:
-    """x @ w with a constant matrix: a linear layer whose weight is w transposed; or w @ x, whose operand is."""
-    operand, matrix = product.args
-    dims = [factor.meta["val"].dim() for factor in product.args]
-    if dims[0] == 2 and dims[1] > 1 and is_constant(operand) and not is_constant(matrix):
-        # (a x)' = x' a'
-        with graph.inserting_before(product):
-            swapped = emit(graph, product, _aten.transpose.int, matrix, -2, -1)
-            result = emit(graph, product, _aten.linear.default, swapped, operand)
-        _replace(graph, product, _aten.transpose.int, result, -2, -1)
-        return
-    if dims[0] < 2 or dims[1] != 2 or not is_constant(matrix) or is_constant(operand):
-        return
-    with graph.inserting_before(product):
-        weight = emit(graph, product, _aten.permute.default, matrix, [1, 0])
-    _replace(graph, product, _aten.linear.default, operand, weight)
-
-
-def _make_biased_linear(graph: Graph, layer: Node) -> None:
-    """b + x @ w with a constant matrix and vector: a linear layer whose weight is w transposed."""
-    bias, operand, matrix = layer.args
-    if layer.kwargs or not is_constant(matrix) or not is_constant(bias) or is_constant(operand):
-        return
-    if bias.meta["val"].shape != matrix.meta["val"].shape[1:]:
-        return
-    with graph.inserting_before(layer):
-        weight = emit(graph, layer, _aten.permute.default, matrix, [1, 0])
-    _replace(graph, layer, _aten.linear.default, operand, weight, bias)
-
-
 def _batch(graph: Graph, product: Node) -> None:
     """x @ y of stacks of matrices: a batched product, all dimensions before the matrices as one.
 
@@ -397,19 +347,6 @@ def _join_ends(graph: Graph, pad: Node) -> None:
                 result = emit(graph, pad, _aten.cat.default, parts, dim)
     pad.replace_all_uses_with(result)
     graph.erase_node(pad)
-
-
-def _without_indices(graph: Graph, node: Node) -> None:
-    """The maxima of a dimension whose indices nothing reads."""
-    if any(user.args[1] != 0 for user in node.users):
-        return
-    source, dim, keepdim = _arguments(node)
-    with graph.inserting_before(node):
-        maxima = emit(graph, node, _aten.amax.default, source, [dim], keepdim)
-    for values in list(node.users):
-        values.replace_all_uses_with(maxima)
-        graph.erase_node(values)
-    graph.erase_node(node)
 
 
 def _gate(graph: Graph, node: Node) -> None:

@@ -43,6 +43,7 @@ from tools.pipeline.export.lower import fold_layers, propagate_constants
 from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.observers import prepare_pt2e
 from tools.pipeline.export.own_operators import keep_recurrent_layers
+from tools.pipeline.export.products import write_products
 from tools.pipeline.export.unbatched import add_batch
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
@@ -141,6 +142,7 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)
     program = assemble(program)
+    write_products(program)
     add_batch(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
     program = flatten_in_memory_order(make_quantizable(program))

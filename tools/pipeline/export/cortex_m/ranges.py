@@ -38,6 +38,8 @@ AUTO, MIN_MAX, PERCENTILE, MSE = METHODS = ("auto", "min_max", "percentile", "ms
 _SAMPLES = 100
 # No range is more times as wide as what was seen: samples may have been chosen for their extremes.
 _WIDEST = 2
+# How many times as wide as what was seen ranges of 16 bits are.
+_ROOM = 4
 # The share of samples with the largest numbers that tells the tail of their distribution.
 _TOP = 8
 # A quarter of a step from bounds on both sides of zero.
@@ -267,6 +269,8 @@ class RangeObserver(UniformQuantizationObserverBase):
         everything = list(range(len(self._extremes)))
         if not samples:
             return math.inf, -math.inf
+        if self.quant_max - self.quant_min > 2 * _BINS:
+            return self._with_room(everything)
         if self.method != AUTO:
             return self._ways()[self.method](everything, list(range(_FOLDS)))
         if samples < _LEAST_SAMPLES:
@@ -305,6 +309,13 @@ class RangeObserver(UniformQuantizationObserverBase):
     def _seen(self, indices: list[int]) -> _Range:
         lows, highs = zip(*(self._extremes[index] for index in indices), strict=True)
         return min(0.0, *lows), max(0.0, *highs)
+
+    def _with_room(self, indices: list[int]) -> _Range:
+        """A multiple of what was seen: 16 bits have steps that are fine enough, finer than what a histogram knows."""
+        low, high = self._seen(indices)
+        if self.bounds[0] > self.bounds[1]:
+            return low, high
+        return max(_ROOM * low, min(low, self.bounds[0])), min(_ROOM * high, max(high, self.bounds[1]))
 
     def _further(self, scale: float, count: int, width: float) -> float:
         """How much farther out than what was seen the end of a range is to be, for the least noise to be expected.
@@ -373,13 +384,21 @@ class RangeQuantizers(Quantizers):
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Annotates, as ExecuTorch's quantizer does."""
-        return specify(super().annotate(model), _observed)
+        return with_ranges(super().annotate(model))
+
+
+def with_ranges(annotated: GraphModule) -> GraphModule:
+    """Lets observers that a quantizer asks for histograms of choose ranges, and returns the module."""
+    return specify(annotated, _observed)
 
 
 def _observed(spec: Any) -> Any:
-    if isinstance(spec, QuantizationSpec) and spec.observer_or_fake_quant_ctr is HistogramObserver:
-        return dataclasses.replace(spec, observer_or_fake_quant_ctr=RangeObserver)
-    return spec
+    if not isinstance(spec, QuantizationSpec):
+        return spec
+    made = spec.observer_or_fake_quant_ctr
+    # With arguments it is a partial function.
+    kind = getattr(getattr(made, "p", None), "func", made)
+    return dataclasses.replace(spec, observer_or_fake_quant_ctr=RangeObserver) if kind is HistogramObserver else spec
 
 
 def _least_scale(prepared: GraphModule, layer: Node) -> float:
@@ -404,8 +423,12 @@ def _parameter(prepared: GraphModule, argument: Any) -> Tensor | None:
     return attribute(prepared, str(argument.target)) if is_constant else None
 
 
-def prepare_observers(prepared: GraphModule, methods: Methods) -> None:
-    """Tells the observers of a module that is to be calibrated what they see, and how they choose ranges of it."""
+def prepare_observers(prepared: GraphModule, methods: Methods, least: float = 0.0) -> None:
+    """Tells the observers of a module that is to be calibrated what they see, and how they choose ranges of it.
+
+    Args:
+      least: the smallest scale that any tensor can have.
+    """
     for node in prepared.graph.nodes:
         observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
         if not isinstance(observer, RangeObserver):
@@ -415,7 +438,7 @@ def prepare_observers(prepared: GraphModule, methods: Methods) -> None:
         layers = [user for user in node.users if is_product(user) and user.args[0] is node]
         observer.is_averaged |= any(user.target == torch.ops.aten.avg_pool2d.default for user in node.users)
         observer.is_cut_off |= observed.target in _CUT_OFF
-        observer.least = max([observer.least, *(_least_scale(prepared, layer) for layer in layers)])
+        observer.least = max([observer.least, least, *(_least_scale(prepared, layer) for layer in layers)])
         # Of several tensors with one range the last one whose layer is named counts.
         method = methods.of(observed)
         if observer.tensors == 1 or method != methods.method:

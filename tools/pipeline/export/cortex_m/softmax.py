@@ -37,13 +37,13 @@ _MIN_RESULTS = 256
 # What is below half a unit of the table, of that many values, is less than a hundredth of their sum.
 _MAX_COUNT = 512
 # What is added to scores to exclude them is not above this: e^-64 is no share of a sum. Shifted windows have -100.
-_EXCLUDED = -64.0
+EXCLUDED = -64.0
 # What a constant is in a module's graph, and in a program's.
 _CONSTANT = ("get_attr", "placeholder")
 _SUMS = (torch.ops.aten.add.Tensor,)
 _PRODUCTS = (torch.ops.aten.mul.Tensor,)
 _QUOTIENTS = (torch.ops.aten.div.Tensor,)
-_VIEWS = (
+VIEWS = (
     torch.ops.aten.view.default, torch.ops.aten.reshape.default, torch.ops.aten._unsafe_view.default,
     torch.ops.aten.flatten.using_ints, torch.ops.aten.unflatten.int, torch.ops.aten.squeeze.dim,
     torch.ops.aten.squeeze.dims, torch.ops.aten.unsqueeze.default,
@@ -144,7 +144,7 @@ def is_mask(value: Tensor) -> bool:
     """Whether a constant excludes some of what it is added to, leaves all rows some, and changes nothing of that."""
     if not value.is_floating_point() or value.dim() == 0 or value.numel() == 0:
         return False
-    is_excluded = value <= _EXCLUDED
+    is_excluded = value <= EXCLUDED
     return bool((is_excluded | (value == 0)).all() and is_excluded.any() and not is_excluded.all(-1).any())
 
 
@@ -189,7 +189,7 @@ def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
     """A mask of scores of a shape as quantized_masked_softmax() takes it, with 0 and -1, and its `repeats`."""
     count, sizes = shape[-1], list(shape[:-1])
     own = [*[1] * (len(shape) - mask.dim()), *mask.shape[:-1]]
-    rows = (mask > _EXCLUDED).to(torch.int8).neg().reshape(*own, mask.shape[-1]).expand(*own, count)
+    rows = (mask > EXCLUDED).to(torch.int8).neg().reshape(*own, mask.shape[-1]).expand(*own, count)
     # Dimensions that all rows come again in, that masks have, that these come again in, and that the rest has.
     first = next((dim for dim, size in enumerate(own) if size != 1), len(own))
     split = next((dim for dim in range(first, len(own)) if own[dim] != sizes[dim]), len(own))
@@ -212,7 +212,7 @@ def write_masks(program: ExportedProgram) -> None:
         if not _is_of_rows(node):
             continue
         masked = node.args[0]
-        while masked.target in _VIEWS and len(masked.users) == 1 and _keeps_rows(masked):
+        while masked.target in VIEWS and len(masked.users) == 1 and keeps_rows(masked):
             masked = masked.args[0]
         scores, mask = masked, torch.zeros(())
         while len(scores.users) == 1 and (found := _written_mask(scores, constants)) is not None:
@@ -240,7 +240,7 @@ def _changes_nothing(mask: Tensor) -> bool:
     return not bool((mask != 0).any())
 
 
-def _keeps_rows(view: Node) -> bool:
+def keeps_rows(view: Node) -> bool:
     return view.meta["val"].shape[-1] == view.args[0].meta["val"].shape[-1]
 
 

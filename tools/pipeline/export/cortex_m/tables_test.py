@@ -25,25 +25,29 @@ _FUNCTIONS = {
 }
 
 
-def exported(folder: Path, function: str) -> Result:
-    """The function between two linear layers."""
-    init = "self.a = nn.Linear(8, 32); self.b = nn.Linear(32, 8)"
-    source = "import torch.nn.functional as F\n" + model_source(
-        f"x = self.a(x)\nreturn self.b({function})", "(torch.randn(16, 8),)", init
-    )
+def exported(folder: Path, *functions: str) -> Result:
+    """Functions, each of what a linear layer of its own gives."""
+    init = f"self.layers = nn.ModuleList(nn.Linear(8, 32) for _ in range({len(functions)}))"
+    calls = [f"x = self.layers[{index}](given)\ny{index} = {function}" for index, function in enumerate(functions)]
+    results = ", ".join(f"y{index}" for index in range(len(functions)))
+    forward = "\n".join(["given = x", *calls, f"return {results}"])
+    source = "import torch.nn.functional as F\n" + model_source(forward, "(torch.randn(16, 8),)", init)
     source += "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
     return export_source(folder, source, options=Options("cortex-m4", "cortex_m", "int8"))
 
 
-@pytest.mark.parametrize("case", _FUNCTIONS)
-def test_tables_give_the_integers_of_floating_point(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = exported(tmp_path, _FUNCTIONS[case])
-    assert table.operators == {"torch_fusion::linear_rows": 2, "cortex_m::quantized_activation": 1}
+def test_tables_give_the_integers_of_floating_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = exported(tmp_path, *_FUNCTIONS.values())
+    count = len(_FUNCTIONS)
+    assert table.operators == {"torch_fusion::linear_rows": count, "cortex_m::quantized_activation": count}
     assert table.said == []
     monkeypatch.setattr(tools.pipeline.export.cortex_m.lower, "tabulate", lambda program: None)
-    computed = exported(tmp_path, _FUNCTIONS[case])
+    computed = exported(tmp_path, *_FUNCTIONS.values())
     assert "cortex_m::quantized_activation" not in computed.operators
-    assert numpy.array_equal(table.golden["output_0"], computed.golden["output_0"])
+    for index, function in enumerate(_FUNCTIONS):
+        name = f"output_{index}"
+        assert table.golden[name].dtype == numpy.int8
+        assert numpy.array_equal(table.golden[name], computed.golden[name]), function
 
 
 def test_a_function_without_a_number_for_each_integer_stays_in_floating_point(tmp_path: Path) -> None:

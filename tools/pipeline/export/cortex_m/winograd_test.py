@@ -8,7 +8,7 @@ import pytest
 from tools.artifacts.packed_layer.packed_layer import CONVOLUTION, DSP, Head
 from tools.pipeline.export.cortex_m.winograd import winograd_lead
 from tools.pipeline.export.export import Options
-from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.pipeline.export.testing import Result, by_hand, export_source, model_source
 
 _WINOGRAD = "torch_fusion::winograd_convolution"
 _DIRECT = "torch_fusion::convolution"
@@ -38,18 +38,18 @@ def test_convolutions_take_memory_that_is_free_and_what_is_granted(tmp_path: Pat
     assert places[0] == places[1]
 
 
-@pytest.mark.parametrize("core", ["cortex-m0plus", "cortex-m3", "cortex-m55"])
+@pytest.mark.parametrize("core", ["cortex-m3", "cortex-m55", *by_hand(["cortex-m0plus"])])
 def test_other_cores_have_other_products(tmp_path: Path, core: str) -> None:
     assert _WINOGRAD not in _exported(tmp_path, 40_000, core=core).operators
 
 
-@pytest.mark.parametrize(
-    "convolution", ["(16, 32, 3, stride=2)", "(16, 32, 5)", "(16, 32, 3, dilation=2)", "(16, 4, 1)"]
-)
-def test_other_convolutions_stay(tmp_path: Path, convolution: str) -> None:
-    init = f"self.first, self.down, self.next = nn.Conv2d(3, 16, 3), nn.MaxPool2d(2), nn.Conv2d{convolution}"
-    result = _exported(tmp_path, 40_000, "return self.next(self.down(self.first(x)))", init)
-    assert result.operators[_DIRECT] == 2 and _WINOGRAD not in result.operators
+def test_other_convolutions_stay(tmp_path: Path) -> None:
+    forms = ("(16, 32, 3, stride=2)", "(16, 32, 5)", "(16, 32, 3, dilation=2)", "(16, 4, 1)")
+    init = "self.first, self.down = nn.Conv2d(3, 16, 3), nn.MaxPool2d(2)\n"
+    init += f"self.others = nn.ModuleList([{', '.join(f'nn.Conv2d{form}' for form in forms)}])"
+    forward = "y = self.down(self.first(x))\nreturn tuple(other(y) for other in self.others)"
+    result = _exported(tmp_path, 40_000, forward, init)
+    assert result.operators[_DIRECT] == 1 + len(forms) and _WINOGRAD not in result.operators
 
 
 def test_a_layer_that_is_called_twice_is_packed_once(tmp_path: Path) -> None:

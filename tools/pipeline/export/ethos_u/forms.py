@@ -347,6 +347,9 @@ def _write_resampling(program: ExportedProgram) -> None:
                 if _has_repetition(node.args[0].meta["val"].shape, factors):
                     continue
                 result = _repeat(graph, node, node.args[0], factors)
+            elif set(node.args[0].meta["val"].shape[2:]) == {1}:
+                # Between a pixel and itself, as behind the pooling of a whole image.
+                result = _repeat(graph, node, node.args[0], factors)
             elif not named_arguments(node)["align_corners"] and max(factors) <= _LARGEST_INTERPOLATION:
                 result = _interpolate(graph, node, factors)
             else:

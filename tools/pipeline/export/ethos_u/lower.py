@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +24,7 @@ from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatche
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
 from executorch.exir.backend.backend_details import PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.dialects._ops import ops as exir_ops
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
@@ -46,6 +47,7 @@ from tools.pipeline.export.cortex_m.functions import (
 )
 from tools.pipeline.export.cortex_m.own_layers import mark
 from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
+from tools.pipeline.export.cortex_m.ranges import with_ranges
 from tools.pipeline.export.cortex_m.recurrent import lower_recurrent, round_weights
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.ethos_u import vela
@@ -57,6 +59,7 @@ from tools.pipeline.export.ethos_u.results import Comparison
 from tools.pipeline.export.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
 from tools.pipeline.export.manifest import origin
+from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.retracing import decomposed_once
@@ -112,7 +115,7 @@ class _Quantizer(EthosUQuantizer):
     def annotate(self, model: GraphModule) -> GraphModule:
         leave_state(model.graph, self._states)
         if self._bits != 8:
-            return super().annotate(model)
+            return with_ranges(super().annotate(model))
         self._annotate_recurrent(model.graph)
         # Those of several operators before ExecuTorch does so operator by operator.
         functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
@@ -124,7 +127,7 @@ class _Quantizer(EthosUQuantizer):
         functions = [each for each in find_functions(annotated.graph) if not is_annotated(each)]
         inputs = {node for node in annotated.graph.nodes if node.op == "placeholder"}
         annotate_functions(functions, inputs, self._operand, self._result)
-        return annotated
+        return with_ranges(annotated)
 
     def _annotate_recurrent(self, graph: Graph) -> None:
         """Lets the core's recurrent layers take and return integers; their states it keeps in floating point."""
@@ -177,6 +180,8 @@ def quantize(
     quantizer = _Quantizer(npu, bits, len(state.buffers))
     if bits == 8:
         keep_recurrent_layers(program, layers_of_many_steps(program))
+    samples = list(samples)
+    write_masks(program, samples, state, bits)
     quantized = delegates.quantize(write_for_npu(program, npu), samples, quantizer, path, state)
     round_weights(quantized.module)
     return quantized
@@ -297,7 +302,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
         moved_constants(),
         tables_of_functions(),
         _repeating(),
-        _checking(),
+        _checking(_constants(program)),
         _naming_places(npu, path, compiled),
     ):
         manager = to_edge_transform_and_lower(
@@ -385,14 +390,41 @@ def _repeating() -> Iterator[None]:
         yield
 
 
+def _constants(program: ExportedProgram) -> set[str]:
+    """The names of placeholders that are constants."""
+    signature = program.graph_signature
+    return {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_buffers,
+        *signature.inputs_to_lifted_tensor_constants,
+    }
+
+
+def _has_computed_weights(node: Node, constants: Collection[str]) -> bool:
+    """Whether a convolution's weights depend on inputs."""
+    if node.target != exir_ops.edge.aten.convolution.default:
+        return False
+    weight = node.args[1]
+    while isinstance(weight, Node) and weight.target in (*Q_OPS, *DQ_OPS):
+        weight = weight.args[0]
+    return isinstance(weight, Node) and weight.name not in constants
+
+
 @contextlib.contextmanager
-def _checking() -> Iterator[None]:
-    """Leaves to the core what ExecuTorch's checks for the NPU don't expect, such as an image without a batch."""
+def _checking(constants: Collection[str]) -> Iterator[None]:
+    """Leaves to the core what ExecuTorch's checks for the NPU don't expect, such as an image without a batch.
+
+    Args:
+      constants: the names of placeholders that are.
+    """
     original = SupportedTOSAOperatorCheck.is_node_supported
 
     def is_node_supported(
         self: SupportedTOSAOperatorCheck, submodules: Mapping[str, torch.nn.Module], node: Node
     ) -> bool:
+        if _has_computed_weights(node, constants):
+            self.reporter.report_reject(node, "its weights are no constants")
+            return False
         try:
             return original(self, submodules, node)
         except Exception as error:

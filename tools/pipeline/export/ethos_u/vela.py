@@ -94,13 +94,13 @@ def compile_spec(npu: Npu) -> EthosUCompileSpec:
 
 @contextlib.contextmanager
 def compiling(npu: Npu) -> Iterator[list[Compiled]]:
-    """Changes into a directory with Vela's configuration, and records what the backend has Vela compile, in order."""
+    """Lets Vela find its configuration, and records what the backend has it compile, in order."""
     done: list[Compiled] = []
     original = arm_backend.vela_compile
 
     def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> bytes:
         with tempfile.TemporaryDirectory() as directory:
-            payload = _in_a_child(lambda: original(tosa_flatbuffer, list(args), intermediate_path=directory), VelaError)
+            payload = _in_a_child(lambda: compiled(tosa_flatbuffer, list(args), directory), VelaError)
             _in_a_child(lambda: _computed(bytes(tosa_flatbuffer)), UncheckedError)
             output = Path(directory) / "output"
             layers = _table(output / "out_per-layer.csv")
@@ -115,8 +115,14 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
         )
         return payload
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        Path(_CONFIG).write_text(npu.vela_config())
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / _CONFIG).write_text(npu.vela_config())
+
+        def compiled(tosa_flatbuffer: bytes, args: list[str], directory: str) -> bytes:
+            # Where the process is, the names of the model's files are looked for.
+            with contextlib.chdir(folder):
+                return original(tosa_flatbuffer, args, intermediate_path=directory)
+
         with replaced(arm_backend, "vela_compile", vela_compile):
             yield done
 

@@ -14,10 +14,15 @@ from executorch.backends.arm.vgf import VgfCompileSpec, VgfPartitioner
 from executorch.backends.arm.vgf import backend as vgf_backend
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
 from tools.pipeline.export import delegates
 from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers, write_strides
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
+from tools.pipeline.export.cortex_m.ranges import with_ranges
+from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.lower import propagate_constants
+from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.replaced import replaced
 from tools.quiet.console import UserError
 
@@ -52,14 +57,23 @@ class _ConverterError(Exception):
     """Arm's compiler refuses a subgraph."""
 
 
+class _Quantizer(VgfQuantizer):
+    """ExecuTorch's quantizer, with ranges that are chosen as those of the core are."""
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        return with_ranges(super().annotate(model))
+
+
 def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) -> Quantized:
     """The program with quantize and dequantize operators of ExecuTorch's quantizer for VGF, calibrated on the samples.
 
     Raises UserError as `delegates.quantize` does.
     """
-    quantizer = VgfQuantizer(VgfCompileSpec(_PROFILES["int8"]))
+    quantizer = _Quantizer(VgfCompileSpec(_PROFILES["int8"]))
     quantizer.set_global(get_symmetric_quantization_config())
-    return delegates.quantize(write_layers(program), samples, quantizer, path)
+    samples = list(samples)
+    write_masks(program, samples, State({}), 8)
+    return delegates.quantize(propagate_constants(write_layers(program)), samples, quantizer, path)
 
 
 def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
