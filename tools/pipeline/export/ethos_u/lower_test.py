@@ -850,7 +850,8 @@ def test_a_function_between_views(tmp_path: Path) -> None:
 )
 def test_poolings_of_larger_strides_than_the_npu_has(tmp_path: Path, pools: tuple[str, str], npu: Npu) -> None:
     forward = "return " + ", ".join(f"nn.functional.{pool}" for pool in pools)
-    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 4, 16, 17),)"), npu=npu)
+    # Averages have the input's scale, of which those of numbers around 0 were a few steps.
+    result = _export(tmp_path, model_source(forward, "(torch.rand(1, 4, 16, 17) - 0.25,)"), npu=npu)
     assert _delegates(result) == 1
     assert not result.operators
     _check_outputs(result)
