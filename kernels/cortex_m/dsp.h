@@ -25,6 +25,18 @@ inline uint32_t load_word(const void* from) {
   return word;
 }
 
+#ifdef __ARM_FEATURE_SAT
+
+/// A number saturated to one of `kBits` bits with a sign.
+template <int32_t kBits>
+inline int32_t saturated(int32_t value) {
+  int32_t result;
+  __asm__("ssat %0, %1, %2" : "=r"(result) : "i"(kBits), "r"(value));
+  return result;
+}
+
+#endif
+
 #ifdef __ARM_FEATURE_DSP
 
 using int16x2_t = int32_t;
@@ -95,14 +107,6 @@ inline int16x2_t even_bytes(uint32_t word) {
 inline int16x2_t odd_bytes(uint32_t word) {
   int16x2_t result;
   __asm__("sxtb16 %0, %1, ror #8" : "=r"(result) : "r"(word));
-  return result;
-}
-
-/// A number saturated to one of `kBits` bits with a sign.
-template <int32_t kBits>
-inline int32_t saturated(int32_t value) {
-  int32_t result;
-  __asm__("ssat %0, %1, %2" : "=r"(result) : "i"(kBits), "r"(value));
   return result;
 }
 

@@ -112,9 +112,7 @@ Scale scale_of(const Normalization& norm, const Sums& sums) {
 /// Shifted to the right and saturated to int8.
 ET_INLINE int8_t saturated(int32_t value, int32_t shift) {
 #ifdef __ARM_FEATURE_SAT
-  int32_t result;
-  __asm__("ssat %0, #8, %1" : "=r"(result) : "r"(value >> shift) : "cc");
-  return static_cast<int8_t>(result);
+  return static_cast<int8_t>(cortex_m::saturated<8>(value >> shift));
 #else
   return Range{-128, 127}.clamp(value >> shift);
 #endif

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,12 @@ def _configure(source: Path, *settings: str) -> subprocess.CompletedProcess[str]
     )
 
 
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+
+
 def _write_package(folder: Path, name: str, archives: Sequence[str] = ()) -> None:
     """A package of sine; one of archives, as its sources."""
     files = {"".join(path.suffixes): path for path in map(Path, os.environ["PROGRAM"].split())}
@@ -43,11 +49,8 @@ def _write_package(folder: Path, name: str, archives: Sequence[str] = ()) -> Non
     headers = Path(os.environ["HEADERS"].split(" ", 1)[0].partition("/executorch/")[0])
     roots = {Path(): "src", headers: "src", headers / "executorch/runtime/core/portable_type/c10": "src"}
     sources = [Path(path) for path in os.environ["SOURCES"].split()]
-    for path, text in pack(
-        name, "host", "cmake", [model], roots, {}, shared=sources, archives=archives
-    ).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+    files = pack(name, "host", "cmake", [model], roots, {}, shared=sources, archives=archives)
+    _write_files(folder, {path: text.encode() for path, text in files.items()})
 
 
 def _write_application(folder: Path, find: str, packages: str) -> None:
@@ -116,9 +119,7 @@ def test_a_project_finds_an_archive_in_the_prefix_that_a_package_of_archives_was
     _write_package(tmp_path / "sources", "networks", ["cortex_m4-hard"])
     archive = (prefix / "lib/libnetworks.a").read_bytes()
     package = tmp_path / "networks"
-    for path, data in folder_of(tmp_path / "sources", "cmake", {}, {"cortex_m4-hard": archive}, "networks").items():
-        (package / path).parent.mkdir(parents=True, exist_ok=True)
-        (package / path).write_bytes(data)
+    _write_files(package, folder_of(tmp_path / "sources", "cmake", {}, {"cortex_m4-hard": archive}, "networks"))
     for result in (
         _configure(package),
         _cmake("--install", package / "build", "--prefix", tmp_path / "prefix"),
