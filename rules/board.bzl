@@ -3,36 +3,15 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//platforms:cores.bzl", "CORES", "core_name")
+load("//rules/private:memory_regions.bzl", "check_npu_regions", "memory_regions", "parse_number")
 load(":board_npu.bzl", "board_npu")
 load(":providers.bzl", "BoardInfo")
 
-_UNITS = {"K": 1024, "M": 1024 * 1024}
-
-def _parse_number(label, what, text):
-    """Reads `0x...`, decimal, or decimal with a K or M suffix."""
-    digits, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
-    hexadecimal = digits.startswith("0x")
-    alphabet = "0123456789abcdefABCDEF" if hexadecimal else "0123456789"
-    body = digits[2:] if hexadecimal else digits
-    if not body or [c for c in body.elems() if c not in alphabet]:
-        fail("%s: %s: '%s' is not a number; use 0x20000000, 4096, 192K or 1M" % (label, what, text))
-    return int(digits, 16 if hexadecimal else 10) * unit
-
-def _memory_region(label, name, values):
-    if len(values) not in [2, 3]:
-        fail("%s: memory region '%s' has %d values; give [origin, length] or [origin, length, use]" % (label, name, len(values)))
-    return {
-        "name": name,
-        "origin": _parse_number(label, "origin of " + name, values[0]),
-        "length": _parse_number(label, "length of " + name, values[1]),
-        "use": values[2] if len(values) == 3 else "",
-    }
-
 def _board_impl(ctx):
-    regions = {name: _memory_region(ctx.label, name, values) for name, values in ctx.attr.memory.items()}
-    for needed in ["flash", "ram"]:
-        if needed not in regions:
-            fail("%s: memory has no region '%s'; it has %s" % (ctx.label, needed, sorted(regions.keys())))
+    regions = memory_regions(ctx.label, ctx.attr.memory)
+    npu = json.decode(ctx.attr.npu) if ctx.attr.npu else None
+    if npu:
+        check_npu_regions(ctx.label, npu, regions)
 
     description = ctx.actions.declare_file(ctx.label.name + "/board.json")
     ctx.actions.write(description, json.encode_indent({
@@ -46,7 +25,7 @@ def _board_impl(ctx):
         "ram": regions["ram"],
         "reserved": [regions[name] for name in sorted(regions) if name not in ["flash", "ram"]],
         "clock_hz": ctx.attr.clock_hz,
-        "stack_size": _parse_number(ctx.label, "stack_size", ctx.attr.stack_size),
+        "stack_size": parse_number(ctx.label, "stack_size", ctx.attr.stack_size),
         "console": ctx.attr.console,
         "programmer": ctx.attr.programmer or None,
         "emulator": {
@@ -57,8 +36,8 @@ def _board_impl(ctx):
             "clock_hz": ctx.attr.clock_hz,
         } if ctx.attr.emulator_machine else None,
         "simulator": ctx.attr.simulator or None,
-        "uf2_family": _parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
-        "npu": json.decode(ctx.attr.npu) if ctx.attr.npu else None,
+        "uf2_family": parse_number(ctx.label, "uf2_family", ctx.attr.uf2_family) if ctx.attr.uf2_family else None,
+        "npu": npu,
     }, indent = "  ") + "\n")
 
     linker_script = ctx.actions.declare_file(ctx.label.name + "/linker.ld")
@@ -85,7 +64,7 @@ def _board_impl(ctx):
             simulated = bool(ctx.attr.simulator),
             flash_algorithm = ctx.file.flash_algorithm,
             clock_hz = ctx.attr.clock_hz,
-            npu = json.decode(ctx.attr.npu) if ctx.attr.npu else None,
+            npu = npu,
             uf2_family = ctx.attr.uf2_family,
         ),
     ]
@@ -99,7 +78,7 @@ board_rule = rule(
         "memory": attr.string_list_dict(
             mandatory = True,
             doc = """Memory regions: name -> [origin, length] or [origin, length, use]. `flash` and `ram` are what an
-image may use; any other region is kept free and only documented. Numbers: 0x20000000, 4096, 192K, 1M.""",
+image may use; any other region is kept free, but for what `ethos_u()` names, and only documented. Numbers: 0x20000000, 4096, 192K, 1M.""",
         ),
         "clock_hz": attr.int(mandatory = True, doc = "Core clock in Hz after start-up, which is also SysTick's."),
         "stack_size": attr.string(default = "4K", doc = "Bytes reserved for the stack."),
@@ -142,6 +121,7 @@ def board(name, core, npu = "", **kwargs):
         name = name + ".npu",
         description = npu,
         clock_hz = kwargs.get("clock_hz"),
+        memory = kwargs.get("memory"),
         visibility = ["//visibility:public"],
     )
     board_rule(

@@ -1,5 +1,6 @@
 """The `board_npu` rule: the NPU of a board, as the build setting //rules:npu names it."""
 
+load("//rules/private:memory_regions.bzl", "check_npu_regions", "memory_regions")
 load(":providers.bzl", "NpuInfo")
 
 def _write_device(ctx, npu):
@@ -15,12 +16,15 @@ def _write_device(ctx, npu):
     board = ctx.label.name.removesuffix(".npu")
     if not npu["base"]:
         return None, "board %s doesn't say where it is; give base to its ethos_u()" % board
-    if npu["memory_mode"] == "dedicated_sram":
-        return None, "board %s has memory_mode 'dedicated_sram', with which programs can be built, and images can't; use 'shared_sram' or 'sram_only'" % board
+    if npu["memory_mode"] == "dedicated_sram" and not npu["cache_memory"]:
+        return None, "board %s doesn't say where the SRAM of memory_mode 'dedicated_sram' is; give cache_memory to its ethos_u()" % board
+    regions = memory_regions(ctx.label, ctx.attr.memory)
+    check_npu_regions(ctx.label, npu, regions)
+    cache = regions[npu["cache_memory"]]["origin"] if npu["cache_memory"] else 0
 
     # REGIONCFG (weights, tensors, fast tensors) and QCONFIG: 0 and 1 are for what lies behind the first port, 2 and 3 behind the
     # second one. The memory's type is normal, non-cacheable and bufferable (3).
-    regions = {"shared_sram": [2, 0, 0], "sram_only": [0, 0, 0]}[npu["memory_mode"]]
+    places = {"shared_sram": [2, 0, 0], "sram_only": [0, 0, 0], "dedicated_sram": [2, 2, 0]}[npu["memory_mode"]]
     memory = []
     for number, port in enumerate(["axi0", "axi0", "axi1", "axi1"]):
         values = npu["ports"][port]
@@ -35,8 +39,9 @@ def _write_device(ctx, npu):
 namespace torch_fusion {{
 namespace ethos_u {{
 
-// Of the board {board}: base, interrupt, REGIONCFG, QCONFIG, memory, protection, wait_limit, timeout_ms.
-extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}, {timeout_ms}}};
+// Of the board {board}: base, interrupt, REGIONCFG, QCONFIG, memory, protection, wait_limit, timeout_ms,
+// cache, cache_size.
+extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memory}}}, {protection}, {wait_limit}, {timeout_ms}, {cache}, {cache_size}}};
 
 }} // namespace ethos_u
 }} // namespace torch_fusion
@@ -44,11 +49,13 @@ extern const Device kDevice = {{{base}, {interrupt}, {regions}, {queue}, {{{memo
         board = board,
         base = npu["base"],
         interrupt = npu["interrupt"],
-        regions = "0x%x" % (regions[0] | regions[1] << 2 | regions[2] << 4),
-        queue = regions[0],
+        regions = "0x%x" % (places[0] | places[1] << 2 | places[2] << 4),
+        queue = places[0],
         memory = ", ".join(memory),
         protection = (1 if npu["privileged"] else 0) | (0 if npu["secure"] else 2),
         timeout_ms = npu["timeout_ms"],
+        cache = "0x%x" % cache,
+        cache_size = npu["cache_bytes"],
         # A look at STATUS takes at least 8 cycles of the core.
         wait_limit = min(ctx.attr.clock_hz // 8000 * npu["timeout_ms"], 0xffffffff),
     ))
@@ -72,6 +79,7 @@ board_npu = rule(
     attrs = {
         "description": attr.string(doc = "What `ethos_u()` returned; empty for a board without an NPU."),
         "clock_hz": attr.int(doc = "Clock of the board's core, by which its driver waits."),
+        "memory": attr.string_list_dict(doc = "The board's memory, of which the NPU's description names regions."),
     },
     provides = [NpuInfo],
 )

@@ -31,7 +31,7 @@ def npu_port(memory, clock_scale, burst_length = 32, read_latency = 32, write_la
         fail("npu_port: " + error)
     return port
 
-def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "shared_sram", cache_bytes = 0, base = "", interrupt = 0, secure = True, privileged = True, timeout_ms = 10000):
+def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "shared_sram", arena_memory = "ram", cache_bytes = 0, cache_memory = "", base = "", interrupt = 0, secure = True, privileged = True, timeout_ms = 10000):
     """An Ethos-U of a board, for `board(npu = ...)`.
 
     Args:
@@ -42,7 +42,9 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
       arena_bytes: most bytes that the tensors of the NPU may take; a program that needs more fails to build.
       memory_mode: `shared_sram`: tensors behind axi0, weights behind axi1; `sram_only`: both behind axi0;
         `dedicated_sram`: both behind axi1, and the SRAM behind axi0 is the NPU's alone, as a cache.
-      cache_bytes: size of that SRAM with `dedicated_sram`.
+      arena_memory: region of the board's `memory` where images have the tensors. Weights and commands are in its `flash`.
+      cache_bytes: size of the SRAM of `dedicated_sram`.
+      cache_memory: region of the board's `memory` with that SRAM. Without it programs can be built, and images can't.
       base: address of the registers, such as "0x48102000". Without it programs can be built, and images can't.
       interrupt: number of the interrupt.
       secure: whether the NPU's accesses are secure.
@@ -58,7 +60,9 @@ def ethos_u(accelerator, clock_hz, axi0, axi1, arena_bytes, memory_mode = "share
         "memory_mode": memory_mode,
         "clock_hz": clock_hz,
         "arena_bytes": arena_bytes,
+        "arena_memory": arena_memory,
         "cache_bytes": cache_bytes,
+        "cache_memory": cache_memory,
         "base": base,
         "interrupt": interrupt,
         "secure": secure,

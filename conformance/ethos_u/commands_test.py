@@ -21,18 +21,21 @@ from tools.artifacts.program import load
 
 _CHECKER = Path(os.environ["CHECKER"])
 _PROGRAMS = [Path(path) for path in os.environ["PROGRAMS"].split()]
+# Of boards whose NPU has a memory of its own.
+_CACHES = {"small_u65_dedicated_sram": 384 << 10}
 # Damaged streams for each program.
 _DAMAGED = int(os.environ.get("DAMAGED", "150"))
 
 
-def _programs() -> Iterator[tuple[str, Payload]]:
+def _programs() -> Iterator[tuple[str, Payload, int]]:
+    """Configurations of NPUs, payloads for them, and the bytes of memory that is the NPU's own."""
     for path in _PROGRAMS:
         if path.suffix == ".pte":
             file = load(path)
             (plan,) = file.program.execution_plan
             accelerator = read_npu_report(path.with_suffix(".npu.json")).accelerator
             for delegate in plan.delegates:
-                yield accelerator, parse(file.delegate(delegate.processed))
+                yield accelerator, parse(file.delegate(delegate.processed)), _CACHES.get(path.stem, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -52,24 +55,25 @@ def _damage(words: Sequence[int], generator: random.Random, sizes: Sequence[int]
     return damaged
 
 
-@pytest.mark.parametrize(("accelerator", "payload"), _programs())
-def test_the_memory_that_is_needed_is_enough_and_less_is_not(accelerator: str, payload: Payload) -> None:
-    check_edges(_CHECKER, payload, accelerator)
+@pytest.mark.parametrize(("accelerator", "payload", "cache_bytes"), _programs())
+def test_the_memory_that_is_needed_is_enough_and_less_is_not(
+    accelerator: str, payload: Payload, cache_bytes: int
+) -> None:
+    check_edges(_CHECKER, payload, accelerator, cache_bytes)
 
 
-@pytest.mark.parametrize(("accelerator", "payload"), _programs())
-def test_damaged_streams(accelerator: str, payload: Payload) -> None:
+@pytest.mark.parametrize(("accelerator", "payload", "cache_bytes"), _programs())
+def test_damaged_streams(accelerator: str, payload: Payload, cache_bytes: int) -> None:
     """What the model finds outside of its memory is refused, and what it executes to the end is not."""
     generator = random.Random(1)
     commands = parse_commands(payload.commands)
     sizes = len(payload.weights), payload.scratch_size
     streams = [_damage(commands.words, generator, sizes) for _ in range(_DAMAGED)]
-    said = verdicts(
-        _CHECKER, [pack(words, payload.weights, payload.scratch_size, commands.config) for words in streams]
-    )
+    packed = [pack(words, payload.weights, payload.scratch_size, commands.config) for words in streams]
+    said = verdicts(_CHECKER, packed, cache_bytes)
     seen: Counter[tuple[str, str]] = Counter()
     for words, verdict in zip(streams, said, strict=True):
-        judgement = judge(words, payload.weights, payload.scratch_size, accelerator)
+        judgement = judge(words, payload.weights, payload.scratch_size, accelerator, cache_bytes)
         if judgement.is_outside:
             assert verdict == "refused", judgement.fault
         elif not judgement.fault:

@@ -34,10 +34,16 @@ def pack(words: Sequence[int], weights: bytes, scratch_size: int, config: int) -
     return b"".join(_block(name, data) for name, data in (blocks | {"vela_end_stream": b""}).items())
 
 
-def verdicts(checker: Path, payloads: Sequence[bytes]) -> list[str]:
-    """Returns for each payload what `check_payloads` says: sound, refused, no payload."""
+def verdicts(checker: Path, payloads: Sequence[bytes], cache_bytes: int | Sequence[int] = 0) -> list[str]:
+    """Returns for each payload what `check_payloads` says: sound, refused, no payload.
+
+    Args:
+      cache_bytes: size of the NPU's own memory, of all or of each; 0 without one.
+    """
+    caches = [cache_bytes] * len(payloads) if isinstance(cache_bytes, int) else cache_bytes
     with tempfile.NamedTemporaryFile() as file:
-        file.writelines(struct.pack("<I", len(payload)) + payload for payload in payloads)
+        pairs = zip(payloads, caches, strict=True)
+        file.writelines(struct.pack("<II", len(payload), cache) + payload for payload, cache in pairs)
         file.flush()
         result = subprocess.run([checker, file.name], check=True, capture_output=True, text=True)
     lines = result.stdout.splitlines()
@@ -78,14 +84,17 @@ class Judgement:
         return "bus error" in self.fault or "has no base address" in self.fault
 
 
-def judge(words: Sequence[int], weights: bytes, scratch_size: int, accelerator: str) -> Judgement:
-    """Executes commands on memory of zeros."""
+def judge(words: Sequence[int], weights: bytes, scratch_size: int, accelerator: str, cache_bytes: int = 0) -> Judgement:
+    """Executes commands on memory of zeros.
+
+    Args:
+      cache_bytes: size of the NPU's own memory; without one regions 1 and 2 are the same, as on a device.
+    """
     memory = _Recorded()
     scratch = np.zeros(scratch_size, np.uint8)
     memory.add(_REGIONS[0], np.frombuffer(weights, np.uint8), writable=False)
-    # As on a device, regions 1 and 2 are the same memory.
     memory.add(_REGIONS[1], scratch, writable=True)
-    memory.add(_REGIONS[2], scratch, writable=True)
+    memory.add(_REGIONS[2], np.zeros(cache_bytes, np.uint8) if cache_bytes else scratch, writable=True)
     _, engine = engine_of(accelerator, memory)
     try:
         engine.run(words, _REGIONS)
@@ -94,15 +103,22 @@ def judge(words: Sequence[int], weights: bytes, scratch_size: int, accelerator: 
     return Judgement("", memory.reached)
 
 
-def check_edges(checker: Path, payload: Payload, accelerator: str) -> None:
-    """Holds the check to the memory that commands need: it is enough, and a byte less is not."""
+def check_edges(checker: Path, payload: Payload, accelerator: str, cache_bytes: int = 0) -> None:
+    """Holds the check to the memory that commands need: it is enough, and a byte less is not.
+
+    Args:
+      cache_bytes: size of the NPU's own memory, which the commands use; 0 without one.
+    """
     commands = parse_commands(payload.commands)
-    judgement = judge(commands.words, payload.weights, payload.scratch_size, accelerator)
+    judgement = judge(commands.words, payload.weights, payload.scratch_size, accelerator, cache_bytes)
     assert not judgement.fault
-    scratch = max(judgement.reached[1], judgement.reached[2])
+    cache = judgement.reached[2] if cache_bytes else 0
+    scratch = judgement.reached[1] if cache_bytes else max(judgement.reached[1], judgement.reached[2])
     weights = payload.weights[: judgement.reached[0]]
-    cases = [("sound", weights, scratch), ("refused", weights, scratch - 1)]
+    cases = [("sound", weights, scratch, cache), ("refused", weights, scratch - 1, cache)]
     if weights:
-        cases.append(("refused", weights[:-1], scratch))
-    payloads = [pack(commands.words, each, size, commands.config) for _, each, size in cases]
-    assert verdicts(checker, payloads) == [verdict for verdict, _, _ in cases]
+        cases.append(("refused", weights[:-1], scratch, cache))
+    if cache:
+        cases.append(("refused", weights, scratch, cache - 1))
+    payloads = [pack(commands.words, each, size, commands.config) for _, each, size, _ in cases]
+    assert verdicts(checker, payloads, [case[-1] for case in cases]) == [case[0] for case in cases]

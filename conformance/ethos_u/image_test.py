@@ -15,6 +15,7 @@ import pytest
 from tools.artifacts.board.board import read_board
 from tools.artifacts.elf_image.elf_image import ElfImage
 from tools.artifacts.golden.golden import read_golden
+from tools.artifacts.size_report.size_report import read_size_report
 from tools.verify.environment.hosted import EmulationError, join_inputs
 from tools.verify.environment.npu import QemuWithNpu
 from tools.verify.environment.qemu import Qemu
@@ -72,6 +73,19 @@ def _ending(environment: Qemu, image: Path) -> EmulationError:
 def test_the_example_is_computed() -> None:
     result = WITH_NPU.run(IMAGE)
     assert "largest difference from PyTorch: 0\n" in result.console
+
+
+def test_memory_of_an_npu_with_an_sram_of_its_own() -> None:
+    """Its tensors are in DRAM, and nothing of the image in that SRAM."""
+    files = [Path(name) for name in os.environ["DEDICATED"].split()]
+    image = ElfImage(next(path for path in files if path.suffix == ".elf"))
+    report = read_size_report(next(path for path in files if path.name.endswith(".report.json")))
+    assert report.arena is not None and report.arena.limit == 16 << 20
+    assert report.arena.used >= report.arena.parts["NPU scratch"] > 0
+    assert not {part for part in report.ram.parts if part.startswith("arena planned")}
+    (model,) = [symbol.address for name, symbol in image.symbols.items() if "compiled_instance" in name]
+    assert 0x71000000 <= model < 0x72000000
+    assert not [name for name, symbol in image.symbols.items() if 0x31200000 <= symbol.address < 0x31400000]
 
 
 def test_the_size_report_knows_the_npus_part() -> None:

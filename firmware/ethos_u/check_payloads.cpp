@@ -3,8 +3,8 @@
 //
 //   check_payloads FILE
 //
-// The file has payloads, each behind its length (uint32_t). A line for each: "sound", "refused" or,
-// of one that parse() refuses, "no payload".
+// The file has payloads, each behind its length and the size of the NPU's own memory (uint32_t). A
+// line for each: "sound", "refused" or, of one that parse() refuses, "no payload".
 
 #include <algorithm>
 #include <cstdio>
@@ -23,7 +23,7 @@ namespace {
 
 using executorch::runtime::Error;
 
-const char* judge(const char* bytes, size_t size) {
+const char* judge(const char* bytes, size_t size, uint32_t cache_size) {
   struct Free {
     void operator()(void* block) const {
       std::free(block);
@@ -38,7 +38,7 @@ const char* judge(const char* bytes, size_t size) {
   if (parse({data, size}, payload) != Error::Ok) {
     return "no payload";
   }
-  return check_commands(payload) == Error::Ok ? "sound" : "refused";
+  return check_commands(payload, cache_size) == Error::Ok ? "sound" : "refused";
 }
 
 } // namespace
@@ -52,15 +52,20 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::vector<char> content{std::istreambuf_iterator<char>(file), {}};
-  for (size_t at = 0; at + sizeof(uint32_t) <= content.size();) {
-    uint32_t size = 0;
-    std::copy_n(content.data() + at, sizeof(size), reinterpret_cast<char*>(&size));
-    at += sizeof(size);
+  struct Header {
+    uint32_t size;
+    uint32_t cache_size;
+  };
+  for (size_t at = 0; at + sizeof(Header) <= content.size();) {
+    Header header;
+    std::copy_n(content.data() + at, sizeof(header), reinterpret_cast<char*>(&header));
+    at += sizeof(header);
+    const uint32_t size = header.size;
     if (size > content.size() - at) {
       std::fprintf(stderr, "the last payload is cut off\n");
       return 2;
     }
-    std::puts(torch_fusion::ethos_u::judge(content.data() + at, size));
+    std::puts(torch_fusion::ethos_u::judge(content.data() + at, size, header.cache_size));
     at += size;
   }
   return 0;

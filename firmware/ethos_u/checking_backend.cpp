@@ -1,5 +1,6 @@
 #include "firmware/ethos_u/backend.h"
 #include "firmware/ethos_u/commands.h"
+#include "firmware/ethos_u/driver.h"
 
 namespace torch_fusion {
 namespace ethos_u {
@@ -22,7 +23,7 @@ Result<DelegateHandle*> CheckingBackend::init(
   if (!handle.ok()) {
     return handle.error();
   }
-  const Error error = check_commands(*static_cast<const Payload*>(*handle));
+  const Error error = check_commands(*static_cast<const Payload*>(*handle), kDevice.cache_size);
   if (error != Error::Ok) {
     return error;
   }

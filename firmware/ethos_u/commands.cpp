@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <initializer_list>
+#include <iterator>
 
 #include <executorch/runtime/platform/assert.h>
 #include <executorch/runtime/platform/log.h>
@@ -156,8 +157,13 @@ struct Range {
 /// The registers that the commands set, and what the operations between them reach.
 class Checker final {
  public:
-  explicit Checker(const Payload& payload)
-      : payload_(payload), is_u85_(payload.config >> kProductBit == kU85) {}
+  Checker(const Payload& payload, uint32_t cache_size)
+      : payload_(payload),
+        sizes_{
+            payload.weights.size(),
+            payload.scratch_size,
+            cache_size != 0 ? cache_size : payload.scratch_size},
+        is_u85_(payload.config >> kProductBit == kU85) {}
 
   /// Returns how many words of the commands are sound: all up to STOP, and `is_sound`, or those
   /// before the one that is not.
@@ -255,11 +261,10 @@ class Checker final {
 
   void reach(uint32_t region, const Range& range, bool writes) {
     region &= 7;
-    const size_t size = region == 0 ? payload_.weights.size() : payload_.scratch_size;
-    // The driver gives addresses to regions 0 to 2.
+    // Other regions get no address of the driver.
     is_sound_ &= range.begin == range.end ||
-        (region <= 2 && !(writes && region == 0) && range.begin >= 0 &&
-         range.end <= static_cast<int64_t>(size));
+        (region < std::size(sizes_) && !(writes && region == 0) && range.begin >= 0 &&
+         range.end <= static_cast<int64_t>(sizes_[region]));
   }
 
   /// A stream of weights or scales.
@@ -547,6 +552,8 @@ class Checker final {
   }
 
   const Payload& payload_;
+  /// Bytes of regions 0 to 2.
+  const size_t sizes_[3];
   const bool is_u85_;
   bool is_sound_ = true;
   uint32_t short_is_set_[3] = {};
@@ -558,9 +565,9 @@ class Checker final {
 
 } // namespace
 
-Error check_commands(const Payload& payload) {
+Error check_commands(const Payload& payload, uint32_t cache_size) {
   bool is_sound = false;
-  [[maybe_unused]] const size_t word = Checker(payload).check(is_sound);
+  [[maybe_unused]] const size_t word = Checker(payload, cache_size).check(is_sound);
   ET_CHECK_OR_RETURN_ERROR(
       is_sound,
       DelegateInvalidCompatibility,

@@ -172,10 +172,11 @@ Error run(const Device& device, const Job& job, uint64_t* cycles) {
 }
 
 Error compute(const Device& device, const Subgraph& subgraph) {
+  const auto memory = reinterpret_cast<uintptr_t>(subgraph.memory);
   const uintptr_t regions[] = {
       reinterpret_cast<uintptr_t>(subgraph.weights),
-      reinterpret_cast<uintptr_t>(subgraph.memory),
-      reinterpret_cast<uintptr_t>(subgraph.memory)};
+      memory,
+      device.cache_size != 0 ? device.cache : memory};
   ethos_u_flush(subgraph.memory, subgraph.size);
   const Error error = run(
       device, {subgraph.config, subgraph.architecture, subgraph.commands, regions}, counted_cycles);

@@ -32,6 +32,10 @@ struct Device {
   /// Milliseconds of a run that the driver waits in ethos_u_wait(). Bounds the time of one that
   /// waits for the interrupt.
   uint32_t timeout_ms;
+  /// Address and bytes of the SRAM that is the NPU's alone, region 2; 0 without one, where that is
+  /// the memory to work in.
+  uintptr_t cache;
+  uint32_t cache_size;
 };
 
 /// The NPU of this board; generated from its definition.
@@ -78,9 +82,9 @@ struct Subgraph {
   executorch::runtime::Span<const uint32_t> commands;
   /// Region 0.
   const uint8_t* weights;
-  /// What the NPU works in, inputs and outputs included: regions 1 and 2, which are the same memory
-  /// unless a fast one is dedicated to the NPU. It begins at a multiple of kCacheLine; what else
-  /// lies in its last line is not written to while the NPU works.
+  /// What the NPU works in, inputs and outputs included: region 1, and region 2 where the device
+  /// has no memory of its own for that. It begins at a multiple of kCacheLine; what else lies in
+  /// its last line is not written to while the NPU works.
   uint8_t* memory;
   size_t size;
 };

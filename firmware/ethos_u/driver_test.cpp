@@ -24,7 +24,7 @@ using testing::take_log;
 constexpr uint32_t kConfigOf128 = 0x00001807;
 constexpr uint32_t kArchitecture = 0x10060000;
 constexpr uint32_t kConfigOfU85 = 0x20000008;
-constexpr Device kTested = {0x48102000, 56, 0x2, 2, {1, 2, 3, 4}, kPrivileged, 50, 10000};
+constexpr Device kTested = {0x48102000, 56, 0x2, 2, {1, 2, 3, 4}, kPrivileged, 50, 10000, 0, 0};
 
 /// An NPU that ends as the test says.
 struct Npu {
@@ -135,6 +135,23 @@ void test_caches_know_of_what_is_computed() {
       application.events == "flush 64, barrier, run, barrier, invalidate 64, ",
       "%s",
       application.events.c_str());
+}
+
+void test_region_2_is_the_memory_or_the_npus_own() {
+  alignas(kCacheLine) static uint8_t memory[kCacheLine];
+  const Subgraph subgraph = {
+      kConfigOf128, kArchitecture, kCommands, memory, memory, sizeof(memory)};
+  const uint32_t base = at(Register::kBasePointer0);
+  reset_npu();
+  CHECK_ERROR(compute(kTested, subgraph), Error::Ok);
+  CHECK(npu.registers[base + 16] == npu.registers[base + 8]);
+  Device device = kTested;
+  device.cache = 0x31200000;
+  device.cache_size = 4096;
+  reset_npu();
+  CHECK_ERROR(compute(device, subgraph), Error::Ok);
+  CHECK(npu.registers[base + 8] == static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memory)));
+  CHECK(npu.registers[base + 16] == 0x31200000);
 }
 
 void check_fails(Error expected, const char* message, const Device& device = kTested) {
@@ -343,6 +360,7 @@ int main() {
   test_resets_that_fail();
   test_cycles_of_u85_are_counted_elsewhere();
   test_caches_know_of_what_is_computed();
+  test_region_2_is_the_memory_or_the_npus_own();
   test_an_npu_that_never_ends();
   test_a_wait_that_blocks_is_bounded_by_time();
   test_the_interrupt_is_acknowledged_before_the_signal();

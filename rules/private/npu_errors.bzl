@@ -70,6 +70,8 @@ def npu_error(npu):
         return "memory_mode 'dedicated_sram' is for Ethos-U65 and U85, whose second port can write; %s can't" % npu["accelerator"]
     if (mode == "dedicated_sram") != bool(npu["cache_bytes"]):
         return "cache_bytes = %d with memory_mode '%s'; 'dedicated_sram' needs it, and the others have none" % (npu["cache_bytes"], mode)
+    if npu["cache_memory"] and mode != "dedicated_sram":
+        return "cache_memory = '%s' with memory_mode '%s'; only 'dedicated_sram' has one" % (npu["cache_memory"], mode)
     if axi0["memory"] != "Sram":
         return "axi0 has the memory '%s'; allowed: 'Sram', in which Vela keeps tensors, or with 'dedicated_sram' its cache" % axi0["memory"]
     if axi1["memory"] not in _BEHIND_AXI1[mode]:

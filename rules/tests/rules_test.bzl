@@ -93,6 +93,7 @@ def _npu_error_test_impl(ctx):
         "clock_hz": 1000,
         "arena_bytes": 1000,
         "cache_bytes": 0,
+        "cache_memory": "",
         "base": "",
         "interrupt": 0,
         "timeout_ms": 1,
@@ -108,6 +109,7 @@ def _npu_error_test_impl(ctx):
         ({"memory_mode": "shared"}, "memory_mode 'shared' is unknown; allowed: "),
         (dedicated | {"accelerator": "ethos-u55-128"}, "memory_mode 'dedicated_sram' is for Ethos-U65 and U85"),
         ({"cache_bytes": 1000}, "cache_bytes = 1000 with memory_mode 'shared_sram'"),
+        ({"cache_memory": "sram"}, "cache_memory = 'sram' with memory_mode 'shared_sram'"),
         ({"axi0": dram}, "axi0 has the memory 'Dram'; allowed: 'Sram'"),
         ({"axi1": sram}, "axi1 has the memory 'Sram' with memory_mode 'shared_sram'; allowed: "),
         (dedicated, "axi1 has the memory 'OffChipFlash' with memory_mode 'dedicated_sram'; allowed: "),
@@ -133,6 +135,12 @@ def _npu_device_test_impl(ctx):
 
 _npu_device_test = analysistest.make(_npu_device_test_impl, attrs = {"values": attr.string()})
 
+_MEMORY = {
+    "flash": ["0x08000000", "512K"],
+    "ram": ["0x20000000", "192K"],
+    "shared": ["0x20030000", "64K", "the other core's"],
+}
+
 def _npu_device_tests():
     """What the driver gets to know of an NPU, register by register. Returns the tests' labels.
 
@@ -149,27 +157,40 @@ def _npu_device_tests():
         (
             "u55",
             ethos_u(accelerator = "ethos-u55-128", axi1 = flash, **common),
-            "{0x40003000, 13, 0x2, 2, {%s}, 1, 4000000, 500};" % axi,
+            "{0x40003000, 13, 0x2, 2, {%s}, 1, 4000000, 500, 0x0, 0};" % axi,
         ),
         # Everything behind the first one.
         (
             "u65_sram_only_non_secure",
             ethos_u(accelerator = "ethos-u65-256", axi1 = sram, memory_mode = "sram_only", privileged = False, secure = False, **common),
-            "{0x40003000, 13, 0x0, 0, {%s}, 2, 4000000, 500};" % ", ".join(["0xf070031"] * 4),
+            "{0x40003000, 13, 0x0, 0, {%s}, 2, 4000000, 500, 0x0, 0};" % ", ".join(["0xf070031"] * 4),
         ),
         (
             "u55_non_secure_privileged",
             ethos_u(accelerator = "ethos-u55-64", axi1 = flash, secure = False, **common),
-            "{0x40003000, 13, 0x2, 2, {%s}, 3, 4000000, 500};" % axi,
+            "{0x40003000, 13, 0x2, 2, {%s}, 3, 4000000, 500, 0x0, 0};" % axi,
         ),
         # MEM_ATTR has no limits, but the port.
         (
             "u85_unprivileged",
             ethos_u(accelerator = "ethos-u85-256", axi1 = flash, privileged = False, **common),
-            "{0x40003000, 13, 0x2, 2, {0x30, 0x30, 0x34, 0x34}, 0, 4000000, 500};",
+            "{0x40003000, 13, 0x2, 2, {0x30, 0x30, 0x34, 0x34}, 0, 4000000, 500, 0x0, 0};",
+        ),
+        # Weights, commands and tensors behind the second port; the first one has the memory of region 2.
+        (
+            "u85_dedicated_sram",
+            ethos_u(
+                accelerator = "ethos-u85-256",
+                axi1 = npu_port(memory = "Dram", clock_scale = "0.5"),
+                cache_bytes = 4096,
+                cache_memory = "npu_sram",
+                memory_mode = "dedicated_sram",
+                **common
+            ),
+            "{0x40003000, 13, 0xa, 2, {0x30, 0x30, 0x34, 0x34}, 1, 4000000, 500, 0x30000000, 4096};",
         ),
     ]:
-        board_npu(name = "npu_" + name, clock_hz = 64000000, description = npu, tags = ["manual"])
+        board_npu(name = "npu_" + name, clock_hz = 64000000, description = npu, memory = _MEMORY | {"npu_sram": ["0x30000000", "4K"]}, tags = ["manual"])
         _npu_device_test(name = "npu_device_%s_test" % name, target_under_test = ":npu_" + name, values = values)
         tests.append(":npu_device_%s_test" % name)
     return tests
@@ -318,15 +339,30 @@ def rules_test_suite(name):
     Args:
       name: the test suite of all of them.
     """
-    memory = {
-        "flash": ["0x08000000", "512K"],
-        "ram": ["0x20000000", "192K"],
-        "shared": ["0x20030000", "64K", "the other core's"],
-    }
-    _manual_board("good_board", core = "cortex_m4", memory = memory)
-    _manual_board("bad_number_board", core = "cortex_m4", memory = memory | {"ram": ["0x20000000", "192 KB"]})
+    _manual_board("good_board", core = "cortex_m4", memory = _MEMORY)
+    _manual_board("bad_number_board", core = "cortex_m4", memory = _MEMORY | {"ram": ["0x20000000", "192 KB"]})
     _manual_board("no_ram_board", core = "cortex_m4", memory = {"flash": ["0x08000000", "512K"]})
-    _manual_board("short_region_board", core = "cortex_m4", memory = memory | {"flash": ["0x08000000"]})
+    _manual_board("short_region_board", core = "cortex_m4", memory = _MEMORY | {"flash": ["0x08000000"]})
+    for name, places in {
+        "unknown_arena": {"arena_memory": "dram"},
+        "cache_in_ram": {"cache_memory": "ram"},
+        "cache_in_arena": {"arena_memory": "shared", "cache_memory": "shared"},
+        "large_cache": {"cache_bytes": 65537, "cache_memory": "shared"},
+    }.items():
+        _manual_board(
+            name + "_board",
+            core = "cortex_m4",
+            memory = _MEMORY,
+            npu = ethos_u(**({
+                "accelerator": "ethos-u65-256",
+                "arena_bytes": 1024,
+                "axi0": npu_port(memory = "Sram", clock_scale = "1.0"),
+                "axi1": npu_port(memory = "Dram", clock_scale = "0.5"),
+                "cache_bytes": 4096,
+                "clock_hz": 1000,
+                "memory_mode": "dedicated_sram",
+            } | places)),
+        )
     _manual_program("bad-name")
     pte_program(
         name = "pte-name",
@@ -616,6 +652,10 @@ def rules_test_suite(name):
         "min_accuracy_of_integers": ["min_accuracy is for backend = \"cortex_m\" with io = \"float32\""],
         "min_accuracy_in_percent": ["rules/tests:min_accuracy_in_percent: min_accuracy = \"90\"; it is a share from 0 to 1, such as \"0.95\""],
         "no_ram_board": ["rules/tests:no_ram_board", "memory has no region 'ram'"],
+        "unknown_arena_board": ["rules/tests:unknown_arena_board: arena_memory 'dram' of its ethos_u() is none of its regions of memory; allowed: [\"ram\", \"shared\"]"],
+        "cache_in_ram_board": ["cache_memory 'ram' of its ethos_u() is none of its regions of memory; allowed: [\"shared\"]"],
+        "cache_in_arena_board": ["cache_memory and arena_memory of its ethos_u() are both 'shared'"],
+        "large_cache_board": ["cache_bytes = 65537 of its ethos_u() are more than the 65536 bytes of 'shared'"],
         "short_region_board": ["memory region 'flash' has 1 values; give [origin, length]"],
     }
     for target, messages in refusals.items():

@@ -2,7 +2,7 @@
 
 load("//rules:board.bzl", "board")
 
-def mps3_an547(name, description, **kwargs):
+def mps3_an547(name, description, memory = {}, **kwargs):
     """A board on this machine.
 
     Memory: Application Note AN547 (DAI 0547), memory map: secure aliases. The ITCM, at whose vector table the core would
@@ -11,6 +11,7 @@ def mps3_an547(name, description, **kwargs):
     Args:
       name: the board's name.
       description: one line for people.
+      memory: further regions of memory, or others for these, as `board` takes them.
       **kwargs: further attributes of `board`.
     """
     board(
@@ -32,7 +33,7 @@ def mps3_an547(name, description, **kwargs):
             "flash": ["0x11000000", "2M", "SRAM, which the image is loaded to"],
             "ram": ["0x31000000", "4M", "internal SRAM"],
             "host": ["0x70000000", "16M", "DDR4: inputs and outputs of tests, no part of the image"],
-        },
+        } | memory,
         deps = [Label("//firmware/boards/mps3_an547:support")],
         **kwargs
     )

@@ -45,7 +45,8 @@ class Board:
     """One board. `flash` and `ram` are what an image may use; `reserved` regions are kept free of it.
 
     `simulator` names the `chip` that boardsim simulates, with options of the chip's model. `npu` is the configuration
-    of its NPU, such as `ethos-u55-128`, and `uf2_family` the family ID of its chip's UF2 boot loader; None without one.
+    of its NPU, such as `ethos-u55-128`, and `arena_memory` the region with the tensors that models work on.
+    `uf2_family` is the family ID of its chip's UF2 boot loader. Each is None without one.
     """
 
     name: str
@@ -61,7 +62,15 @@ class Board:
     emulator: Emulator | None = None
     simulator: dict[str, str] | None = None
     npu: str | None = None
+    arena_memory: str = "ram"
     uf2_family: int | None = None
+
+    @property
+    def arena(self) -> Region:
+        """Where an image has the memory that models work in."""
+        if self.arena_memory == "ram":
+            return self.ram
+        return next(region for region in self.reserved if region.name == self.arena_memory)
 
     def region(self, name: str) -> Region | None:
         """The reserved region called `name`, if there is one."""
@@ -100,6 +109,10 @@ def read_board(path: Path) -> Board:
     """
     data = from_json(path, _FORMAT, _VERSION, _ADVICE)
     with reading(_FORMAT, path, _ADVICE):
+        npu = data.get("npu")
+        arena = _text(npu.get("arena_memory", "ram")) if npu else "ram"
+        if arena not in ("ram", *(region["name"] for region in data["reserved"])):
+            raise ValueError(f"arena_memory '{arena}' of its npu is none of its regions")
         emulator = data.get("emulator")
         return Board(
             name=_text(data["name"]),
@@ -120,6 +133,7 @@ def read_board(path: Path) -> Board:
             if emulator
             else None,
             simulator=_texts(data["simulator"]) if data.get("simulator") else None,
-            npu=_text(data["npu"]["accelerator"]) if data.get("npu") else None,
+            npu=_text(npu["accelerator"]) if npu else None,
+            arena_memory=arena,
             uf2_family=_positive(data["uf2_family"]) if data.get("uf2_family") else None,
         )

@@ -19,6 +19,15 @@ def test_reads_every_field(tmp_path: Path) -> None:
     assert board.emulator.machine == "mps2-an386"
 
 
+def test_where_an_npu_works(tmp_path: Path) -> None:
+    dram = {"name": "dram", "origin": 0x60000000, "length": 0x100, "use": ""}
+    assert read_board(write_board(tmp_path)).arena.name == "ram"
+    npu = {"accelerator": "ethos-u65-256", "arena_memory": "dram"}
+    assert read_board(write_board(tmp_path, npu=npu, reserved=[dram])).arena.origin == 0x60000000
+    with pytest.raises(UserError, match="arena_memory 'dram' of its npu is none of its regions"):
+        read_board(write_board(tmp_path, npu=npu))
+
+
 def test_a_board_without_emulator(tmp_path: Path) -> None:
     assert read_board(write_board(tmp_path, emulator=None)).emulator is None
 

@@ -33,6 +33,7 @@ class Npu:
       ports: for `axi0` and `axi1`, what Vela's system configuration says of the memory there.
       arena_bytes: most bytes that tensors of the NPU may take.
       cache_bytes: size of the SRAM of `dedicated_sram`, otherwise 0.
+      arena_memory, cache_memory: regions of the board's memory that images have the tensors in, and that this SRAM is.
       base: address of the registers as text; empty if images can't use it.
       interrupt: number of the interrupt.
       secure, privileged: what its accesses are.
@@ -45,6 +46,8 @@ class Npu:
     ports: dict[str, dict[str, Any]]
     arena_bytes: int
     cache_bytes: int
+    arena_memory: str = "ram"
+    cache_memory: str = ""
     base: str = ""
     interrupt: int = 0
     secure: bool = True

@@ -36,6 +36,7 @@ class SizeReport:
         example, application, board, strings, alignment.
       ram: parts are arena method, arena planned, arena temp, NPU scratch (the part of the latter that the NPU
         works in), stack, data, alignment.
+      arena: the memory of the NPU's tensors, with the parts of `ram` that lie there; None where that is the RAM.
     """
 
     image: str
@@ -44,11 +45,12 @@ class SizeReport:
     core: str
     flash: Memory
     ram: Memory
+    arena: Memory | None = None
 
     @property
     def memories(self) -> dict[str, Memory]:
         """The memories by the names that people know them by."""
-        return {"flash": self.flash, "RAM": self.ram}
+        return {"flash": self.flash, "RAM": self.ram} | ({"NPU RAM": self.arena} if self.arena else {})
 
 
 def size_report_json(report: SizeReport) -> str:
@@ -76,6 +78,7 @@ def read_size_report(path: Path) -> SizeReport:
             core=str(content["core"]),
             flash=_memory(content["flash"]),
             ram=_memory(content["ram"]),
+            arena=_memory(content["arena"]) if content.get("arena") else None,
         )
 
 

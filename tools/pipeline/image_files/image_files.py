@@ -46,9 +46,9 @@ def _run(arguments: argparse.Namespace) -> int:
     board = read_board(arguments.board)
     constants = sum(map(constant_bytes, arguments.program))
     npu = npu_bytes(arguments.program)
-    flash, ram = measure(arguments.elf, arguments.map, board.flash, board.ram, constants, npu)
+    flash, ram, arena = measure(arguments.elf, arguments.map, board, constants, npu)
     program = ", ".join(path.stem for path in arguments.program) or None
-    report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram)
+    report = SizeReport(arguments.elf.stem, program, board.name, board.core, flash, ram, arena)
     arguments.report_txt.write_text(full_text(report, arguments.engine), encoding="utf-8")
     arguments.report_json.write_text(size_report_json(report), encoding="utf-8")
     if problems := list(over_limits(report)):

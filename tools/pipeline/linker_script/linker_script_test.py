@@ -49,6 +49,15 @@ def test_a_host_region_gets_symbols(tmp_path: Path) -> None:
     assert "__host_start = 0x21000000;\n__host_end = 0x21001000;" in script
 
 
+def test_the_memory_that_an_npu_works_in_lies_where_the_board_says(tmp_path: Path) -> None:
+    npu = {"accelerator": "ethos-u65-256", "arena_memory": "dram"}
+    script = _generate(tmp_path, npu=npu, reserved=[_region("dram", 0x60000000, 0x1000)])
+    assert "RAM (rw) : ORIGIN = 0x20000000, LENGTH = 0x40000000" in script
+    assert "NPU_ARENA (rw) : ORIGIN = 0x60000000, LENGTH = 0xa0000000" in script
+    places = dict(re.findall(r"\*\(\.arena\.(\w+)\)\n  \} > (\w+)", script))
+    assert places == {"method": "RAM", "planned": "NPU_ARENA", "temp": "NPU_ARENA"}
+
+
 def test_overlapping_regions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     board = write_board(tmp_path, reserved=[_region("radio", 0x08000800, 0x1000)])
     assert main(["--board", str(board), "--output", str(tmp_path / "linker.ld")]) == 1

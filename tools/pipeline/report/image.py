@@ -15,8 +15,9 @@ from elftools.common.exceptions import ELFError
 from elftools.dwarf.lineprogram import LineProgram
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section
 
-from tools.artifacts.board.board import Region
+from tools.artifacts.board.board import Board, Region
 from tools.artifacts.size_report.size_report import Memory
 from tools.pipeline.report.npu import NpuBytes
 from tools.quiet.console import UserError
@@ -215,14 +216,20 @@ def _memory(used: int, limit: int, parts: Counter[str]) -> Memory:
     return Memory(used, limit, {name: size for name, size in parts.most_common() if size})
 
 
+def _memory_of(address: int, regions: Iterable[Region]) -> Region | None:
+    """The memory that an address counts to: that which begins last before it, however far it reaches."""
+    before = [region for region in regions if region.origin <= address]
+    return max(before, key=lambda region: region.origin, default=None)
+
+
 def measure(
-    elf: Path, map_file: Path, flash: Region, ram: Region, constants: int, npu: NpuBytes
-) -> tuple[Memory, Memory]:
-    """Measures an image: returns its flash and its RAM.
+    elf: Path, map_file: Path, board: Board, constants: int, npu: NpuBytes
+) -> tuple[Memory, Memory, Memory | None]:
+    """Measures an image: returns its flash, its RAM, and the NPU's if that is another.
 
     Args:
         elf, map_file: what the linker wrote.
-        flash, ram: the board's memories; what starts in one counts to it, however far it reaches.
+        board: whose memories they are; what starts in one counts to it, however far it reaches.
         constants: bytes of constant tensors in the program.
         npu: bytes of its delegates for an NPU.
 
@@ -230,6 +237,8 @@ def measure(
         UserError: a file is missing or of another kind.
     """
     pieces = read_map(map_file)
+    flash, ram = board.flash, board.ram
+    regions = {region.name: region for region in (flash, ram, board.arena)}.values()
     try:
         with elf.open("rb") as file:
             image = ELFFile(file)
@@ -249,17 +258,11 @@ def measure(
     except ELFError as error:
         raise UserError(f"image {elf} is no ELF file ({error})") from error
 
-    in_ram = {
-        name
-        for name, section in allocated.items()
-        if section["sh_addr"] >= ram.origin and (ram.origin > flash.origin or section["sh_addr"] < flash.origin)
-    }
-    ram_end = max((allocated[name]["sh_addr"] + allocated[name]["sh_size"] for name in in_ram), default=ram.origin)
-
+    memories = {name: _memory_of(section["sh_addr"], regions) for name, section in allocated.items()}
     flash_parts: Counter[str] = Counter()
     for piece in _without_overlap(pieces):
         # .data takes flash too: its initial values.
-        if piece.output in allocated and (piece.output not in in_ram or piece.output == ".data"):
+        if piece.output in allocated and (memories[piece.output] in (flash, None) or piece.output == ".data"):
             for part in sources.split(piece):
                 flash_parts[owner(part)] += part.size
     program = flash_parts.pop("program", 0)
@@ -268,18 +271,31 @@ def measure(
         program -= flash_parts[label]
     flash_parts["program metadata"] = program
 
-    ram_parts: Counter[str] = Counter()
-    for name in in_ram:
-        if name.startswith(_ARENA):
-            label = f"arena {name.removeprefix(_ARENA)}"
-        else:
-            label = "stack" if name == ".stack" else "data"
-        ram_parts[label] += allocated[name]["sh_size"]
+    def written(region: Region) -> tuple[int, Counter[str]]:
+        return _written(region, [section for name, section in allocated.items() if memories[name] == region])
+
+    arena_used, arena_parts = written(board.arena)
     # A program that the NPU computes as a whole works in its planned memory, tools/pipeline/link/in_place.py.
-    arena = "arena temp" if ram_parts["arena temp"] >= npu.scratch else "arena planned"
-    ram_parts["NPU scratch"] = min(npu.scratch, ram_parts[arena])
-    ram_parts[arena] -= ram_parts["NPU scratch"]
-    return (
-        _memory(flash_end - flash.origin, flash.length, flash_parts),
-        _memory(ram_end - ram.origin, ram.length, ram_parts),
-    )
+    holder = "arena temp" if arena_parts["arena temp"] >= npu.scratch else "arena planned"
+    arena_parts["NPU scratch"] = min(npu.scratch, arena_parts[holder])
+    arena_parts[holder] -= arena_parts["NPU scratch"]
+    in_flash = _memory(flash_end - flash.origin, flash.length, flash_parts)
+    in_arena = _memory(arena_used, board.arena.length, arena_parts)
+    if board.arena == ram:
+        return in_flash, in_arena, None
+    ram_used, ram_parts = written(ram)
+    return in_flash, _memory(ram_used, ram.length, ram_parts), in_arena
+
+
+def _written(region: Region, sections: Iterable[Section]) -> tuple[int, Counter[str]]:
+    """Bytes of a memory up to the end of sections of variables, and what takes them."""
+    parts: Counter[str] = Counter()
+    end = region.origin
+    for section in sections:
+        if section.name.startswith(_ARENA):
+            label = f"arena {section.name.removeprefix(_ARENA)}"
+        else:
+            label = "stack" if section.name == ".stack" else "data"
+        parts[label] += section["sh_size"]
+        end = max(end, section["sh_addr"] + section["sh_size"])
+    return end - region.origin, parts

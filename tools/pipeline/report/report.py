@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.artifacts.size_report.size_report import SizeReport, read_size_report, size_reports_json
+from tools.artifacts.size_report.size_report import Memory, SizeReport, read_size_report, size_reports_json
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
 
@@ -15,6 +15,7 @@ _BAR = 24
 _ADVICE = {
     "flash": "Use a smaller model, --//firmware:console=off, or a board with more flash.",
     "RAM": "Use a smaller model or input, a lower stack_size of the board, or a board with more RAM.",
+    "NPU RAM": "Use a smaller model or input, or another arena_memory of the board's ethos_u().",
 }
 
 
@@ -35,11 +36,12 @@ def summary(report: SizeReport, elf: Path, engine: str = "") -> str:
     Building images for two boards at once leaves no `bazel-bin` that has both.
     """
     lines = []
+    width = max(5, *map(len, report.memories))
     for name, memory in report.memories.items():
         share = f"{100 * memory.used / memory.limit:.1f} %"
         bar = _bar(memory.used, memory.limit)
-        lines.append(f"  {name:<5} {bar} {memory.used:>9,} of {memory.limit:,} bytes ({share})")
-        lines.append("        " + ", ".join(f"{part} {size:,}" for part, size in memory.parts.items()))
+        lines.append(f"  {name:<{width}} {bar} {memory.used:>9,} of {memory.limit:,} bytes ({share})")
+        lines.append(" " * (width + 3) + ", ".join(f"{part} {size:,}" for part, size in memory.parts.items()))
     if "," in engine:
         lines.append(f"  engine {engine}")
     return "\n".join([_title(report), *lines, f"  {elf.with_suffix('')}.*"]) + "\n"
@@ -70,14 +72,15 @@ def comparison(reports: Sequence[SizeReport]) -> str:
     """Several reports side by side: a row per image, a column per part."""
     # All parts that occur, in the order of first occurrence.
     columns = {
-        name: list(dict.fromkeys(part for report in reports for part in report.memories[name].parts))
+        name: list(dict.fromkeys(part for memory in memories for part in memory.parts))
         for name in _ADVICE
+        if (memories := [report.memories[name] for report in reports if name in report.memories])
     }
     rows = [["image", "board", *(cell for name, parts in columns.items() for cell in (name, *parts))]]
     for report in reports:
         row = [report.image, report.board]
         for name, parts in columns.items():
-            memory = report.memories[name]
+            memory = report.memories.get(name, Memory(0, 0, {}))
             row += [f"{memory.used:,}", *(f"{memory.parts.get(part, 0):,}" for part in parts)]
         rows.append(row)
     return "".join(f"{line}\n" for line in text_table(rows, {0, 1}))

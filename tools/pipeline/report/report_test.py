@@ -114,6 +114,17 @@ def test_both_memories_can_be_over() -> None:
     assert len(list(over_limits(_report(flash=5000, ram=5000)))) == 2
 
 
+def test_the_npu_has_a_memory_of_its_own() -> None:
+    report = replace(_report(), arena=Memory(900, 800, {"NPU scratch": 900}))
+    assert "NPU RAM [########################]       900 of 800 bytes" in summary(report, Path("out/firmware.elf"))
+    (message,) = over_limits(report)
+    assert "does not fit into the NPU RAM of tiny: 900 of 800 bytes, 100 too many" in message
+    assert "arena_memory" in message
+    rows = [line.split() for line in comparison([_report(), report]).splitlines()]
+    assert rows[0][-4:] == ["NPU", "RAM", "NPU", "scratch"]
+    assert [row[-2:] for row in rows[-2:]] == [["0", "0"], ["900", "900"]]
+
+
 def test_texts_name_every_part() -> None:
     for text in (summary(_report(), Path("out/firmware.elf")), full_text(_report())):
         for word in (
