@@ -20,6 +20,7 @@ from tools.pipeline.export.maxima import drop_places
 from tools.pipeline.export.products import write_products
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.rewrite import emit, named_arguments, replace_node, run_decompositions
+from tools.pipeline.export.rows import write_rows_as_images
 from tools.pipeline.export.unbatched import add_batch
 
 _aten = torch.ops.aten
@@ -31,23 +32,12 @@ _PRELUS = (_aten.prelu.default, _aten._prelu_kernel.default)
 _ACTIVATIONS = (
     _aten.clamp.default, _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
 )  # fmt: skip
-# Layers of one dimension, by those of two.
-_OF_ROWS = {
-    _aten.adaptive_avg_pool1d.default: _aten.adaptive_avg_pool2d.default,
-    _aten.avg_pool1d.default: _aten.avg_pool2d.default,
-    _aten.conv_transpose1d.default: _aten.conv_transpose2d.input,
-    _aten.max_pool1d.default: _aten.max_pool2d.default,
-    _aten.upsample_linear1d.vec: _aten.upsample_bilinear2d.vec,
-    _aten.upsample_nearest1d.vec: _aten.upsample_nearest2d.vec,
-}
 # What gives elements along a dimension and their places, and what gives one of both.
 _EXTREMES = {
     _aten.max.dim: (_aten.amax.default, _aten.argmax.default),
     _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
 }
 POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
-# What a row has in the dimension that an image has besides, where that isn't 1.
-_BESIDES = {"padding": 0, "output_padding": 0}
 _NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
 _SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
 
@@ -56,9 +46,8 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     """The program with layers that ExecuTorch's quantizers don't know by operators that they do.
 
     These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, rolled
-    dimensions, functions of softplus, poolings, upsampling and transposed convolutions of one dimension, and
-    convolutions whose result has the input's size; and layers on images and rows without a batch, as poolings of
-    volumes are made of.
+    dimensions, functions of softplus, and convolutions whose result has the input's size; layers on images and rows
+    without a batch, as poolings of volumes are made of; and layers of rows, which are such of images then.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     if called & _COMPOSED.keys():
@@ -69,17 +58,11 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     write_products(program)
     add_batch(program, begins_with_poolings=True)
     for node in list(program.graph.nodes):
-        if node.op != "call_function":
-            continue
-        with program.graph.inserting_before(node):
-            if node.target in _SAME:
-                result = _pad_outside(program, node)
-            elif node.target in _OF_ROWS and node.args[0].meta["val"].dim() == 3:
-                result = _as_image(program, node)
-            else:
-                continue
-        replace_node(program, node, result)
-        program.graph.erase_node(node)
+        if node.op == "call_function" and node.target in _SAME:
+            with program.graph.inserting_before(node):
+                replace_node(program, node, _pad_outside(program, node))
+            program.graph.erase_node(node)
+    write_rows_as_images(program)
     write_strides(program)
     return program
 
@@ -129,25 +112,6 @@ def _pad_outside(program: ExportedProgram, node: Node) -> Node:
     target = _aten.conv1d.default if len(kernel) == 1 else _aten.conv2d.default
     rest = (given["stride"], padding, given["dilation"], given["groups"])
     return emit(program.graph, node, target, source, given["weight"], given["bias"], *rest)
-
-
-def _as_image(program: ExportedProgram, node: Node) -> Node:
-    """A layer on rows of numbers, by that on images of one row."""
-    graph, target = program.graph, _OF_ROWS[node.target]
-    given = named_arguments(node)
-    names = [argument.name for argument in target._schema.arguments]
-    arguments: list[Any] = []
-    for name in names:
-        value = given.get(name)
-        if isinstance(value, (list, tuple)) and name != "stride":
-            value = [_BESIDES.get(name, 1), *value]
-        elif isinstance(value, (list, tuple)):
-            value = [1, *(value or given["kernel_size"])]
-        elif isinstance(value, Node) and name == "weight":
-            value = emit(graph, node, _aten.unsqueeze.default, value, 2)
-        arguments.append(value)
-    arguments[0] = emit(graph, node, _aten.unsqueeze.default, arguments[0], 2)
-    return emit(graph, node, _aten.squeeze.dim, emit(graph, node, target, *arguments), 2)
 
 
 def _gru_cell(

@@ -84,6 +84,7 @@ class Result:
     manifest: dict[str, Any]
     said: list[str]
     report: dict[str, Any] | None
+    npu: dict[str, Any] | None = None
 
     @property
     def operators(self) -> dict[str, int]:
@@ -160,7 +161,8 @@ def export_file(path: Path, weights: Path | None = None, options: Options = _POR
     with numpy.load(io.BytesIO(exported.golden)) as arrays:
         golden = dict(arrays)
     report = None if exported.report is None else json.loads(exported.report)
-    return Result(exported.program, golden, json.loads(exported.manifest), console.said, report)
+    npu = None if exported.npu is None else json.loads(exported.npu[1])
+    return Result(exported.program, golden, json.loads(exported.manifest), console.said, report, npu)
 
 
 def run_tool(tool: str, *arguments: object, hash_seed: int = 0) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.arm_forms import POOLS, write_layers
 from tools.pipeline.export.border import varying
+from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.rewrite import emit, for_each, named_arguments, replace_node
@@ -34,6 +35,10 @@ _REPETITIONS = frozenset((1, 2, 4, 8))
 _NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.vec
 # What it takes of memory grows with the square of its factor.
 _LARGEST_INTERPOLATION = 4
+# Of the rows of windows by Vela 5.2's constraints, and of columns of depthwise convolutions by ExecuTorch's check.
+_LONGEST_DEPTHWISE, _LONGEST_MAXIMUM = 64, 256
+# Elements of an image up to which a transposition, in one small operation for each channel, gains little there.
+_MOST_AVERAGED = 1024
 # Of a convolution's result, each of which is an image's convolution.
 _MOST_PLANES = 32
 _PARTS = frozenset((
@@ -77,6 +82,7 @@ def write_for_npu(program: ExportedProgram, npu: Npu) -> ExportedProgram:
     program = propagate_constants(program)
     if npu.product != "u85":
         _write_minima(program)
+    _reduce_images(program, npu)
     _reduce_strides(program)
     if npu.product != "u85":
         _write_volumes(program)
@@ -144,6 +150,60 @@ def _write_minima(program: ExportedProgram) -> None:
             replace_node(program, node, emit(graph, node, _aten.mul.Tensor, least, -1.0))
     graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _reduce_images(program: ExportedProgram, npu: Npu) -> None:
+    """Computes means of images as layers whose weights are equal, and maxima as poolings, in place.
+
+    ExecuTorch sums rows and columns one after the other, for which Vela transposes all elements each time, and a
+    pooling would have its average in the steps of the image, of whose range averages use a small part. A depthwise
+    layer as large as the image transposes nothing. Of larger images it takes more cycles on Ethos-U55 and U65 than a
+    layer whose channels are the pixels, for which they are transposed once.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in (_aten.mean.dim, _aten.amax.default) or not node.meta["val"].is_floating_point():
+            continue
+        image, dims = node.args[:2]
+        if image.meta["val"].dim() != 4 or {dim % 4 for dim in ([dims] if isinstance(dims, int) else dims)} != {2, 3}:
+            continue
+        batch, channels, height, width = image.meta["val"].shape
+        pixels, is_mean = height * width, node.target == _aten.mean.dim
+        sides = _sides(height, width, _LONGEST_DEPTHWISE if is_mean else _LONGEST_MAXIMUM)
+        is_large = is_mean and npu.product != "u85" and (sides is None or pixels * channels > _MOST_AVERAGED)
+        if batch != 1 or pixels == 1 or (sides is None and not is_large):
+            continue
+        with graph.inserting_before(node):
+            if sides is None or is_large:
+                rows = emit(graph, node, _aten.reshape.default, image, [1, channels, pixels])
+                weight = add_constant(program, f"{node.name}_weight", torch.full((1, pixels), 1 / pixels))
+                result = emit(graph, node, _aten.linear.default, rows, weight)
+            else:
+                if sides != (height, width):
+                    image = emit(graph, node, _aten.reshape.default, image, [1, channels, *sides])
+                if is_mean:
+                    share = torch.full((channels, 1, *sides), 1 / pixels)
+                    weight = add_constant(program, f"{node.name}_weight", share)
+                    options = ([1, 1], [0, 0], [1, 1], channels)
+                    result = emit(graph, node, _aten.conv2d.default, image, weight, None, *options)
+                else:
+                    result = emit(graph, node, _aten.max_pool2d.default, image, [*sides], [1, 1])
+            if result.meta["val"].shape != node.meta["val"].shape:
+                result = emit(graph, node, _aten.reshape.default, result, list(node.meta["val"].shape))
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
+    """The sides of an image of as many pixels, its own if they are short enough; None if there are none."""
+    if max(height, width) <= longest:
+        return height, width
+    pixels = height * width
+    for each in range(longest, 0, -1):
+        if pixels % each == 0 and pixels // each <= longest:
+            return pixels // each, each
+    return None
 
 
 def _reduce_strides(program: ExportedProgram) -> None:
@@ -441,13 +501,20 @@ def _copy_parts(program: ExportedProgram) -> None:
     for node in list(graph.nodes):
         if node not in varies or not _is_part(node) or not node.meta["val"].is_floating_point():
             continue
-        readers = [user for user in node.users if user.op == "call_function" and user.target not in _READ_PARTS]
+        readers = [user for user in node.users if user.op == "call_function" and not _reads_parts(user)]
         if not readers:
             continue
         copy = _copy(graph, node)
         for reader in readers:
             reader.replace_input_with(node, copy)
     program.graph_module.recompile()
+
+
+def _reads_parts(node: Node) -> bool:
+    """Whether Vela computes right what reads a part, or a part without some dimension of size 1."""
+    if node.target in (_aten.squeeze.dim, _aten.squeeze.dims):
+        return all(user.op == "call_function" and _reads_parts(user) for user in node.users)
+    return node.target in _READ_PARTS
 
 
 def _copy_functions(program: ExportedProgram) -> None:

@@ -50,6 +50,7 @@ from tools.pipeline.export.cortex_m.quantize import ALL_BUT_LAYERS, NoInt8Form, 
 from tools.pipeline.export.cortex_m.ranges import with_ranges
 from tools.pipeline.export.cortex_m.recurrent import lower_recurrent, round_weights
 from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.delegate_layout import fewer_transpositions
 from tools.pipeline.export.ethos_u import vela
 from tools.pipeline.export.ethos_u.addresses import WrongCommandsError
 from tools.pipeline.export.ethos_u.constants import moved_constants
@@ -297,6 +298,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
         decomposed_once(),
         vela.compiling(npu) as compiled,
         tables_before_pools(),
+        fewer_transpositions(),
         upsampling_of_sizes(),
         convolutions_to_16_bits(),
         moved_constants(),

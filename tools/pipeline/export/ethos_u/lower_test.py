@@ -601,7 +601,7 @@ _BETWEEN = (
             [
                 (
                     "y * self.image",
-                    "lower.moved_constants",
+                    "lower.moved_constants lower.fewer_transpositions",
                     "aten::mul in int8: my_model.py:",
                     "a command that Vela compiled reaches beyond its memory: operation ",
                 )
@@ -610,7 +610,7 @@ _BETWEEN = (
         # Of numbers with different scales the core has no int8 form.
         (
             "torch.maximum(y, self.image)",
-            "lower.moved_constants",
+            "lower.moved_constants lower.fewer_transpositions",
             "aten::maximum in floating point: my_model.py:",
             "a command that Vela compiled reaches beyond its memory: operation ",
         ),
@@ -628,7 +628,8 @@ def test_what_vela_compiles_wrong(
         return preprocess(program, specs)
 
     monkeypatch.setattr(lower.EthosUBackend, "preprocess", staticmethod(count))
-    monkeypatch.setattr(f"tools.pipeline.export.ethos_u.{hidden}", lambda *_: contextlib.nullcontext())
+    for name in hidden.split():
+        monkeypatch.setattr(f"tools.pipeline.export.ethos_u.{name}", lambda *_: contextlib.nullcontext())
     forward = f"y = torch.relu(self.first(x))\ny = {layer}\nreturn self.second(y)"
     result = _export(tmp_path, model_source(forward, _IMAGE, _BETWEEN))
     assert _delegates(result) == 2
@@ -1068,3 +1069,47 @@ def test_what_vela_refuses_of_another_file(tmp_path: Path, monkeypatch: pytest.M
     result = export_file(Path("my_model.py"), options=Options("cortex-m55", "ethos_u", "int16", npu=_NPU))
     assert _delegates(result) == 2
     assert " at layers.py:10: " in _left_to_the_core(result)[0]
+
+
+def _transpositions(result: Result) -> int:
+    assert result.npu is not None
+    return sum(layer["operator"] == "Transpose" for each in result.npu["delegates"] for layer in each["layers"])
+
+
+_ROWS_INIT = """
+self.first, self.gate = nn.Conv1d(3, 16, 3, padding=1), nn.Conv1d(16, 32, 3, dilation=2)
+self.out, self.squeeze, self.head = nn.Conv1d(16, 16, 1), nn.Conv1d(1, 1, 3, padding=1), nn.Linear(16, 5)
+"""
+_ROWS = """
+x = torch.relu(self.first(x))
+y = self.gate(F.pad(x, (4, 0)))
+x = x + self.out(torch.tanh(y[:, :16]) * torch.sigmoid(y[:, 16:]))
+x = x * torch.sigmoid(x.mean(2, keepdim=True))
+return self.head(F.silu(x).amax(-1)) - self.head(x[..., -1])
+"""
+_RESIDUAL_INIT = """
+self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+self.scale, self.head = nn.Parameter(torch.rand(16, 1, 1)), nn.Linear(16, 5)
+"""
+_RESIDUAL = """
+x = torch.relu(self.first(x))
+x = x + F.hardswish(self.second(x)) * self.scale
+return self.head(x.mean((2, 3))) + self.head(x.amax((2, 3)))
+"""
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize(
+    ("forward", "shape", "init", "most"),
+    [(_ROWS, (1, 3, 32), _ROWS_INIT, 1), (_RESIDUAL, (1, 3, 8, 8), _RESIDUAL_INIT, 0)],
+    ids=["rows", "images"],
+)
+def test_nothing_between_layers_is_transposed(
+    tmp_path: Path, accelerator: str, forward: str, shape: tuple[int, ...], init: str, most: int
+) -> None:
+    """But rows that are an input, which have their steps side by side."""
+    source = "import torch.nn.functional as F\n" + model_source(forward, f"(torch.randn({shape}),)", init)
+    result = _export(tmp_path, source, npu=replace(_NPU, accelerator=accelerator))
+    assert (_delegates(result), result.operators) == (1, {})
+    _check_outputs(result)
+    assert _transpositions(result) <= most

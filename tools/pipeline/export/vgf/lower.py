@@ -21,6 +21,7 @@ from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_s
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
 from tools.pipeline.export.cortex_m.ranges import with_ranges
 from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.delegate_layout import fewer_transpositions
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.replaced import replaced
@@ -90,6 +91,7 @@ def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
         delegates.shared_history(),
         _compiling() as compiled,
         tables_before_pools(),
+        fewer_transpositions(),
         upsampling_of_sizes(),
     ):
         try:
