@@ -251,7 +251,7 @@ def _export(ctx, name, core, npu, model, weights, operators):
                   ([report] if report else []) + vgf + npu_report,
         execution_requirements = NO_NETWORK | _PERSISTENT_WORKER,
         mnemonic = "TorchExport",
-        progress_message = "Exporting %{label} for " + (npu.accelerator if npu_report else core),
+        progress_message = "Exporting %{label} for " + (npu.accelerator if npu_report else "vgf" if vgf else core),
     )
     return struct(
         program = program,

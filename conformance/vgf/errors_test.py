@@ -27,6 +27,13 @@ def test_a_damaged_vgf_has_an_error_that_says_so(tmp_path: Path) -> None:
         run(damaged, [[array[0] for array in golden.inputs]], 60)
 
 
+def test_a_program_for_another_backend(tmp_path: Path) -> None:
+    other = tmp_path / "other.pte"
+    other.write_bytes(_PROGRAM.read_bytes().replace(b"VgfBackend", b"NpuBackend"))
+    with pytest.raises(UserError, match=r'other\.pte has parts for NpuBackend.*make it with .*backend = "vgf"'):
+        check.check(other, _GOLDEN, 0, 0, 60)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -32,6 +32,7 @@ from tosa.TosaGraph import TosaGraph
 
 from tools.pipeline.export.arm_forms import part_activations, write_activations
 from tools.pipeline.export.border import BorderOperators, varying
+from tools.pipeline.export.child_process import in_a_child
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample, calibrate
 from tools.pipeline.export.cortex_m.ranges import Methods, prepare_observers
 from tools.pipeline.export.cortex_m.state import State
@@ -45,26 +46,33 @@ from tools.pipeline.model_file.deterministic import computing
 from tools.quiet.console import UserError
 
 _QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
+_COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
 _DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
 
 _NO_STATE = State({})
 # What ExecuTorch's quantizers for Arm have as the smallest one: quotients of scales have integers up to some size.
 _LEAST_SCALE = 2.0**-16
 
-# Reasons of ExecuTorch's partitioners that speak of what is inside of it, as patterns, and what they mean for a model.
-# What it says of U55 holds for U65, too.
+# Reasons of ExecuTorch's partitioners that speak of what is inside of it, as patterns, and what they mean for a model
+# and what it is lowered to. What it says of U55 holds for U65, too.
 _REASONS = {
-    r"Op is not supported on U55\.?|Not included in BaseTOSASupportList .*": "the NPU has no such operation",
+    r"Op is not supported on U55\.?|Not included in BaseTOSASupportList .*": "{target} has no such operation",
     r"Partition contained only ops which are removed .*": "it only moves elements, and nothing beside it is delegated",
-    r"Non-constant int64 input \S+": "one of its inputs is of 64-bit integers",
+    r"Non-constant int64 input \S+|Indices dtype torch\.int64 is not supported .*": (
+        "one of its inputs is of 64-bit integers"
+    ),
     r"Non-constant node with int64 output\.?": "its result is of 64-bit integers",
     r"Node was not marked as quantized in the Arm backend\.?": "it is not quantized",
     r"One or more (in|out)puts were not quantized\.?": r"one of its \1puts is not quantized",
     # Such as of the activation behind a layer that is left to the core.
     r"Was first node in partition and input \S+ had fp dtype\.?": "what it reads is in floating point",
-    r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"the NPU takes no \1 there, but \2",
+    r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"{target} takes no \1 there, but \2",
+    r"Input dtype torch\.(\w+) is not supported in .*": r"{target} takes no \1 there",
+    r"Output dtype torch\.(\w+) is not supported in .*": r"{target} gives no \1 there",
+    r"Had torch\.(\w+) input \S+ that is not supported by .*": r"{target} takes no \1 there",
+    r"Partition contained internal uint8 tensors\. .*": "{target} takes no uint8 there",
     # ExecuTorch quantizes no argmax, as the second holds of all.
-    r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, the NPU's of 32",
+    r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, {target}'s of 32",
 }
 
 # Of what goes into subgraphs.
@@ -125,11 +133,12 @@ def quantize(
 
 
 @contextlib.contextmanager
-def rejections(path: Path) -> Iterator[list[tuple[str, str, str]]]:
-    """Afterwards has what partitioners left to the core meanwhile: operator, place in the model and reason.
+def rejections(path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]:
+    """Afterwards has what partitioners left to other kernels meanwhile: operator, place in the model and reason.
 
     Args:
       path: the model file.
+      target: what a program is lowered to, in the words of a reason.
     """
     reporters: list[WhyNoPartitionReporter] = []
     rejected: list[tuple[str, str, str]] = []
@@ -143,7 +152,7 @@ def rejections(path: Path) -> Iterator[list[tuple[str, str, str]]]:
     with replaced(tosa_partitioner, "WhyNoPartitionReporter", make):
         yield rejected
     found = {
-        (str(getattr(node.target, "_schema", node.target).name), origin(node, path), in_words_of_models(reason))
+        (str(node.target._schema.name), _place(node, path), _in_words_of_models(reason, target))
         for reporter in reporters
         for node, reason in reporter._rejected_nodes.items()
         if node.op == "call_function" and hasattr(node.target, "_schema")
@@ -151,12 +160,22 @@ def rejections(path: Path) -> Iterator[list[tuple[str, str, str]]]:
     rejected += sorted(found)
 
 
-def in_words_of_models(reason: str) -> str:
-    """A partitioner's reason for leaving an operator to the core, in words of the model where it has others."""
+def _place(node: Node, path: Path) -> str:
+    """Where an operator is from; of a copy that was made for another, where that is from."""
+    others = (*node.users, *node.all_input_nodes) if node.target == _COPY else ()
+    for each in (node, *others):
+        place = origin(each, path)
+        if place != each.name:
+            return place
+    return node.name
+
+
+def _in_words_of_models(reason: str, target: str) -> str:
+    """A partitioner's reason for leaving an operator, in words of the model where it has others."""
     for pattern, meaning in _REASONS.items():
         found = re.fullmatch(pattern, reason, re.DOTALL)
         if found:
-            return found.expand(meaning)
+            return found.expand(meaning).format(target=target)
     return reason
 
 
@@ -245,9 +264,18 @@ def inputs_of(tosa: bytes) -> list[tuple[tuple[int, ...], type[numpy.generic]]]:
     return [(tuple(each.Shape(axis) for axis in range(each.ShapeLength())), _DTYPES[each.Type()]) for each in inputs]
 
 
+class UncheckedError(Exception):
+    """The TOSA reference model, which results are held to, doesn't compute a subgraph."""
+
+
 def check_reference(tosa: bytes) -> None:
-    """Raises RuntimeError if the TOSA reference model computes nothing of a subgraph, as it says; it may also abort."""
-    _reference(tosa, [numpy.zeros(shape, dtype) for shape, dtype in inputs_of(tosa)])
+    """Raises UncheckedError if the TOSA reference model computes nothing of a subgraph, also if it aborts."""
+
+    def computed() -> bytes:
+        _reference(tosa, [numpy.zeros(shape, dtype) for shape, dtype in inputs_of(tosa)])
+        return b""
+
+    in_a_child(computed, UncheckedError)
 
 
 def _reference(tosa: bytes, inputs: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
@@ -282,6 +310,8 @@ class _Run(Interpreter):
         for array, value in zip(results, values, strict=True):
             order = list(value.dim_order())
             inverse = [order.index(axis) for axis in range(len(order))]
+            # The reference model has no tensors without dimensions.
+            array = array.reshape([value.shape[axis] for axis in order])
             tensors.append(torch.from_numpy(array).to(value.dtype).permute(inverse))
         return tensors if isinstance(expected, (list, tuple)) else tensors[0]
 

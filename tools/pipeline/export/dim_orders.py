@@ -6,6 +6,7 @@ Kernels work on tensors of any order where it costs little; the others take the 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,7 +15,10 @@ from executorch.exir.passes.legalize_portable_dim_order_pass import LegalizePort
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.rewrite import rename_output
+from tools.pipeline.export.rewrite import rename_output, replace_node
+
+_COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
+_VIEW = "aten::view_copy"
 
 # The dimensions of an image in the order in which it lies channels-last, and where each of them is then, which permutes
 # it back.
@@ -69,12 +73,20 @@ _KNOWN_NAMESPACES = frozenset(
 )
 
 
-def _takes_any_order(name: str | None) -> bool:
+def takes_any_order(name: str) -> bool:
     """Whether an operator's kernel is as good on images of any order; those of a user's own take the default one."""
-    if name is None:
-        return True
     is_ordered = name in CONTIGUOUS_ONLY or name in _FAST_IN_DEFAULT_ORDER
     return not is_ordered and name.partition("::")[0] in _KNOWN_NAMESPACES
+
+
+def takes_any_order_as_emitted(name: str) -> bool:
+    """As takes_any_order, where ExecuTorch emits the program: it lets a view have the memory of what it is of."""
+    return name != _VIEW and takes_any_order(name)
+
+
+def takes_any_order_upstream(name: str) -> bool:
+    """Whether ExecuTorch's own kernel takes images of any order; most want one that all of their tensors have."""
+    return name.startswith("dim_order_ops::")
 
 
 def default_order(tensor: torch.Tensor) -> list[int]:
@@ -99,8 +111,7 @@ def copy_to_order(program: ExportedProgram, source: Node, order: list[int], meta
     Args:
       meta: of the operator that the copy belongs to: where in the model it is from.
     """
-    target = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
-    copy = program.graph.call_function(target, (source,), {"dim_order": order})
+    copy = program.graph.call_function(_COPY, (source,), {"dim_order": order})
     value = source.meta["val"]
     copy.meta = {
         **meta,
@@ -109,17 +120,24 @@ def copy_to_order(program: ExportedProgram, source: Node, order: list[int], meta
     return copy
 
 
-def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
-    """Copies images to the default order before operators that take no other, and their results back, in place."""
+def order_for_kernels(program: ExportedProgram, takes_any: Callable[[str], bool] = takes_any_order) -> ExportedProgram:
+    """Copies images to the default order before operators that take no other, and their results back, in place.
+
+    Args:
+      takes_any: whether operators with a name take any order.
+    """
     graph = program.graph
     copies: dict[Node, Node] = {}
     for node in list(graph.nodes):
         name = getattr(getattr(node.target, "_schema", None), "name", None)
-        if node.op != "call_function" or _takes_any_order(name):
+        if node.op != "call_function" or name is None or takes_any(name):
             continue
         for source in list(node.all_input_nodes):
             value = source.meta.get("val")
-            if not isinstance(value, torch.Tensor) or (has_default_order(value) and not _is_ambiguous(value)):
+            if not isinstance(value, torch.Tensor):
+                continue
+            # A view has no strides to take over.
+            if has_default_order(value) and (name == _VIEW or not _is_ambiguous(value)):
                 continue
             if _order_constant(program, source):
                 continue
@@ -128,6 +146,9 @@ def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
                     copies[source] = copy_to_order(program, source, default_order(value), node.meta)
                 copies[source].meta["val"] = value.new_empty(value.shape)
             node.replace_input_with(source, copies[source])
+        if node.meta["val"] is None:
+            # A check of a size.
+            continue
         if isinstance(node.meta["val"], torch.Tensor):
             _order_result(program, node, name in _FAST_IN_DEFAULT_ORDER)
         else:
@@ -137,6 +158,20 @@ def order_for_kernels(program: ExportedProgram) -> ExportedProgram:
                     _order_result(program, user)
     program.graph_module.recompile()
     return program
+
+
+def drop_round_trips(program: ExportedProgram) -> None:
+    """Lets operators read what was copied to another order and back as it was before, in place."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        source = node.args[0] if node.target == _COPY else None
+        if source is None or source.target != _COPY:
+            continue
+        before, after = source.args[0].meta["val"], node.meta["val"]
+        if before.dtype == after.dtype and before.dim_order() == after.dim_order():
+            replace_node(program, node, source.args[0])
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
 
 
 def _order_constant(program: ExportedProgram, node: Node) -> bool:

@@ -1,12 +1,22 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from executorch.exir import to_edge_transform_and_lower
+from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 from torch import nn
 
-from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY, has_default_order
+from tools.pipeline.export.dim_orders import (
+    CONTIGUOUS_ONLY,
+    drop_round_trips,
+    has_default_order,
+    order_for_kernels,
+    takes_any_order_as_emitted,
+    takes_any_order_upstream,
+)
 from tools.pipeline.export.lower import capture, emit, to_edge
 
 _CATALOGS = [Path(path) for path in os.environ["CATALOGS"].split()]
@@ -49,6 +59,36 @@ def test_an_operator_that_takes_contiguous_tensors_gets_them(name: str) -> None:
     plan = emit(program).program.execution_plan[0]
     orders = [list(value.val.dim_order) for value in plan.values if hasattr(value.val, "dim_order")]
     assert [0, 2, 3, 1] in orders
+
+
+class Viewed(nn.Module):
+    """A view of what lies in the order of its input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).flatten(2).cumsum(2)
+
+
+@pytest.mark.parametrize("takes_any", [takes_any_order_as_emitted, takes_any_order_upstream])
+def test_a_view_has_the_elements_of_the_default_order(takes_any: Callable[[str], bool]) -> None:
+    """ExecuTorch lets it have the memory of what it is of, in whatever order that lies."""
+    x = torch.randn(_IMAGE).contiguous(memory_format=torch.channels_last)
+    manager = to_edge_transform_and_lower(torch.export.export(Viewed(), (x,)))
+    order_for_kernels(manager.exported_program(), takes_any)
+    # The loaded program does not keep its bytes.
+    file = manager.to_executorch().buffer
+    (result,) = _load_for_executorch_from_buffer(file).run_method("forward", (x,))
+    torch.testing.assert_close(result, Viewed()(x))
+
+
+def test_orders_are_not_changed_back_and_forth() -> None:
+    x = torch.randn(_IMAGE).contiguous(memory_format=torch.channels_last)
+    program = to_edge_transform_and_lower(torch.export.export(nn.Sequential(nn.ReLU(), nn.Tanh()), (x,)))
+    edge = program.exported_program()
+    order_for_kernels(edge, takes_any_order_upstream)
+    drop_round_trips(edge)
+    copies = [node for node in edge.graph.nodes if "dim_order" in str(node.target)]
+    assert len(copies) == 2
+    torch.testing.assert_close(edge.module()(x), torch.tanh(torch.relu(x)))
 
 
 def test_contiguous_tensors_are_not_copied() -> None:

@@ -50,7 +50,6 @@ from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, 
 from tools.pipeline.export.retracing import known_results
 from tools.pipeline.export.serialize import serialize
 from tools.pipeline.export.spectra import front_end, remove_complex_numbers
-from tools.pipeline.export.unbatched import add_batch
 from tools.pipeline.model_file.call import CALLED, called, check_names
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -481,6 +480,7 @@ def _source(asked: _Asked) -> _Source:
     from tools.pipeline.export.cortex_m.state import State, state_to_inputs
 
     captured = _capture(file, asked.eager, console)
+    _check_no_branches(captured, file.path, asked.options.backend)
     inputs = quantize.channels_last(asked.eager.inputs)
     if quantize.is_quantized(captured):
         console.say(f"export: note: {file.path}: model() is quantized already; it is lowered as it is.")
@@ -857,7 +857,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     from tools.pipeline.export.cortex_m import lower as cortex_m
     from tools.pipeline.export.cortex_m import quantize
     from tools.pipeline.export.cortex_m.state import inputs_to_state
-    from tools.pipeline.export.dim_orders import order_for_kernels
+    from tools.pipeline.export.dim_orders import order_for_kernels, takes_any_order_as_emitted
     from tools.pipeline.export.ethos_u import lower
     from tools.pipeline.export.ethos_u import report as npu_report
     from tools.pipeline.export.ethos_u.results import Comparison
@@ -902,7 +902,7 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
                 lowered, operators = in_int8, cortex_m.BORDER
         edge = lowered.manager.exported_program()
         inputs_to_state(edge, source.state, source.inputs)
-        order_for_kernels(edge)
+        order_for_kernels(edge, takes_any_order_as_emitted)
         in_float = quantize.unquantized(edge, path)
         on_core = npu_report.on_core(lowered.rejected, in_float)
         estimate = npu_report.make_report(asked.name, lowered.compiled, on_core, npu)
@@ -932,6 +932,16 @@ def _lower_for_npu(asked: _Asked) -> _Lowered:
     return made
 
 
+def _check_no_branches(program: ExportedProgram, path: Path, backend: str) -> None:
+    for node in program.graph.nodes:
+        name = getattr(node.target, "__name__", "")
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and name in _BRANCHES:
+            raise UserError(
+                f'{path}: backend "{backend}" takes no {_BRANCHES[name]} ({origin(node, path)}); compute both and '
+                'choose by torch.where(), or write the steps one after another; backend "portable" takes it.'
+            )
+
+
 def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
     names = ", ".join(buffers)
     if names:
@@ -945,7 +955,9 @@ def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
 def _lower_to_vgf(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs with VGF need it.
     from tools.pipeline.export import delegates
+    from tools.pipeline.export.arm_forms import write_layers
     from tools.pipeline.export.cortex_m import quantize
+    from tools.pipeline.export.dim_orders import drop_round_trips, order_for_kernels, takes_any_order_upstream
     from tools.pipeline.export.vgf import lower
 
     file, options, console = asked.file, asked.options, asked.console
@@ -955,35 +967,48 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
     source = _source(asked) if is_quantized else None
     if source is None:
         captured = _capture(file, asked.eager, console)
-        _check_no_state(captured.graph_signature.buffers_to_mutate.values(), path, options.backend)
+        _check_no_branches(captured, path, options.backend)
         # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
         # First without operators that work in place: what these change is no constant.
-        functional = assemble(rewrite.run_decompositions(fold_batch_norm(captured), {}))
-        add_batch(functional, begins_with_poolings=True)
+        folded = decompose_attention(decompose(fold_batch_norm(captured)))
+        functional = write_layers(assemble(rewrite.run_decompositions(folded, {})))
+        _check_no_state(functional.graph_signature.buffers_to_mutate.values(), path, options.backend)
         lowered = lower.delegate(propagate_constants(functional), options.io, path)
     else:
         _check_no_state(source.state.buffers, path, options.backend)
         prepared = _prepare(
             source,
             lambda captured, samples: lower.quantize(
-                _compute_constants(assemble(fold_batch_norm(captured))), samples, path
+                _compute_constants(assemble(decompose(fold_batch_norm(captured)))), samples, path
             ),
         )
         # Before there are delegates, which would quantize inside.
         border = delegates.CAPTURED_BORDER.border(prepared.captured)
         delegates.CAPTURED_BORDER.remove(prepared.captured, path)
         lowered = lower.delegate(prepared.captured, options.io, path)
-    for operator, place, reason in lowered.rejected:
-        console.say(f"export: note: {path}: {operator} stays on portable kernels: {place}: {reason}")
+    edge = lowered.manager.exported_program()
+    order_for_kernels(edge, takes_any_order_upstream)
+    drop_round_trips(edge)
+    for operators, place, reason in lower.on_portable_kernels(lowered.rejected):
+        console.say(f"export: note: {path}: stays on portable kernels: {operators}: {place}: {reason}")
     vgf = [item.payload for item in lowered.compiled]
+    samples, outputs = asked.eager.samples, asked.eager.outputs
+    if source is not None:
+        samples = [quantize.channels_last(sample) for sample in samples]
+        samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
+        outputs = delegates.run(edge, lowered.compiled, samples)
+    emitted = delegates.emit(lowered.manager)
+    missing = lower.without_kernel(emitted.program)
+    if missing:
+        console.say(
+            f"export: note: {path}: ExecuTorch's runtime has no kernels of {', '.join(missing)}: vgf_test and run_pte "
+            "can't run this program, and an application needs kernels of its own; write the layers another way."
+        )
     if source is None:
-        return _Lowered(delegates.emit(lowered.manager), asked.eager.samples, asked.eager.outputs, vgf=vgf)
-    samples = [quantize.channels_last(sample) for sample in asked.eager.samples]
-    samples = [delegates.CAPTURED_BORDER.quantize_sample(sample, border.inputs) for sample in samples]
-    outputs = delegates.run(lowered.manager.exported_program(), lowered.compiled, samples)
+        return _Lowered(emitted, samples, outputs, vgf=vgf)
     on_core = [(operator, place) for operator, place, _ in lowered.rejected]
     return _Lowered(
-        delegates.emit(lowered.manager),
+        emitted,
         samples,
         outputs,
         Quantization(options.io, border.inputs, border.outputs),
@@ -1044,6 +1069,14 @@ def _capture(file: ModelFile, eager: _Eager, console: Console | None) -> Exporte
             console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
     return captured
 
+
+# Operators with graphs of their own, and what a model calls.
+_BRANCHES = {
+    "cond": "torch.cond()",
+    "map_impl": "map of a function",
+    "scan": "scan of a function",
+    "while_loop": "while_loop()",
+}
 
 # What lowers a model, by the backend's name.
 _BACKENDS: dict[str, Callable[[_Asked], _Lowered]] = {

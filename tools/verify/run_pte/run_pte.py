@@ -48,8 +48,10 @@ class Runners:
 
 
 def read_runners() -> Runners:
-    """Reads the index of the runner images from the runfiles that this file lies in."""
+    """Reads the index of the runner images from the runfiles that this file lies in; run_pte_vgf has none there."""
     root = Path(__file__).parents[len(Path(_INDEX).parts) - 1]
+    if not (root / _INDEX).exists():
+        return Runners({})
     index = json.loads((root / _INDEX).read_text(encoding="utf-8"))
     qemu = root / index["qemu"]
     return Runners(
@@ -342,11 +344,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_pte", description=__doc__)
     parser.add_argument("program", type=user_path, metavar="FILE.pte", help="the program")
     runners = read_runners()
-    parser.add_argument(
-        "--board",
-        help=f"one of {', '.join(runners.boards)}; host is this machine; "
-        f"default: {_default_board(runners)}, host with VGF",
-    )
+    boards = "host, which is this machine"
+    if runners.boards:
+        names, default = ", ".join(runners.boards), _default_board(runners)
+        boards = f"one of {names}; host is this machine; default: {default}, host with VGF"
+    parser.add_argument("--board", help=boards)
     parser.add_argument("--method", metavar="NAME", help="which of the program's methods; default: the first")
     parser.add_argument(
         "--input",
@@ -393,6 +395,8 @@ def _run(arguments: argparse.Namespace) -> int | None:
             result = on_vulkan
         else:
             runners = read_runners()
+            if not runners.boards:
+                raise RunError("NotSupported", "the program has no parts for Vulkan; start //tools:run_pte for it")
             board = arguments.board or _default_board(runners)
             result = run(arguments.program, runners, board, inputs, arguments.timeout, arguments.method)
         folder = arguments.output_dir

@@ -23,9 +23,18 @@ def check(program: Path, golden_file: Path, atol: float, rtol: float, timeout: f
       UserError: an output differs by more than `atol + rtol * |expected|`, or the program could not be run.
     """
     golden = read_golden(golden_file)
-    delegates = len(read(program).execution_plan[0].delegates or [])
-    if not delegates:
-        raise UserError(f'{program} has no part in VGF; make it with torch_program(backend = "vgf").')
+    backends = [delegate.id for delegate in read(program).execution_plan[0].delegates or []]
+    others = sorted({*backends} - {"VgfBackend"})
+    if others:
+        raise UserError(
+            f"{program} has parts for {', '.join(others)}, and this runs those for VGF; make it with "
+            'torch_program(backend = "vgf").'
+        )
+    if not backends:
+        raise UserError(
+            f'{program} has no part in VGF: it was made with another backend than "vgf", or, as the build said, all of '
+            "the model stays on portable kernels."
+        )
     samples = [[array[sample] for array in golden.inputs] for sample in range(golden.samples)]
     results = run(program, samples, timeout)
     largest = 0.0
@@ -48,7 +57,7 @@ def check(program: Path, golden_file: Path, atol: float, rtol: float, timeout: f
             finite = np.isfinite(wanted.astype(float))
             differences = np.abs(array.astype(float) - wanted.astype(float))[finite]
             largest = max(largest, float(differences.max(initial=0)))
-    return f"PASS {len(results)} samples, {delegates} delegates, largest difference {largest:g}"
+    return f"PASS {len(results)} samples, {len(backends)} delegates, largest difference {largest:g}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ from executorch.kernels import quantized as _quantized  # noqa: F401
 
 def _tensor(array: np.ndarray, order: list[int]) -> torch.Tensor:
     """The array as a tensor that lies in memory in this order."""
-    return torch.from_numpy(np.ascontiguousarray(array.transpose(order))).permute(np.argsort(order).tolist())
+    return torch.from_numpy(np.asarray(array.transpose(order), order="C")).permute(np.argsort(order).tolist())
 
 
 def main(program: str, inputs: str, outputs: str) -> None:

@@ -7,6 +7,7 @@ driver, here Mesa's lavapipe, which computes on the processor.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -112,6 +113,9 @@ def run(program: Path, samples: Sequence[Sequence[np.ndarray]], timeout: float) 
 
 def _explain(result: subprocess.CompletedProcess[str]) -> str:
     """What the runtime said last, and how it ended."""
+    missing = re.findall(r"Missing operator: \[\d+\] (\S+)", result.stderr)
+    if missing:
+        return f"ExecuTorch's runtime has no kernels of {', '.join(missing)}; write the layers another way."
     lines = [line for line in result.stderr.splitlines() if line.strip() and not line.startswith(_PROGRESS)]
     # Of a traceback only the error.
     said = [line for line in lines if line.startswith("[") or not line.startswith((" ", "Traceback"))][-5:]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 import torch
-from executorch.backends.arm.constants import DQ_OPS, Q_OPS
 from executorch.backends.arm.ethosu import EthosUBackend, EthosUPartitioner
 from executorch.backends.arm.operator_support.ethos_u55_support import EthosU55NotSupported
-from executorch.backends.arm.operator_support.tosa_supported_operators import SupportedTOSAOperatorCheck
 from executorch.backends.arm.quantizer import (
     EthosUQuantizer,
     get_symmetric_a16w8_quantization_config,
@@ -22,13 +19,9 @@ from executorch.backends.arm.quantizer import (
 from executorch.backends.arm.quantizer.arm_quantizer_utils import _mark_node_as_quantized
 from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
 from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
-from executorch.exir.backend.backend_details import PreprocessResult
-from executorch.exir.backend.compile_spec_schema import CompileSpec
-from executorch.exir.dialects._ops import ops as exir_ops
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export import delegates
@@ -59,9 +52,17 @@ from tools.pipeline.export.ethos_u.forms import repeats_pixels, write_for_npu
 from tools.pipeline.export.ethos_u.results import Comparison
 from tools.pipeline.export.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
-from tools.pipeline.export.manifest import origin
 from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
+from tools.pipeline.export.refused import (
+    IsNotRefused,
+    LoweringError,
+    checking,
+    in_a_line,
+    lower_all_but_refused,
+    naming_places,
+    with_reasons,
+)
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.retracing import decomposed_once
 
@@ -221,67 +222,31 @@ def _delegate(
 
     Raises _TableOnCore if the core would have to compute a table.
     """
-    refused: dict[str, str] = {}
 
-    def lowered(more: Iterable[str] = ()) -> Lowered:
-        return _lower(program, npu, path, {**refused, **dict.fromkeys(more, "")})
-
-    def compared(more: Iterable[str]) -> None:
-        found = lowered(more)
+    def compared(found: Lowered) -> None:
         edge, comparison = found.manager.exported_program(), Comparison(found.compiled, npu, path)
         with _naming_wrong(found.compiled):
             delegates.run(edge, found.compiled, samples, comparison)
 
-    for count in itertools.count(1):
-        attempt: Callable[[list[str]], object] = lowered
-        try:
-            found = lowered()
-            if any(operator == TABLE for operator, _, _ in found.rejected):
-                raise _TableOnCore
-            attempt = compared
-            with _naming_wrong(found.compiled):
-                return finish(found)
-        except _LoweringError as error:
-            # Where more than a few places can't be lowered, each costs several attempts.
-            places = error.places if count > _LARGEST_SEARCH else [_first_refused(error.places, attempt)]
-            # Else it would go on for ever.
-            if refused.keys() >= set(places):
-                raise error.__cause__ or error from None
-            refused |= dict.fromkeys(places, error.reason)
-    raise AssertionError
+    def finished(found: Lowered) -> _Finished:
+        if any(operator == TABLE for operator, _, _ in found.rejected):
+            raise _TableOnCore
+        with _naming_wrong(found.compiled):
+            return finish(found)
 
-
-def _first_refused(places: list[str], attempt: Callable[[list[str]], object]) -> str:
-    """The first place of a subgraph that can't be lowered, up to which it can't be.
-
-    Args:
-      places: the subgraph's.
-      attempt: lowers the program without some of them, and raises _LoweringError for a subgraph that can't be.
-    """
-    good, bad = 0, len(places)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            attempt(places[middle:])
-        except _LoweringError as error:
-            # Others have their turn later.
-            is_bad = not set(places).isdisjoint(error.places)
-        else:
-            is_bad = False
-        good, bad = (good, middle) if is_bad else (middle, bad)
-    return places[bad - 1]
+    return lower_all_but_refused(lambda refused: _lower(program, npu, path, refused), finished, compared)
 
 
 @contextlib.contextmanager
 def _naming_wrong(compiled: Sequence[vela.Compiled]) -> Iterator[None]:
-    """Raises _LoweringError for a subgraph whose commands are found to be wrong."""
+    """Raises LoweringError for a subgraph whose commands are found to be wrong."""
     try:
         yield
     except WrongCommandsError as error:
         places = list(compiled[error.index].places)
         if not places:
             raise
-        raise _LoweringError(places, error.reason) from error
+        raise LoweringError(places, error.reason) from error
 
 
 def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str, str]) -> Lowered:
@@ -290,10 +255,10 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
     Args:
       refused: places in the model that are left to the core, as `origin` has them, and why.
 
-    Raises _LoweringError for a subgraph that can't be lowered.
+    Raises LoweringError for a subgraph that can't be lowered.
     """
     with (
-        delegates.rejections(path) as rejected,
+        delegates.rejections(path, "the NPU") as rejected,
         delegates.shared_history(),
         decomposed_once(),
         vela.compiling(npu) as compiled,
@@ -304,80 +269,27 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
         moved_constants(),
         tables_of_functions(),
         _repeating(),
-        _checking(_constants(program)),
-        _naming_places(npu, path, compiled),
+        checking(program),
+        naming_places(EthosUBackend, path, lambda error: _why(error, npu)) as places,
     ):
         manager = to_edge_transform_and_lower(
             program,
-            partitioner=[EthosUPartitioner(vela.compile_spec(npu), [_IsNotRefused(refused, path)])],
+            partitioner=[EthosUPartitioner(vela.compile_spec(npu), [IsNotRefused(refused, path)])],
             compile_config=_edge_config(),
         )
-    named = [
-        (operator, place, refused[place] if reason.endswith(_IsNotRefused.__name__) else reason)
-        for operator, place, reason in rejected
-    ]
-    return Lowered(manager, compiled, named)
-
-
-class _LoweringError(Exception):
-    """A subgraph that ExecuTorch's partitioner took can't be lowered.
-
-    Attributes:
-      places: where in the model it comes from, in the order of its operators.
-      reason: why, in a line.
-    """
-
-    def __init__(self, places: list[str], reason: str) -> None:
-        super().__init__(reason)
-        self.places = places
-        self.reason = reason
-
-
-class _IsNotRefused(OperatorSupportBase):
-    """Leaves places in the model to the core."""
-
-    def __init__(self, refused: Mapping[str, str], path: Path) -> None:
-        self._refused = refused
-        self._path = path
-
-    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
-        # What quantizes for the layers beside a place may be from there, too.
-        return node.target in (*Q_OPS, *DQ_OPS) or origin(node, self._path) not in self._refused
-
-
-@contextlib.contextmanager
-def _naming_places(npu: Npu, path: Path, compiled: list[vela.Compiled]) -> Iterator[None]:
-    """Lets the backend say of what is compiled where it is from, and raise _LoweringError for what can't be."""
-    original = EthosUBackend.preprocess
-
-    def preprocess(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
-        nodes = [node for node in program.graph.nodes if node.op == "call_function"]
-        computed = [node for node in nodes if node.target not in (*Q_OPS, *DQ_OPS)]
-        places = list(dict.fromkeys(origin(node, path) for node in computed))
-        try:
-            result = original(program, specs)
-        # Its passes raise what they happen to meet, as Vela does.
-        except Exception as error:
-            raise _LoweringError(places, _why(error, npu)) from error
-        compiled[-1] = replace(compiled[-1], places=tuple(places))
-        return result
-
-    with replaced(EthosUBackend, "preprocess", staticmethod(preprocess)):
-        yield
+    placed = [replace(item, places=each) for item, each in zip(compiled, places, strict=True)]
+    return Lowered(manager, placed, with_reasons(rejected, refused))
 
 
 def _why(error: Exception, npu: Npu) -> str:
     """Why a subgraph can't be lowered, in a line."""
-    cause = _root(error)
-    # Behind an empty line torch's graph begins.
-    text = " ".join(str(cause).split("\n\n")[0].split()).rstrip(".") or type(cause).__name__
     if isinstance(error, vela.VelaError):
         who = f"Vela can't compile it for {npu.accelerator}"
-    elif isinstance(error, vela.UncheckedError):
+    elif isinstance(error, delegates.UncheckedError):
         who = "the TOSA reference model, which the NPU's results are held to, can't compute it"
     else:
         who = f"ExecuTorch takes it for {npu.accelerator} and can't lower it then"
-    return f"{who}: {text}"
+    return f"{who}: {in_a_line(error)}"
 
 
 @contextlib.contextmanager
@@ -390,59 +302,6 @@ def _repeating() -> Iterator[None]:
 
     with replaced(EthosU55NotSupported, "is_node_supported", is_node_supported):
         yield
-
-
-def _constants(program: ExportedProgram) -> set[str]:
-    """The names of placeholders that are constants."""
-    signature = program.graph_signature
-    return {
-        *signature.inputs_to_parameters,
-        *signature.inputs_to_buffers,
-        *signature.inputs_to_lifted_tensor_constants,
-    }
-
-
-def _has_computed_weights(node: Node, constants: Collection[str]) -> bool:
-    """Whether a convolution's weights depend on inputs."""
-    if node.target != exir_ops.edge.aten.convolution.default:
-        return False
-    weight = node.args[1]
-    while isinstance(weight, Node) and weight.target in (*Q_OPS, *DQ_OPS):
-        weight = weight.args[0]
-    return isinstance(weight, Node) and weight.name not in constants
-
-
-@contextlib.contextmanager
-def _checking(constants: Collection[str]) -> Iterator[None]:
-    """Leaves to the core what ExecuTorch's checks for the NPU don't expect, such as an image without a batch.
-
-    Args:
-      constants: the names of placeholders that are.
-    """
-    original = SupportedTOSAOperatorCheck.is_node_supported
-
-    def is_node_supported(
-        self: SupportedTOSAOperatorCheck, submodules: Mapping[str, torch.nn.Module], node: Node
-    ) -> bool:
-        if _has_computed_weights(node, constants):
-            self.reporter.report_reject(node, "its weights are no constants")
-            return False
-        try:
-            return original(self, submodules, node)
-        except Exception as error:
-            reason = f"ExecuTorch's check of it ended with {type(error).__name__}: {error}"
-            self.reporter.report_reject(node, reason.split("\n")[0])
-            return False
-
-    with replaced(SupportedTOSAOperatorCheck, "is_node_supported", is_node_supported):
-        yield
-
-
-def _root(error: BaseException) -> BaseException:
-    """What an exception was raised from first."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 def use_core(lowered: Lowered, core: str, sample: Sample, path: Path) -> Lowered:

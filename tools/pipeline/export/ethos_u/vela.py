@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import os
-import signal
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from executorch.backends.arm.ethosu import backend as arm_backend
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.npu_report.npu_report import MEMORIES
 from tools.pipeline.export import delegates
+from tools.pipeline.export.child_process import in_a_child
 from tools.pipeline.export.replaced import replaced
 
 # The columns of Vela's table by layer that the report has, by its names for them.
@@ -73,10 +71,6 @@ class VelaError(Exception):
     """Vela refuses a subgraph."""
 
 
-class UncheckedError(Exception):
-    """The TOSA reference model, which the NPU's results are held to, doesn't compute a subgraph."""
-
-
 # The program holds the name, so it must be the same on every machine.
 _CONFIG = "vela.ini"
 
@@ -100,8 +94,8 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
 
     def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> bytes:
         with tempfile.TemporaryDirectory() as directory:
-            payload = _in_a_child(lambda: compiled(tosa_flatbuffer, list(args), directory), VelaError)
-            _in_a_child(lambda: _computed(bytes(tosa_flatbuffer)), UncheckedError)
+            payload = in_a_child(lambda: compiled(tosa_flatbuffer, list(args), directory), VelaError)
+            delegates.check_reference(bytes(tosa_flatbuffer))
             output = Path(directory) / "output"
             layers = _table(output / "out_per-layer.csv")
             summary = _table(next(output.glob("out_summary_*.csv")))[0]
@@ -125,39 +119,6 @@ def compiling(npu: Npu) -> Iterator[list[Compiled]]:
 
         with replaced(arm_backend, "vela_compile", vela_compile):
             yield done
-
-
-def _computed(tosa: bytes) -> bytes:
-    delegates.check_reference(tosa)
-    return b""
-
-
-def _in_a_child(function: Callable[[], bytes], error_type: type[Exception]) -> bytes:
-    """What a function returns, in a process of its own: a failed assertion of Vela's or the reference model's ends it.
-
-    Raises `error_type` for that, and for what the function raises.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder) / "result"
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                result.write_bytes(function())
-                status = 0
-            # Vela raises what it happens to meet, and exits where its command line doesn't please it.
-            except BaseException as error:
-                result.write_text(str(error) or type(error).__name__)
-            finally:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(status)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if status < 0:
-            raise error_type(f"it ended with {signal.Signals(-status).name}")
-        if status > 0:
-            raise error_type(result.read_text())
-        return result.read_bytes()
 
 
 def _table(path: Path) -> list[dict[str, str]]:
