@@ -63,6 +63,8 @@ _REASONS = {
     # Such as of the activation behind a layer that is left to the core.
     r"Was first node in partition and input \S+ had fp dtype\.?": "what it reads is in floating point",
     r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"the NPU takes no \1 there, but \2",
+    r".*: index dtype torch\.int64 not supported; expected int32\.": "its indices are of 64 bits, the NPU's of 32",
+    r".*Had torch\.bool (in|out)put\b.*": r"the NPU has no \1puts of true and false there",
     # ExecuTorch quantizes no argmax, as the second holds of all.
     r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, the NPU's of 32",
 }

@@ -17,10 +17,17 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers, write_strides
+from tools.pipeline.export.arm_forms import (
+    layouts_of_all_readers,
+    tables_before_pools,
+    upsampling_of_sizes,
+    write_layers,
+    write_strides,
+)
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
 from tools.pipeline.export.cortex_m.ranges import with_ranges
 from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.joined import part_scales
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.replaced import replaced
@@ -73,6 +80,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
     quantizer.set_global(get_symmetric_quantization_config())
     samples = list(samples)
     write_masks(program, samples, State({}), 8)
+    part_scales(program, samples, State({}))
     return delegates.quantize(propagate_constants(write_layers(program)), samples, quantizer, path)
 
 
@@ -91,6 +99,7 @@ def delegate(program: ExportedProgram, io: str, path: Path) -> Lowered:
         _compiling() as compiled,
         tables_before_pools(),
         upsampling_of_sizes(),
+        layouts_of_all_readers(),
     ):
         try:
             manager = to_edge_transform_and_lower(
