@@ -21,6 +21,8 @@ class Rounding(enum.IntEnum):
 
 def wrap(values: Integers, width: int) -> Integers:
     """Returns values modulo 2**width as signed integers."""
+    if width == 64:
+        return values
     half = 1 << (width - 1)
     return ((values + half) & ((1 << width) - 1)) - half
 

@@ -47,7 +47,8 @@ def build(network: Network, accelerator: str) -> list[Compiled]:
     path = Path("networks.py")
     captured = fold_batch_norm(capture(network.make().eval(), inputs))
     quantized = lower.quantize(captured, [inputs], npu(accelerator), network.bits, path, State({}))
-    lowered = lower.delegate(capture(quantized.module, inputs), npu(accelerator), path)
+    captured = capture(quantized.module, inputs)
+    lowered = lower.delegate(captured, npu(accelerator), path, [inputs], lambda found: found)
     assert not lowered.rejected, lowered.rejected
     assert lowered.compiled
     return lowered.compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -88,11 +89,11 @@ def _scaled_by_mean(x: Tensor) -> Tensor:
 _IMAGE = (1, 8, 10, 10)
 
 
-def _one(make: Callable[[], nn.Module], shape: tuple[int, ...] = _IMAGE, **fields: object) -> Network:
+def _one(make: Callable[[], nn.Module], shape: tuple[int, ...] = _IMAGE, **fields: Any) -> Network:
     return Network(make, (shape,), **fields)
 
 
-def _call(function: Callable[..., Tensor], *shapes: tuple[int, ...], **fields: object) -> Network:
+def _call(function: Callable[..., Tensor], *shapes: tuple[int, ...], **fields: Any) -> Network:
     return Network(lambda: Call(function), shapes or (_IMAGE,), **fields)
 
 

@@ -10,11 +10,16 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from executorch.backends.arm._passes import arm_pass_manager
+from executorch.backends.arm._passes import propagate_view_copy_permute_pass as propagation
+from executorch.backends.arm._passes.remove_permutes_around_elementwise_tosa_ops import (
+    RemovePermutesAroundElementwiseTosaOps,
+)
 from executorch.backends.arm.operator_support import upsample_support
 from executorch.exir.dialects._ops import ops as exir_ops
 from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 
 from tools.pipeline.export.maxima import drop_places
 from tools.pipeline.export.products import write_products
@@ -40,14 +45,16 @@ _EXTREMES = {
 POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
 _NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
 _SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
+_PADS = (_aten.pad.default, _aten.constant_pad_nd.default)
 
 
 def write_layers(program: ExportedProgram) -> ExportedProgram:
     """The program with layers that ExecuTorch's quantizers don't know by operators that they do.
 
     These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, rolled
-    dimensions, functions of softplus, and convolutions whose result has the input's size; layers on images and rows
-    without a batch, as poolings of volumes are made of; and layers of rows, which are such of images then.
+    dimensions, windows of a dimension and differences along it, functions of softplus, convolutions whose result has
+    the input's size, and padding that cuts off; layers on images and rows without a batch, as poolings of volumes are
+    made of; and layers of rows, which are such of images then.
     """
     called = {node.target for node in program.graph.nodes if node.op == "call_function"}
     if called & _COMPOSED.keys():
@@ -58,10 +65,17 @@ def write_layers(program: ExportedProgram) -> ExportedProgram:
     write_products(program)
     add_batch(program, begins_with_poolings=True)
     for node in list(program.graph.nodes):
-        if node.op == "call_function" and node.target in _SAME:
-            with program.graph.inserting_before(node):
-                replace_node(program, node, _pad_outside(program, node))
-            program.graph.erase_node(node)
+        if node.op != "call_function":
+            continue
+        with program.graph.inserting_before(node):
+            if node.target in _SAME:
+                result = _pad_outside(program, node)
+            elif node.target in _PADS and named_arguments(node).get("mode", "constant") == "constant":
+                result = _pad_and_cut(program, node)
+            else:
+                continue
+        replace_node(program, node, result)
+        program.graph.erase_node(node)
     write_rows_as_images(program)
     write_strides(program)
     return program
@@ -112,6 +126,23 @@ def _pad_outside(program: ExportedProgram, node: Node) -> Node:
     target = _aten.conv1d.default if len(kernel) == 1 else _aten.conv2d.default
     rest = (given["stride"], padding, given["dilation"], given["groups"])
     return emit(program.graph, node, target, source, given["weight"], given["bias"], *rest)
+
+
+def _pad_and_cut(program: ExportedProgram, node: Node) -> Node:
+    """Padding with a number, which is below zero where it cuts off, as parts and the padding of these.
+
+    ExecuTorch leaves what cuts off to the core, as an operator that no runtime has.
+    """
+    given = named_arguments(node)
+    result, value, sides = given["self"], given["value"] or 0.0, list(given["pad"])
+    dims = result.meta["val"].dim()
+    for axis, (before, after) in enumerate(zip(sides[::2], sides[1::2], strict=True)):
+        if before < 0 or after < 0:
+            dim = dims - 1 - axis
+            end = result.meta["val"].shape[dim] + min(after, 0)
+            result = emit(program.graph, node, _aten.slice.Tensor, result, dim, max(-before, 0), end)
+    added = [max(size, 0) for size in sides]
+    return emit(program.graph, node, _aten.constant_pad_nd.default, result, added, value) if any(added) else result
 
 
 def _gru_cell(
@@ -189,6 +220,25 @@ def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
         if moved:
             x = torch.cat([x.narrow(dim, size - moved, moved), x.narrow(dim, 0, size - moved)], dim)
     return x
+
+
+def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of a dimension, each a part of the tensor."""
+    count = x.shape[dimension] - size + 1
+    if count > _MOST_WINDOWS * step:
+        return NotImplemented
+    windows = [x.narrow(dimension, start, size).movedim(dimension, -1) for start in range(0, count, step)]
+    # Where the dimension was are the windows, and their elements are last.
+    return torch.stack(windows, dimension % x.dim())
+
+
+def _diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    parts = [part for part in (prepend, x, append) if part is not None]
+    result = torch.cat(parts, dim) if len(parts) > 1 else x
+    for _ in range(n):
+        size = result.shape[dim] - 1
+        result = result.narrow(dim, 1, size) - result.narrow(dim, 0, size)
+    return result
 
 
 def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
@@ -274,6 +324,9 @@ def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | 
 _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.addcmul.default: lambda x, first, second, *, value=1: x + (first if value == 1 else first * value) * second,
     _aten.channel_shuffle.default: _channel_shuffle,
+    # Of which ExecuTorch makes a copy that no quantizer knows.
+    _aten.detach.default: lambda x: x.reshape(x.shape),
+    _aten.diff.default: _diff,
     _aten.expand_as.default: lambda x, other: x.expand(other.shape),
     _aten.full_like.default: lambda x, value, *, dtype=None, **_: _filled(x, x.shape, value, dtype),
     _aten.gru.input: _of_one_state(_gru_cell),
@@ -306,6 +359,7 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
     _aten.std.dim: lambda x, dim, unbiased=True, keepdim=False: torch.var(x, dim, unbiased, keepdim).sqrt(),
     _aten.swapaxes.default: torch.transpose,
     _aten.swapdims.default: torch.transpose,
+    _aten.unfold.default: _unfold,
     _aten.vstack.default: lambda parts: torch.cat([torch.atleast_2d(part) for part in parts]),
     _aten.zeros_like.default: lambda x, *, dtype=None, **_: _filled(x, x.shape, 0, dtype),
 }
@@ -315,6 +369,9 @@ _COMPOSED: dict[Any, Callable[..., Any]] = {
 _WHOLE = (_aten.gru.input, _aten.lstm.input)
 _RECURRENT = (_aten.gru.input, _aten.lstm.input, _aten.rnn_relu.input, _aten.rnn_tanh.input)
 
+
+# What windows of a tensor may be to be parts of it, one by one.
+_MOST_WINDOWS = 64
 
 # What a program's recurrent layers may have together to be unrolled.
 MOST_STEPS = 24
@@ -471,4 +528,66 @@ def convolutions_to_16_bits() -> Iterator[None]:
         return not node.meta.get("output_qparams") and original(self, node)
 
     with replaced(rewrite, "_has_int32_rescale_user", has_int32_rescale_user):
+        yield
+
+
+@contextlib.contextmanager
+def layouts_of_all_readers() -> Iterator[None]:
+    """Lets ExecuTorch's passes move views and permutations only where they know the shapes, and all readers are told.
+
+    As they are, they take a permutation from in front of a view for one of its readers, and others read the other
+    layout. They move views behind sums of one dimension, which then are over several of what the view is made of: what
+    writes these as TOSA takes the first. And they go on from nodes that another view was moved past, whose shapes are
+    worked out anew only when all are.
+    """
+    base = propagation.PropagateViewCopyPermutePass
+    permute, propagate, retrace = (
+        RemovePermutesAroundElementwiseTosaOps.permute_subgraph, base._propagate, base._retrace
+    )  # fmt: skip
+    passed = list[Node]()
+    # Nodes beside moved ones, until shapes are worked out anew.
+    moved = set[Node]()
+
+    def permute_subgraph(self: Any, subgraph: Any) -> bool:
+        has_all = all(
+            user in subgraph.nodes or (node, user) in subgraph.edges_out
+            for node in subgraph.nodes
+            for user in node.users
+        )
+        return has_all and permute(self, subgraph)
+
+    def propagate_once(self: Any, node: Node) -> bool:
+        passed[:] = [node]
+        has_moved = propagate(self, node)
+        if has_moved:
+            moved.update(passed)
+        return has_moved
+
+    def retrace_all(self: Any, module: GraphModule) -> GraphModule:
+        moved.clear()
+        return retrace(self, module)
+
+    def passing(can_cross: Callable[[Any, Node, Sequence[Node]], bool]) -> Callable[[Any, Node, Sequence[Node]], bool]:
+        def can_pass(self: Any, frontier: Node, next_nodes: Sequence[Node]) -> bool:
+            passed.extend(next_nodes)
+            beside = {frontier, *next_nodes, *(operand for node in next_nodes for operand in node.all_input_nodes)}
+            return moved.isdisjoint(beside) and can_cross(self, frontier, next_nodes)
+
+        return can_pass
+
+    def with_one(swap: Callable[[Any, Node, Node], Any]) -> Callable[[Any, Node, Node], Any]:
+        def swap_with_one(self: Any, node: Node, next_node: Node) -> Any:
+            result = swap(self, node, next_node)
+            # Second argument of a sum or of a part: the dimensions, or the one.
+            return None if result is not None and len(tree_leaves(result[1][1])) > 1 else result
+
+        return swap_with_one
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(RemovePermutesAroundElementwiseTosaOps, "permute_subgraph", permute_subgraph))
+        stack.enter_context(replaced(base, "_propagate", propagate_once))
+        stack.enter_context(replaced(base, "_retrace", retrace_all))
+        for each in (propagation.PropagateViewCopyPermuteUpPass, propagation.PropagateViewCopyPermuteDownPass):
+            stack.enter_context(replaced(each, "_maybe_swap_view_args", with_one(each._maybe_swap_view_args)))
+            stack.enter_context(replaced(each, "_can_cross_next_nodes", passing(each._can_cross_next_nodes)))
         yield

@@ -16,15 +16,14 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from tools.pipeline.export.constants import Constants, add_constant
 from tools.pipeline.export.cortex_m.quantize import Sample
 from tools.pipeline.export.cortex_m.softmax import EXCLUDED, VIEWS, keeps_rows
 from tools.pipeline.export.cortex_m.state import State
+from tools.pipeline.export.extents import Extents
 from tools.pipeline.export.rewrite import emit, named_arguments, replace_node
-from tools.pipeline.model_file.deterministic import computing
 
 _aten = torch.ops.aten
 _SOFTMAX = (_aten.softmax.int, _aten._softmax.default)
@@ -61,40 +60,17 @@ class _Step:
     added: torch.Tensor | None = None
 
 
-class _Seen(Interpreter):
-    """Runs samples, and keeps what values the nodes had that it is asked for.
-
-    Attributes:
-      ranges: the least and the greatest one.
-    """
+class _Seen(Extents):
+    """And whether values were those of masks."""
 
     def __init__(self, program: ExportedProgram, nodes: Iterable[Node]) -> None:
-        super().__init__(program.graph_module)
-        self.ranges = {node: (float("inf"), -float("inf")) for node in nodes}
+        super().__init__(program, nodes)
         # Whether they were 0 or far from it alone.
         self._is_mask = dict.fromkeys(self.ranges, True)
-        self._program = program
 
-    def observe(self, samples: Iterable[Sample], state: State) -> _Seen:
-        kept = state.start()
-        constants = {**self._program.state_dict, **self._program.constants}
-        specs = self._program.graph_signature.input_specs
-        with computing():
-            for sample in samples:
-                given = iter((*kept, *sample))
-                operands = [
-                    next(given) if each.kind == InputKind.USER_INPUT else constants[each.target] for each in specs
-                ]
-                kept = tuple(value.clone() for value in self.run(*operands)[: len(kept)])
-        return self
-
-    def run_node(self, n: Node) -> Any:
-        value = super().run_node(n)
-        if n in self.ranges:
-            least, most = self.ranges[n]
-            self.ranges[n] = min(least, float(value.min())), max(most, float(value.max()))
-            self._is_mask[n] &= bool(((value == 0) | (value.abs() >= -EXCLUDED)).all())
-        return value
+    def see(self, node: Node, value: torch.Tensor) -> None:
+        super().see(node, value)
+        self._is_mask[node] &= bool(((value == 0) | (value.abs() >= -EXCLUDED)).all())
 
     def excludes(self, node: Node, is_subtracted: bool) -> bool:
         """Whether what is added was 0 and far below it alone, or what is subtracted 0 and far above it."""

@@ -55,6 +55,8 @@ _READ_PARTS = frozenset((
     _aten.conv2d.padding, _aten.linear.default,
 ))  # fmt: skip
 
+_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default)
+
 # What writes its operands to parts of a tensor, and what moves elements on the way there.
 _WRITERS = frozenset((
     _aten.cat.default, _aten.concat.default, _aten.constant_pad_nd.default, _aten.pad.default, _aten.stack.default,
@@ -64,6 +66,7 @@ _MOVES = frozenset((
     _aten.permute.default, _aten.reshape.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims,
     _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default, _aten.view.default,
 ))  # fmt: skip
+_EXTREMES = (_aten.amax.default, _aten.amin.default)
 # What Vela lets write to a part, and right: layers, with their activations.
 _LAYERS = frozenset((
     _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.conv1d.default, _aten.conv1d.padding,
@@ -92,9 +95,10 @@ def write_for_npu(program: ExportedProgram, npu: Npu) -> ExportedProgram:
     if npu.product != "u85":
         _average_one_batch(program)
         _fold_strides(program)
+        _choose_pixels(program)
+    _pad_strides(program)
     _copy_parts(program)
-    if npu.product != "u85":
-        _copy_functions(program)
+    _copy_functions(program, npu)
     return program
 
 
@@ -273,18 +277,30 @@ def _choose_windows(program: ExportedProgram, npu: Npu) -> None:
         is_average = node.target == _aten.avg_pool2d.default
         if npu.product != "u85" and is_average and is_padded and max(given["kernel_size"]) > _LARGEST_PADDED:
             continue
-        finer = [next(size for size in range(_LARGEST_STRIDE, 0, -1) if each % size == 0) for each in stride]
+        finer = _finer(stride)
         with graph.inserting_before(node):
             result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
-            for axis, (each, size) in enumerate(zip(stride, finer, strict=True), start=node.meta["val"].dim() - 2):
-                step, end = each // size, (node.meta["val"].shape[axis] - 1) * (each // size) + 1
-                if step > 1:
-                    result = emit(graph, node, _aten.slice.Tensor, result, axis, 0, end, step)
+            result = _choose(graph, node, result, stride, finer)
         # With ceil_mode a last window may begin where no other does.
         if result.meta["val"].shape == node.meta["val"].shape:
             replace_node(program, node, result)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _finer(stride: Sequence[int]) -> list[int]:
+    """The largest strides of the NPU that others are multiples of."""
+    return [next(size for size in range(_LARGEST_STRIDE, 0, -1) if each % size == 0) for each in stride]
+
+
+def _choose(graph: Graph, origin: Node, result: Node, stride: Sequence[int], finer: Sequence[int]) -> Node:
+    """Of a layer's result with finer strides what it has with its own."""
+    sizes = origin.meta["val"].shape
+    for axis, (each, size) in enumerate(zip(stride, finer, strict=True), start=len(sizes) - len(stride)):
+        step = each // size
+        if step > 1:
+            result = emit(graph, origin, _aten.slice.Tensor, result, axis, 0, (sizes[axis] - 1) * step + 1, step)
+    return result
 
 
 def _average_one_batch(program: ExportedProgram) -> None:
@@ -311,7 +327,7 @@ def _fold_strides(program: ExportedProgram) -> None:
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in (_aten.conv1d.default, _aten.conv2d.default):
+        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
             continue
         given = named_arguments(node)
         source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
@@ -324,7 +340,10 @@ def _fold_strides(program: ExportedProgram) -> None:
         with graph.inserting_before(node):
             columns = -(-weight.meta["val"].shape[-1] // stride[-1])
             size = (node.meta["val"].shape[-1] + columns - 1) * stride[-1]
-            source = _resize_columns(graph, node, source, padding[-1], size)
+            rows = [0, 0]
+            if axes > 1 and stride[0] > _LARGEST_STRIDE:
+                rows, padding[0] = [padding[0]] * 2, 0
+            source = _resize_columns(graph, node, source, padding[-1], size, rows)
             weight = _resize_columns(graph, node, weight, 0, columns * stride[-1])
             source, weight = (_columns_to_channels(graph, node, each, stride[-1]) for each in (source, weight))
             stride[-1], padding[-1] = 1, 0
@@ -334,13 +353,16 @@ def _fold_strides(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _resize_columns(graph: Graph, origin: Node, node: Node, before: int, size: int) -> Node:
-    """Columns of zeros in front, and behind as many as there are to be; or fewer columns."""
+def _resize_columns(
+    graph: Graph, origin: Node, node: Node, before: int, size: int, rows: Sequence[int] = (0, 0)
+) -> Node:
+    """Columns of zeros in front, and behind as many as there are to be, or fewer columns; and rows of zeros."""
     after = size - before - node.meta["val"].shape[-1]
     if after < 0:
         node = emit(graph, origin, _aten.slice.Tensor, node, node.meta["val"].dim() - 1, 0, size - before)
-    if before or after > 0:
-        node = emit(graph, origin, _aten.constant_pad_nd.default, node, [before, max(after, 0)], 0.0)
+    if before or after > 0 or any(rows):
+        sides = [before, max(after, 0), *(rows if any(rows) else ())]
+        node = emit(graph, origin, _aten.constant_pad_nd.default, node, sides, 0.0)
     return node
 
 
@@ -355,6 +377,52 @@ def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> 
         return first
     # Else the result of a sequence would lie so, too, which delegates do not return.
     return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
+
+
+def _choose_pixels(program: ExportedProgram) -> None:
+    """Makes convolutions of single channels whose stride is larger than the NPU's choices of more pixels, in place.
+
+    Vela 5.2 has none for Ethos-U55 and U65.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+            continue
+        given = named_arguments(node)
+        stride = for_each(given["stride"], node.meta["val"].dim() - 2)
+        if max(stride) <= _LARGEST_STRIDE or not 1 < given["groups"] == given["input"].meta["val"].shape[1]:
+            continue
+        finer = _finer(stride)
+        with graph.inserting_before(node):
+            result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
+            result = _choose(graph, node, result, stride, finer)
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _pad_strides(program: ExportedProgram) -> None:
+    """Pads images in front of convolutions whose stride is larger than the NPU's, in place.
+
+    For Ethos-U55 and U65 ExecuTorch leaves them to the core, and for U85 Vela 5.2 computes some wrong, if the
+    convolution pads.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+            continue
+        given = named_arguments(node)
+        axes = node.meta["val"].dim() - 2
+        stride, padding = (for_each(given[name], axes) for name in ("stride", "padding"))
+        if max(stride) <= _LARGEST_STRIDE or not any(padding):
+            continue
+        with graph.inserting_before(node):
+            sides = [size for each in reversed(padding) for size in (each, each)]
+            given["input"] = emit(graph, node, _aten.constant_pad_nd.default, given["input"], sides, 0.0)
+            result = emit(graph, node, node.target, *(given | {"padding": [0] * axes}).values())
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
 
 
 def _write_volumes(program: ExportedProgram) -> None:
@@ -517,17 +585,20 @@ def _reads_parts(node: Node) -> bool:
     return node.target in _READ_PARTS
 
 
-def _copy_functions(program: ExportedProgram) -> None:
+def _copy_functions(program: ExportedProgram, npu: Npu) -> None:
     """Lets results of functions that become a part of a tensor be tensors of their own, in place.
 
     Vela 5.2 lets the function write the part. On Ethos-U55 and U65 it then makes a function of single elements the last
     step of a transposition in front of it, which it takes apart, and the part's place is lost; so it is with what it
-    makes of several operations (softmax, maxima, products with broadcasts or of matrices).
+    makes of several operations (softmax, maxima, products with broadcasts or of matrices). On U85 it loses that of
+    maxima and minima alone.
     """
     graph, varies = program.graph, varying(program)
     sources = dict.fromkeys(source for node in graph.nodes if _writes_parts(node) for source in _sources(node))
     for source in sources:
         if source not in varies or _writes_well(source) or not source.meta["val"].is_floating_point():
+            continue
+        if npu.product == "u85" and source.target not in _EXTREMES:
             continue
         users = [user for user in source.users if user.op == "call_function"]
         copy = _copy(graph, source)

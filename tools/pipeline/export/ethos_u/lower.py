@@ -28,6 +28,7 @@ from tools.pipeline.export import delegates
 from tools.pipeline.export.arm_forms import (
     convolutions_to_16_bits,
     layers_of_many_steps,
+    layouts_of_all_readers,
     tables_before_pools,
     upsampling_of_sizes,
 )
@@ -52,6 +53,7 @@ from tools.pipeline.export.ethos_u.forms import repeats_pixels, write_for_npu
 from tools.pipeline.export.ethos_u.results import Comparison
 from tools.pipeline.export.ethos_u.tables import NAME as TABLE
 from tools.pipeline.export.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
+from tools.pipeline.export.joined import part_scales
 from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.own_operators import RECURRENT, keep_recurrent_layers
 from tools.pipeline.export.refused import (
@@ -65,6 +67,7 @@ from tools.pipeline.export.refused import (
 )
 from tools.pipeline.export.replaced import replaced
 from tools.pipeline.export.retracing import decomposed_once
+from tools.pipeline.export.rewrite import rename_output
 
 _Finished = TypeVar("_Finished")
 
@@ -142,8 +145,12 @@ class _Quantizer(EthosUQuantizer):
                 _mark_node_as_quantized(result, {}, self._result if result.args[1] == 0 else None, False)
 
 
-def _merge_equal(module: GraphModule) -> None:
-    """Lets operators that compute the same of the same be one, in place: ExecuTorch computes a norm's mean twice."""
+def _merge_equal(module: GraphModule, program: ExportedProgram | None = None) -> None:
+    """Lets operators that compute the same of the same be one, in place: ExecuTorch computes a norm's mean twice.
+
+    Args:
+      program: whose module it is, if it is one that has outputs by name.
+    """
     found: dict[tuple[object, ...], Node] = {}
     for node in list(module.graph.nodes):
         key: tuple[object, ...]
@@ -159,6 +166,8 @@ def _merge_equal(module: GraphModule) -> None:
         first = found.setdefault(key, node)
         if first is not node:
             node.replace_all_uses_with(first)
+            if program is not None:
+                rename_output(program, node, first)
             module.graph.erase_node(node)
     module.recompile()
 
@@ -184,6 +193,10 @@ def quantize(
         keep_recurrent_layers(program, layers_of_many_steps(program))
     samples = list(samples)
     write_masks(program, samples, state, bits)
+    if bits == 8:
+        # As the quantizer will: what is read twice shares its steps.
+        _merge_equal(program.graph_module, program)
+        part_scales(program, samples, state)
     quantized = delegates.quantize(write_for_npu(program, npu), samples, quantizer, path, state)
     round_weights(quantized.module)
     return quantized
@@ -265,6 +278,7 @@ def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str,
         tables_before_pools(),
         fewer_transpositions(),
         upsampling_of_sizes(),
+        layouts_of_all_readers(),
         convolutions_to_16_bits(),
         moved_constants(),
         tables_of_functions(),

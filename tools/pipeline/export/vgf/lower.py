@@ -28,11 +28,18 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tools.pipeline.export import delegates
-from tools.pipeline.export.arm_forms import tables_before_pools, upsampling_of_sizes, write_layers, write_strides
+from tools.pipeline.export.arm_forms import (
+    layouts_of_all_readers,
+    tables_before_pools,
+    upsampling_of_sizes,
+    write_layers,
+    write_strides,
+)
 from tools.pipeline.export.cortex_m.quantize import Quantized, Sample
 from tools.pipeline.export.cortex_m.ranges import with_ranges
 from tools.pipeline.export.cortex_m.state import State
 from tools.pipeline.export.delegate_layout import fewer_transpositions
+from tools.pipeline.export.joined import part_scales
 from tools.pipeline.export.lower import propagate_constants
 from tools.pipeline.export.masks import write_masks
 from tools.pipeline.export.refused import (
@@ -107,6 +114,7 @@ def quantize(program: ExportedProgram, samples: Iterable[Sample], path: Path) ->
     quantizer.set_global(get_symmetric_quantization_config())
     samples = list(samples)
     write_masks(program, samples, State({}), 8)
+    part_scales(program, samples, State({}))
     return delegates.quantize(propagate_constants(write_layers(program)), samples, quantizer, path)
 
 
@@ -140,6 +148,7 @@ def _lower(program: ExportedProgram, io: str, path: Path, refused: Mapping[str, 
         tables_before_pools(),
         fewer_transpositions(),
         upsampling_of_sizes(),
+        layouts_of_all_readers(),
         checking(program),
         _checking_borders(),
         naming_places(VgfBackend, path, _why),
