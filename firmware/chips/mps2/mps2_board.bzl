@@ -3,8 +3,8 @@
 load("//rules:board.bzl", "board")
 load("//rules:board_support.bzl", "board_support")
 
-def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_hz = 25000000):
-    """A board on the machine of its name, with hyphens, whose timer and UART are those of the Cortex-M System Design Kit.
+def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_hz = 25000000, machine = "", support = "", **kwargs):
+    """A board on a machine whose timer and UART are those of the Cortex-M System Design Kit.
 
     Args:
       name: the board's name.
@@ -16,6 +16,9 @@ def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_h
       timer0: where timer 0 is.
       uart0: where UART 0 is.
       clock_hz: the system clock, which both have.
+      machine: QEMU's; by default that of the board's name, with hyphens.
+      support: what its images link, of another board on that machine; by default `:support`, which this makes.
+      **kwargs: further attributes of `board`.
     """
     board(
         name = name,
@@ -27,14 +30,17 @@ def mps2_board(name, core, description, flash, ram, host, timer0, uart0, clock_h
         },
         core = core,
         description = description,
-        emulator_machine = name.replace("_", "-"),
+        emulator_machine = machine or name.replace("_", "-"),
         memory = {
             "flash": [flash, "4M", "SSRAM1, which the image is loaded to"],
             "ram": [ram, "4M", "SSRAM2 and SSRAM3"],
             "host": [host, "16M", "PSRAM: inputs and outputs of tests, no part of the image"],
         },
-        deps = [":support"],
+        deps = [support or ":support"],
+        **kwargs
     )
+    if support:
+        return
     board_support(
         name = "support",
         srcs = [Label("//firmware/chips/mps2:cmsdk_board.c")],

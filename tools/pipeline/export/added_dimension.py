@@ -16,7 +16,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from tools.pipeline.export.rewrite import emit, is_elementwise, named_arguments, replace_node
+from tools.pipeline.export.rewrite import as_list, emit, is_elementwise, named_arguments, replace_node
 
 _aten = torch.ops.aten
 
@@ -134,9 +134,8 @@ class AddedDimension:
             call = None
         else:
             dims = node.all_input_nodes[0].meta["val"].dim()
-            one = isinstance(given[name], int)
-            moved = [moved_dimension(dim, dims, self.place) for dim in ([given[name]] if one else given[name])]
-            call = node.target, given | {name: moved[0] if one else moved}
+            moved = [moved_dimension(dim, dims, self.place) for dim in as_list(given[name])]
+            call = node.target, given | {name: moved[0] if isinstance(given[name], int) else moved}
         if call is None:
             return None
         target, given = call

@@ -8,9 +8,9 @@ takes apart into several of two dimensions each.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -23,8 +23,9 @@ from executorch.exir.pass_base import PassResult
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
+from tools.pipeline.export.arm_passes import inserted
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
-from tools.pipeline.export.replaced import replaced
+from tools.pipeline.export.rewrite import as_list
 
 _aten, _tosa = exir_ops.edge.aten, exir_ops.backend.tosa
 _PERMUTE = _aten.permute_copy.default
@@ -35,25 +36,15 @@ _COST_OF_OPERATION = 2
 _REDUCTIONS = (_aten.sum.dim_IntList, _aten.mean.dim, _aten.amax.default, _aten.amin.default)
 
 
-@contextlib.contextmanager
-def fewer_transpositions() -> Iterator[None]:
+def fewer_transpositions() -> AbstractContextManager[None]:
     """Lets ExecuTorch's passes choose the layout of operators between convolutions by what it takes to transpose."""
-    manager = arm_pass_manager.ArmPassManager
-    original = manager.add_passes
-
-    def add_passes(self: object, passes: Sequence[object]) -> None:
-        added = list(passes)
-        for place, each in reversed(list(enumerate(passes))):
-            if isinstance(each, arm_pass_manager.RewriteHighRankSingletonPermutePass):
-                added.insert(place, _MergePermutations())
-            elif isinstance(each, arm_pass_manager.RewritePadPass):
-                # Convolutions are TOSA's then, and paddings still PyTorch's.
-                convolutions = next(e for e in passes if isinstance(e, arm_pass_manager.RewriteConvPass))
-                added.insert(place, _KeepChannelsLast(convolutions.exported_program))
-        original(self, added)
-
-    with replaced(manager, "add_passes", add_passes):
-        yield
+    return inserted(
+        {
+            # Convolutions are TOSA's then, and paddings still PyTorch's.
+            arm_pass_manager.RewritePadPass: _KeepChannelsLast,
+            arm_pass_manager.RewriteHighRankSingletonPermutePass: lambda _: _MergePermutations(),
+        }
+    )
 
 
 class _KeepChannelsLast(ArmPass):
@@ -66,13 +57,13 @@ class _KeepChannelsLast(ArmPass):
         self._program = program
 
     def call(self, graph_module: GraphModule) -> PassResult:
-        drops = _drop_reductions_of_one(graph_module.graph)
-        _join_permutations(graph_module.graph)
+        is_changed = _drop_reductions_of_one(graph_module.graph)
+        is_changed |= _join_permutations(graph_module.graph)
         groups = [_Group(self._program, nodes) for nodes in _groups(graph_module.graph, self._program)]
         groups = [group for group in groups if group.gain() > 0]
         for group in groups:
             group.move()
-        if not groups and not drops:
+        if not groups and not is_changed:
             return PassResult(graph_module, False)
         graph_module.graph.eliminate_dead_code()
         graph_module.recompile()
@@ -87,7 +78,7 @@ def _drop_reductions_of_one(graph: Graph) -> bool:
             operand = node.args[0]
             shape = operand.meta["val"].shape
             if (
-                all(shape[dim] == 1 for dim in _as_list(node.args[1]))
+                all(shape[dim] == 1 for dim in as_list(node.args[1]))
                 and node.meta["val"].dtype == operand.meta["val"].dtype
             ):
                 node.replace_all_uses_with(operand)
@@ -95,12 +86,15 @@ def _drop_reductions_of_one(graph: Graph) -> bool:
     return found
 
 
-def _join_permutations(graph: Graph) -> None:
-    """Lets what reads an image in the order in which it was computed read that."""
+def _join_permutations(graph: Graph) -> bool:
+    """Lets what reads an image in the order in which it was computed read that; whether there was any."""
+    found = False
     for node in list(graph.nodes):
         if _is_permutation(node, PIXELS) and _is_permutation(node.args[0], IMAGE):
             node.replace_all_uses_with(node.args[0].args[0])
             graph.erase_node(node)
+            found = True
+    return found
 
 
 def _keeps_dims(node: Node) -> bool:
@@ -136,9 +130,6 @@ def _is_able(node: Node, program: ExportedProgram) -> bool:
         return False
     elif node.target in _REDUCTIONS:
         if not _keeps_dims(node):
-            return False
-    elif node.target == _aten.pad.default:
-        if (node.args[2:3] or (node.kwargs.get("mode", "constant"),))[0] != "constant":
             return False
     elif node.target not in (_aten.cat.default, _aten.slice_copy.Tensor, _aten.constant_pad_nd.default):
         operator = getattr(node.target, "_op", None)
@@ -202,7 +193,7 @@ class _Group:
         for node in self._nodes:
             if node.target in _REDUCTIONS:
                 # Vela transposes what is not reduced along its last dimension.
-                dims = [dim % 4 for dim in _as_list(node.args[1])]
+                dims = [dim % 4 for dim in as_list(node.args[1])]
                 gain += _moved_elements(_operands(node)[0]) * ((dims != [3]) - (dims != [1]))
             elif get_context_spec().is_U55_subset:
                 batch, channels, height, width = node.meta["val"].shape
@@ -246,21 +237,17 @@ class _Group:
     def _arguments(self, node: Node) -> list[Any]:
         """The arguments of an operator for images with their channels last."""
         arguments = list(node.args)
-        if node.target in (_aten.constant_pad_nd.default, _aten.pad.default):
+        if node.target == _aten.constant_pad_nd.default:
             # From the last dimension on, two numbers for each.
             width, height, channels, batch = ([*arguments[1], *[0] * 8][i : i + 2] for i in range(0, 8, 2))
             arguments[1] = [*channels, *width, *height, *batch]
         elif node.target in _REDUCTIONS:
-            moved = [PIXELS.index(dim % 4) for dim in _as_list(arguments[1])]
+            moved = [PIXELS.index(dim % 4) for dim in as_list(arguments[1])]
             arguments[1] = moved[0] if isinstance(arguments[1], int) else moved
         elif node.target in (_aten.cat.default, _aten.slice_copy.Tensor):
             dim = arguments[1] if len(arguments) > 1 else node.kwargs.get("dim", 0)
             arguments[1:2] = [PIXELS.index(dim % 4)]
         return arguments
-
-
-def _as_list(dims: int | Sequence[int]) -> list[int]:
-    return [dims] if isinstance(dims, int) else list(dims)
 
 
 class _MergePermutations(ArmPass):

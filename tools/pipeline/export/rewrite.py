@@ -52,8 +52,13 @@ def is_elementwise(operator: Any) -> bool:
 
 def for_each(argument: int | Sequence[int], dims: int = 2) -> list[int]:
     """An argument for each dimension of an image, where it may stand for all of them at once."""
-    values = [argument] if isinstance(argument, int) else list(argument)
+    values = as_list(argument)
     return values * dims if len(values) == 1 else values
+
+
+def as_list(argument: int | Sequence[int]) -> list[int]:
+    """An argument that is a number, or several."""
+    return [argument] if isinstance(argument, int) else list(argument)
 
 
 def emit(graph: Graph, origin: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.added_dimension import AddedDimension, Call, moved_dimension
-from tools.pipeline.export.rewrite import emit
+from tools.pipeline.export.rewrite import as_list, emit
 
 _aten = torch.ops.aten
 
@@ -54,7 +54,6 @@ def write_rows_as_images(program: ExportedProgram) -> None:
             **dict.fromkeys(_OF_ROWS, _as_image),
             **dict.fromkeys(_REDUCTIONS, _reduced),
             _aten.constant_pad_nd.default: _padded,
-            _aten.pad.default: _padded,
         },
     ).add(program)
 
@@ -75,10 +74,9 @@ def _as_image(node: Node, given: dict[str, Any]) -> Call:
 
 
 def _reduced(node: Node, given: dict[str, Any]) -> Call | None:
-    given_dims = given["dim"]
-    if given_dims is None or given_dims == []:
+    if given["dim"] is None or given["dim"] == []:
         return None
-    dims = [given_dims] if isinstance(given_dims, int) else given_dims
+    dims = as_list(given["dim"])
     dims = sorted(moved_dimension(dim, 3, _HEIGHT) for dim in dims)
     if not given["keepdim"] or dims == [_STEPS]:
         # With the steps the row that they are in, as poolings have it.
@@ -86,9 +84,7 @@ def _reduced(node: Node, given: dict[str, Any]) -> Call | None:
     return node.target, given | {"dim": dims}
 
 
-def _padded(node: Node, given: dict[str, Any]) -> Call | None:
-    if given.get("mode", "constant") != "constant":
-        return None
+def _padded(node: Node, given: dict[str, Any]) -> Call:
     # From the last dimension on, with two numbers for each.
     pad = given["pad"]
     return node.target, given | {"pad": [*pad[:2], 0, 0, *pad[2:]]}

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from tools.pipeline.export.added_dimension import AddedDimension, Call
+from tools.pipeline.export.rewrite import as_list
 
 _aten = torch.ops.aten
 
@@ -64,8 +65,8 @@ def _dims(node: Node) -> int:
 
 
 def _squeezed(node: Node, given: dict[str, Any]) -> Call:
-    dims = [given["dim"]] if isinstance(given["dim"], int) else given["dim"]
-    return _aten.squeeze.dims, {"self": given["self"], "dim": [dim % _dims(node) + 1 for dim in dims]}
+    dims = [dim % _dims(node) + 1 for dim in as_list(given["dim"])]
+    return _aten.squeeze.dims, {"self": given["self"], "dim": dims}
 
 
 def _unsqueezed(node: Node, given: dict[str, Any]) -> Call:

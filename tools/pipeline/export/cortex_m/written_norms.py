@@ -16,7 +16,7 @@ from torch.fx import Graph, Node
 
 from tools.pipeline.export.constants import is_constant
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
-from tools.pipeline.export.rewrite import emit, named_arguments
+from tools.pipeline.export.rewrite import as_list, emit, named_arguments
 
 _aten = torch.ops.aten
 
@@ -237,8 +237,7 @@ def _dim_of_mean(node: Node) -> int | None:
     """The only dimension whose mean a node is, which is kept."""
     if node.target != _aten.mean.dim or node.kwargs or len(node.args) < 3 or not node.args[2]:
         return None
-    dims: Any = node.args[1]
-    dims = [dims] if isinstance(dims, int) else list(dims)
+    dims = as_list(node.args[1])
     return dims[0] % node.args[0].meta["val"].dim() if len(dims) == 1 else None
 
 

@@ -6,8 +6,7 @@ What Vela 5.2 makes of that for Ethos-U55 and U65 writes the result behind the w
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from executorch.backends.arm._passes import ArmPass, arm_pass_manager
 from executorch.backends.arm._passes.arm_pass_utils import (
@@ -23,7 +22,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
-from tools.pipeline.export.replaced import replaced
+from tools.pipeline.export.arm_passes import inserted
 
 _aten = exir_ops.edge.aten
 _MOVES = (_aten.permute_copy.default, _aten.view_copy.default)
@@ -64,21 +63,7 @@ class _MoveConstants(ArmPass):
         return PassResult(graph_module, bool(moved))
 
 
-@contextlib.contextmanager
-def moved_constants() -> Iterator[None]:
+def moved_constants() -> AbstractContextManager[None]:
     """Lets ExecuTorch's passes move constants themselves, once they have written all that moves elements."""
-    manager = arm_pass_manager.ArmPassManager
-    original = manager.add_passes
-
-    def add_passes(self: object, passes: Sequence[object]) -> None:
-        ordered: list[object] = []
-        for each in passes:
-            # Makes of a transposition several.
-            if isinstance(each, arm_pass_manager.RewriteHighRankSingletonPermutePass):
-                (ranks,) = (one for one in passes if isinstance(one, arm_pass_manager.MatchArgRanksPass))
-                ordered.append(_MoveConstants(ranks.exported_program))
-            ordered.append(each)
-        original(self, ordered)
-
-    with replaced(manager, "add_passes", add_passes):
-        yield
+    # Which makes of a transposition several.
+    return inserted({arm_pass_manager.RewriteHighRankSingletonPermutePass: _MoveConstants})

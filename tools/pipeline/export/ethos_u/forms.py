@@ -23,7 +23,7 @@ from tools.pipeline.export.border import varying
 from tools.pipeline.export.constants import add_constant
 from tools.pipeline.export.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.lower import propagate_constants
-from tools.pipeline.export.rewrite import emit, for_each, named_arguments, replace_node
+from tools.pipeline.export.rewrite import as_list, emit, for_each, named_arguments, replace_node
 
 _aten = torch.ops.aten
 # Of poolings and convolutions on Ethos-U55 and U65.
@@ -169,7 +169,7 @@ def _reduce_images(program: ExportedProgram, npu: Npu) -> None:
         if node.target not in (_aten.mean.dim, _aten.amax.default) or not node.meta["val"].is_floating_point():
             continue
         image, dims = node.args[:2]
-        if image.meta["val"].dim() != 4 or {dim % 4 for dim in ([dims] if isinstance(dims, int) else dims)} != {2, 3}:
+        if image.meta["val"].dim() != 4 or {dim % 4 for dim in as_list(dims)} != {2, 3}:
             continue
         batch, channels, height, width = image.meta["val"].shape
         pixels, is_mean = height * width, node.target == _aten.mean.dim
