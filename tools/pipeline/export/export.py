@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 # Of weight_dtype: int4 where min_snr allows it.
 _AUTO = "auto"
 
-# What int8 may take of the instructions of floating point, which is more accurate: estimates are off by as much.
-_WORTH = 0.95
+# What floating point may take of the instructions of int8, which is what was asked for, to be chosen for a whole model.
+_WORTH = 0.9
 
 # The ratio in dB, on calibration samples, below which an int8 program is of little use.
 _USEFUL_SNR = 15
@@ -116,8 +116,8 @@ class Options:
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
       float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
         where they take fewer instructions and are no larger.
-      float_growth: bytes of program and memory together that such a program may take more for being all in floating
-        point, where that takes fewer instructions.
+      float_growth: bytes of program and memory that such a program may take more for being all in floating point,
+        where that takes fewer instructions; 0: it may take no more of either.
       winograd_growth: bytes of memory that a packed program for a core with the DSP extension may take more for
         convolutions with fewer multiplications.
       keep_float: names of modules of a model that is quantized which stay in floating point.
@@ -520,9 +520,10 @@ def _quantizer(
     from tools.pipeline.export.cortex_m.ranges import Methods
 
     choose = None
-    # Whoever has integers at the border wants no code for floating point between them.
-    if options.packed and options.float_where_faster and options.io == "float32" and costs.has_costs(options.core):
-        choose = functools.partial(costs.choose, costs=costs.Costs(options.core))
+    if options.packed and options.float_where_faster and costs.has_costs(options.core):
+        # Whoever has integers at the border wants no code for floating point between them, but may want to know.
+        is_all_int8 = options.io != "float32"
+        choose = functools.partial(costs.choose, costs=costs.Costs(options.core), is_all_int8=is_all_int8)
     return lambda captured, samples, in_float: quantize.quantize(
         quantize.fold(captured),
         samples,
@@ -763,42 +764,50 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
 def _without_int8(
     asked: _Asked, quantized: Quantized, edge: ExportedProgram, target: CortexMTargetConfig
 ) -> _Lowered | None:
-    """The model all in floating point, if that takes fewer instructions and not too many bytes more; None if not.
+    """The model all in floating point, if that takes far fewer instructions and no more bytes; None if not.
 
-    What was decided and why is said.
+    What was chosen, what the other form would take and which attribute chooses it is said where int8 is slower.
 
     Args:
       edge: the model in int8, where that can be and pays.
     """
-    from tools.pipeline.export.cortex_m import lower, report
+    from tools.pipeline.export.cortex_m import costs, lower, portable_costs, report
 
     in_int8, in_float = quantized.instructions or (0, 0)
-    if quantized.floating is None or in_int8 <= _WORTH * in_float:
+    if quantized.floating is None or in_int8 <= in_float:
         return None
     if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
         # Who asks for small weights wants no large ones.
         return None
-    path = asked.file.path
-    int8 = _bytes(emit(lower.pack(copy.deepcopy(edge), target), lower.config()), asked.options)
+    path, options = asked.file.path, asked.options
     try:
         emitted = _lower(asked.file, asked.eager, None)
     except UserError:
         # It is in int8 that it exists.
         return None
-    floating = _bytes(emitted, asked.options)
-    counts = f"about {in_float:,.0f} instructions instead of {in_int8:,.0f}"
-    if in_int8 < in_float:
-        counts = f"about as many instructions, {in_float:,.0f} for {in_int8:,.0f}"
-    sizes = f"{floating[0]:,} bytes of program and {floating[1]:,} of memory instead of {int8[0]:,} and {int8[1]:,}"
-    growth = sum(floating) - sum(int8)
-    if growth > asked.options.float_growth:
+    nodes, *floating_bytes = _optimized(emitted, options)
+    in_float = portable_costs.instructions(nodes, costs.Costs(options.core))
+    if in_int8 <= in_float:
+        return None
+    int8 = copy.deepcopy(edge)
+    if options.io == "int8":
+        lower.BORDER.remove(int8, path)
+    sizes = [_optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
+    growth = sum(max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
+    takes = [
+        f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
+        for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
+    ]
+    is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
+    if not is_worth_it or growth > options.float_growth:
+        chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
         asked.console.say(
-            f"export: note: {path}: all in floating point it would take {counts}, but {sizes}; "
-            f"float_growth = {growth} allows it."
+            f"export: note: {path}: the program is int8, for about {takes[0]}; floating point would take about "
+            f"{takes[1]}, and {chooses} chooses it."
         )
         return None
-    note = f"everything stays in floating point, for {counts} with int8, and {sizes}"
-    asked.console.say(f"export: note: {path}: {note}; float_where_faster = False has it in int8.")
+    note = f"everything stays in floating point, for about {takes[1]}; int8 would take about {takes[0]}"
+    asked.console.say(f"export: note: {path}: {note}, and float_where_faster = False chooses it.")
     outputs = asked.eager.outputs
     accuracy = report.accuracy(outputs, outputs, asked.eager.labels)
     made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)
@@ -807,14 +816,13 @@ def _without_int8(
     return _Lowered(emitted, asked.eager.samples, outputs, quantization, made)
 
 
-def _bytes(emitted: EmittedProgram, options: Options) -> tuple[int, int]:
-    """Bytes of a program's file and of its memory for tensors, once it is optimized."""
+def _optimized(emitted: EmittedProgram, options: Options) -> tuple[list[Node | None], int, int]:
+    """The nodes of an optimized program's instructions, and bytes of its file and of its memory for tensors."""
     emitted = copy.deepcopy(emitted, {id(emitted.nodes): emitted.nodes})
-    if emitted.file is None:
-        _optimize(emitted, options)
+    nodes = _optimize(emitted, options)[0] if emitted.file is None else emitted.nodes
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
     file = emitted.file or serialize(emitted.program, constants, emitted.states)
-    return len(file), sum(emitted.program.execution_plan[0].non_const_buffer_sizes)
+    return nodes, len(file), sum(emitted.program.execution_plan[0].non_const_buffer_sizes)
 
 
 def _check_layers(asked: _Asked, is_quantized: bool) -> None:

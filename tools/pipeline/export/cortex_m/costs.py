@@ -155,16 +155,13 @@ def work_of(node: Node) -> Work | None:
         given = named_arguments(node)
         kernel = for_each(given["kernel_size"])
         count = math.prod(kernel)
+        floating = pool_in_float(_image_shape(node), kernel, for_each(given["stride"] or kernel))
         # Kernels for int8 take four channels at a time, and shift sums of as many numbers as a power of two.
         alone = outputs // _image_shape(node)[1] * (_image_shape(node)[1] % 4)
         divided = outputs if count & (count - 1) else 0
         vectors = _vectors(node)
         with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
         amounts = (1, outputs, outputs * count, divided, alone, alone * count)
-        # In floating point windows of two by two are computed in pairs, others row by row.
-        others = 0 if kernel == for_each(given["stride"] or kernel) == [2, 2] else outputs
-        planes = math.prod(_image_shape(node)[:2])
-        floating = (1, outputs - others, others, others * kernel[0], others * count, planes)
         return Work(_POOLS[target], amounts, Work(_POOLS[target], floating), with_vectors)
     if target in _BINARY:
         shapes = {_shape(operand) for operand in node.all_input_nodes}
@@ -195,6 +192,16 @@ def work_of(node: Node) -> Work | None:
         return None
     name = target._schema.name.partition("::")[2].rstrip("_") if hasattr(target, "_schema") else ""
     return Work(_LIKE.get(name, name), (1, outputs))
+
+
+def pool_in_float(out: tuple[int, ...], kernel: list[int], stride: list[int]) -> tuple[int, ...]:
+    """What the costs of a pooling in floating point follow from.
+
+    Windows of two by two are computed in pairs, others row by row.
+    """
+    outputs = math.prod(out)
+    others = 0 if kernel == stride == [2, 2] else outputs
+    return 1, outputs - others, others, others * kernel[0], others * math.prod(kernel), math.prod(out[:2])
 
 
 def work_of_group(group: Sequence[Node]) -> Work | None:
@@ -241,7 +248,7 @@ def _vectors(node: Node) -> int:
 def _convolution(node: Node, outputs: int) -> Work:
     image, weight = _image_shape(node.args[0]), _shape(node.args[1])
     channels, inner = weight[0], math.prod(weight[1:])
-    floating = _in_float(node)
+    floating = convolution_in_float(_geometry(node))
     if image[1] == weight[1]:
         amounts: tuple[int, ...] = (1, outputs, *_products(_image_shape(node), image[1], weight))
         return Work("convolution", amounts, Work("convolution", floating), _with_vectors(node, weight))
@@ -331,7 +338,34 @@ def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...]) -> tup
     return products, in_fours, left, windows * inner, windows * weight[2], unaligned
 
 
-def _in_float(node: Node) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution of images.
+
+    Attributes:
+      image, out: shapes of the image and of the result.
+      weight: its shape.
+      stride, padding, dilation: down and across.
+      groups: of channels.
+    """
+
+    image: tuple[int, ...]
+    out: tuple[int, ...]
+    weight: tuple[int, ...]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+
+
+def _geometry(node: Node) -> Geometry:
+    given = named_arguments(node)
+    stride, padding, dilation = (for_each(given[name]) for name in ("stride", "padding", "dilation"))
+    image, out, weight = _image_shape(node.args[0]), _image_shape(node), _shape(node.args[1])
+    return Geometry(image, out, weight, stride, padding, dilation, given["groups"])
+
+
+def convolution_in_float(of: Geometry) -> tuple[int, ...]:
     """What the costs of a convolution in floating point follow from.
 
     Its kernel takes an image apart where other rows or columns of the weights lie over it, each part in blocks of four
@@ -340,21 +374,19 @@ def _in_float(node: Node) -> tuple[int, ...]:
     Returns:
       1, outputs, such parts, blocks in them, and products of blocks of four neighbours, of four others, of one pixel.
     """
-    out, weight, given = _image_shape(node), _shape(node.args[1]), named_arguments(node)
-    per_group = weight[0] // given["groups"]
+    per_group = of.weight[0] // of.groups
     channels = 4 if per_group >= 4 else 1
-    passes = out[0] * given["groups"] * math.ceil(per_group / channels)
-    stride, padding, dilation = (for_each(given[name]) for name in ("stride", "padding", "dilation"))
-    sizes = zip(_image_shape(node.args[0])[2:], out[2:], weight[2:], stride, padding, dilation, strict=True)
+    passes = of.out[0] * of.groups * math.ceil(per_group / channels)
+    sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
     down, across = (_parts(*axis) for axis in sizes)
-    if weight[2:] == (1, 1) and (*stride, *padding) == (1, 1, 0, 0):
+    if of.weight[2:] == (1, 1) and (*of.stride, *of.padding) == (1, 1, 0, 0):
         # Rows need not be told apart.
-        down, across = [(1, 1)], [(math.prod(out[2:]), 1)]
+        down, across = [(1, 1)], [(math.prod(of.out[2:]), 1)]
     blocks, products = 0, [0, 0, 0]
     for rows, high in down:
         for columns, wide in across:
             if columns >= 4:
-                count, kind = rows * math.ceil(columns / 4), 0 if stride[1] == 1 else 1
+                count, kind = rows * math.ceil(columns / 4), 0 if of.stride[1] == 1 else 1
             elif rows >= 4:
                 count, kind = math.ceil(rows / 4) * columns, 1
             elif min(rows, columns) >= 2:
@@ -362,9 +394,9 @@ def _in_float(node: Node) -> tuple[int, ...]:
             else:
                 count, kind = rows * columns, 2
             blocks += count
-            products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * weight[1]
+            products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * of.weight[1]
     parts = len(down) * len(across)
-    return (1, math.prod(out), passes * parts, passes * blocks, *(passes * count for count in products))
+    return (1, math.prod(of.out), passes * parts, passes * blocks, *(passes * count for count in products))
 
 
 def _parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
@@ -444,20 +476,23 @@ class Choice:
     all_floating: float
 
 
-def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs) -> Choice:
+def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs, is_all_int8: bool = False) -> Choice:
     """Chooses the operators that stay in floating point because they take fewer instructions there.
 
     Args:
-      module: what a quantizer annotated, with inputs and outputs in floating point.
+      module: what a quantizer annotated.
       functions: groups of operators that are computed as one in int8.
+      is_all_int8: whether inputs and outputs are int8, and all operators that can be.
     """
     cut = networkx.DiGraph()
     int8, floating_point = "int8", "floating point"
     tables = {node: group for group in functions if any(map(_is_annotated, group)) for node in group}
 
     def can_be_int8(node: Node) -> bool:
+        if node.op != "call_function":
+            return is_all_int8
         is_handed_on = node.target in _VIEWS or not isinstance(node.meta.get("val"), torch.Tensor)
-        return node.op == "call_function" and (node in tables or _is_annotated(node) or is_handed_on)
+        return node in tables or _is_annotated(node) or is_handed_on
 
     def pay(one: Any, other: Any, instructions: float, doubt: float = 1.0) -> None:
         """Costs of `one` being int8 and `other` not."""
@@ -483,7 +518,8 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
                 pay(node, floating_point, costs.int8(work_of_group(tables[node])))
-            pay(int8, node, math.inf if _is_larger(node) else _cost_in_float(node, work, costs), _DOUBT)
+            has_one_form = is_all_int8 or _is_larger(node)
+            pay(int8, node, math.inf if has_one_form else _cost_in_float(node, work, costs), _DOUBT)
         for operand in node.all_input_nodes:
             value = operand.meta.get("val")
             if operand.op == "get_attr" or (isinstance(value, torch.Tensor) and not value.is_floating_point()):

@@ -543,7 +543,8 @@ def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it
 
     small = export(float_where_faster=True)
     assert "torch_fusion::convolution" in small.operators
-    (said,) = [text for text in small.said if "all in floating point it would take about" in text]
+    (said,) = [text for text in small.said if "the program is int8, for about " in text]
+    assert "; floating point would take about " in said and said.endswith(" chooses it.")
     growth = int(said.partition("float_growth = ")[2].partition(" ")[0])
     chosen = export(float_where_faster=True, float_growth=growth)
     # It is that many bytes larger, and returns what PyTorch does.
@@ -552,10 +553,27 @@ def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it
     assert set(chosen.operators) == {"aten::convolution", "aten::relu", "aten::sigmoid"}
     assert chosen.largest_error() < 1e-5
     assert (chosen.golden["eager_0"] == chosen.golden["output_0"]).all()
-    assert any("everything stays in floating point, for about" in text for text in chosen.said)
+    (said,) = [text for text in chosen.said if "everything stays in floating point, for about" in text]
+    assert "; int8 would take about " in said and said.endswith(" float_where_faster = False chooses it.")
+    # Integers at the border are never left, but the build says the same of them.
+    integers = export(float_where_faster=True, float_growth=growth, io="int8")
+    assert integers.program == export(io="int8").program
+    (said,) = [text for text in integers.said if "the program is int8, for about " in text]
+    assert said.endswith(' backend = "portable" chooses it.')
     assert chosen.report is not None
     assert {layer["scheme"] for layer in chosen.report["layers"]} == {"float32"}
     assert chosen.report["notes"][0].startswith("everything stays in floating point")
+
+
+def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_path: Path) -> None:
+    init = (
+        "self.layers = nn.Sequential(nn.Conv1d(3, 16, 9, stride=4), nn.PReLU(), nn.MaxPool1d(2), "
+        "nn.Conv1d(16, 32, 5), nn.PReLU())\nself.out = nn.Linear(32, 4)"
+    )
+    forward, inputs = "return self.out(self.layers(x).mean(-1))", "(torch.randn(1, 3, 256),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    assert result.operators["torch_fusion::convolution"] == 2
+    assert not any("instructions" in text for text in result.said)
 
 
 def test_sequences_of_groups_of_channels_have_costs_that_are_numbers(tmp_path: Path) -> None:

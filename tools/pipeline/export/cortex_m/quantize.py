@@ -255,6 +255,8 @@ def quantize(
         annotator.annotate(trial)
         choice = choose(trial, [*(function.nodes for function in annotator.functions), *annotator.softmaxes])
         instructions = choice.instructions, choice.all_floating
+        if not has_float_border:
+            return functions.Decided()
         tables = {node for each in annotator.functions if functions.is_int8(each) for node in each.nodes}
         pairs = list(zip(module.graph.nodes, trial.graph.nodes, strict=True))
         return functions.Decided(
