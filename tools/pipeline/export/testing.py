@@ -23,7 +23,7 @@ from executorch.exir.schema import AllocationDetails, EValue, TensorList
 from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 
 from tools.pipeline.export.export import Options, export
-from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.plan.serialize import serialize
 from tools.quiet.console import Console
 
 # A model file whose forward() is given.
