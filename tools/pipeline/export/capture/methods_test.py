@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 
 from tools.pipeline.export.export import Exported, Options, export
 from tools.pipeline.export.testing import SilentConsole
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import UserError
 
 _MODEL = """
@@ -61,11 +61,11 @@ def test_methods_share_constants_and_have_golden_data_of_their_own(tmp_path: Pat
     alone, exported = _export(tmp_path), _export(tmp_path, "encode", "decode")
     # Without its constants a method takes less than any of the two weights.
     assert len(exported.program) - len(alone.program) < 4 * 32 * 64
-    program = _load_for_executorch_from_buffer(exported.program)
+    program = LoadedProgram(exported.program)
     for method, files in {"forward": exported, **exported.methods}.items():
         golden = numpy.load(io.BytesIO(files.golden))
         inputs = [torch.from_numpy(golden[name][0]) for name in sorted(golden) if name.startswith("input_")]
-        (output,) = program.run_method(method, inputs)
+        (output,) = program.run(*inputs, method=method)
         assert numpy.allclose(output.numpy(), golden["output_0"][0], atol=1e-5)
     manifest = json.loads(exported.methods["decode"].manifest)
     assert (manifest["name"], len(manifest["inputs"])) == ("codec_decode", 2)

@@ -6,7 +6,6 @@ import pytest
 import torch
 import yaml
 from executorch.exir import to_edge_transform_and_lower
-from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 from torch import nn
 
 from tools.pipeline.export.ir.dim_orders import (
@@ -18,6 +17,7 @@ from tools.pipeline.export.ir.dim_orders import (
     takes_any_order_upstream,
 )
 from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 
 _CATALOGS = [Path(path) for path in os.environ["CATALOGS"].split()]
 _IMAGE = (2, 6, 4, 5)
@@ -74,9 +74,7 @@ def test_a_view_has_the_elements_of_the_default_order(takes_any: Callable[[str],
     x = torch.randn(_IMAGE).contiguous(memory_format=torch.channels_last)
     manager = to_edge_transform_and_lower(torch.export.export(Viewed(), (x,)))
     order_for_kernels(manager.exported_program(), takes_any)
-    # The loaded program does not keep its bytes.
-    file = manager.to_executorch().buffer
-    (result,) = _load_for_executorch_from_buffer(file).run_method("forward", (x,))
+    (result,) = LoadedProgram(manager.to_executorch().buffer).run(x)
     torch.testing.assert_close(result, Viewed()(x))
 
 

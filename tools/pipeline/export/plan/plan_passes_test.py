@@ -12,6 +12,7 @@ from tools.pipeline.export.plan import plan_passes
 from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import constant_only_instructions, optimize_plan
 from tools.pipeline.export.testing import export_source, model_source
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 
 _CONVS = "self.a = nn.Conv2d(3, 4, 3, padding=1)\nself.b = nn.Conv2d(7, 4, 3, padding=1)"
 _IMAGE = "torch.randn(1, 3, 4, 5)"
@@ -160,14 +161,12 @@ def test_computes_what_eager_mode_does(
 
 
 def test_recurrent_state_lasts_from_call_to_call(tmp_path: Path) -> None:
-    from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
-
     init = 'self.register_buffer("h", torch.zeros(2))'
     result = export_source(
         tmp_path, model_source("self.h.mul_(0.5).add_(x)\nreturn self.h * 2", "(torch.ones(2),)", init)
     )
-    method = _load_for_executorch_from_buffer(result.program)
-    outputs = [method.run_method("forward", (torch.ones(2),))[0].tolist() for _ in range(3)]
+    method = LoadedProgram(result.program)
+    outputs = [method.run(torch.ones(2))[0].tolist() for _ in range(3)]
     assert outputs == [[2.0, 2.0], [3.0, 3.0], [3.5, 3.5]]
 
 
@@ -199,8 +198,6 @@ _INITIAL_STATES = {
 
 @pytest.mark.parametrize("case", _INITIAL_STATES)
 def test_state_starts_with_what_the_buffers_hold_each_time_a_program_is_loaded(case: str, tmp_path: Path) -> None:
-    from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
-
     forward, buffers = _INITIAL_STATES[case]
     init = "\n".join(f'self.register_buffer("{name}", {value})' for name, value in buffers.items())
     source = model_source(forward, "(torch.randn(4),)", init)
@@ -210,20 +207,18 @@ def test_state_starts_with_what_the_buffers_hold_each_time_a_program_is_loaded(c
     exec(source, scope)
     inputs = [torch.randn(4, generator=torch.Generator().manual_seed(seed)) for seed in range(5)]
     for _ in range(2):
-        eager, method = scope["model"](), _load_for_executorch_from_buffer(result.program)
+        eager, method = scope["model"](), LoadedProgram(result.program)
         for x in inputs:
-            torch.testing.assert_close(method.run_method("forward", (x,))[0], eager(x))
+            torch.testing.assert_close(method.run(x)[0], eager(x))
 
 
 def test_state_with_initial_values_and_dynamic_shapes(tmp_path: Path) -> None:
-    from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
-
     source = model_source(
         "self.n.mul_(2)\nreturn x * self.n", "(torch.randn(5, 4),)", 'self.register_buffer("n", torch.ones(1))'
     )
     source += "\n\ndef dynamic_shapes():\n    return {'x': {0: torch.export.Dim('n', min=2, max=5)}}\n"
-    method = _load_for_executorch_from_buffer(export_source(tmp_path, source).program)
-    sums = [float(method.run_method("forward", (torch.ones(rows, 4),))[0].sum()) for rows in (5, 2, 3)]
+    method = LoadedProgram(export_source(tmp_path, source).program)
+    sums = [float(method.run(torch.ones(rows, 4))[0].sum()) for rows in (5, 2, 3)]
     assert sums == [40, 32, 96]
 
 
