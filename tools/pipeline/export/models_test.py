@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tools.pipeline.export.testing import Result, SilentConsole, export_file, run_tool
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.pipeline.model_file.model_file import ModelFile
 from tools.pipeline.train.train import train
 
@@ -82,11 +83,8 @@ def test_origins_and_work_of_phyto_cnn() -> None:
 
 def test_sine_is_close_to_sine() -> None:
     x = torch.linspace(0, 2 * torch.pi, 501)
-    program = exported("sine/sine").program
-    from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
-
-    method = _load_for_executorch_from_buffer(program)
-    y = torch.tensor([method.run_method("forward", (value.reshape(1, 1),))[0].item() for value in x])
+    method = LoadedProgram(exported("sine/sine").program)
+    y = torch.tensor([method.run(value.reshape(1, 1))[0].item() for value in x])
     assert float((y - torch.sin(x)).abs().mean()) < 0.02
 
 

@@ -20,10 +20,10 @@ import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import AllocationDetails, EValue, TensorList
-from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
 
 from tools.pipeline.export.export import Options, export
-from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.plan.serialize import serialize
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import Console
 
 # A model file whose forward() is given.
@@ -108,9 +108,7 @@ class Result:
 
 def run_program(program: bytes, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """What ExecuTorch's own runtime makes of the inputs."""
-    # The loaded program does not keep its bytes.
-    file = _with_pool_indices(program)
-    return _load_for_executorch_from_buffer(file).run_method("forward", tuple(inputs))
+    return LoadedProgram(_with_pool_indices(program)).run(*inputs)
 
 
 def _with_pool_indices(file: bytes) -> bytes:

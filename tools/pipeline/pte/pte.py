@@ -17,7 +17,7 @@ import torch
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.program.program import ProgramFile, load, operator_name
-from tools.pipeline.export.golden import serialize
+from tools.pipeline.export.capture.golden import serialize
 from tools.pipeline.link.in_place import BACKEND
 from tools.pipeline.link.interface import Interface, TensorSpec, find_method, interface_of
 from tools.pipeline.pte.delegates import Delegates
@@ -126,13 +126,12 @@ def _compute(path: Path, program: bytes, interface: Interface, inputs: list[torc
     """What ExecuTorch's runtime computes, in a process of its own: it ends the one that it is in when it fails."""
     with tempfile.TemporaryDirectory() as folder:
         results, log = Path(folder, "results"), Path(folder, "log")
-        # Imported here: it costs seconds, and who gives outputs doesn't need it. The second one registers operators.
-        import executorch.extension.pybindings.portable_lib as runtime
-        import executorch.kernels.quantized  # noqa: F401
+        # Imported here: it costs seconds, and who gives outputs doesn't need it.
+        from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 
         child = os.fork()
         if child == 0:
-            _child(runtime, program, inputs, results, log)
+            _child(LoadedProgram, program, inputs, results, log)
         _, status = os.waitpid(child, 0)
         if status != 0 or not results.exists():
             lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
@@ -152,14 +151,14 @@ def _check_outputs(path: Path, interface: Interface, outputs: list[torch.Tensor]
         raise UserError(f"{path}: running it returns tensors of {found}, and the program has {wanted}")
 
 
-def _child(runtime: Any, program: bytes, inputs: list[torch.Tensor], results: Path, log: Path) -> None:
+def _child(load: Any, program: bytes, inputs: list[torch.Tensor], results: Path, log: Path) -> None:
     """Runs the program and ends the process."""
     status = 1
     with log.open("w", encoding="utf-8") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
         try:
-            torch.save([*runtime._load_for_executorch_from_buffer(program).forward(inputs)], results)
+            torch.save(load(program).run(*inputs), results)
             status = 0
         except Exception as error:
             print(f"{error}".replace("\n", " "), file=output, flush=True)

@@ -1,0 +1,22 @@
+"""A program in ExecuTorch's own runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import executorch.kernels.quantized  # noqa: F401
+import torch
+from executorch.extension.pybindings.portable_lib import _load_for_executorch_from_buffer
+
+
+class LoadedProgram:
+    """The runtime reads constants and instructions from the bytes at each call and does not keep them, so this does."""
+
+    def __init__(self, program: bytes) -> None:
+        self._bytes = program
+        self._module = _load_for_executorch_from_buffer(self._bytes)
+
+    def run(self, *inputs: torch.Tensor, method: str = "forward") -> list[torch.Tensor]:
+        """The outputs of one call."""
+        outputs: Sequence[torch.Tensor] = self._module.run_method(method, inputs)
+        return list(outputs)
