@@ -13,10 +13,10 @@ from typing import Any
 
 from torch.fx import Node
 
-from tools.pipeline.export.quantize.costs import Costs, Geometry, Work, convolution_in_float, pool_in_float
-from tools.pipeline.export.backends.cortex_m.pack import are_computed_together
 from tools.pipeline.export.backends.cortex_m.forms import WORD
+from tools.pipeline.export.backends.cortex_m.pack import are_computed_together
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
+from tools.pipeline.export.quantize.costs import Costs, Geometry, Work, convolution_in_float, pool_in_float
 
 # Operators, without their namespaces, whose kind in costs.json has another name.
 _KINDS = {
