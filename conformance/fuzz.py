@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from conformance.check import difference, encode_input
 from tools.pipeline.export.lower import capture, emit, to_edge
-from tools.pipeline.export.plan_passes import optimize_plan
-from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.plan.plan_passes import optimize_plan
+from tools.pipeline.export.plan.serialize import serialize
 from tools.verify.run_pte.cases import Case, Runner, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 

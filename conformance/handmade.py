@@ -26,7 +26,7 @@ def _image() -> Tensor:
 
 
 def _own_calls() -> Iterator[tuple[str, Arguments]]:
-    """Operators of tools/pipeline/export/own_operators.py that take more than one dtype."""
+    """Operators of tools/pipeline/export/rewrite/own_operators.py that take more than one dtype."""
     for kernel, stride, padding, dilation, ceil in ((2, 2, 0, 1, False), (3, 1, 1, 1, True), (2, 1, 0, 2, False)):
         sizes = {"kernel_size": [kernel] * 2, "stride": [stride] * 2, "padding": [padding] * 2}
         options = {"dilation": [dilation] * 2, "ceil_mode": ceil}

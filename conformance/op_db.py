@@ -89,7 +89,7 @@ def collect(catalogs: Sequence[Path], out: Path) -> None:
 
 def _refusable(operator: str, column: str) -> str:
     """Why a kernel here may refuse what eager takes; empty if it may not."""
-    from tools.pipeline.export.dim_orders import CONTIGUOUS_ONLY
+    from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY
 
     if column == CHANNELS_LAST:
         if operator.partition(".")[0] in CONTIGUOUS_ONLY:

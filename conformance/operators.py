@@ -16,8 +16,8 @@ import torch
 import yaml
 from executorch import exir
 
-import tools.pipeline.export.own_operators
-import tools.pipeline.export.spectrum_operators  # noqa: F401
+import tools.pipeline.export.rewrite.own_operators
+import tools.pipeline.export.rewrite.spectra.spectrum_operators  # noqa: F401
 
 DTYPES = (
     torch.bool,

@@ -33,7 +33,7 @@ from executorch.exir.tensor import layout_enum, memory_format_enum, scalar_type_
 
 from conformance.calls import Call, inputs_of
 from conformance.operators import find_overload
-from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.plan.serialize import serialize
 
 # Of data-dependent shapes: outputs have room for as many elements as their inputs, at least.
 _DATA_DEPENDENT = ("aten::nonzero.out", "aten::masked_select.out", "aten::repeat_interleave.Tensor_out")

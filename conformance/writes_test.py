@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 # Importing them defines the int8 operators of our own.
-import tools.pipeline.export.cortex_m.int4  # noqa: F401
-import tools.pipeline.export.cortex_m.norms  # noqa: F401
-import tools.pipeline.export.cortex_m.pack  # noqa: F401
-import tools.pipeline.export.cortex_m.recurrent  # noqa: F401
+import tools.pipeline.export.backends.cortex_m.int4  # noqa: F401
+import tools.pipeline.export.backends.cortex_m.norms  # noqa: F401
+import tools.pipeline.export.backends.cortex_m.pack  # noqa: F401
+import tools.pipeline.export.backends.cortex_m.recurrent  # noqa: F401
 from conformance.operators import find_overload
 from tools.pipeline.registry.catalog import read_catalog
 

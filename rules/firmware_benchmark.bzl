@@ -1,7 +1,6 @@
-"""The `firmware_benchmark` rule: sizes and instruction counts of images."""
+"""The `firmware_benchmark` rule: sizes, instruction counts and estimated cycles of images."""
 
-load("//rules/private:emulator.bzl", "QEMU_ATTRS", "write_index")
-load(":launcher.bzl", "create_launcher")
+load("//rules/private:emulator.bzl", "COUNTING_ATTRS", "create_counting_launcher", "write_index")
 load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_benchmark_impl(ctx):
@@ -14,14 +13,14 @@ def _firmware_benchmark_impl(ctx):
     index, files = write_index(ctx, images)
     return [
         OutputGroupInfo(index = depset([index])),
-        create_launcher(ctx, ctx.attr._benchmark, ["--index", index, "--qemu", ctx.attr._qemu], files),
+        create_counting_launcher(ctx, ctx.attr._benchmark, index, files),
     ]
 
 firmware_benchmark = rule(
     implementation = _firmware_benchmark_impl,
-    doc = """`bazel run` prints flash, arenas, stack and instructions of load and inference of each image, measured from
-the ELF and in the board's emulator; `-- --json FILE` writes them as a list.""",
-    attrs = QEMU_ATTRS | {
+    doc = """`bazel run` prints flash, arenas, stack, instructions of load and inference, and estimated cycles of each image,
+measured from the ELF and in the board's emulator; `-- --json FILE` writes them as a list.""",
+    attrs = COUNTING_ATTRS | {
         "firmware": attr.label_keyed_string_dict(
             mandatory = True,
             providers = [FirmwareInfo],

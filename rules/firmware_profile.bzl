@@ -1,20 +1,19 @@
 """The `firmware_profile` rule: what each operator of an image takes."""
 
-load("//rules/private:emulator.bzl", "QEMU_ATTRS", "write_index")
+load("//rules/private:emulator.bzl", "COUNTING_ATTRS", "create_counting_launcher", "write_index")
 load("//rules/private:transitions.bzl", "profile_transition")
-load(":launcher.bzl", "create_launcher")
 load(":providers.bzl", "FirmwareInfo")
 
 def _firmware_profile_impl(ctx):
     index, files = write_index(ctx, [(target, {}) for target in ctx.attr.firmware])
-    return [create_launcher(ctx, ctx.attr._profile, ["--index", index, "--qemu", ctx.attr._qemu], files)]
+    return [create_counting_launcher(ctx, ctx.attr._profile, index, files)]
 
 firmware_profile = rule(
     implementation = _firmware_profile_impl,
     doc = """`bazel run` measures each operator of an image in its board's emulator: a table and a bar chart of
-instructions, multiply-accumulates and the module that the operator comes from. Options after `--`: `--board NAME`,
-`--picture FILE`, `--console FILE`; `--help` lists them.""",
-    attrs = QEMU_ATTRS | {
+instructions, estimated cycles, multiply-accumulates and the module that the operator comes from. Options after `--`: `--board NAME`,
+`--picture FILE`, `--console FILE`, `--clock-mhz MHZ`; `--help` lists them.""",
+    attrs = COUNTING_ATTRS | {
         "firmware": attr.label_list(
             mandatory = True,
             cfg = profile_transition,

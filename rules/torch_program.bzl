@@ -4,7 +4,7 @@ load("@rules_python//python:py_info.bzl", "PyInfo")
 load("//platforms:cores.bzl", "CORES", "DEFAULT_CORE", "core_name")
 load("//platforms:hosts.bzl", "VGF_HOST")
 load("//rules/private:actions.bzl", "CORE_ATTRS", "NO_NETWORK", "check_npu", "check_program_name", "is_identifier", "target_core")
-load("//rules/private:transitions.bzl", "chooses_float", "program_transition")
+load("//rules/private:transitions.bzl", "program_transition")
 load(":providers.bzl", "NpuInfo", "TorchOperatorInfo", "TorchProgramInfo")
 load(":quantization_report.bzl", "quantization_report")
 
@@ -201,7 +201,7 @@ def _export(ctx, name, core, npu, model, weights, operators):
     arguments.add("--io", ctx.attr.io)
     if not ctx.attr.packed:
         arguments.add("--plain")
-    if chooses_float(ctx.attr):
+    if ctx.attr.backend == "cortex_m" and ctx.attr.float_where_faster and ctx.attr.packed:
         arguments.add("--float-where-faster")
         arguments.add("--float-growth", ctx.attr.float_growth)
     if ctx.attr.winograd_growth:
@@ -356,11 +356,10 @@ points in header and manifest. `int16` is for `ethos_u`, and all activations hav
         ),
         "float_where_faster": attr.bool(
             default = True,
-            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger, or all of it does, see `float_growth`; if not, everything is int8 that can be. So it is with `io = \"int8\"`, without `packed`, and on cores without an FPU, or with neither the DSP extension nor vectors, anyway.",
+            doc = "Whether operators of an int8 program stay in floating point where they take fewer instructions there and are no larger, or all of it does, see `float_growth`; if not, everything is int8 that can be. So it is with `io = \"int8\"`, where the build only says what floating point would take, without `packed`, and on cores without an FPU, or with neither the DSP extension nor vectors, anyway.",
         ),
         "float_growth": attr.int(
-            default = 16384,
-            doc = "How many bytes, of program and of memory for tensors together, `float_where_faster` may take more than int8 for a program that is all in floating point, where that is estimated to take fewer instructions. 0: only what is no larger.",
+            doc = "How many bytes, of program and of memory for tensors, `float_where_faster` may take more than int8 for a program that is all in floating point, where that is estimated to take at least 10 % fewer instructions. 0: it may take no more of either.",
         ),
         "winograd_growth": attr.int(
             doc = "How many bytes of memory for tensors an int8 program may take more for convolutions of three by three without stride that compute the same integers with less than half of the multiplications, on cores with the DSP extension. 0: none does.",

@@ -30,7 +30,7 @@ def test_rows_hold_the_sizes_of_the_report_and_the_plan(tmp_path: Path, capsys: 
     images = [image for image in read_image_index(INDEX) if image.model == "softmax"]
     assert [row["board"] for row in rows] == [image.board for image in images]
     for row, image in zip(rows, images, strict=True):
-        assert set(row) == {"model", "variant", "board", "flash", "arena", "stack", "load", "inference"}
+        assert set(row) == {"model", "variant", "board", "flash", "arena", "stack", "load", "inference", "cycles"}
         report = read_size_report(image.report)
         assert row["flash"] == report.flash.used
         assert row["arena"] == sum(read_memory_plan(image.plan).arenas.values())

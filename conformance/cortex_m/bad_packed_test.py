@@ -49,9 +49,17 @@ from tools.artifacts.packed_layer.packed_layer import (
     Head,
     problem_of,
 )
-from tools.pipeline.export.cortex_m.int4 import Int4Layer, pack_int4
-from tools.pipeline.export.cortex_m.pack import DSP, MVE, Layer, geometry_of, pack, rows_scratch_size, scratch_size
-from tools.pipeline.export.cortex_m.winograd import as_winograd
+from tools.pipeline.export.backends.cortex_m.int4 import Int4Layer, pack_int4
+from tools.pipeline.export.backends.cortex_m.pack import (
+    DSP,
+    MVE,
+    Layer,
+    geometry_of,
+    pack,
+    rows_scratch_size,
+    scratch_size,
+)
+from tools.pipeline.export.backends.cortex_m.winograd import as_winograd
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 
 # This machine's, with every kernel, under the sanitizers; no emulator is needed.

@@ -26,11 +26,12 @@ from torch import Tensor, nn
 from conformance.check import encode_input
 from tools.artifacts.board.board import read_board
 from tools.artifacts.core.core import has_dsp, layout
-from tools.pipeline.export.cortex_m import lower, quantize, winograd
+from tools.pipeline.export.backends.cortex_m import lower, winograd
 from tools.pipeline.export.lower import capture, emit
-from tools.pipeline.export.manifest import Parameters
-from tools.pipeline.export.plan_passes import optimize_plan
-from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.plan.manifest import Parameters
+from tools.pipeline.export.plan.plan_passes import optimize_plan
+from tools.pipeline.export.plan.serialize import serialize
+from tools.pipeline.export.quantize import quantize
 from tools.verify.run_pte.cases import Case, CaseResult, Runner, run_cases
 from tools.verify.run_pte.run_pte import read_runners
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torchao.quantization.pt2e import move_exported_model_to_eval, move_exported_model_to_train
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_qat_pt2e
 
-from tools.pipeline.export.cortex_m.qat import quantizer
+from tools.pipeline.export.quantize.qat import quantizer
 
 _STEPS = 40
 

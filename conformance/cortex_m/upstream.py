@@ -17,7 +17,7 @@ if importlib.util.find_spec("pandas") is None:
     sys.modules["pandas"].DataFrame = object
     sys.modules["pandas"].__spec__ = ModuleSpec("pandas", None)
 
-importlib.import_module("tools.pipeline.export.cortex_m")
+importlib.import_module("tools.pipeline.export.backends.cortex_m")
 stages = importlib.import_module("executorch.backends.test.harness.stages")
 target_config = importlib.import_module("executorch.backends.cortex_m.target_config")
 tester = importlib.import_module("executorch.backends.cortex_m.test.tester")

@@ -14,12 +14,12 @@ from npu.device import engine_of
 from npu.memory import Segments
 from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import Payload, parse, parse_commands
-from tools.pipeline.export import delegates
-from tools.pipeline.export.batch_norm import fold_batch_norm
-from tools.pipeline.export.cortex_m.state import State
-from tools.pipeline.export.ethos_u import lower, model
-from tools.pipeline.export.ethos_u.vela import Compiled
+from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.ethos_u import lower, model
+from tools.pipeline.export.backends.ethos_u.vela import Compiled
+from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.lower import capture
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 
 # All sizes of the NPU that there is a model of, by Vela's name.
 CONFIGURATIONS = ethos_u55.CONFIGURATIONS | ethos_u85.CONFIGURATIONS

@@ -2,7 +2,7 @@
 
 Each operator of single.py is exported at several sizes and in both forms and run on an emulated Cortex-M4, whose
 kernels the Cortex-M7 and M33 run, too, and on a Cortex-M55; the factors of costs.json
-(tools/pipeline/export/cortex_m/costs.py) are those that fit the instructions best, relatively and without negative
+(tools/pipeline/export/quantize/costs.py) are those that fit the instructions best, relatively and without negative
 ones.
 """
 
@@ -24,11 +24,11 @@ import torch
 
 from conformance.networks import single
 from tools.artifacts.core.core import layout
-from tools.pipeline.export.cortex_m import quantize
-from tools.pipeline.export.cortex_m.costs import Work, work_of, work_of_group
-from tools.pipeline.export.cortex_m.softmax import scores_of
+from tools.pipeline.export.backends.cortex_m.softmax import scores_of
 from tools.pipeline.export.export import Options, export
 from tools.pipeline.export.lower import capture
+from tools.pipeline.export.quantize import quantize
+from tools.pipeline.export.quantize.costs import Work, work_of, work_of_group
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import replace_text

@@ -12,19 +12,11 @@ from tools.quiet.console import UserError
 
 @pytest.mark.parametrize("name", ["mobilenet_v1_blocks", "gpt_block"])
 def test_int8_runs_on_the_device_faster_than_float32_and_close_to_it(name: str) -> None:
-    floating, int8 = (sweep.run(name, backend, "mps2_an386") for backend in ("portable", "cortex_m"))
-    assert floating.problem is None and int8.problem is None
-    assert int8.snr_db > 15
-    assert int8.instructions < floating.instructions
-    assert int8.size < floating.size
-
-
-# Depthwise convolutions and concatenations of channels that fill no words, and convolutions over time.
-@pytest.mark.parametrize("name", ["ghost_module", "temporal_convolutions"])
-def test_floating_point_is_chosen_where_int8_is_slower(name: str) -> None:
-    floating, int8 = (sweep.run(name, backend, "mps2_an386") for backend in ("portable", "cortex_m"))
-    assert floating.problem is None and int8.problem is None
-    assert int8.instructions <= floating.instructions
+    floating, chosen = (sweep.run(name, form, "mps2_an386") for form in ("float32", "default"))
+    assert floating.problem is None and chosen.problem is None
+    assert chosen.snr_db > 15
+    assert chosen.instructions < floating.instructions
+    assert chosen.size < floating.size and chosen.memory < floating.memory
 
 
 def _outcome(instructions: int, **more: object) -> sweep.Outcome:
@@ -39,18 +31,22 @@ def _results(tmp_path: Path, outcomes: dict[tuple[str, str, str], sweep.Outcome]
     return sweep.Results(path, Path("networks.py"))
 
 
+_LEFT = "everything stays in floating point, for about 9 instructions"
+
+
 def test_a_document_gets_a_row_for_each_network_and_keeps_the_rest(tmp_path: Path) -> None:
-    results = _results(
-        tmp_path,
-        {
-            ("m4", "fast", "portable"): _outcome(1000),
-            ("m4", "fast", "cortex_m"): _outcome(400),
-            ("m4", "left", "portable"): _outcome(1000),
-            ("m4", "left", "cortex_m"): _outcome(1000, in_float=("everything stays in floating point, for 2",)),
-            ("m4", "large", "portable"): sweep.Outcome("refused: it is too large", is_refused=True),
-            ("m4", "large", "cortex_m"): _outcome(9),
-        },
-    )
+    outcomes = {
+        ("m4", "fast", "float32"): _outcome(1000, memory=400),
+        ("m4", "fast", "int8"): _outcome(500, memory=100),
+        ("m4", "fast", "default"): _outcome(400, memory=200),
+        ("m4", "left", "float32"): _outcome(1000, memory=400),
+        ("m4", "left", "int8"): _outcome(1200, memory=400),
+        ("m4", "left", "default"): _outcome(1000, memory=400, in_float=(_LEFT,)),
+        ("m4", "large", "float32"): sweep.Outcome("refused: it is too large", is_refused=True),
+        ("m4", "large", "int8"): _outcome(9),
+        ("m4", "large", "default"): _outcome(9),
+    }
+    results = _results(tmp_path, outcomes)
     document = tmp_path / "page.md"
     document.write_text("before\n<!-- table: all -->\nold\n<!-- end of table -->\nbehind\n", encoding="utf-8")
     sweep.update(document, {"all": sweep.document_table(["fast", "left", "large"], ["m4"], results)})
@@ -59,10 +55,24 @@ def test_a_document_gets_a_row_for_each_network_and_keeps_the_rest(tmp_path: Pat
         "<!-- end of table -->\nbehind\n"
     )
     assert "old" not in text
-    assert "| fast | 1,000 | 0.40 | 1.00 | 40 | 0 |" in text
-    assert "| left | 1,000 | 1.00 | 1.00 | | all |" in text
-    assert "| large | | refused | | | |" in text
-    assert "m4: int8 / float32 0.70 in the median, 0.40 to 1.00; none slower in int8, of 2." in text
+    assert "| fast | 1,000 | 0.50 | 0.40 | 1.00 | 1.00 | 0.25 | 0.50 | 40 | 0 |" in text
+    assert "| left | 1,000 | 1.20 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | | all |" in text
+    assert "| large | | refused | | | | | | | |" in text
+    assert "m4: int8 / float32 0.85 in the median, 0.50 to 1.20; 1 slower, of 2." in text
+    assert "m4: default / float32 0.70 in the median, 0.40 to 1.00; none slower, of 2." in text
+
+
+def test_a_chosen_program_that_is_slower_than_the_other_one_is_a_failure(tmp_path: Path) -> None:
+    def wrong_choice(floating: sweep.Outcome, int8: sweep.Outcome, chosen: sweep.Outcome) -> str | None:
+        return sweep.Outcomes(floating, int8, chosen).wrong_choice()
+
+    slow, fast = _outcome(1000, memory=9), _outcome(800, memory=9)
+    assert "int8 alone takes 800" in str(wrong_choice(slow, fast, slow))
+    assert "float32 takes 800" in str(wrong_choice(fast, slow, slow))
+    assert wrong_choice(fast, slow, fast) is None
+    # Floating point that takes more memory isn't chosen, nor is what is hardly faster.
+    assert wrong_choice(_outcome(800, memory=10), slow, slow) is None
+    assert wrong_choice(_outcome(950, memory=9), slow, slow) is None
 
 
 def test_a_document_without_the_table_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 Those of networks.py; :published does the same with those of published.py.
 
 Each is exported as `torch_program` does it and run on an emulated board, a Cortex-M4's unless told otherwise, and what
-comes out is held to the golden data of the export. Printed is a table: instructions of an inference, bytes of the
-programs, which lie in flash, signal-to-noise ratio of int8 against float32 on inputs that were not used for
-calibration, and the places that stay in floating point. With --results a sweep that was interrupted goes on, and other
-networks or boards are added. With --update the tables of a document are written anew, docs/networks.md's for one.
+comes out is held to the golden data of the export: in float32, in int8 wherever that can be, and as is chosen by
+default. Printed is a table: instructions of an inference, bytes of the programs, which lie in flash, and of memory for
+tensors and kernels, signal-to-noise ratio against float32 on inputs that were not used for calibration, and the places
+that stay in floating point. A program that was chosen, but is slower than the one that was not, is a failure. With
+--results a sweep that was interrupted goes on, and other networks or boards are added. With --update the tables of a
+document are written anew, docs/networks.md's for one.
 """
 
 from __future__ import annotations
@@ -36,9 +38,13 @@ from tools.quiet.tool import run_tool
 from tools.verify.run_pte.cases import Case, run_cases
 from tools.verify.run_pte.run_pte import encode_inputs, read_runners
 
-# As torch_program has it by default.
-_FLOAT_GROWTH = 16384
+_FLOAT32, _INT8, _DEFAULT = _FORMS = "float32", "int8", "default"
 
+# Columns of a table behind instructions: parts of what float32 takes, and what else there is to say.
+_COLUMNS = ("int8 flash", "default flash", "int8 RAM", "default RAM", "SNR dB", "in floating point")
+
+# What floating point may take of the instructions of int8 where torch_program chooses it for a whole network.
+_WORTH = 0.9
 # A kernel of floating point rounds in another order than PyTorch's.
 _FLOAT_TOLERANCE = 1e-4
 
@@ -54,6 +60,7 @@ class Outcome:
       snr_db: of the output that is worst.
       instructions: of one inference on the board.
       size: of the program, in bytes.
+      memory: for tensors and what kernels work in, in bytes.
     """
 
     problem: str | None = None
@@ -62,19 +69,53 @@ class Outcome:
     snr_db: float = math.nan
     instructions: int = 0
     size: int = 0
+    memory: int = 0
+
+    @property
+    def is_all_floating(self) -> bool:
+        """Whether the build left the whole network in floating point."""
+        return any("everything stays in floating point" in text for text in self.in_float)
 
 
-def run(name: str, backend: str, board: str, file: Path = Path(networks.__file__)) -> Outcome:
-    """Exports and runs a network of a model file: `portable`, or `cortex_m` with floating point where it is faster."""
+@dataclass(frozen=True)
+class Outcomes:
+    """What became of a network in each form."""
+
+    floating: Outcome
+    int8: Outcome
+    chosen: Outcome
+
+    @property
+    def all(self) -> tuple[Outcome, Outcome, Outcome]:
+        """Those of _FORMS."""
+        return self.floating, self.int8, self.chosen
+
+    @property
+    def problem(self) -> str | None:
+        """Why there is nothing to compare; None if all ran."""
+        return next((outcome.problem for outcome in self.all if outcome.problem is not None), None)
+
+    def wrong_choice(self) -> str | None:
+        """What is wrong with what was chosen; None if that is not slower than what was not."""
+        floating, chosen = self.floating, self.chosen
+        if chosen.instructions > self.int8.instructions:
+            return f"chosen were {chosen.instructions:,} instructions, int8 alone takes {self.int8.instructions:,}"
+        is_smaller = floating.size <= chosen.size and floating.memory <= chosen.memory
+        if is_smaller and floating.instructions < _WORTH * chosen.instructions:
+            return f"chosen was int8, {chosen.instructions:,} instructions, float32 takes {floating.instructions:,}"
+        return None
+
+
+def run(name: str, form: str, board: str, file: Path = Path(networks.__file__)) -> Outcome:
+    """Exports and runs a network of a model file: in `float32`, in `int8` wherever it can be, or by `default`."""
     console = SilentConsole()
     runner = read_runners().boards[board]
     assert runner.board is not None, board
     try:
         options = Options(
             read_board(runner.board).core,
-            backend,
-            float_where_faster=backend == "cortex_m",
-            float_growth=_FLOAT_GROWTH if backend == "cortex_m" else 0,
+            "portable" if form == _FLOAT32 else "cortex_m",
+            float_where_faster=form == _DEFAULT,
             entry=name,
         )
         exported = export(file, name, options, None, console)
@@ -102,15 +143,16 @@ def run(name: str, backend: str, board: str, file: Path = Path(networks.__file__
         expected, actual = golden[f"output_{index}"][0].astype(float), result.outputs[index].array
         # What int8 leaves in floating point may round to the next integer.
         span = float(numpy.abs(expected).max())
-        limit = _FLOAT_TOLERANCE * (1 + span) if backend == "portable" else span / 16
+        limit = _FLOAT_TOLERANCE * (1 + span) if form == _FLOAT32 else span / 16
         if numpy.abs(expected - actual).max() > limit:
             return Outcome(f"output {index} is not what the export says")
-    eager = "eager" if backend != "portable" else "output"
+    eager = "eager" if form != _FLOAT32 else "output"
     return Outcome(
         in_float=tuple(text for text in console.said if "stays in floating point" in text),
         snr_db=min(snr(golden[f"{eager}_{index}"], golden[f"output_{index}"]) for index in outputs),
         instructions=result.execute or 0,
         size=len(exported.program),
+        memory=sum(manifest["planned_buffers"]) + result.temp,
     )
 
 
@@ -121,7 +163,7 @@ def snr(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
 
 
 class Results:
-    """Outcomes by board, network and backend, kept in a file of JSON lines if there is one."""
+    """Outcomes by board, network and form, kept in a file of JSON lines if there is one."""
 
     def __init__(self, path: Path | None, file: Path) -> None:
         self._path = path
@@ -130,94 +172,106 @@ class Results:
         if path is not None and path.exists():
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 try:
-                    board, name, backend, outcome = json.loads(line)
-                    self._outcomes[board, name, backend] = Outcome(**{**outcome, "in_float": (*outcome["in_float"],)})
+                    board, name, form, outcome = json.loads(line)
+                    self._outcomes[board, name, form] = Outcome(**{**outcome, "in_float": (*outcome["in_float"],)})
                 except (ValueError, TypeError, KeyError) as error:
                     raise UserError(f"{path}:{number} is no result of a sweep ({error}); remove the file.") from error
 
-    def get(self, name: str, backend: str, board: str) -> Outcome:
+    def get(self, name: str, form: str, board: str) -> Outcome:
         """What became of a network; it is run if that is not known."""
-        key = (board, name, backend)
+        key = (board, name, form)
         if key not in self._outcomes:
-            self._outcomes[key] = run(name, backend, board, self._file)
+            self._outcomes[key] = run(name, form, board, self._file)
             if self._path is not None:
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps([*key, asdict(self._outcomes[key])]) + "\n")
         return self._outcomes[key]
 
-    def both(self, name: str, board: str) -> tuple[Outcome, Outcome]:
-        """What became of a network in float32, and in int8."""
-        return self.get(name, "portable", board), self.get(name, "cortex_m", board)
+    def all_forms(self, name: str, board: str) -> Outcomes:
+        """What became of a network in float32, in int8, and as is chosen by default."""
+        return Outcomes(*(self.get(name, form, board) for form in _FORMS))
 
 
 def _print_table(names: Sequence[str], board: str, results: Results) -> bool:
     """Prints a line for each network as soon as it is known; returns whether one fails by our fault."""
-    print("| network | float32 instructions | int8 instructions | int8 / float32 | program bytes | SNR dB | in float |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    ratios, has_problem = [], False
+    print(f"| network | float32 | int8 | default | {' | '.join(_COLUMNS)} |")
+    print("| --- |" + " ---: |" * (3 + len(_COLUMNS)))
+    rows, has_problem = [], False
     for index, name in enumerate(names, 1):
         print(f"{board}: {index} of {len(names)}: {name}", file=sys.stderr, flush=True)
-        floating, int8 = results.both(name, board)
-        for outcome, kind in ((floating, "float32"), (int8, "int8")):
+        found = results.all_forms(name, board)
+        for form, outcome in zip(_FORMS, found.all, strict=True):
             if outcome.problem is not None:
-                print(f"| {name} | {kind} {' '.join(outcome.problem.split())[:200]} |", flush=True)
+                print(f"| {name} | {form} {' '.join(outcome.problem.split())[:200]} |", flush=True)
                 has_problem |= not outcome.is_refused
-        if floating.problem is not None or int8.problem is not None:
+        if found.problem is not None:
             continue
-        ratio = int8.instructions / floating.instructions
-        ratios.append(ratio)
-        print(
-            f"| {name} | {floating.instructions:,} | {int8.instructions:,} | {ratio:.2f} | "
-            f"{floating.size:,} / {int8.size:,} | {int8.snr_db:.1f} | {len(int8.in_float)} |",
-            flush=True,
-        )
-    if ratios:
-        print(f"{len(ratios)} of {len(names)} ran in both; {_summary(ratios)}")
+        rows.append(found)
+        counts = " | ".join(f"{each.instructions:,}" for each in found.all)
+        print(f"| {name} | {counts} | {_cells(found)} |", flush=True)
+        wrong = found.wrong_choice()
+        if wrong is not None:
+            print(f"{name}: wrong choice on {board}: {wrong}", flush=True)
+            has_problem = True
+    if rows:
+        print(f"{len(rows)} of {len(names)} ran in all forms\n{_summaries(board, rows)}")
     return has_problem
 
 
-def _summary(ratios: Sequence[float]) -> str:
-    slower = sum(ratio > 1 for ratio in ratios)
-    return (
-        f"int8 / float32 {statistics.median(ratios):.2f} in the median, {min(ratios):.2f} to {max(ratios):.2f}; "
-        f"{slower or 'none'} slower in int8"
-    )
+def _summaries(board: str, rows: Sequence[Outcomes]) -> str:
+    """What int8 and the default come to on a board, a line each."""
+    lines = []
+    for form, found in ((_INT8, [row.int8 for row in rows]), (_DEFAULT, [row.chosen for row in rows])):
+        ratios = [each.instructions / row.floating.instructions for each, row in zip(found, rows, strict=True)]
+        slower = sum(ratio > 1 for ratio in ratios)
+        lines.append(
+            f"{board}: {form} / float32 {statistics.median(ratios):.2f} in the median, {min(ratios):.2f} to "
+            f"{max(ratios):.2f}; {slower or 'none'} slower, of {len(rows)}."
+        )
+    return "\n".join(lines)
 
 
 def document_table(names: Sequence[str], boards: Sequence[str], results: Results) -> str:
-    """The networks as a table for a document: what int8 takes of float32's instructions on each board, and a summary.
+    """The networks as a table for a document: what int8 wherever it can be and the default take of float32's
+    instructions on each board, and a summary.
 
-    Bytes, SNR and places in floating point are those of the first board.
+    All else is of the first board: bytes of program (flash) and of memory (RAM) as a part of float32's, SNR and places
+    in floating point by default.
     """
+    of_boards = " | ".join(f"{board} {form}" for board in boards for form in (_INT8, _DEFAULT))
     lines = [
-        f"| network | float32 instructions | {' | '.join(boards)} | bytes | SNR dB | in floating point |",
-        "| --- | ---: |" + " ---: |" * len(boards) + " ---: | ---: | ---: |",
+        f"| network | float32 instructions | {of_boards} | {' | '.join(_COLUMNS)} |",
+        "| --- | ---: |" + " ---: |" * (2 * len(boards) + len(_COLUMNS)),
     ]
-    ratios: dict[str, list[float]] = {board: [] for board in boards}
+    ran: dict[str, list[Outcomes]] = {board: [] for board in boards}
     for name in names:
         cells = []
         for board in boards:
-            floating, int8 = results.both(name, board)
-            problem = floating.problem or int8.problem
-            if problem is not None:
-                cells.append(problem.partition(":")[0])
+            found = results.all_forms(name, board)
+            if found.problem is not None:
+                cells += [found.problem.partition(":")[0], ""]
                 continue
-            ratios[board].append(int8.instructions / floating.instructions)
-            cells.append(f"{ratios[board][-1]:.2f}")
-        lines.append(_row(name, cells, *results.both(name, boards[0])))
-    summaries = [f"{board}: {_summary(found)}, of {len(found)}." for board, found in ratios.items() if found]
+            ran[board].append(found)
+            cells += [f"{each.instructions / found.floating.instructions:.2f}" for each in found.all[1:]]
+        first = results.all_forms(name, boards[0])
+        count, rest = (
+            (f"{first.floating.instructions:,}", _cells(first))
+            if first.problem is None
+            else ("", " | " * (len(_COLUMNS) - 1))
+        )
+        lines.append(" ".join(f"| {name} | {count} | {' | '.join(cells)} | {rest} |".split()))
+    summaries = [_summaries(board, rows) for board, rows in ran.items() if rows]
     return "".join(f"{line}\n" for line in [*lines, "", *summaries])
 
 
-def _row(name: str, cells: Sequence[str], floating: Outcome, int8: Outcome) -> str:
-    ratios = " | ".join(cells)
-    if floating.problem is not None or int8.problem is not None:
-        return f"| {name} | | {ratios} | | | |"
-    if any("everything stays in floating point" in text for text in int8.in_float):
-        kept = "| all |"
-    else:
-        kept = f"{'equal' if int8.snr_db == math.inf else f'{int8.snr_db:.0f}'} | {len(int8.in_float)} |"
-    return f"| {name} | {floating.instructions:,} | {ratios} | {int8.size / floating.size:.2f} | {kept}"
+def _cells(found: Outcomes) -> str:
+    """The cells of _COLUMNS."""
+    floating, chosen = found.floating, found.chosen
+    sizes = [f"{each.size / floating.size:.2f}" for each in found.all[1:]]
+    memory = [f"{each.memory / max(floating.memory, 1):.2f}" for each in found.all[1:]]
+    signal = "" if chosen.is_all_floating else "equal" if chosen.snr_db == math.inf else f"{chosen.snr_db:.0f}"
+    in_float = "all" if chosen.is_all_floating else str(len(chosen.in_float))
+    return " | ".join([*sizes, *memory, signal, in_float])
 
 
 def update(document: Path, tables: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ APPLICATION = Path(os.environ["APPLICATION"])
 def test_each_operator_is_measured(engine: str, tmp_path: Path) -> None:
     rows, picture = tmp_path / "rows.json", tmp_path / "picture.png"
     command = [os.environ[f"PROFILE_{engine}"], "--json", rows, "--picture", picture]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     operators = json.loads(rows.read_text(encoding="utf-8"))
     # Two hidden layers of sixteen, and their activations: what is large takes most.
     assert [row["operator"] for row in operators] == ["aten::linear", "aten::relu"] * 2 + ["aten::linear"]
@@ -26,6 +26,10 @@ def test_each_operator_is_measured(engine: str, tmp_path: Path) -> None:
     assert max(counts) == counts[2]
     assert all(10 < count < 1000 for count in counts)
     assert picture.stat().st_size > 0
+    # The tool refuses blocks that are not the instructions that the image counted.
+    cycles = [row["cycles"] for row in operators]
+    assert all(count < estimate < 4 * count for count, estimate in zip(counts, cycles, strict=True))
+    assert f"\n{sum(cycles):,} cycles are " in out and " ms at 25 MHz\n" in out
 
 
 def test_the_flash_of_an_image_without_profiling_has_no_profiler() -> None:

@@ -49,7 +49,7 @@ constexpr bool is_int4(LayerKind kind) {
 constexpr uint32_t kInt4Block = 32;
 
 /**
- * The head of a packed constant, which tools/pipeline/export/cortex_m/pack.py writes; its `Head`
+ * The head of a packed constant, which tools/pipeline/export/backends/cortex_m/pack.py writes; its `Head`
  * has the same members. All of a layer but its images: after the head come, for `channels` output
  * channels rounded up to even (of a depthwise layer for MVE to sixteens), biases (int32, with the
  * input's zero point and the kernel's sum folded in), multipliers (int32) and shifts (int8, rounded

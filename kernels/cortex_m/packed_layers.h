@@ -8,7 +8,7 @@ namespace native {
 namespace cortex_m {
 
 /*
- * A layer's output may lie over its input, as lead() of tools/pipeline/export/cortex_m/pack.py lets
+ * A layer's output may lie over its input, as lead() of tools/pipeline/export/backends/cortex_m/pack.py lets
  * the memory planner place them. So the order in which a kernel reads and writes is part of its
  * interface: outputs are written one after another, and before a step's outputs are written, what
  * they need has been read or copied. Steps are
@@ -47,7 +47,7 @@ inline int64_t rows_scratch(const PackedLayer& layer, const Window& width) {
   return (int64_t{width.in} + 2 * width.padding) * layer.in_channels * window_rows(layer);
 }
 
-/// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/cortex_m/pack.py
+/// Bytes of scratch memory that a packed convolution needs; tools/pipeline/export/backends/cortex_m/pack.py
 /// has the same function.
 int64_t convolution_scratch(const PackedParts& parts, const Window& width);
 

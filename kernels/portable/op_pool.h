@@ -111,7 +111,7 @@ void max_pool2d(
 
 /**
  * torch_fusion::max_pool2d.out: aten::max_pool2d_with_indices.out for programs that do
- * not read the indices; tools/pipeline/export/own_operators.py puts it in its place.
+ * not read the indices; tools/pipeline/export/rewrite/own_operators.py puts it in its place.
  */
 template <class S>
 Tensor& max_pool2d_out(

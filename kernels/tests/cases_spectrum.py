@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernels.tests.case_file import Case, Out
-from tools.pipeline.export.spectrum_operators import fft_roots, fft_work
+from tools.pipeline.export.rewrite.spectra.spectrum_operators import fft_roots, fft_work
 
 # Powers of two, products of all radices, odd numbers, primes.
 _SIZES = (*range(1, 10), 15, 16, 17, 30, 31, 64, 105, 120, 243, 250, 400, 512)

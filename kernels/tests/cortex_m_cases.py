@@ -12,8 +12,8 @@ from torch import Tensor
 
 from kernels.tests.case_file import Case, Out, dim_order
 from tools.abi.layouts.layouts import INT4_BLOCK
-from tools.pipeline.export.cortex_m import int4, norms, pack, recurrent, softmax, winograd
-from tools.pipeline.export.cortex_m.dialect import passes_utils
+from tools.pipeline.export.backends.cortex_m import int4, norms, pack, recurrent, softmax, winograd
+from tools.pipeline.export.backends.cortex_m.dialect import passes_utils
 
 _operators = torch.ops.cortex_m
 Factor = tuple[int, int]

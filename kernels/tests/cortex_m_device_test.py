@@ -11,8 +11,8 @@ import pytest
 from kernels.tests.case_file import Case, exact_difference, read_results, write_cases
 from kernels.tests.cortex_m_cases import cortex_m_cases, cortex_m_refused_cases
 from tools.artifacts.board.board import read_board
-from tools.pipeline.export.cortex_m import pack
-from tools.pipeline.export.cortex_m.lower import target_of
+from tools.pipeline.export.backends.cortex_m import pack
+from tools.pipeline.export.backends.cortex_m.lower import target_of
 from tools.verify.environment.hosted import finish
 from tools.verify.environment.qemu import Qemu, command_line
 

@@ -1,7 +1,8 @@
 """What rules that start an emulator share."""
 
-load("//rules:launcher.bzl", "link_apart")
+load("//rules:launcher.bzl", "create_launcher", "link_apart")
 load("//rules:providers.bzl", "FirmwareInfo")
+load("//rules/private:toolchain_files.bzl", "tools_of")
 
 visibility(["//rules/..."])
 
@@ -9,6 +10,11 @@ visibility(["//rules/..."])
 # runfiles are links to the repository, so not on a remote worker.
 QEMU_ATTRS = {
     "_qemu": attr.label(default = "@qemu//:qemu-system-arm", allow_single_file = True, cfg = "exec"),
+}
+
+# Of rules whose tools estimate cycles, too: the instructions of an image are the toolchain's objdump's.
+COUNTING_ATTRS = QEMU_ATTRS | {
+    "_arm_gnu_toolchain": attr.label(default = "@arm_gnu_toolchain//:compiler_files", cfg = "exec"),
 }
 
 EMULATOR_ATTRS = QEMU_ATTRS | {
@@ -63,6 +69,22 @@ def write_index(ctx, images):
     content = {"format": "index of images", "version": 1, "images": rows}
     ctx.actions.write(index, json.encode_indent(content, indent = "  ") + "\n")
     return index, files
+
+def create_counting_launcher(ctx, tool, index, files):
+    """Starts a tool that measures the images of an index.
+
+    Args:
+      ctx: rule context with COUNTING_ATTRS.
+      tool: the tool's Target.
+      index: what write_index() made.
+      files: list of Files that the index names.
+
+    Returns:
+      DefaultInfo
+    """
+    toolchain = ctx.files._arm_gnu_toolchain
+    arguments = ["--index", index, "--qemu", ctx.attr._qemu, "--objdump", tools_of(toolchain)["objdump"]]
+    return create_launcher(ctx, tool, arguments, files + toolchain)
 
 def environment_arguments(ctx):
     """Arguments of every execution environment for `ctx.attr.firmware`, as create_launcher takes them."""

@@ -118,7 +118,7 @@ def _platforms_of_programs(cores, by_cost):
         for core in cores
     }
 
-def chooses_float(attr):
+def _chooses_float(attr):
     """Whether a torch_program with these attributes computes in floating point where that is faster.
 
     Whoever has integers at the border wants no code for floating point between them, and ExecuTorch's operators are
@@ -136,7 +136,7 @@ def _program_transition_impl(settings, attr):
     if attr.backend == "portable" and not attr.cores:
         platforms = ["//platforms:portable"]
     elif attr.backend == "cortex_m":
-        by_cost = chooses_float(attr)
+        by_cost = _chooses_float(attr)
         platforms = [_platforms_of_programs(attr.cores, by_cost).get(platform, platform) for platform in platforms]
     return {
         _PLATFORMS: platforms,

@@ -78,7 +78,7 @@ def manifest_json(content: dict[str, Any]) -> str:
     """The text of manifest.json.
 
     Args:
-      content: what tools.pipeline.export.manifest.make_manifest() returns.
+      content: what tools.pipeline.export.plan.manifest.make_manifest() returns.
     """
     return to_json(_FORMAT, _VERSION, content)
 

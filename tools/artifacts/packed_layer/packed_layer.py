@@ -1,7 +1,7 @@
 """Packed int8 layers: the head of their constant, and what their kernels rely on in it.
 
 The layout is that of kernels/cortex_m/packed.h, to which tools/abi/layouts is held.
-tools/pipeline/export/cortex_m/pack.py writes it.
+tools/pipeline/export/backends/cortex_m/pack.py writes it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 flash counts every byte that is programmed, weights included, in an image without console. arena is all the memory that
 runtime and kernels allocate, stack the deepest use. load (Program::load, load_method) and inference (Method::execute)
-are instructions, counted by QEMU with -icount. Images for boards with an NPU have a table of their own.
+are instructions, counted by QEMU with -icount. cycles are those of an inference, estimated for cores whose manuals say
+what an instruction takes. Images for boards with an NPU have a table of their own.
 """
 
 from __future__ import annotations
@@ -25,18 +26,28 @@ from tools.commands.benchmark.npu import NPU_TABLE_HEAD, NpuRow, measure_with_np
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text
 from tools.quiet.tool import run_tool
+from tools.verify.cycles.cycles import MEANING, QemuWithCycles, qemu_with_cycles
 from tools.verify.emulate.emulate import run_golden
-from tools.verify.environment.qemu import Qemu
 
-_COLUMNS = ("flash", "arena", "stack", "load", "inference")
+# By column of the table its heading.
+_COLUMNS = {
+    "flash": "flash, bytes",
+    "arena": "arena, bytes",
+    "stack": "stack, bytes",
+    "load": "load, instructions",
+    "inference": "inference, instructions",
+    "cycles": "inference, estimated cycles",
+}
 
 # A row of the table, in a document.
-_ROW = re.compile(r"^\| (\w+) \| (\w+) \| (\w+) \|" + r" ([\d,]+) \|" * len(_COLUMNS) + "$", re.MULTILINE)
+_ROW = re.compile(r"^\| (\w+) \| (\w+) \| (\w+) \|" + r" ([\d,]*) \|" * len(_COLUMNS) + "$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One image: bytes of flash, arena and stack, instructions of load and inference."""
+    """One image: bytes of flash, arena and stack, instructions of load and inference, and estimated cycles of that
+    on cores that have them.
+    """
 
     model: str
     variant: str
@@ -46,12 +57,13 @@ class Row:
     stack: int
     load: int
     inference: int
+    cycles: int | None = None
 
 
-def measure(image: Image, qemu: Path, timeout: float) -> Row:
+def measure(image: Image, qemu: Path, objdump: Path | None, timeout: float) -> Row:
     """Runs an image on the first sample of its golden inputs."""
     golden = read_golden(image.golden).part([0])
-    environment = Qemu(read_board(image.description), qemu)
+    environment = qemu_with_cycles(read_board(image.description), qemu, objdump)
     result, _ = run_golden(environment, image.elf, golden, timeout, image.choice)
     report = result.report
     assert result.load is not None and result.execute is not None
@@ -64,17 +76,19 @@ def measure(image: Image, qemu: Path, timeout: float) -> Row:
         stack=report.stack_used,
         load=result.load,
         inference=result.execute,
+        cycles=environment.estimate([result.execute])[0] if isinstance(environment, QemuWithCycles) else None,
     )
 
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table, as the README shows it."""
     lines = [
-        "| model | variant | board | flash | arena | stack | load | inference |",
-        "|---|---|---|--:|--:|--:|--:|--:|",
+        f"| model | variant | board | {' | '.join(_COLUMNS.values())} |",
+        "|---|---|---|" + "--:|" * len(_COLUMNS),
     ]
     for row in rows:
-        values = " | ".join(f"{getattr(row, column):,}" for column in _COLUMNS)
+        numbers = (getattr(row, column) for column in _COLUMNS)
+        values = " | ".join("" if number is None else f"{number:,}" for number in numbers)
         lines.append(f"| {row.model} | {row.variant} | {row.board} | {values} |")
     return "\n".join(lines)
 
@@ -94,8 +108,8 @@ def update(text: str, rows: Sequence[Row]) -> tuple[str, list[str]]:
         if row is None:
             return found[0]
         for place, column in enumerate(_COLUMNS, 4):
-            before, now = int(found[place].replace(",", "")), getattr(row, column)
-            if now > before:
+            before, now = int(found[place].replace(",", "") or 0), getattr(row, column)
+            if before and now is not None and now > before:
                 higher.append(f"{row.model} {row.variant} {row.board}: {column} {before:,} -> {now:,}")
         return table([row]).splitlines()[-1]
 
@@ -108,6 +122,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--objdump", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--model", action="append", help="only this model; repeat for more")
     parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
     parser.add_argument(
@@ -137,8 +152,10 @@ def _run(arguments: argparse.Namespace) -> int:
         images = [image for image in images if (image.model, image.variant, image.board) in wanted]
         if not images:
             raise UserError(f"{arguments.update}: it has no row of these images")
-    rows = [measure(image, arguments.qemu, arguments.timeout) for image in _progress(images)]
+    rows = [measure(image, arguments.qemu, arguments.objdump, arguments.timeout) for image in _progress(images)]
     print(table(rows))
+    if any(row.cycles is not None for row in rows):
+        print(f"\ncycles: {MEANING}")
     _write_json(arguments, rows)
     if arguments.update:
         text, higher = update(text, rows)

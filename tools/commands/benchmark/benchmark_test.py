@@ -8,9 +8,9 @@ from tools.artifacts.npu_report.npu_report import Delegate, NpuReport, OnCore, n
 from tools.commands.benchmark.benchmark import Row, documented, main, table, update
 from tools.commands.benchmark.npu import NpuRow, delegated, npu_table, update_npu_table
 
-_BEFORE = Row("sine", "int8", "mps2_an386", 6584, 250, 604, 454, 1991)
+_BEFORE = Row("sine", "int8", "mps2_an386", 6584, 250, 604, 454, 1991, 2500)
 _OTHER = Row("add", "float32", "mps2_an386", 5088, 232, 1064, 436, 649)
-_NOW = Row("sine", "int8", "mps2_an386", 6600, 250, 604, 454, 1200)
+_NOW = Row("sine", "int8", "mps2_an386", 6600, 250, 604, 454, 1200, 2501)
 _TEXT = f"# Numbers\n\n{table([_BEFORE, _OTHER])}\n\n| sine | 1 |\n"
 
 
@@ -21,8 +21,17 @@ def test_rows_of_a_document_are_found() -> None:
 def test_a_row_is_written_anew_and_the_rest_stays() -> None:
     unknown = Row("resnet8", "int8", "mps2_an386", 1, 1, 1, 1, 1)
     text, higher = update(_TEXT, [_NOW, unknown])
-    assert text == _TEXT.replace("6,584 | 250 | 604 | 454 | 1,991", "6,600 | 250 | 604 | 454 | 1,200")
-    assert higher == ["sine int8 mps2_an386: flash 6,584 -> 6,600"]
+    assert text == _TEXT.replace("6,584 | 250 | 604 | 454 | 1,991 | 2,500", "6,600 | 250 | 604 | 454 | 1,200 | 2,501")
+    assert higher == ["sine int8 mps2_an386: flash 6,584 -> 6,600", "sine int8 mps2_an386: cycles 2,500 -> 2,501"]
+
+
+def test_a_row_gets_its_estimate_and_keeps_what_is_not_estimated() -> None:
+    before = table([replace(_BEFORE, cycles=None), _OTHER])
+    assert "| inference, instructions | inference, estimated cycles |" in before and before.endswith("| 649 |  |")
+    assert update(before, [_BEFORE, replace(_OTHER, inference=650)]) == (
+        table([_BEFORE, replace(_OTHER, inference=650)]),
+        ["add float32 mps2_an386: inference 649 -> 650"],
+    )
 
 
 def test_what_an_npu_leaves_to_the_core_is_in_its_row(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Measures each operator of an image that was built with //firmware:profiling=on.
 
-In an emulator the numbers are instructions. Of a program that an NPU computes they are its compiler's estimates, and
+In an emulator the numbers are instructions, with cycles beside that are estimated for the core, where its manual says
+what an instruction takes. Of a program that an NPU computes they are its compiler's estimates, and
 what the modelled NPU counted. On hardware they are cycles of the core's counter: flash an image with
 --//firmware:profiling=on, save what its console prints, and give that to --console.
 """
@@ -11,7 +12,7 @@ import argparse
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +26,24 @@ from tools.quiet.console import UserError, user_path
 from tools.quiet.files import reading, replace_text
 from tools.quiet.table import text_table
 from tools.quiet.tool import run_tool
+from tools.verify.cycles.cycles import MEANING, QemuWithCycles, qemu_with_cycles
 from tools.verify.environment.npu import QemuWithNpu
-from tools.verify.environment.qemu import Qemu
 
 _LINE = re.compile(r"^profile (?P<index>\d+): (?P<count>\d+) (?P<unit>\w+),", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One operator call: its position in the program, operator, place in the model, count and multiply-accumulates."""
+    """One operator call: its position in the program, operator, place in the model, count, multiply-accumulates and
+    estimated cycles.
+    """
 
     index: int
     operator: str
     origin: str
     count: int
     macs: int
+    cycles: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ class Profile:
     @property
     def total(self) -> int:
         return sum(row.count for row in self.rows)
+
+    @property
+    def cycles(self) -> int | None:
+        """Estimated cycles of all."""
+        cycles = [row.cycles for row in self.rows if row.cycles is not None]
+        return sum(cycles) if cycles else None
 
 
 def parse(console: str, manifest: Path, board: str) -> Profile:
@@ -84,23 +94,20 @@ def parse(console: str, manifest: Path, board: str) -> Profile:
 def table(profile: Profile) -> str:
     """A line per operator call, and the total."""
     unit = profile.unit
-    lines = [("#", "operator", "module", unit, "share", "MACs", f"{unit}/MAC")]
-    total = max(profile.total, 1)
-    for row in profile.rows:
-        lines.append(
-            (
-                str(row.index),
-                row.operator,
-                row.origin,
-                f"{row.count:,}",
-                f"{row.count / total:.1%}",
-                f"{row.macs:,}" if row.macs else "",
-                f"{row.count / row.macs:.2f}" if row.macs else "",
-            )
-        )
+    lines = [["#", "operator", "module", unit, "share", "MACs", f"{unit}/MAC"]]
     macs = sum(row.macs for row in profile.rows)
-    per_mac = f"{profile.total / macs:.2f}" if macs else ""
-    lines.append(("", "total", "", f"{profile.total:,}", "100.0%", f"{macs:,}", per_mac))
+    rows = [(str(row.index), row.operator, row.origin, row.count, row.macs, row.cycles) for row in profile.rows]
+    for index, operator, origin, count, count_of_macs, cycles in [
+        *rows,
+        ("", "total", "", profile.total, macs, profile.cycles),
+    ]:
+        cells = [index, operator, origin, f"{count:,}", f"{count / max(profile.total, 1):.1%}"]
+        cells += [f"{count_of_macs:,}", f"{count / count_of_macs:.2f}"] if count_of_macs else ["", ""]
+        if cycles is not None:
+            cells += [f"{cycles:,}", f"{cycles / count_of_macs:.2f}" if count_of_macs else ""]
+        lines.append(cells)
+    if profile.cycles is not None:
+        lines[0] += ["est. cycles", "est. cycles/MAC"]
     return "\n".join(text_table(lines, {1, 2}))
 
 
@@ -116,7 +123,8 @@ def picture(profile: Profile, path: Path) -> None:
                 f"{row.count:,} ({row.count / max(profile.total, 1):.1%}{per_mac})",
             )
         )
-    title = f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit} per inference"
+    estimate = "" if profile.cycles is None else f", {profile.cycles:,} estimated cycles"
+    title = f"{profile.name} on {profile.board}: {profile.total:,} {profile.unit}{estimate} per inference"
     draw_bars(bars, title, profile.unit, 0.25, path)
 
 
@@ -126,6 +134,7 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--index", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--qemu", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--objdump", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--board", help="which of the boards' images to measure (default: the first)")
     parser.add_argument("--model", help="which of an image's several models to measure (default: the first)")
     parser.add_argument(
@@ -135,8 +144,14 @@ def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--picture", type=user_path, default=user_path("profile.png"), help="bar chart to write (default: %(default)s)"
     )
     parser.add_argument("--json", type=user_path, help="file to write the rows to, as a list of objects")
+    parser.add_argument(
+        "--clock-mhz", type=float, help="clock at which to give the time of estimated cycles (default: the board's)"
+    )
     parser.add_argument("--timeout", type=float, default=600, help="seconds until the run counts as hung")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.clock_mhz is not None and not arguments.clock_mhz > 0:
+        parser.error(f"--clock-mhz {arguments.clock_mhz:g}: give a frequency above 0")
+    return arguments
 
 
 def _choose(images: list[Image], board: str | None, model: str | None) -> Image:
@@ -173,6 +188,23 @@ def _profile_npu(image: Image, report: Path, arguments: argparse.Namespace) -> N
         replace_text(arguments.json, json.dumps(npu_json(rows), indent=2) + "\n")
 
 
+def _emulate(image: Image, arguments: argparse.Namespace) -> tuple[Profile, str]:
+    """The profile of an image in its board's emulator, and what to know of its estimates."""
+    board = read_board(image.description)
+    environment = qemu_with_cycles(board, arguments.qemu, arguments.objdump)
+    console = environment.run(image.elf, timeout=arguments.timeout, model=image.choice).console
+    profile = parse(_of_model(console, image.choice), image.manifest, image.board)
+    if not isinstance(environment, QemuWithCycles):
+        return profile, ""
+    cycles = environment.estimate([row.count for row in profile.rows])
+    rows = [replace(row, cycles=estimate) for row, estimate in zip(profile.rows, cycles, strict=True)]
+    clock_hz = arguments.clock_mhz * 1e6 if arguments.clock_mhz else board.clock_hz
+    return replace(profile, rows=rows), (
+        f"\nest. cycles: {MEANING}; {environment.timing.source}\n"
+        f"{sum(cycles):,} cycles are {sum(cycles) / clock_hz * 1e3:,.3f} ms at {clock_hz / 1e6:g} MHz"
+    )
+
+
 def _run(arguments: argparse.Namespace) -> None:
     image = _choose(read_image_index(arguments.index), arguments.board, arguments.model)
     if image.npu and not arguments.console:
@@ -181,14 +213,12 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.console:
         with reading("console output", arguments.console, "save the board's output there"):
             console = arguments.console.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
-        board = "the board"
+        profile = parse(_of_model(console, image.choice), image.manifest, "the board")
+        note = ""
     else:
-        environment = Qemu(read_board(image.description), arguments.qemu)
-        console = environment.run(image.elf, timeout=arguments.timeout, model=image.choice).console
-        board = image.board
-    profile = parse(_of_model(console, image.choice), image.manifest, board)
+        profile, note = _emulate(image, arguments)
     print(f"{profile.name} on {profile.board}")
-    print(table(profile))
+    print(table(profile) + note)
     picture(profile, arguments.picture)
     print(f"bar chart: {arguments.picture}")
     if arguments.json:

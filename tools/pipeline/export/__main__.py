@@ -237,7 +237,7 @@ def _write(exported: Exported, options: argparse.Namespace) -> None:
 def _import() -> None:
     """Imports what every export needs and takes seconds."""
     importlib.import_module("tools.pipeline.export.export")
-    importlib.import_module("tools.pipeline.export.cortex_m")
+    importlib.import_module("tools.pipeline.export.backends.cortex_m")
 
 
 def main(arguments: list[str] | None = None, is_confined: bool = False) -> int:

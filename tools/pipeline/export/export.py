@@ -25,12 +25,8 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.manifest.manifest import manifest_json
 from tools.artifacts.npu_report.npu_report import npu_report_json
 from tools.artifacts.quantization_report.quantization_report import QuantizationReport, quantization_report_json
-from tools.pipeline.export import golden, rewrite
-from tools.pipeline.export.assignments import assemble
-from tools.pipeline.export.attention import attention_for_arm, decompose_attention
-from tools.pipeline.export.batch_norm import fold_batch_norm
-from tools.pipeline.export.decompositions import decompose
-from tools.pipeline.export.diagnosis import (
+from tools.pipeline.export.capture import golden
+from tools.pipeline.export.capture.diagnosis import (
     check_captured,
     check_examples,
     check_out_variants,
@@ -42,14 +38,19 @@ from tools.pipeline.export.diagnosis import (
     random_operators,
     some_of,
 )
+from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, propagate_constants, to_edge
-from tools.pipeline.export.manifest import Parameters, Quantization, make_manifest, origin
-from tools.pipeline.export.memory_plan import MemoryPlan
-from tools.pipeline.export.own_operators import define_out_variant
-from tools.pipeline.export.plan_passes import LEAD, constant_only_instructions, optimize_plan
-from tools.pipeline.export.retracing import known_results
-from tools.pipeline.export.serialize import serialize
-from tools.pipeline.export.spectra import front_end, remove_complex_numbers
+from tools.pipeline.export.plan.manifest import Parameters, Quantization, make_manifest, origin
+from tools.pipeline.export.plan.memory_plan import MemoryPlan
+from tools.pipeline.export.plan.plan_passes import LEAD, constant_only_instructions, optimize_plan
+from tools.pipeline.export.plan.serialize import serialize
+from tools.pipeline.export.rewrite.assignments import assemble
+from tools.pipeline.export.rewrite.attention import attention_for_arm, decompose_attention
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
+from tools.pipeline.export.rewrite.own_operators import define_out_variant
+from tools.pipeline.export.rewrite.spectra.spectra import front_end, remove_complex_numbers
+from tools.pipeline.export.upstream.retracing import known_results
 from tools.pipeline.model_file.call import CALLED, called, check_names
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -59,16 +60,16 @@ from tools.quiet.console import Console, UserError
 if TYPE_CHECKING:
     from executorch.backends.cortex_m.target_config import CortexMTargetConfig
 
-    from tools.pipeline.export.cortex_m.accuracy import Demand
-    from tools.pipeline.export.cortex_m.int4 import WeightDtypes
-    from tools.pipeline.export.cortex_m.quantize import Quantized
-    from tools.pipeline.export.cortex_m.state import State
+    from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes
+    from tools.pipeline.export.capture.state import State
+    from tools.pipeline.export.quantize.accuracy import Demand
+    from tools.pipeline.export.quantize.quantize import Quantized
 
 # Of weight_dtype: int4 where min_snr allows it.
 _AUTO = "auto"
 
-# What int8 may take of the instructions of floating point, which is more accurate: estimates are off by as much.
-_WORTH = 0.95
+# What floating point may take of the instructions of int8, which is what was asked for, to be chosen for a whole model.
+_WORTH = 0.9
 
 # The ratio in dB, on calibration samples, below which an int8 program is of little use.
 _USEFUL_SNR = 15
@@ -116,8 +117,8 @@ class Options:
         their kernels; without, it consists of ExecuTorch's `cortex_m::` operators.
       float_where_faster: whether operators of a packed program with inputs and outputs in floating point stay there
         where they take fewer instructions and are no larger.
-      float_growth: bytes of program and memory together that such a program may take more for being all in floating
-        point, where that takes fewer instructions.
+      float_growth: bytes of program and memory that such a program may take more for being all in floating point,
+        where that takes fewer instructions; 0: it may take no more of either.
       winograd_growth: bytes of memory that a packed program for a core with the DSP extension may take more for
         convolutions with fewer multiplications.
       keep_float: names of modules of a model that is quantized which stay in floating point.
@@ -349,7 +350,7 @@ def _optimize(emitted: EmittedProgram, options: Options) -> tuple[list[Node | No
     wasted = constant_only_instructions(plan)
     assert not wasted, f"instructions {wasted} of the plan work on constants only"
     if options.winograd_growth and has_dsp(options.core):
-        from tools.pipeline.export.cortex_m.winograd import use_winograd
+        from tools.pipeline.export.backends.cortex_m.winograd import use_winograd
 
         use_winograd(emitted.program, report, options.winograd_growth)
     return [emitted.nodes[index] for index in report.kept], report.memory
@@ -475,9 +476,9 @@ def _source(asked: _Asked) -> _Source:
     """Captures a model that is to be quantized; one that its author quantized, with images channels-last."""
     file, console = asked.file, asked.console
     # Imported here: it costs seconds, and only programs that are quantized need it.
-    from tools.pipeline.export.cortex_m import quantize
-    from tools.pipeline.export.cortex_m.int4 import WeightDtypes
-    from tools.pipeline.export.cortex_m.state import State, state_to_inputs
+    from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes
+    from tools.pipeline.export.capture.state import State, state_to_inputs
+    from tools.pipeline.export.quantize import quantize
 
     captured = _capture(file, asked.eager, console)
     _check_no_branches(captured, file.path, asked.options.backend)
@@ -502,7 +503,7 @@ def _prepare(
     Args:
       quantize_captured: quantizes a captured program, which it may change, calibrated on samples.
     """
-    from tools.pipeline.export.cortex_m import quantize
+    from tools.pipeline.export.quantize import quantize
 
     if source.calibration is None:
         quantized = quantize.Quantized(source.captured.module(check_guards=False), [], [], {})
@@ -516,13 +517,14 @@ def _quantizer(
     source: _Source, path: Path, options: Options
 ) -> Callable[[ExportedProgram, list[golden.Sample], frozenset[str]], Quantized]:
     """What quantizes a captured program, calibrated on samples, but for places that are left in floating point."""
-    from tools.pipeline.export.cortex_m import costs, quantize
-    from tools.pipeline.export.cortex_m.ranges import Methods
+    from tools.pipeline.export.quantize import costs, quantize
+    from tools.pipeline.export.quantize.ranges import Methods
 
     choose = None
-    # Whoever has integers at the border wants no code for floating point between them.
-    if options.packed and options.float_where_faster and options.io == "float32" and costs.has_costs(options.core):
-        choose = functools.partial(costs.choose, costs=costs.Costs(options.core))
+    if options.packed and options.float_where_faster and costs.has_costs(options.core):
+        # Whoever has integers at the border wants no code for floating point between them, but may want to know.
+        is_all_int8 = options.io != "float32"
+        choose = functools.partial(costs.choose, costs=costs.Costs(options.core), is_all_int8=is_all_int8)
     return lambda captured, samples, in_float: quantize.quantize(
         quantize.fold(captured),
         samples,
@@ -548,8 +550,9 @@ def _to_int8(
 
     Raises NoInt8Form for places that cannot be lowered or would be refused on a device.
     """
-    from tools.pipeline.export.cortex_m import lower, quantize
-    from tools.pipeline.export.cortex_m.state import inputs_to_state
+    from tools.pipeline.export.backends.cortex_m import lower
+    from tools.pipeline.export.capture.state import inputs_to_state
+    from tools.pipeline.export.quantize import quantize
 
     quantize_captured = _quantizer(source, path, options)
     try:
@@ -589,7 +592,7 @@ def _where_possible(
     Returns:
       what was made, and all places in floating point.
     """
-    from tools.pipeline.export.cortex_m import quantize
+    from tools.pipeline.export.quantize import quantize
 
     failed = 0
     while True:
@@ -620,8 +623,8 @@ def _demands(source: _Source, eager: _Eager, path: Path, options: Options) -> li
 
     Raises UserError for what the model file can't be measured by, or doesn't have in floating point.
     """
-    from tools.pipeline.export.cortex_m import quantize
-    from tools.pipeline.export.cortex_m.accuracy import accuracy_demand, share_right, snr_demand
+    from tools.pipeline.export.quantize import quantize
+    from tools.pipeline.export.quantize.accuracy import accuracy_demand, share_right, snr_demand
 
     demands = [snr_demand(options.min_snr)] if options.min_snr else []
     if options.min_accuracy:
@@ -648,7 +651,7 @@ def _worst_in_float(
     Args:
       in_float: those that stay there anyway.
     """
-    from tools.pipeline.export.cortex_m.accuracy import leave_worst_in_float, snr_demand
+    from tools.pipeline.export.quantize.accuracy import leave_worst_in_float, snr_demand
 
     demands, samples = _demands(source, eager, path, options), source.calibration
     if samples is None or options.io != "float32":
@@ -680,7 +683,7 @@ def _worst_in_int8(
     source: _Source, quantized: Quantized, in_float: frozenset[str], path: Path, options: Options
 ) -> tuple[frozenset[str], str]:
     """What leave_worst_in_int8() returns."""
-    from tools.pipeline.export.cortex_m.accuracy import leave_worst_in_int8
+    from tools.pipeline.export.quantize.accuracy import leave_worst_in_int8
 
     samples = source.calibration
     assert samples is not None
@@ -702,7 +705,8 @@ def _lower_portable(asked: _Asked) -> _Lowered:
 
 def _lower_quantized(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only int8 programs need it.
-    from tools.pipeline.export.cortex_m import lower, quantize
+    from tools.pipeline.export.backends.cortex_m import lower
+    from tools.pipeline.export.quantize import quantize
 
     file, options, console = asked.file, asked.options, asked.console
     path = file.path
@@ -763,42 +767,51 @@ def _lower_quantized(asked: _Asked) -> _Lowered:
 def _without_int8(
     asked: _Asked, quantized: Quantized, edge: ExportedProgram, target: CortexMTargetConfig
 ) -> _Lowered | None:
-    """The model all in floating point, if that takes fewer instructions and not too many bytes more; None if not.
+    """The model all in floating point, if that takes far fewer instructions and no more bytes; None if not.
 
-    What was decided and why is said.
+    What was chosen, what the other form would take and which attribute chooses it is said where int8 is slower.
 
     Args:
       edge: the model in int8, where that can be and pays.
     """
-    from tools.pipeline.export.cortex_m import lower, report
+    from tools.pipeline.export.backends.cortex_m import lower
+    from tools.pipeline.export.quantize import costs, portable_costs, report
 
     in_int8, in_float = quantized.instructions or (0, 0)
-    if quantized.floating is None or in_int8 <= _WORTH * in_float:
+    if quantized.floating is None or in_int8 <= in_float:
         return None
     if asked.options.weight_dtype != "int8" or any(dtype == "int4" for _, dtype in asked.options.weight_dtypes):
         # Who asks for small weights wants no large ones.
         return None
-    path = asked.file.path
-    int8 = _bytes(emit(lower.pack(copy.deepcopy(edge), target), lower.config()), asked.options)
+    path, options = asked.file.path, asked.options
     try:
         emitted = _lower(asked.file, asked.eager, None)
     except UserError:
         # It is in int8 that it exists.
         return None
-    floating = _bytes(emitted, asked.options)
-    counts = f"about {in_float:,.0f} instructions instead of {in_int8:,.0f}"
-    if in_int8 < in_float:
-        counts = f"about as many instructions, {in_float:,.0f} for {in_int8:,.0f}"
-    sizes = f"{floating[0]:,} bytes of program and {floating[1]:,} of memory instead of {int8[0]:,} and {int8[1]:,}"
-    growth = sum(floating) - sum(int8)
-    if growth > asked.options.float_growth:
+    nodes, *floating_bytes = _optimized(emitted, options)
+    in_float = portable_costs.instructions(nodes, costs.Costs(options.core))
+    if in_int8 <= in_float:
+        return None
+    int8 = copy.deepcopy(edge)
+    if options.io == "int8":
+        lower.BORDER.remove(int8, path)
+    sizes = [_optimized(emit(lower.pack(int8, target), lower.config()), options)[1:], floating_bytes]
+    growth = sum(max(0, larger - smaller) for smaller, larger in zip(*sizes, strict=True))
+    takes = [
+        f"{instructions:,.0f} instructions, {size:,} bytes of program and {memory:,} of memory"
+        for instructions, (size, memory) in zip((in_int8, in_float), sizes, strict=True)
+    ]
+    is_worth_it = options.io == "float32" and in_float <= _WORTH * in_int8
+    if not is_worth_it or growth > options.float_growth:
+        chooses = f"float_growth = {growth}" if is_worth_it else 'backend = "portable"'
         asked.console.say(
-            f"export: note: {path}: all in floating point it would take {counts}, but {sizes}; "
-            f"float_growth = {growth} allows it."
+            f"export: note: {path}: the program is int8, for about {takes[0]}; floating point would take about "
+            f"{takes[1]}, and {chooses} chooses it."
         )
         return None
-    note = f"everything stays in floating point, for {counts} with int8, and {sizes}"
-    asked.console.say(f"export: note: {path}: {note}; float_where_faster = False has it in int8.")
+    note = f"everything stays in floating point, for about {takes[1]}; int8 would take about {takes[0]}"
+    asked.console.say(f"export: note: {path}: {note}, and float_where_faster = False chooses it.")
     outputs = asked.eager.outputs
     accuracy = report.accuracy(outputs, outputs, asked.eager.labels)
     made = report.make_float_report(asked.name, asked.options.core, quantized.floating, accuracy, note, path)
@@ -807,14 +820,13 @@ def _without_int8(
     return _Lowered(emitted, asked.eager.samples, outputs, quantization, made)
 
 
-def _bytes(emitted: EmittedProgram, options: Options) -> tuple[int, int]:
-    """Bytes of a program's file and of its memory for tensors, once it is optimized."""
+def _optimized(emitted: EmittedProgram, options: Options) -> tuple[list[Node | None], int, int]:
+    """The nodes of an optimized program's instructions, and bytes of its file and of its memory for tensors."""
     emitted = copy.deepcopy(emitted, {id(emitted.nodes): emitted.nodes})
-    if emitted.file is None:
-        _optimize(emitted, options)
+    nodes = _optimize(emitted, options)[0] if emitted.file is None else emitted.nodes
     constants = [buffer.storage for buffer in emitted.program.constant_buffer]
     file = emitted.file or serialize(emitted.program, constants, emitted.states)
-    return len(file), sum(emitted.program.execution_plan[0].non_const_buffer_sizes)
+    return nodes, len(file), sum(emitted.program.execution_plan[0].non_const_buffer_sizes)
 
 
 def _check_layers(asked: _Asked, is_quantized: bool) -> None:
@@ -852,15 +864,15 @@ def _compute_constants(program: ExportedProgram) -> ExportedProgram:
 @known_results()
 def _lower_for_npu(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs for an NPU need it.
-    from tools.pipeline.export import delegates
-    from tools.pipeline.export.arm_forms import MOST_STEPS, layers_of_many_steps, recurrent_steps
-    from tools.pipeline.export.cortex_m import lower as cortex_m
-    from tools.pipeline.export.cortex_m import quantize
-    from tools.pipeline.export.cortex_m.state import inputs_to_state
-    from tools.pipeline.export.dim_orders import order_for_kernels, takes_any_order_as_emitted
-    from tools.pipeline.export.ethos_u import lower
-    from tools.pipeline.export.ethos_u import report as npu_report
-    from tools.pipeline.export.ethos_u.results import Comparison
+    from tools.pipeline.export.backends.arm import delegates
+    from tools.pipeline.export.backends.arm.forms import MOST_STEPS, layers_of_many_steps, recurrent_steps
+    from tools.pipeline.export.backends.cortex_m import lower as cortex_m
+    from tools.pipeline.export.backends.ethos_u import lower
+    from tools.pipeline.export.backends.ethos_u import report as npu_report
+    from tools.pipeline.export.backends.ethos_u.results import Comparison
+    from tools.pipeline.export.capture.state import inputs_to_state
+    from tools.pipeline.export.ir.dim_orders import order_for_kernels, takes_any_order_as_emitted
+    from tools.pipeline.export.quantize import quantize
 
     file, options, console = asked.file, asked.options, asked.console
     path, npu = file.path, options.npu
@@ -954,11 +966,11 @@ def _check_no_state(buffers: Iterable[str], path: Path, backend: str) -> None:
 @known_results()
 def _lower_to_vgf(asked: _Asked) -> _Lowered:
     # Imported here: it costs seconds, and only programs with VGF need it.
-    from tools.pipeline.export import delegates
-    from tools.pipeline.export.arm_forms import write_layers
-    from tools.pipeline.export.cortex_m import quantize
-    from tools.pipeline.export.dim_orders import drop_round_trips, order_for_kernels, takes_any_order_upstream
-    from tools.pipeline.export.vgf import lower
+    from tools.pipeline.export.backends.arm import delegates
+    from tools.pipeline.export.backends.arm.forms import write_layers
+    from tools.pipeline.export.backends.vgf import lower
+    from tools.pipeline.export.ir.dim_orders import drop_round_trips, order_for_kernels, takes_any_order_upstream
+    from tools.pipeline.export.quantize import quantize
 
     file, options, console = asked.file, asked.options, asked.console
     path, is_quantized = file.path, options.io == "int8"
@@ -971,7 +983,7 @@ def _lower_to_vgf(asked: _Asked) -> _Lowered:
         # ExecuTorch's passes for Arm want constants for weights, and batch normalization behind convolutions only.
         # First without operators that work in place: what these change is no constant.
         folded = decompose_attention(decompose(fold_batch_norm(captured)))
-        functional = write_layers(assemble(rewrite.run_decompositions(folded, {})))
+        functional = write_layers(assemble(rewriting.run_decompositions(folded, {})))
         _check_no_state(functional.graph_signature.buffers_to_mutate.values(), path, options.backend)
         lowered = lower.delegate(propagate_constants(functional), options.io, path)
     else:
@@ -1032,7 +1044,7 @@ def _quantization_report(
       in_float: operators that were not quantized, with their places in the model.
       parameters: of outputs that are quantized.
     """
-    from tools.pipeline.export.cortex_m import report
+    from tools.pipeline.export.quantize import report
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
     notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1])

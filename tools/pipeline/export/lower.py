@@ -26,25 +26,26 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from tools.pipeline.export import rewrite
-from tools.pipeline.export.aliases import copy_changed_inputs
-from tools.pipeline.export.assignments import assemble
-from tools.pipeline.export.attention import decompose_attention
-from tools.pipeline.export.batch_norm import fold_batch_norm
-from tools.pipeline.export.constants import Constants
-from tools.pipeline.export.control_flow import BranchPlanning, check_plan, copy_operands_returned, has_control_flow
-from tools.pipeline.export.dead_channels import remove_dead_channels
-from tools.pipeline.export.decompositions import decompose
-from tools.pipeline.export.dim_orders import copy_to_order, default_order, order_for_kernels
-from tools.pipeline.export.kernel_reach import leave_out_what_is_over_padding
-from tools.pipeline.export.narrow_images import lay_down
-from tools.pipeline.export.own_operators import drop_pool_indices, keep_recurrent_layers
-from tools.pipeline.export.repeated_work import do_once
-from tools.pipeline.export.replaced import replaced
-from tools.pipeline.export.retracing import known_results_of
-from tools.pipeline.export.scalar_types import itemsize
-from tools.pipeline.export.serialize import CONSTANT_ALIGNMENT, serialize
-from tools.pipeline.export.tensor_indices import keep_tensor_indices
+from tools.pipeline.export.capture.own_memory import copy_changed_inputs, copy_operands_returned
+from tools.pipeline.export.capture.tensor_indices import keep_tensor_indices
+from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.constants import Constants
+from tools.pipeline.export.ir.control_flow import has_control_flow
+from tools.pipeline.export.ir.dim_orders import copy_to_order, default_order, order_for_kernels
+from tools.pipeline.export.ir.scalar_types import itemsize
+from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
+from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT, serialize
+from tools.pipeline.export.rewrite.assignments import assemble
+from tools.pipeline.export.rewrite.attention import decompose_attention
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.dead_channels import remove_dead_channels
+from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
+from tools.pipeline.export.rewrite.kernel_reach import leave_out_what_is_over_padding
+from tools.pipeline.export.rewrite.narrow_images import lay_down
+from tools.pipeline.export.rewrite.own_operators import drop_pool_indices, keep_recurrent_layers
+from tools.pipeline.export.upstream.repeated_work import do_once
+from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.export.upstream.retracing import known_results_of
 
 # Operators that are kept whole. The kernel of linear reads the weight as the module stores it, [out, in]; decomposed, a
 # transposition of the weight and a matrix product would be left. The others are one pass over their elements instead
@@ -185,8 +186,8 @@ def _fill_memory(program: ExportedProgram) -> ExportedProgram:
                 zeros = program.graph.call_function(
                     torch.ops.aten.full.default, (list(value.shape), 0), {"dtype": value.dtype}
                 )
-            zeros.meta = {**rewrite.place_of(node), "val": value.new_zeros(value.shape)}
-            rewrite.replace_node(program, node, zeros)
+            zeros.meta = {**rewriting.place_of(node), "val": value.new_zeros(value.shape)}
+            rewriting.replace_node(program, node, zeros)
             program.graph.erase_node(node)
     program.graph_module.recompile()
     return program
@@ -230,7 +231,7 @@ def _fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
     for node in program.graph.nodes:
         is_outside = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.core not in node.target.tags
         if is_outside and constants.value(node) is not None:
-            return propagate_constants(rewrite.run_decompositions(program, {}))
+            return propagate_constants(rewriting.run_decompositions(program, {}))
     return program
 
 

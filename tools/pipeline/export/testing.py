@@ -22,7 +22,7 @@ from executorch.exir.scalar_type import ScalarType
 from executorch.exir.schema import AllocationDetails, EValue, TensorList
 
 from tools.pipeline.export.export import Options, export
-from tools.pipeline.export.serialize import serialize
+from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.upstream.loaded_program import LoadedProgram
 from tools.quiet.console import Console
 

@@ -19,7 +19,7 @@ from tools.artifacts.ethos_u.npu import Npu
 from tools.artifacts.ethos_u.payload import Payload, PayloadError, parse, parse_commands
 from tools.artifacts.program.program import ProgramFile, Tensor
 from tools.artifacts.program.program_schema import DelegateCall
-from tools.pipeline.export.ethos_u.addresses import execute_checked
+from tools.pipeline.export.backends.ethos_u.addresses import execute_checked
 from tools.pipeline.link.in_place import BACKEND
 from tools.quiet.console import UserError
 

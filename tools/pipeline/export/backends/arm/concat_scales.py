@@ -1,0 +1,75 @@
+"""Tensors that are joined with others of larger numbers keep steps of their own.
+
+ExecuTorch's quantizers for Arm give all that is concatenated one scale, and what only moves elements that of its
+operand. So a sigmoid of which one part goes into a concatenation with coordinates would have the steps of these, and so
+would all others that read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from executorch.backends.arm.quantizer.arm_quantizer_utils import SharedQspecQuantizer
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.rewriting import emit
+from tools.pipeline.export.ir.signature import varying
+from tools.pipeline.export.quantize.extents import Extents
+from tools.pipeline.export.quantize.quantize import Sample
+
+_aten = torch.ops.aten
+_JOINS = (_aten.cat.default, _aten.concat.default, _aten.stack.default)
+_SHARED = frozenset(SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT)
+# How many times as wide as the range of what is joined that of all must be: it loses two bits.
+_WIDER = 4
+
+
+def part_scales(program: ExportedProgram, samples: Sequence[Sample], state: State) -> None:
+    """Puts a product with one in front of joins with much larger numbers, in place, where others read the operand, too.
+
+    Args:
+      samples: inputs, which say what ranges there are.
+      state: what the program's first inputs are, and its first outputs change.
+    """
+    graph, varies = program.graph, varying(program)
+    found = [
+        (join, operand, source)
+        for join in graph.nodes
+        if join.target in _JOINS and join.meta["val"].is_floating_point()
+        for operand in dict.fromkeys(join.all_input_nodes)
+        if operand in varies
+        for source in [_source(operand)]
+        if any(user is not join for user in _readers(source))
+    ]
+    if not found:
+        return
+    seen = Extents(program, [node for join, _, source in found for node in (join, source)]).observe(samples, state)
+    for join, operand, source in found:
+        wide, narrow = (max(most, 0.0) - min(least, 0.0) for least, most in (seen.ranges[join], seen.ranges[source]))
+        if narrow > 0 and wide >= _WIDER * narrow:
+            with graph.inserting_before(join):
+                join.replace_input_with(operand, emit(graph, join, _aten.mul.Tensor, operand, 1.0))
+    program.graph_module.recompile()
+
+
+def _source(node: Node) -> Node:
+    """What computes a tensor, before what has the same steps."""
+    while _has_same_steps(node):
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """What reads a tensor, or what has the same steps."""
+    for user in node.users:
+        if _has_same_steps(user):
+            yield from _readers(user)
+        else:
+            yield user
+
+
+def _has_same_steps(node: Node) -> bool:
+    return node.target in _SHARED and node.target not in _JOINS and len(node.all_input_nodes) == 1

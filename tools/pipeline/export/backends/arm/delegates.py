@@ -1,0 +1,328 @@
+"""Programs with parts for ExecuTorch's Arm backends, which go by way of TOSA: Ethos-U and VGF."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy
+import numpy.typing as npt
+import torch
+import tosa_reference_model
+from executorch.backends.arm.quantizer import TOSAQuantizer
+from executorch.backends.arm.tosa import partitioner as tosa_partitioner
+from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig
+from executorch.exir.backend.utils import WhyNoPartitionReporter
+from executorch.exir.delegate import executorch_call_delegate
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.tensor import TensorSpec
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
+from torch.fx import GraphModule, Interpreter, Node
+from torch.fx.traceback import NodeSource
+from torch.utils._pytree import tree_map_only
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+from tosa.DType import DType
+from tosa.TosaGraph import TosaGraph
+
+from tools.pipeline.export.backends.arm.child_process import in_a_child
+from tools.pipeline.export.backends.arm.forms import part_activations, write_activations
+from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.signature import varying
+from tools.pipeline.export.lower import EmittedProgram, mark_states
+from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT
+from tools.pipeline.export.quantize.boundary import BorderOperators
+from tools.pipeline.export.quantize.observers import prepare_pt2e
+from tools.pipeline.export.quantize.quantize import Quantized, Sample, calibrate
+from tools.pipeline.export.quantize.ranges import Methods, prepare_observers
+from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.export.upstream.retracing import known_ranges
+from tools.pipeline.model_file.deterministic import computing
+from tools.quiet.console import UserError
+
+_QUANTIZE = exir_ops.edge.quantized_decomposed.quantize_per_tensor.default
+_COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
+_DEQUANTIZE = exir_ops.edge.quantized_decomposed.dequantize_per_tensor.default
+
+_NO_STATE = State({})
+# What ExecuTorch's quantizers for Arm have as the smallest one: quotients of scales have integers up to some size.
+_LEAST_SCALE = 2.0**-16
+
+# Reasons of ExecuTorch's partitioners that speak of what is inside of it, as patterns, and what they mean for a model
+# and what it is lowered to. What it says of U55 holds for U65, too.
+_REASONS = {
+    r"Op is not supported on U55\.?|Not included in BaseTOSASupportList .*": "{target} has no such operation",
+    r"Partition contained only ops which are removed .*": "it only moves elements, and nothing beside it is delegated",
+    r"Non-constant int64 input \S+|Indices dtype torch\.int64 is not supported .*": (
+        "one of its inputs is of 64-bit integers"
+    ),
+    r"Non-constant node with int64 output\.?": "its result is of 64-bit integers",
+    r"Node was not marked as quantized in the Arm backend\.?": "it is not quantized",
+    r"One or more (in|out)puts were not quantized\.?": r"one of its \1puts is not quantized",
+    # Such as of the activation behind a layer that is left to the core.
+    r"Was first node in partition and input \S+ had fp dtype\.?": "what it reads is in floating point",
+    r"Input \S+ has unsupported dtype torch\.(\w+) \(Supports (\w+)\)\.?": r"{target} takes no \1 there, but \2",
+    r".*: index dtype torch\.int64 not supported; expected int32\.": "its indices are of 64 bits, {target}'s of 32",
+    r".*Had torch\.bool (in|out)put\b.*": r"{target} has no \1puts of true and false there",
+    r"Input dtype torch\.(\w+) is not supported in .*": r"{target} takes no \1 there",
+    r"Output dtype torch\.(\w+) is not supported in .*": r"{target} gives no \1 there",
+    r"Had torch\.(\w+) input \S+ that is not supported by .*": r"{target} takes no \1 there",
+    r"Partition contained internal uint8 tensors\. .*": "{target} takes no uint8 there",
+    # ExecuTorch quantizes no argmax, as the second holds of all.
+    r"TOSA ARGMAX (requires PRO-FP|produces int32) .*": "its indices are of 64 bits, {target}'s of 32",
+}
+
+# Of what goes into subgraphs.
+_DTYPES = {
+    DType.BOOL: numpy.bool_,
+    DType.INT8: numpy.int8,
+    DType.INT16: numpy.int16,
+    DType.INT32: numpy.int32,
+    DType.FP32: numpy.float32,
+}
+
+# Of int8 programs that are captured and not lowered yet.
+CAPTURED_BORDER = BorderOperators(
+    torch.ops.quantized_decomposed.quantize_per_tensor.default,
+    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
+    torch.int8,
+)
+
+
+class Compiled(Protocol):
+    """A subgraph that became a delegate: as TOSA, and what went into the program."""
+
+    @property
+    def tosa(self) -> bytes: ...
+
+    @property
+    def payload(self) -> bytes: ...
+
+
+def quantize(
+    program: ExportedProgram, samples: Iterable[Sample], quantizer: TOSAQuantizer, path: Path, state: State = _NO_STATE
+) -> Quantized:
+    """The program with quantize and dequantize operators of a quantizer for Arm, calibrated on the samples.
+
+    Args:
+      program: is changed.
+      path: the model file, for messages.
+      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
+
+    Raises UserError for values that calibrating cannot work with, by layer, and for double precision.
+    """
+    write_activations(program)
+    varies = varying(program)
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if node in varies and isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+            raise UserError(
+                f"{path}: {origin(node, path)} is in double precision, which ExecuTorch's quantizers for Arm do not "
+                "take; convert it with .float()."
+            )
+    prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
+    prepare_observers(prepared, Methods(), _LEAST_SCALE)
+    observed, kept, constant = calibrate(prepared, samples, path, state)
+    with known_ranges():
+        quantized = convert_pt2e(prepared)
+    part_activations(quantized)
+    return Quantized(quantized, observed, kept, {}, constant=constant)
+
+
+@contextlib.contextmanager
+def rejections(path: Path, target: str) -> Iterator[list[tuple[str, str, str]]]:
+    """Afterwards has what partitioners left to other kernels meanwhile: operator, place in the model and reason.
+
+    Args:
+      path: the model file.
+      target: what a program is lowered to, in the words of a reason.
+    """
+    reporters: list[WhyNoPartitionReporter] = []
+    rejected: list[tuple[str, str, str]] = []
+    # The partitioner only logs its reasons.
+    original = tosa_partitioner.WhyNoPartitionReporter
+
+    def make() -> WhyNoPartitionReporter:
+        reporters.append(original())
+        return reporters[-1]
+
+    with replaced(tosa_partitioner, "WhyNoPartitionReporter", make):
+        yield rejected
+    found = {
+        (str(node.target._schema.name), _place(node, path), _in_words_of_models(reason, target))
+        for reporter in reporters
+        for node, reason in reporter._rejected_nodes.items()
+        if node.op == "call_function" and hasattr(node.target, "_schema")
+    }
+    rejected += sorted(found)
+
+
+def _place(node: Node, path: Path) -> str:
+    """Where an operator is from; of a copy that was made for another, where that is from."""
+    others = (*node.users, *node.all_input_nodes) if node.target == _COPY else ()
+    for each in (node, *others):
+        place = origin(each, path)
+        if place != each.name:
+            return place
+    return node.name
+
+
+def _in_words_of_models(reason: str, target: str) -> str:
+    """A partitioner's reason for leaving an operator, in words of the model where it has others."""
+    for pattern, meaning in _REASONS.items():
+        found = re.fullmatch(pattern, reason, re.DOTALL)
+        if found:
+            return found.expand(meaning).format(target=target)
+    return reason
+
+
+@contextlib.contextmanager
+def shared_history() -> Iterator[None]:
+    """Lets nodes of graphs share what torch records of where they come from, which it never changes once it is there.
+
+    Each of ExecuTorch's passes writes the graph anew, and copies for each node what all passes before it have recorded.
+    """
+    source: Any = NodeSource
+    source.__deepcopy__ = lambda self, memo: self
+    try:
+        yield
+    finally:
+        del source.__deepcopy__
+
+
+class _ExactPlan(MemoryPlanningAlgorithmSuite):
+    """ExecuTorch's plan of memory, with blocks that end where their last tensor does; ExecuTorch rounds sizes up."""
+
+    def __call__(
+        self,
+        alignment: int,
+        specs: set[TensorSpec],
+        graph_module: GraphModule,
+        graph_signature: ExportGraphSignature,
+        extra_padding: int,
+    ) -> list[int]:
+        ends = [0] * len(super().__call__(alignment, specs, graph_module, graph_signature, extra_padding))
+        for spec in specs:
+            ends[spec.mem_id] = max(ends[spec.mem_id], spec.mem_offset + spec.nbytes())
+        return ends
+
+
+def emit(manager: EdgeProgramManager) -> EmittedProgram:
+    """The program with delegates, whose memory ExecuTorch plans."""
+    planning = MemoryPlanningPass(_ExactPlan())
+    config = ExecutorchBackendConfig(memory_planning_pass=planning, segment_alignment=CONSTANT_ALIGNMENT)
+    edge = manager.exported_program()
+    mark_states(edge)
+    keeps_state = bool(edge.graph_signature.buffers_to_mutate)
+    emitted = manager.to_executorch(config)
+    return EmittedProgram(emitted.executorch_program, [], bytes(emitted.buffer), keeps_state)
+
+
+def border_operators(bits: int) -> BorderOperators:
+    """What programs with activations of so many bits are quantized with."""
+    return BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8 if bits == 8 else torch.int16)
+
+
+# Told of a delegate's call, its payload, and its inputs and outputs as they lie in memory.
+Observer = Callable[[Node, bytes, list[npt.NDArray], list[npt.NDArray]], None]
+
+
+def run(
+    program: ExportedProgram, compiled: Iterable[Compiled], samples: list[Sample], observe: Observer | None = None
+) -> list[list[torch.Tensor]]:
+    """What the program returns: delegates by the TOSA reference model, everything else by PyTorch.
+
+    Args:
+      observe: told of every call of a delegate.
+
+    What the program keeps goes on from one sample to the next.
+    """
+    by_payload = {item.payload: item.tosa for item in compiled}
+    constants = {**program.state_dict, **program.constants}
+    specs = program.graph_signature.input_specs
+    changed = [spec.target for spec in program.graph_signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION]
+    outputs = []
+    for sample in samples:
+        given = iter(sample)
+        arguments = [next(given) if spec.kind == InputKind.USER_INPUT else constants[spec.target] for spec in specs]
+        with computing():
+            results = list(_Run(program.graph_module, by_payload, observe).run(*arguments))
+        # A program's first outputs are what it keeps.
+        constants |= dict(zip(changed, results, strict=False))
+        outputs.append(results[len(changed) :])
+    return outputs
+
+
+def inputs_of(tosa: bytes) -> list[tuple[tuple[int, ...], type[numpy.generic]]]:
+    """Shapes and dtypes of a subgraph's inputs."""
+    block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+    tensors = {block.Tensors(i).Name(): block.Tensors(i) for i in range(block.TensorsLength())}
+    inputs = [tensors[block.Inputs(i)] for i in range(block.InputsLength())]
+    return [(tuple(each.Shape(axis) for axis in range(each.ShapeLength())), _DTYPES[each.Type()]) for each in inputs]
+
+
+class UncheckedError(Exception):
+    """The TOSA reference model, which results are held to, doesn't compute a subgraph."""
+
+
+def check_reference(tosa: bytes) -> None:
+    """Raises UncheckedError if the TOSA reference model computes nothing of a subgraph, also if it aborts."""
+
+    def computed() -> bytes:
+        _reference(tosa, [numpy.zeros(shape, dtype) for shape, dtype in inputs_of(tosa)])
+        return b""
+
+    in_a_child(computed, UncheckedError)
+
+
+def _reference(tosa: bytes, inputs: Sequence[numpy.ndarray]) -> list[numpy.ndarray]:
+    results, status = tosa_reference_model.run(tosa, list(inputs), verbosity="LOW")
+    if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+        raise RuntimeError(f"the TOSA reference model returned {status}")
+    return list(results)
+
+
+class _Run(Interpreter):
+    def __init__(self, module: GraphModule, tosa: Mapping[bytes, bytes], observe: Observer | None) -> None:
+        super().__init__(module)
+        # Else what an observer says of the model gets lines about torch's graph.
+        self.extra_traceback = False
+        self._tosa = tosa
+        self._observe = observe
+
+    def run_node(self, n: Node) -> Any:
+        if n.target != executorch_call_delegate:
+            try:
+                return super().run_node(n)
+            except NotImplementedError:
+                return self._in_floating_point(n)
+        module, *inputs = self.map_nodes_to_values(n.args, n)
+        arrays = [tensor.permute(tensor.dim_order()).contiguous().numpy() for tensor in inputs]
+        results = _reference(self._tosa[module.processed_bytes], arrays)
+        if self._observe is not None:
+            self._observe(n, module.processed_bytes, arrays, results)
+        expected = n.meta["val"]
+        values = expected if isinstance(expected, (list, tuple)) else [expected]
+        tensors = []
+        for array, value in zip(results, values, strict=True):
+            order = list(value.dim_order())
+            inverse = [order.index(axis) for axis in range(len(order))]
+            # The reference model has no tensors without dimensions.
+            array = array.reshape([value.shape[axis] for axis in order])
+            tensors.append(torch.from_numpy(array).to(value.dtype).permute(inverse))
+        return tensors if isinstance(expected, (list, tuple)) else tensors[0]
+
+    def _in_floating_point(self, n: Node) -> Any:
+        """An operator that PyTorch doesn't have for integers: what moves elements gives the same ones in float32."""
+        args, kwargs = tree_map_only(
+            torch.Tensor,
+            lambda tensor: tensor if tensor.is_floating_point() else tensor.float(),
+            self.fetch_args_kwargs_from_env(n),
+        )
+        return getattr(self, n.op)(n.target, args, kwargs).to(n.meta["val"].dtype)

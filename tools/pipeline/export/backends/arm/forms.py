@@ -1,0 +1,593 @@
+"""Models in forms of which ExecuTorch's Arm backends delegate all, and leave nothing to the core nor refuse it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from executorch.backends.arm._passes import arm_pass_manager
+from executorch.backends.arm._passes import propagate_view_copy_permute_pass as propagation
+from executorch.backends.arm._passes.remove_permutes_around_elementwise_tosa_ops import (
+    RemovePermutesAroundElementwiseTosaOps,
+)
+from executorch.backends.arm.operator_support import upsample_support
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
+
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node, run_decompositions
+from tools.pipeline.export.rewrite.maxima import drop_places
+from tools.pipeline.export.rewrite.products import write_products
+from tools.pipeline.export.rewrite.rows import write_rows_as_images
+from tools.pipeline.export.rewrite.unbatched import add_batch
+from tools.pipeline.export.upstream.replaced import replaced
+
+_aten = torch.ops.aten
+_quantized = torch.ops.quantized_decomposed
+_RESTORE = (_quantized.dequantize_per_tensor.default, _quantized.dequantize_per_channel.default)
+_RELU6 = (_aten.relu6.default, _aten.relu6_.default)
+_BOUNDS = (_aten.clamp_max.default, _aten.clamp_min.default)
+_PRELUS = (_aten.prelu.default, _aten._prelu_kernel.default)
+_ACTIVATIONS = (
+    _aten.clamp.default, _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
+)  # fmt: skip
+# What gives elements along a dimension and their places, and what gives one of both.
+_EXTREMES = {
+    _aten.max.dim: (_aten.amax.default, _aten.argmax.default),
+    _aten.min.dim: (_aten.amin.default, _aten.argmin.default),
+}
+POOLS = (_aten.avg_pool2d.default, _aten.max_pool2d.default)
+_NEAREST = exir_ops.edge.aten.upsample_nearest2d.vec
+_SAME = (_aten.conv1d.padding, _aten.conv2d.padding)
+_PADS = (_aten.pad.default, _aten.constant_pad_nd.default)
+
+
+def write_layers(program: ExportedProgram) -> ExportedProgram:
+    """The program with layers that ExecuTorch's quantizers don't know by operators that they do.
+
+    These are recurrent networks and steps of them, RMS and instance normalization, shuffled channels, rolled
+    dimensions, windows of a dimension and differences along it, functions of softplus, convolutions whose result has
+    the input's size, and padding that cuts off; layers on images and rows without a batch, as poolings of volumes are
+    made of; and layers of rows, which are such of images then.
+    """
+    called = {node.target for node in program.graph.nodes if node.op == "call_function"}
+    if called & _COMPOSED.keys():
+        program = run_decompositions(program, dict(_COMPOSED))
+    alone = {_aten.max_pool2d_with_indices.default: _aten.max_pool2d.default}
+    drop_places(program.graph_module, alone, program)
+    _part_extremes(program)
+    write_products(program)
+    add_batch(program, begins_with_poolings=True)
+    for node in list(program.graph.nodes):
+        if node.op != "call_function":
+            continue
+        with program.graph.inserting_before(node):
+            if node.target in _SAME:
+                result = _pad_outside(program, node)
+            elif node.target in _PADS and named_arguments(node).get("mode", "constant") == "constant":
+                result = _pad_and_cut(program, node)
+            else:
+                continue
+        replace_node(program, node, result)
+        program.graph.erase_node(node)
+    write_rows_as_images(program)
+    write_strides(program)
+    return program
+
+
+def _part_extremes(program: ExportedProgram) -> None:
+    """Computes greatest and least elements apart from their places, in place: ExecuTorch's quantizers take no places.
+
+    Both take the first of equal ones.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in _EXTREMES:
+            continue
+        given = named_arguments(node)
+        for user in list(node.users):
+            with graph.inserting_before(node):
+                target = _EXTREMES[node.target][user.args[1]]
+                part = emit(graph, node, target, given["self"], given["dim"], given["keepdim"])
+            replace_node(program, user, part)
+            graph.erase_node(user)
+        graph.erase_node(node)
+
+
+def write_strides(program: ExportedProgram) -> None:
+    """Gives poolings the stride that they have without one, the kernel's size, in place: ExecuTorch's checks ask."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target in POOLS and not any(node.args[2:3]):
+            node.args = (*node.args[:2], node.args[1], *node.args[3:])
+    program.graph_module.recompile()
+
+
+def _pad_outside(program: ExportedProgram, node: Node) -> Node:
+    """A convolution whose padding is a word, with a number, and what that can't say as an operator in front of it.
+
+    ExecuTorch takes it apart once it is quantized, and what was one layer has an operator in it that isn't.
+    """
+    given = named_arguments(node)
+    source, kernel = given["input"], given["weight"].meta["val"].shape[2:]
+    padding = [0] * len(kernel)
+    if given["padding"] == "same":
+        dilation = given["dilation"] * (len(kernel) if len(given["dilation"]) == 1 else 1)
+        totals = [step * (size - 1) for step, size in zip(dilation, kernel, strict=True)]
+        padding = [total // 2 for total in totals]
+        more = [value for total in reversed(totals) for value in (0, total % 2)]
+        if any(more):
+            source = emit(program.graph, node, _aten.constant_pad_nd.default, source, more, 0.0)
+    target = _aten.conv1d.default if len(kernel) == 1 else _aten.conv2d.default
+    rest = (given["stride"], padding, given["dilation"], given["groups"])
+    return emit(program.graph, node, target, source, given["weight"], given["bias"], *rest)
+
+
+def _pad_and_cut(program: ExportedProgram, node: Node) -> Node:
+    """Padding with a number, which is below zero where it cuts off, as parts and the padding of these.
+
+    ExecuTorch leaves what cuts off to the core, as an operator that no runtime has.
+    """
+    given = named_arguments(node)
+    result, value, sides = given["self"], given["value"] or 0.0, list(given["pad"])
+    dims = result.meta["val"].dim()
+    for axis, (before, after) in enumerate(zip(sides[::2], sides[1::2], strict=True)):
+        if before < 0 or after < 0:
+            dim = dims - 1 - axis
+            end = result.meta["val"].shape[dim] + min(after, 0)
+            result = emit(program.graph, node, _aten.slice.Tensor, result, dim, max(-before, 0), end)
+    added = [max(size, 0) for size in sides]
+    return emit(program.graph, node, _aten.constant_pad_nd.default, result, added, value) if any(added) else result
+
+
+def _gru_cell(
+    x: Tensor, state: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
+) -> Tensor:
+    from_x, from_state, size = F.linear(x, w_x, b_x), F.linear(state, w_h, b_h), state.shape[-1]
+    both = [part.narrow(-1, 0, 2 * size) for part in (from_x, from_state)]
+    reset, update = torch.sigmoid(both[0] + both[1]).split(size, -1)
+    new = torch.tanh(from_x.narrow(-1, 2 * size, size) + reset * from_state.narrow(-1, 2 * size, size))
+    return new + update * (state - new)
+
+
+def _lstm_cell(
+    x: Tensor,
+    states: Sequence[Tensor],
+    w_x: Tensor,
+    w_h: Tensor,
+    b_x: Tensor | None = None,
+    b_h: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    state, cell = states
+    gates = F.linear(x, w_x, b_x) + F.linear(state, w_h, b_h)
+    into, forget, new, out = gates.split(state.shape[-1], -1)
+    cell = torch.sigmoid(forget) * cell + torch.sigmoid(into) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(cell), cell
+
+
+def _rnn_cell(function: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    def decomposition(
+        x: Tensor, state: Tensor, w_x: Tensor, w_h: Tensor, b_x: Tensor | None = None, b_h: Tensor | None = None
+    ) -> Tensor:
+        return function(F.linear(x, w_x, b_x) + F.linear(state, w_h, b_h))
+
+    return decomposition
+
+
+def _rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    least = torch.finfo(x.dtype).eps if eps is None else eps
+    axes = list(range(-len(shape), 0))
+    result = x * torch.rsqrt((x * x).mean(axes, True) + least)
+    return result if weight is None else result * weight
+
+
+def _instance_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    if not use_input_stats:
+        return NotImplemented
+    # Groups of one channel are what it normalizes.
+    return F.group_norm(x, x.shape[1], weight, bias, eps)
+
+
+def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(x)), by exp() of what is not positive: integers have room for that."""
+    scaled = x if beta == 1 else x * beta
+    result = torch.relu(scaled) + torch.log1p(torch.exp(-torch.abs(scaled)))
+    return result if beta == 1 else result * (1 / beta)
+
+
+def _roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+    """Both parts in the other order."""
+    if not dims:
+        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        moved = shift % size if size else 0
+        if moved:
+            x = torch.cat([x.narrow(dim, size - moved, moved), x.narrow(dim, 0, size - moved)], dim)
+    return x
+
+
+def _unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of a dimension, each a part of the tensor."""
+    count = x.shape[dimension] - size + 1
+    if count > _MOST_WINDOWS * step:
+        return NotImplemented
+    windows = [x.narrow(dimension, start, size).movedim(dimension, -1) for start in range(0, count, step)]
+    # Where the dimension was are the windows, and their elements are last.
+    return torch.stack(windows, dimension % x.dim())
+
+
+def _diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    parts = [part for part in (prepend, x, append) if part is not None]
+    result = torch.cat(parts, dim) if len(parts) > 1 else x
+    for _ in range(n):
+        size = result.shape[dim] - 1
+        result = result.narrow(dim, 1, size) - result.narrow(dim, 0, size)
+    return result
+
+
+def _channel_shuffle(x: Tensor, groups: int) -> Tensor:
+    parts = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    return parts.transpose(1, 2).reshape(x.shape)
+
+
+def _sequence(
+    step: Callable[..., tuple[Tensor, ...]],
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    has_biases: bool,
+    layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    """A recurrent network, step by step; results are the output and each state, of all layers."""
+    directions, count, time = 1 + bidirectional, 4 if has_biases else 2, int(batch_first)
+    if len(parameters) != layers * directions * count:
+        # One with projections.
+        return NotImplemented
+    finals: list[list[Tensor]] = [[] for _ in states]
+    for layer in range(layers):
+        outs = []
+        for direction in range(directions):
+            place = layer * directions + direction
+            own = parameters[place * count : (place + 1) * count]
+            current = tuple(state.select(0, place) for state in states)
+            steps = []
+            for part in reversed(x.unbind(time)) if direction else x.unbind(time):
+                current = step(part, current, *own)
+                steps.append(current[0])
+            outs.append(torch.stack(steps[::-1] if direction else steps, time))
+            for final, state in zip(finals, current, strict=True):
+                final.append(state)
+        x = outs[0] if directions == 1 else torch.cat(outs, -1)
+    return x, *(torch.stack(final) for final in finals)
+
+
+def _lstm(
+    x: Tensor,
+    states: Sequence[Tensor],
+    parameters: Sequence[Tensor],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    return _sequence(_lstm_cell, x, states, parameters, has_biases, layers, bidirectional, batch_first)
+
+
+def _of_one_state(cell: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, ...]]:
+    """What `_lstm` is, of another kind of cell."""
+
+    def step(x: Tensor, states: Sequence[Tensor], *parameters: Tensor) -> tuple[Tensor, ...]:
+        return (cell(x, states[0], *parameters),)
+
+    def decomposition(
+        x: Tensor,
+        state: Tensor,
+        parameters: Sequence[Tensor],
+        has_biases: bool,
+        layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Tensor, ...]:
+        return _sequence(step, x, [state], parameters, has_biases, layers, bidirectional, batch_first)
+
+    return decomposition
+
+
+def _filled(x: Tensor, shape: Sequence[int], value: float, dtype: torch.dtype | None) -> Tensor:
+    """A tensor of one value: a constant, whatever the input's elements are."""
+    return torch.full(list(shape), value, dtype=x.dtype if dtype is None else dtype)
+
+
+# Per operator that ExecuTorch's quantizers don't know what computes the same by those that they do.
+_COMPOSED: dict[Any, Callable[..., Any]] = {
+    _aten.addcmul.default: lambda x, first, second, *, value=1: x + (first if value == 1 else first * value) * second,
+    _aten.channel_shuffle.default: _channel_shuffle,
+    # Of which ExecuTorch makes a copy that no quantizer knows.
+    _aten.detach.default: lambda x: x.reshape(x.shape),
+    _aten.diff.default: _diff,
+    _aten.expand_as.default: lambda x, other: x.expand(other.shape),
+    _aten.full_like.default: lambda x, value, *, dtype=None, **_: _filled(x, x.shape, value, dtype),
+    _aten.gru.input: _of_one_state(_gru_cell),
+    _aten.gru_cell.default: _gru_cell,
+    _aten.hstack.default: lambda parts: torch.cat(parts, 0 if parts[0].dim() == 1 else 1),
+    _aten.instance_norm.default: _instance_norm,
+    _aten.lerp.Scalar: lambda x, end, weight: x + (end - x) * weight,
+    _aten.lerp.Tensor: lambda x, end, weight: x + (end - x) * weight,
+    _aten.log_sigmoid.default: lambda x: -_softplus(-x),
+    _aten.lstm.input: _lstm,
+    _aten.lstm_cell.default: _lstm_cell,
+    _aten.mT.default: lambda x: x.transpose(-2, -1),
+    _aten.mish.default: lambda x: x * torch.tanh(_softplus(x)),
+    _aten.new_full.default: lambda x, shape, value, *, dtype=None, **_: _filled(x, shape, value, dtype),
+    _aten.new_ones.default: lambda x, shape, *, dtype=None, **_: _filled(x, shape, 1, dtype),
+    _aten.new_zeros.default: lambda x, shape, *, dtype=None, **_: _filled(x, shape, 0, dtype),
+    _aten.numpy_T.default: lambda x: x.permute(list(range(x.dim()))[::-1]),
+    _aten.ones_like.default: lambda x, *, dtype=None, **_: _filled(x, x.shape, 1, dtype),
+    _aten.rms_norm.default: _rms_norm,
+    _aten.rnn_relu.input: _of_one_state(_rnn_cell(torch.relu)),
+    _aten.rnn_relu_cell.default: _rnn_cell(torch.relu),
+    _aten.rnn_tanh.input: _of_one_state(_rnn_cell(torch.tanh)),
+    _aten.rnn_tanh_cell.default: _rnn_cell(torch.tanh),
+    _aten.roll.default: _roll,
+    _aten.softplus.default: _softplus,
+    _aten.square.default: lambda x: x * x,
+    _aten.std.correction: lambda x, dim=None, *, correction=1, keepdim=False: torch.var(
+        x, dim, correction=correction, keepdim=keepdim
+    ).sqrt(),
+    _aten.std.dim: lambda x, dim, unbiased=True, keepdim=False: torch.var(x, dim, unbiased, keepdim).sqrt(),
+    _aten.swapaxes.default: torch.transpose,
+    _aten.swapdims.default: torch.transpose,
+    _aten.unfold.default: _unfold,
+    _aten.vstack.default: lambda parts: torch.cat([torch.atleast_2d(part) for part in parts]),
+    _aten.zeros_like.default: lambda x, *, dtype=None, **_: _filled(x, x.shape, 0, dtype),
+}
+
+
+# Of which the core has operators.
+_WHOLE = (_aten.gru.input, _aten.lstm.input)
+_RECURRENT = (_aten.gru.input, _aten.lstm.input, _aten.rnn_relu.input, _aten.rnn_tanh.input)
+
+
+# What windows of a tensor may be to be parts of it, one by one.
+_MOST_WINDOWS = 64
+
+# What a program's recurrent layers may have together to be unrolled.
+MOST_STEPS = 24
+
+
+def layers_of_many_steps(program: ExportedProgram) -> list[Node]:
+    """The LSTM and GRU layers that are too long to be unrolled, beside what comes before them."""
+    left, found = MOST_STEPS, []
+    for node, steps in recurrent_steps(program):
+        if node.target in _WHOLE and steps > left:
+            found.append(node)
+        else:
+            left -= steps
+    return found
+
+
+def recurrent_steps(program: ExportedProgram) -> Iterator[tuple[Node, int]]:
+    """The recurrent layers that `write_layers` unrolls, with the steps that each becomes."""
+    for node in program.graph.nodes:
+        if node.target in _RECURRENT:
+            given = named_arguments(node)
+            length = given["input"].meta["val"].shape[int(given["batch_first"])]
+            yield node, length * given["num_layers"] * (1 + given["bidirectional"])
+
+
+def write_activations(program: ExportedProgram) -> None:
+    """Writes activations and bounds that ExecuTorch's quantizers don't know by operators that they do, in place.
+
+    PReLU is max(x, weight * x) where no weight is above 1, and max(x, 0) + weight * min(x, 0) otherwise.
+    """
+    graph = program.graph
+    constants = {**program.graph_signature.inputs_to_parameters, **program.graph_signature.inputs_to_buffers}
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target in _RELU6:
+            node.target, node.args = _aten.hardtanh.default, (node.args[0], 0.0, 6.0)
+        if node.target in _BOUNDS:
+            bounds = (None, node.args[1]) if node.target == _aten.clamp_max.default else (node.args[1], None)
+            node.target, node.args = _aten.clamp.default, (node.args[0], *bounds)
+        if node.target == _aten.neg.default and node.meta["val"].is_floating_point():
+            # What ExecuTorch quantizes a negation to, a maximum behind it takes for half as much.
+            node.target, node.args = _aten.mul.Tensor, (node.args[0], -1.0)
+        if node.target not in _PRELUS:
+            continue
+        source, weight = node.args
+        values = program.state_dict.get(constants.get(weight.name, ""))
+        with graph.inserting_before(node):
+            # A weight for each channel, which are the second dimension.
+            count, dims = weight.meta["val"].numel(), source.meta["val"].dim()
+            if weight.meta["val"].dim() != dims:
+                shape = [count if axis == 1 else 1 for axis in range(dims)]
+                weight = emit(graph, node, _aten.reshape.default, weight, shape)
+            if values is not None and float(values.detach().max()) <= 1:
+                result = emit(
+                    graph, node, _aten.maximum.default, source, emit(graph, node, _aten.mul.Tensor, source, weight)
+                )
+            else:
+                below = emit(graph, node, _aten.clamp.default, source, None, 0.0)
+                scaled = emit(graph, node, _aten.mul.Tensor, below, weight)
+                result = emit(graph, node, _aten.add.Tensor, emit(graph, node, _aten.relu.default, source), scaled)
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def part_activations(module: GraphModule) -> None:
+    """Quantizes between a layer and its activation where the result's zero point is not the least integer, in place.
+
+    Only with that one ExecuTorch computes both as one operator, and leaves both to the core otherwise: a concatenation
+    with something that has negative numbers gives a ReLU the scale and zero point of both. The numbers are the same:
+    what the layer's integers are cut to is what they are quantized to anyway.
+    """
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _ACTIVATIONS:
+            continue
+        source, readers = node.args[0], list(node.users)
+        if not readers or any(reader.target != _quantized.quantize_per_tensor.default for reader in readers):
+            continue
+        parameters = readers[0].args[1:]
+        zero_point, least = parameters[1], parameters[2]
+        if zero_point == least or not any(operand.target in _RESTORE for operand in source.all_input_nodes):
+            continue
+        with graph.inserting_before(node):
+            quantized = graph.call_function(_quantized.quantize_per_tensor.default, (source, *parameters))
+            restored = graph.call_function(_quantized.dequantize_per_tensor.default, (quantized, *parameters))
+        for each in (quantized, restored):
+            each.meta = dict(node.meta)
+        node.replace_input_with(source, restored)
+    module.recompile()
+
+
+@contextlib.contextmanager
+def tables_before_pools() -> Iterator[None]:
+    """Lets ExecuTorch's passes turn functions into tables before they turn to average poolings.
+
+    As they are, a pooling behind a function whose result PyTorch has in floating point, whatever it is given (tanh,
+    sigmoid, exp), is refused, as the table that returns integers isn't there yet.
+    """
+    manager = arm_pass_manager.ArmPassManager
+    original = manager.add_passes
+    pools = (arm_pass_manager.RewriteAdaptiveAvgPool2dPass, arm_pass_manager.RewriteAvgPool2dPass)
+
+    def add_passes(self: object, passes: Sequence[object]) -> None:
+        tables = [each for each in passes if isinstance(each, arm_pass_manager.InsertTableOpsPass)]
+        ordered = [each for each in passes if each not in tables]
+        places = [place for place, each in enumerate(ordered) if isinstance(each, pools)]
+        place = min(places, default=len(ordered))
+        original(self, [*ordered[:place], *tables, *ordered[place:]])
+
+    with replaced(manager, "add_passes", add_passes):
+        yield
+
+
+@contextlib.contextmanager
+def upsampling_of_sizes() -> Iterator[None]:
+    """Leaves to the core resampling in which PyTorch takes other pixels than ExecuTorch's passes.
+
+    These look at sizes alone, where PyTorch takes a factor that is given, though the result's size is rounded down. And
+    they take the nearest pixel to the middle of each of the result, where PyTorch takes the one in front: the same if
+    each pixel is taken as often as the others.
+    """
+    original = upsample_support._is_upsample_node_tosa_supported
+
+    def is_supported(check: Any, node: Node, *args: Any, **options: Any) -> bool:
+        sizes, results = node.args[0].meta["val"].shape[2:], node.meta["val"].shape[2:]
+        factors = node.args[-1] or [result / size for size, result in zip(sizes, results, strict=True)]
+        pairs = list(zip(sizes, results, strict=True))
+        reason = None
+        if not all(math.isclose(factor * size, result) for factor, (size, result) in zip(factors, pairs, strict=True)):
+            reason = f"Factors {list(factors)} are not those of the sizes, {list(sizes)} and {list(results)}."
+        elif node.target == _NEAREST and any(result % size for size, result in pairs):
+            reason = f"Sizes {list(results)} are no multiples of {list(sizes)}."
+        if reason is not None:
+            check.reporter.report_reject(node, reason)
+        return reason is None and original(check, node, *args, **options)
+
+    with replaced(upsample_support, "_is_upsample_node_tosa_supported", is_supported):
+        yield
+
+
+@contextlib.contextmanager
+def convolutions_to_16_bits() -> Iterator[None]:
+    """Lets convolutions of 16 bits give what they are quantized to, whoever reads it.
+
+    As it is, one that is read in 32 bits, as additions and products do, gives its sums as they are, and what reads them
+    takes their scale for that of the quantized result.
+    """
+    rewrite = arm_pass_manager.RewriteConvPass
+    original = rewrite._has_int32_rescale_user
+
+    def has_int32_rescale_user(self: object, node: Node) -> bool:
+        return not node.meta.get("output_qparams") and original(self, node)
+
+    with replaced(rewrite, "_has_int32_rescale_user", has_int32_rescale_user):
+        yield
+
+
+@contextlib.contextmanager
+def layouts_of_all_readers() -> Iterator[None]:
+    """Lets ExecuTorch's passes move views and permutations only where they know the shapes, and all readers are told.
+
+    As they are, they take a permutation from in front of a view for one of its readers, and others read the other
+    layout. They move views behind sums of one dimension, which then are over several of what the view is made of: what
+    writes these as TOSA takes the first. And they go on from nodes that another view was moved past, whose shapes are
+    worked out anew only when all are.
+    """
+    base = propagation.PropagateViewCopyPermutePass
+    permute, propagate, retrace = (
+        RemovePermutesAroundElementwiseTosaOps.permute_subgraph, base._propagate, base._retrace
+    )  # fmt: skip
+    passed = list[Node]()
+    # Nodes beside moved ones, until shapes are worked out anew.
+    moved = set[Node]()
+
+    def permute_subgraph(self: Any, subgraph: Any) -> bool:
+        has_all = all(
+            user in subgraph.nodes or (node, user) in subgraph.edges_out
+            for node in subgraph.nodes
+            for user in node.users
+        )
+        return has_all and permute(self, subgraph)
+
+    def propagate_once(self: Any, node: Node) -> bool:
+        passed[:] = [node]
+        has_moved = propagate(self, node)
+        if has_moved:
+            moved.update(passed)
+        return has_moved
+
+    def retrace_all(self: Any, module: GraphModule) -> GraphModule:
+        moved.clear()
+        return retrace(self, module)
+
+    def passing(can_cross: Callable[[Any, Node, Sequence[Node]], bool]) -> Callable[[Any, Node, Sequence[Node]], bool]:
+        def can_pass(self: Any, frontier: Node, next_nodes: Sequence[Node]) -> bool:
+            passed.extend(next_nodes)
+            beside = {frontier, *next_nodes, *(operand for node in next_nodes for operand in node.all_input_nodes)}
+            return moved.isdisjoint(beside) and can_cross(self, frontier, next_nodes)
+
+        return can_pass
+
+    def with_one(swap: Callable[[Any, Node, Node], Any]) -> Callable[[Any, Node, Node], Any]:
+        def swap_with_one(self: Any, node: Node, next_node: Node) -> Any:
+            result = swap(self, node, next_node)
+            # Second argument of a sum or of a part: the dimensions, or the one.
+            return None if result is not None and len(tree_leaves(result[1][1])) > 1 else result
+
+        return swap_with_one
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(RemovePermutesAroundElementwiseTosaOps, "permute_subgraph", permute_subgraph))
+        stack.enter_context(replaced(base, "_propagate", propagate_once))
+        stack.enter_context(replaced(base, "_retrace", retrace_all))
+        for each in (propagation.PropagateViewCopyPermuteUpPass, propagation.PropagateViewCopyPermuteDownPass):
+            stack.enter_context(replaced(each, "_maybe_swap_view_args", with_one(each._maybe_swap_view_args)))
+            stack.enter_context(replaced(each, "_can_cross_next_nodes", passing(each._can_cross_next_nodes)))
+        yield

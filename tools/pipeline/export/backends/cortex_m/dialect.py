@@ -1,0 +1,176 @@
+"""ExecuTorch's Cortex-M backend, prepared: this package imports this module before any other part of the backend.
+
+In the wheel, `ops.operators`, which registers the operators, imports a module of the package `passes`, and the package
+`passes` looks the registered operators up while it is imported. Neither can be imported first. Here the operators come
+first, with an empty package in place of `passes`, and then `passes` itself.
+
+The operators' Python implementation says which integers a program must return. Where it convolves int32 tensors, which
+PyTorch cannot do with dilation, or takes float32 for them, which rounds sums over 2**24, it is given float64; so it is
+where it pools int8 images, of which PyTorch takes at most 127 pixels. And what it looks up in a table lies in memory as
+the indices do: operators that take an image's order of dimensions from its strides find no other.
+
+Seven gaps of quantizer and passes are filled. A hardswish that can't be fused into the layer before it, which is marked
+as int8 all the same, becomes a lookup table. A relu or clamp of a convolution or linear layer that others read,
+too, gets its bounds in int8: the pass looks for the dtype of the layer's result, which is not known yet. What
+`maximum` and `minimum` return lies in memory as their operands do. A product of two matrices becomes int8 before the
+next pass infers its dtype. Transposed convolutions may have an output_padding. The operands of sums and products
+may have any two shapes that broadcast, where CMSIS-NN takes values of channels only. And a maximum whose place somebody
+asks for stays in floating point alone: the pass that drops places nobody asks for refuses the whole program for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+import torch
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.pass_base import ExportPass
+from torch.fx.passes.infra.pass_base import PassResult
+from torch.nn import functional
+
+from tools.pipeline.export.rewrite.maxima import drop_places
+
+_BACKEND = "executorch.backends.cortex_m"
+_PASSES = f"{_BACKEND}.passes"
+
+
+def _import_backend() -> None:
+    if _PASSES in sys.modules:
+        return
+    found = importlib.util.find_spec(_PASSES)
+    assert found is not None and found.submodule_search_locations is not None, f"the executorch wheel has no {_PASSES}"
+    bare = ModuleType(_PASSES)
+    bare.__path__ = list(found.submodule_search_locations)
+    sys.modules[_PASSES] = bare
+    try:
+        importlib.import_module(f"{_BACKEND}.ops.operators")
+    finally:
+        del sys.modules[_PASSES]
+    importlib.import_module(_PASSES)
+
+
+class _ExactFunctional:
+    """torch.nn.functional whose windows compute exact integers, as long as they are below 2**53."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(functional, name)
+
+    @staticmethod
+    def conv2d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, **options: Any) -> torch.Tensor:
+        return functional.conv2d(x.double(), weight.double(), bias.double(), **options).to(x.dtype)
+
+    @staticmethod
+    def conv_transpose2d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, **options: Any) -> torch.Tensor:
+        return functional.conv_transpose2d(x.double(), weight.double(), bias.double(), **options)
+
+    @staticmethod
+    def max_pool2d(x: torch.Tensor, kernel_size: tuple[int, int], **options: Any) -> torch.Tensor:
+        return functional.max_pool2d(x.double(), kernel_size, **options).to(x.dtype)
+
+
+def _add_hardswish() -> None:
+    lowering = importlib.import_module(f"{_PASSES}.aten_to_cortex_m_pass")
+    hardswish = importlib.import_module("executorch.exir.dialects._ops").ops.edge.aten.hardswish.default
+    passes_utils._ACTIVATION_FNS[hardswish] = _hardswish
+    lowering.AtenToCortexMPass.register_dialect_substitution(hardswish)(lowering._get_activation_replacement)
+
+
+def _accept_output_padding() -> None:
+    """Lets the quantizer take transposed convolutions with output_padding, which CMSIS-NN has none of."""
+    checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
+
+    def check(cls: type, node: torch.fx.Node) -> bool:
+        if not checkers.is_channels_last(checkers.get_first_fake_tensor(node)):
+            return False
+        if node.target != torch.ops.aten.conv_transpose2d.input:
+            return True
+        given: list[Any] = list(node.args[6:8])
+        groups, dilation = given + [1, 1][len(given) :]
+        return groups == 1 and dilation in (1, [1], [1, 1])
+
+    checkers.CortexMConvTranspose2DCheck._check_node = classmethod(check)
+
+
+def _accept_broadcasts(operators: ModuleType) -> None:
+    """Lets sums and products have operands of any two shapes that broadcast, as the kernels take them."""
+    checkers = importlib.import_module(f"{_BACKEND}.quantizer.pattern_checkers")
+    checkers.CortexMAddMulCheck.check_pattern = classmethod(lambda *_: True)
+    operators.__dict__["is_channel_broadcast"] = lambda *_: True
+
+    def result(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        # Lies as an operand of its shape does: of dimensions of size 1 PyTorch would choose an order of its own.
+        like = [operand for operand in (b, a) if operand.shape == torch.broadcast_shapes(a.shape, b.shape)]
+        return torch.empty_like(like[0]) if like else torch.add(a, b)
+
+    def add(a: torch.Tensor, _zero: int, _multiplier: int, _shift: int, b: torch.Tensor, *_: int) -> torch.Tensor:
+        return result(a, b)
+
+    def mul(a: torch.Tensor, _zero: int, b: torch.Tensor, *_: int) -> torch.Tensor:
+        return result(a, b)
+
+    torch.library.register_fake("cortex_m::quantized_add", add, allow_override=True)
+    torch.library.register_fake("cortex_m::quantized_mul", mul, allow_override=True)
+
+
+def _look_up(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(indices).copy_(table[indices.int() + 128])
+
+
+def _is_quantized(_: Any, node: torch.fx.Node) -> bool:
+    """Whether a clamp had its quantization folded into it, with one scale for all."""
+    results = node.meta.get("output_qparams") or {}
+    return bool(node.meta.get("input_qparams")) and 0 in results and isinstance(results[0].scale, float)
+
+
+def _passes() -> list[Any]:
+    lowering = importlib.import_module(f"{_PASSES}.aten_to_cortex_m_pass")
+    known = importlib.import_module(f"{_PASSES}.cortex_m_pass_manager").CortexMPassManager.pass_list
+    products: Any = type("Products", (lowering.AtenToDialectPass,), {})
+    bmm = importlib.import_module("executorch.exir.dialects._ops").ops.edge.aten.bmm.default
+    products.register_dialect_substitution(bmm)(lowering._get_bmm_replacement)
+    known = [_Maxima if each.__name__ == "RemoveGetItemPass" else each for each in known]
+    fold = [each.__name__ for each in known].index("FoldAndAnnotateQParamsPass")
+    return [*known[: fold + 1], products, *known[fold + 1 :]]
+
+
+class _Maxima(ExportPass):
+    """Computes maxima without their places where nobody asks for these; the others stay as they are."""
+
+    def call(self, graph_module: torch.fx.GraphModule) -> PassResult:
+        edge = exir_ops.edge.aten
+        alone = {
+            edge.max_pool2d_with_indices.default: edge.max_pool2d.default,
+            edge.max.dim: edge.amax.default,
+        }
+        drop_places(graph_module, alone)
+        return super().call(graph_module)
+
+
+def _hardswish(x: float) -> float:
+    """The function of torch.nn.Hardswish."""
+    return x * min(max(x + 3.0, 0.0), 6.0) / 6.0
+
+
+_import_backend()
+
+PASSES = _passes()
+"""ExecuTorch's passes to the dialect, with products of two int8 matrices first once they are known to be int8.
+
+PyTorch takes such a product for int32, and the next pass that infers dtypes would refuse what reads it.
+"""
+
+passes_utils = importlib.import_module(f"{_PASSES}.passes_utils")
+_operators = sys.modules[f"{_BACKEND}.ops.operators"]
+_operators.__dict__["F"] = _ExactFunctional()
+_operators.__dict__["lib"].impl("quantized_activation", _look_up, "CompositeExplicitAutograd", allow_override=True)
+_add_hardswish()
+_accept_output_padding()
+_accept_broadcasts(_operators)
+_clamps = importlib.import_module(f"{_PASSES}.quantized_clamp_activation_pass").QuantizedClampActivationPass
+_clamps._is_quantized_int8_activation = _is_quantized
+torch.library.register_fake("cortex_m::maximum", torch.maximum, allow_override=True)
+torch.library.register_fake("cortex_m::minimum", torch.minimum, allow_override=True)

@@ -1,0 +1,861 @@
+"""Rewrites layers into the forms that ExecuTorch's Cortex-M quantizer and the int8 kernels know.
+
+The quantizer knows two-dimensional convolutions and poolings, and the kernels read channels-last images. What computes
+the same in another form would stay in floating point, or be refused on the device:
+
+- one-dimensional convolutions and poolings become two-dimensional ones over images of height 1, with the elementwise
+  operators between them, so that a chain of layers changes its layout at its ends only;
+- padding by name (`same`, `valid`) becomes numbers, a circular one a concatenation, zeros around an image are the next
+  convolution's padding, `relu6` becomes `hardtanh`, and poolings round sizes down;
+- dimensions that are rotated become choices of elements;
+- a product with a constant matrix becomes a linear layer, one of many matrices a batched one, the mean of an image's
+  channels a pooling, as its maximum is, and glu a product;
+- sums and products with a constant for each channel, as batch normalization is that no layer is before, become a
+  convolution of one by one;
+- masks before softmax operators become sums, see softmax.py;
+- pixel_shuffle becomes a transposition, and a transposed convolution convolutions whose results are moved, see
+  depth_to_space.py;
+- images that are one pixel wide lie down for convolutions, see narrow_images.py;
+- what a convolution or pooling reads in another layout is copied to channels-last before it;
+- a number beside a tensor without dimensions becomes a constant without any: the quantizer's have one at least, and
+  would give it to the result.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from operator import getitem
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+from torch.utils._pytree import tree_map
+
+from tools.pipeline.export.backends.cortex_m.depth_to_space import move_channels_to_pixels, write_transposed_convolution
+from tools.pipeline.export.backends.cortex_m.softmax import write_masks
+from tools.pipeline.export.backends.cortex_m.transpositions import (
+    drop_undone_transpositions,
+    order_of,
+    view_tokens_as_pixels,
+)
+from tools.pipeline.export.ir.constants import add_constant, is_constant
+from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.rewriting import emit, for_each
+from tools.pipeline.export.rewrite.maxima import drop_places
+from tools.pipeline.export.rewrite.narrow_images import lay_down
+
+_aten = torch.ops.aten
+
+# Elementwise operators of one tensor, with scalars: on an image of height 1 they are the same.
+_ELEMENTWISE = frozenset(
+    operator.default
+    for operator in (
+        _aten.relu, _aten.hardtanh, _aten.clamp, _aten.sigmoid, _aten.tanh, _aten.silu, _aten.hardswish,
+        _aten.hardsigmoid, _aten.leaky_relu, _aten.gelu, _aten.elu, _aten.mish, _aten.softplus,
+    )
+)  # fmt: skip
+
+# Of two tensors of one shape.
+_BINARY = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.maximum.default, _aten.minimum.default)
+
+# Channels of a word: layers of more channels are packed in words, of fewer as if they had no groups.
+WORD = 4
+
+# What is done to all of a channel alike with a constant.
+_CHANNELWISE = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor)
+
+# What the quantizer makes constants of the numbers of.
+_ARITHMETIC = (_aten.add.Tensor, _aten.sub.Tensor, _aten.mul.Tensor, _aten.div.Tensor, _aten.div.Tensor_mode)
+
+_VIEWS = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+
+# What reads channels-last images on the device.
+_IMAGE_OPERATORS = (
+    _aten.conv2d.default,
+    _aten.conv_transpose2d.input,
+    _aten.max_pool2d.default,
+    _aten.avg_pool2d.default,
+)
+
+# Upsampling that repeats elements, and padding with some; zeros are constant_pad_nd, circular padding joins ends.
+_SELECTING = (
+    _aten.pad.default, _aten.upsample_nearest1d.default, _aten.upsample_nearest1d.vec,
+    _aten.upsample_nearest2d.default, _aten.upsample_nearest2d.vec, _aten._upsample_nearest_exact1d.default,
+    _aten._upsample_nearest_exact1d.vec, _aten._upsample_nearest_exact2d.default,
+    _aten._upsample_nearest_exact2d.vec,
+)  # fmt: skip
+
+# Where the dimensions of a sequence are in its image of height 1.
+_OF_SEQUENCE = (0, 1, 3)
+
+# What is computed of each channel of an image, and as which pooling of all of it.
+_POOLED: dict[Any, Any] = {_aten.mean.dim: _aten.avg_pool2d.default, _aten.amax.default: _aten.max_pool2d.default}
+
+# What returns parts of a tensor.
+_SPLITTING = (_aten.split.Tensor, _aten.split_with_sizes.default)
+
+# What takes images in the default order only; PyTorch itself returns others in an order that it does not say.
+_DEFAULT_ORDER = (_aten.grid_sampler.default, _aten.grid_sampler_2d.default)
+
+
+def make_quantizable(program: ExportedProgram) -> ExportedProgram:
+    """Rewrites the program as the head of this file says, in place.
+
+    Args:
+      program: a functional program with batch normalization folded; constants are to be propagated afterwards.
+    """
+    graph = program.graph
+    drop_places(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
+    for node in list(graph.nodes):
+        if node.target == _aten.relu6.default:
+            _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
+        elif node.target == _aten.pad.default and _arguments(node)[2] == "constant":
+            _pad_or_slice(graph, node, _arguments(node)[3] or 0.0)
+        elif node.target == _aten.constant_pad_nd.default:
+            _pad_or_slice(graph, node, _arguments(node)[2])
+        elif node.target == _aten.pad.default and _arguments(node)[2] == "circular":
+            _join_ends(graph, node)
+        elif node.target == _aten.pixel_shuffle.default and _is_image(node):
+            move_channels_to_pixels(graph, node)
+        elif node.target == _aten.glu.default:
+            _gate(graph, node)
+        elif node.target == _aten.roll.default:
+            _rotate(program, node)
+        elif node.target in _ARITHMETIC:
+            _make_number_constant(program, node)
+    write_masks(program)
+    for node in list(graph.nodes):
+        if node.target in _CHANNELWISE:
+            _make_channelwise(program, node)
+        elif node.target == _aten.matmul.default:
+            _batch(graph, node)
+    _Sequences(program).rewrite()
+    for node in list(graph.nodes):
+        if node.target in _SELECTING:
+            _select(program, node)
+        elif node.target == _aten.conv2d.padding:
+            _number_padding(graph, node)
+        elif node.target == _aten.conv2d.default:
+            _fold_padding(graph, node)
+        elif node.target == _aten.conv_transpose2d.input:
+            write_transposed_convolution(program, node)
+        elif node.target in _POOLED:
+            _make_pooling(graph, node)
+        elif node.target == _aten.adaptive_avg_pool2d.default:
+            _make_even_pooling(graph, node)
+        elif node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default):
+            _round_down(graph, node)
+    view_tokens_as_pixels(graph)
+    lay_down(graph, is_channels_last=True, activations=_ELEMENTWISE)
+    graph.eliminate_dead_code()
+    for node in list(graph.nodes):
+        if node.op == "call_function" and "val" in node.meta:
+            _lay_out(graph, node)
+    drop_undone_transpositions(graph)
+    program.graph_module.recompile()
+    return program
+
+
+def is_channels_last(node: Node) -> bool:
+    """Whether a node is an image that lies channels-last in memory."""
+    value = node.meta.get("val")
+    return (
+        isinstance(value, torch.Tensor) and value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
+    )
+
+
+def _is_plane(node: Node) -> bool:
+    """Whether a node computes an image of one channel, which lies in any order, whose strides are of the default one.
+
+    What PyTorch makes of an image follows its strides.
+    """
+    value = node.meta["val"]
+    return (
+        node.op == "call_function"
+        and value.dim() == 4
+        and value.shape[1] == 1
+        and value.shape[2:].numel() > 1
+        and value.stride(1) != 1
+    )
+
+
+def _replace(graph: Graph, node: Node, operator: Callable[..., Any], *args: Any) -> Node:
+    with graph.inserting_before(node):
+        other = emit(graph, node, operator, *args)
+    node.replace_all_uses_with(other)
+    graph.erase_node(node)
+    return other
+
+
+def _make_channelwise(program: ExportedProgram, first: Node) -> None:
+    """Sums and products with constants that have a number for each channel: a convolution of one by one with a bias."""
+    image, constant = _operands(first)
+    if image is None or (_operands(image)[0] is not None and len(image.users) == 1):
+        return
+    steps, constants, users = [first], [constant], list(first.users)
+    while len(users) == 1:
+        operand, constant = _operands(users[0])
+        if operand is not steps[-1]:
+            break
+        steps += users
+        constants.append(constant)
+        users = list(users[0].users)
+    if all(map(_is_number, constants)):
+        return
+    shape, graph, last = first.meta["val"].shape, program.graph, steps[-1]
+    ones = [1, shape[1], *[1] * (len(shape) - 2)]
+    one = torch.ones(ones, dtype=image.meta["val"].dtype)
+    factors, terms = (
+        add_constant(program, f"{last.name}_{name}", each) for name, each in (("factors", one), ("terms", 0 * one))
+    )
+    with graph.inserting_before(last):
+        for step, constant in zip(steps, constants, strict=True):
+            factors, terms = _composed(graph, step, constant, last, factors, terms)
+        weight = emit(graph, last, _aten.reshape.default, factors, [shape[1], 1, *ones[2:]])
+        bias = emit(graph, last, _aten.reshape.default, terms, [shape[1]])
+    operator = _aten.conv1d.default if len(shape) == 3 else _aten.conv2d.default
+    stride, padding = ones[2:], [0] * (len(shape) - 2)
+    _replace(graph, last, operator, image, weight, bias, stride, padding, stride, shape[1])
+
+
+def _operands(step: Node) -> tuple[Node, Any] | tuple[None, None]:
+    """What a sum or product is of, and the number, or the one for each channel, beside it; None for other nodes."""
+    if step.target not in _CHANNELWISE or step.kwargs:
+        return None, None
+    shape = step.meta["val"].shape
+    if len(shape) not in (3, 4) or shape[1] == 1 or (shape[1] > WORD and shape[1] % WORD):
+        return None, None
+    for one, other in (step.args[:2], step.args[1::-1]):
+        if not isinstance(one, Node) or is_constant(one):
+            continue
+        if one.meta["val"].shape != shape or not one.meta["val"].is_floating_point():
+            continue
+        is_first = one is step.args[0]
+        if (_is_number(other) or _is_by_channel(other, shape)) and (is_first or step.target != _aten.div.Tensor):
+            return one, other
+    return None, None
+
+
+def _is_number(operand: Any) -> bool:
+    return isinstance(operand, (int, float)) or (is_constant(operand) and operand.meta["val"].numel() == 1)
+
+
+def _is_by_channel(operand: Any, shape: torch.Size) -> bool:
+    if not isinstance(operand, Node) or not is_constant(operand):
+        return False
+    numbers = list(operand.meta["val"].shape)
+    return [1] * (len(shape) - len(numbers)) + numbers == [1, shape[1], *[1] * (len(shape) - 2)]
+
+
+def _composed(graph: Graph, step: Node, constant: Any, origin: Node, factors: Node, terms: Node) -> tuple[Node, Node]:
+    """The factors and terms of a sum or product, with a constant, of what has these factors and terms."""
+    target: Any = step.target
+    if target in (_aten.mul.Tensor, _aten.div.Tensor):
+        return emit(graph, origin, target, factors, constant), emit(graph, origin, target, terms, constant)
+    if step.args[1] is constant:
+        return factors, emit(graph, origin, target, terms, constant)
+    negated = emit(graph, origin, _aten.neg.default, factors) if target == _aten.sub.Tensor else factors
+    return negated, emit(graph, origin, target, constant, terms)
+
+
+def _make_number_constant(program: ExportedProgram, node: Node) -> None:
+    value = node.meta["val"]
+    if value.dim() == 0 and value.is_floating_point() and not isinstance(node.args[1], Node):
+        number = torch.tensor(node.args[1], dtype=value.dtype)
+        node.update_arg(1, add_constant(program, f"{node.name}_number", number))
+
+
+def _batch(graph: Graph, product: Node) -> None:
+    """x @ y of stacks of matrices: a batched product, all dimensions before the matrices as one.
+
+    A transposition of the second one comes last: the kernel undoes it.
+    """
+    one, other = product.args
+    shapes = [tuple(factor.meta["val"].shape) for factor in product.args]
+    if max(map(len, shapes)) < 3 or not all(isinstance(size, int) for shape in shapes for size in shape):
+        return
+    if len(shapes[1]) == 2:
+        # One matrix for all rows.
+        batch: tuple[int, ...] = (1,)
+        matrices = [(1, math.prod(shapes[0][:-1]), shapes[0][-1]), (1, *shapes[1])]
+    else:
+        batch = tuple(torch.broadcast_shapes(shapes[0][:-2], shapes[1][:-2]))
+        matrices = [(math.prod(batch), *shape[-2:]) for shape in shapes]
+    is_transposed = other.target == _aten.transpose.int and {dim % len(shapes[1]) for dim in other.args[1:]} == {
+        len(shapes[1]) - 2,
+        len(shapes[1]) - 1,
+    }
+    if is_transposed:
+        other = other.args[0]
+        matrices[1] = (matrices[1][0], *matrices[1][:0:-1])
+    with graph.inserting_before(product):
+        given = zip((one, other), matrices, strict=True)
+        factors = [_as_matrices(graph, product, factor, batch, shape) for factor, shape in given]
+        if is_transposed:
+            factors[1] = emit(graph, product, _aten.transpose.int, factors[1], 1, 2)
+    result = _replace(graph, product, _aten.bmm.default, *factors)
+    out = (*batch, shapes[0][-2], shapes[1][-1]) if len(shapes[1]) > 2 else (*shapes[0][:-1], shapes[1][-1])
+    if len(out) > 3 or out[0] != matrices[0][0]:
+        with graph.inserting_after(result):
+            shaped = emit(graph, result, _aten.reshape.default, result, list(out))
+        result.replace_all_uses_with(shaped, delete_user_cb=lambda user: user is not shaped)
+
+
+def _as_matrices(graph: Graph, origin: Node, factor: Node, batch: tuple[int, ...], shape: tuple[int, ...]) -> Node:
+    """A factor with its matrices, repeated where the other one has more of them, as one dimension."""
+    given = tuple(factor.meta["val"].shape)
+    if shape[0] != 1 and given[:-2] != batch:
+        factor = emit(graph, origin, _aten.expand.default, factor, [*batch, *given[-2:]])
+    if tuple(factor.meta["val"].shape) != shape:
+        factor = emit(graph, origin, _aten.reshape.default, factor, list(shape))
+    return factor
+
+
+def _pad_or_slice(graph: Graph, pad: Node, value: float) -> None:
+    """Padding with a constant. Less than no elements of it take elements away: a slice, of which the rest is padded."""
+    source, ends = pad.args[0], list(pad.args[1])
+    with graph.inserting_before(pad):
+        for place in range(0, len(ends), 2):
+            before, after = ends[place : place + 2]
+            if min(before, after) < 0:
+                dim = source.meta["val"].dim() - 1 - place // 2
+                end = after if after < 0 else sys.maxsize
+                source = emit(graph, pad, _aten.slice.Tensor, source, dim, max(-before, 0), end)
+                ends[place : place + 2] = max(before, 0), max(after, 0)
+        if any(ends):
+            source = emit(graph, pad, _aten.constant_pad_nd.default, source, ends, value)
+    pad.replace_all_uses_with(source)
+    graph.erase_node(pad)
+
+
+def _join_ends(graph: Graph, pad: Node) -> None:
+    """Circular padding: each end of a dimension once more at the other one."""
+    result, ends = pad.args[0], list(pad.args[1])
+    if min(ends) < 0:
+        return
+    rank = result.meta["val"].dim()
+    with graph.inserting_before(pad):
+        for place in range(0, len(ends), 2):
+            dim, (before, after) = rank - 1 - place // 2, ends[place : place + 2]
+            size = result.meta["val"].shape[dim]
+            parts = [result]
+            if before:
+                parts.insert(0, emit(graph, pad, _aten.slice.Tensor, result, dim, size - before, size))
+            if after:
+                parts.append(emit(graph, pad, _aten.slice.Tensor, result, dim, 0, after))
+            if len(parts) > 1:
+                result = emit(graph, pad, _aten.cat.default, parts, dim)
+    pad.replace_all_uses_with(result)
+    graph.erase_node(pad)
+
+
+def _gate(graph: Graph, node: Node) -> None:
+    """glu: the first half of a dimension times the sigmoid of the other one."""
+    source, dim = _arguments(node)
+    half = source.meta["val"].shape[dim] // 2
+    with graph.inserting_before(node):
+        first = emit(graph, node, _aten.slice.Tensor, source, dim, 0, half)
+        other = emit(graph, node, _aten.slice.Tensor, source, dim, half, 2 * half)
+        gate = emit(graph, node, _aten.sigmoid.default, other)
+    _replace(graph, node, _aten.mul.Tensor, first, gate)
+
+
+def _rotate(program: ExportedProgram, roll: Node) -> None:
+    """roll of some dimensions, as windows are shifted, as a choice of elements, which int8 has."""
+    source, shifts, dims = _arguments(roll)
+    if not dims:
+        return
+    shape = roll.meta["val"].shape
+    indices = {dim % len(shape): torch.arange(shape[dim], dtype=torch.int32) for dim in dims}
+    for shift, dim in zip(shifts, dims, strict=True):
+        indices[dim % len(shape)] = indices[dim % len(shape)].roll(shift)
+    with program.graph.inserting_before(roll):
+        result = _choose_in(program, roll, source, indices, list(range(len(shape))))
+    roll.replace_all_uses_with(result)
+    program.graph.erase_node(roll)
+
+
+def _select(program: ExportedProgram, node: Node) -> None:
+    """Upsampling to the nearest element, or padding with elements, as a choice of elements of each dimension.
+
+    So it moves integers: other kernels would compute these operators in floating point.
+    """
+    indices = _selected(node)
+    if indices is not None:
+        with program.graph.inserting_before(node):
+            result = _choose(program, node, node.args[0], indices)
+        node.replace_all_uses_with(result)
+        program.graph.erase_node(node)
+
+
+def _is_image(node: Node) -> bool:
+    """Whether a node returns images of known sizes."""
+    value = node.meta["val"]
+    return value.dim() == 4 and all(isinstance(size, int) for size in value.shape)
+
+
+def _selected(node: Node) -> dict[int, torch.Tensor] | None:
+    """Which of its operand's elements an operator that chooses them has, by dimension; without those that have all.
+
+    Of coordinates in place of the elements the operator itself says so. None where shapes are unknown or empty.
+    """
+    shape = node.args[0].meta["val"].shape
+    if not all(isinstance(size, int) and size > 0 for size in (*shape, *node.meta["val"].shape)):
+        return None
+    indices = {}
+    for dim, size in enumerate(shape):
+        places = torch.arange(size, dtype=torch.float32)
+        places = places.reshape([-1 if each == dim else 1 for each in range(len(shape))]).expand(shape)
+        found = node.target(places.contiguous(), *node.args[1:], **node.kwargs)
+        index = found[tuple(slice(None) if each == dim else 0 for each in range(len(shape)))].to(torch.int32)
+        if index.tolist() != list(range(size)):
+            indices[dim] = index
+    return indices
+
+
+def _choose(program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor]) -> Node:
+    """Chooses elements by dimension. Images lie channels-last, so that a pixel's elements are copied together."""
+    graph = program.graph
+    rank = source.meta["val"].dim()
+    order = PIXELS if rank == 4 else list(range(rank))
+    if rank == 4:
+        source = emit(graph, origin, _aten.permute.default, source, order)
+    source = _choose_in(program, origin, source, indices, order)
+    return emit(graph, origin, _aten.permute.default, source, IMAGE) if rank == 4 else source
+
+
+def _choose_in(
+    program: ExportedProgram, origin: Node, source: Node, indices: dict[int, torch.Tensor], order: Sequence[int]
+) -> Node:
+    """Chooses elements by dimension of what has its dimensions in an order."""
+    # The last dimension first, whose parts are smaller.
+    for place in range(len(order) - 1, -1, -1):
+        if order[place] in indices:
+            index = add_constant(program, f"{origin.name}_index_{order[place]}", indices[order[place]])
+            source = emit(program.graph, origin, _aten.index_select.default, source, place, index)
+    return source
+
+
+def _number_padding(graph: Graph, convolution: Node) -> None:
+    """conv2d with its padding in numbers; an odd `same` padding adds one more at the end, in an operator of its own."""
+    image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
+    image, padding = _padding(graph, convolution, image, weight.meta["val"].shape[2:], padding, dilation)
+    _replace(graph, convolution, _aten.conv2d.default, image, weight, bias, stride, padding, dilation, groups)
+
+
+def _fold_padding(graph: Graph, convolution: Node) -> None:
+    """A convolution of an image that was padded with zeros: one that pads, if both ends are padded alike."""
+    image, weight, bias, stride, padding, dilation, groups = _arguments(convolution)
+    if image.target != _aten.constant_pad_nd.default:
+        return
+    source, ends, value = _arguments(image)
+    left, right, top, bottom, *others = [*ends, 0, 0, 0, 0][: max(len(ends), 4)]
+    if value or any(others) or left != right or top != bottom or min(left, top) < 0:
+        return
+    height, width = for_each(padding)
+    _replace(
+        graph,
+        convolution,
+        _aten.conv2d.default,
+        source,
+        weight,
+        bias,
+        stride,
+        [height + top, width + left],
+        dilation,
+        groups,
+    )
+
+
+def _make_pooling(graph: Graph, node: Node) -> None:
+    """The mean or the maximum of each channel of an image: a pooling whose window is the image."""
+    image, dims, keepdim, *dtype = _arguments(node)
+    value = image.meta["val"]
+    if value.dim() != 4 or any(dtype) or sorted(dim % 4 for dim in dims) != [2, 3]:
+        return
+    batch, channels, height, width = value.shape
+    pooled = _replace(graph, node, _POOLED[node.target], image, [height, width])
+    if not keepdim:
+        with graph.inserting_after(pooled):
+            view = emit(graph, pooled, _aten.view.default, pooled, [batch, channels])
+        pooled.replace_all_uses_with(view, delete_user_cb=lambda user: user is not view)
+
+
+def _make_even_pooling(graph: Graph, pooling: Node) -> None:
+    """A pooling to a size that divides the image's: one whose windows are all the same."""
+    image, size = pooling.args
+    pairs = list(zip(image.meta["val"].shape[-2:], size, strict=True))
+    if image.meta["val"].dim() == 4 and list(size) != [1, 1] and not any(whole % part for whole, part in pairs):
+        window = [whole // part for whole, part in pairs]
+        _replace(graph, pooling, _aten.avg_pool2d.default, image, window, window)
+
+
+def _round_down(graph: Graph, pooling: Node) -> None:
+    """A pooling with ceil_mode without it, if no window goes beyond the image, or of maxima.
+
+    Maxima stay the same with the last row and column once more behind the image, which the last windows then reach:
+    whatever reaches beyond holds the last one, too. So they do with zeros, if nothing is negative.
+    """
+    arguments = _arguments(pooling)
+    is_max = pooling.target == _aten.max_pool2d.default
+    place = 5 if is_max else 4
+    image, (kernel, stride, padding) = arguments[0], (for_each(argument) for argument in arguments[1:4])
+    dilation = for_each(arguments[4]) if is_max else [1, 1]
+    if not arguments[place] or image.meta["val"].dim() != 4:
+        return
+    missing = []
+    for axis in range(2):
+        step = (stride or kernel)[axis]
+        reach = (pooling.meta["val"].shape[2 + axis] - 1) * step + dilation[axis] * (kernel[axis] - 1) + 1
+        missing.append(max(reach - image.meta["val"].shape[2 + axis] - 2 * padding[axis], 0))
+    if any(missing):
+        if not is_max or dilation != [1, 1]:
+            return
+        with graph.inserting_before(pooling):
+            if _is_positive(image):
+                image = emit(graph, pooling, _aten.constant_pad_nd.default, image, [0, missing[1], 0, missing[0]], 0.0)
+            else:
+                image = _repeat_ends(graph, pooling, image, missing)
+    arguments[place] = False
+    _replace(graph, pooling, pooling.target, image, *arguments[1:])
+
+
+def _repeat_ends(graph: Graph, pooling: Node, image: Node, counts: list[int]) -> Node:
+    """The image with its last row and its last column that many times more."""
+    for dim, count in zip((2, 3), counts, strict=True):
+        if count:
+            size = image.meta["val"].shape[dim]
+            end = emit(graph, pooling, _aten.slice.Tensor, image, dim, size - 1, size)
+            image = emit(graph, pooling, _aten.cat.default, [image] + [end] * count, dim)
+    return image
+
+
+def _is_positive(node: Node) -> bool:
+    """Whether a node returns no negative numbers, as far as the last operators tell."""
+    if node.target in (_aten.relu.default, _aten.sigmoid.default, _aten.hardsigmoid.default):
+        return True
+    if node.target in (_aten.hardtanh.default, _aten.clamp.default):
+        return len(node.args) > 1 and isinstance(node.args[1], (int, float)) and node.args[1] >= 0
+    if node.target in (_aten.cat.default, _aten.max_pool2d.default, _aten.avg_pool2d.default, _aten.add.Tensor):
+        return all(_is_positive(operand) for operand in node.all_input_nodes)
+    return False
+
+
+def _padding(
+    graph: Graph, node: Node, image: Node, kernel: torch.Size, name: str, dilation: list[int]
+) -> tuple[Node, list[int]]:
+    """The image, padded if its two ends differ, and the padding in numbers of a convolution by name."""
+    dilation = for_each(dilation, len(kernel))
+    total = [d * (k - 1) if name == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
+    if not any(amount % 2 for amount in total):
+        return image, [amount // 2 for amount in total]
+    ends = [end for amount in reversed(total) for end in (amount // 2, amount - amount // 2)]
+    with graph.inserting_before(node):
+        return emit(graph, node, _aten.constant_pad_nd.default, image, ends, 0.0), [0] * len(kernel)
+
+
+def _arguments(node: Node) -> list[Any]:
+    """All arguments of a call, with the operator's defaults for those that it leaves out."""
+    left = node.target._schema.arguments[len(node.args) :]
+    return [*node.args, *(node.kwargs.get(argument.name, argument.default_value) for argument in left)]
+
+
+def _lay_out(graph: Graph, node: Node) -> None:
+    """Copies to channels-last what an image operator reads otherwise, or an elementwise one beside an image that is.
+
+    Notes how the result lies in the lowered program, where views are copies in the default order of dimensions.
+    """
+    operands = [argument for argument in node.args if isinstance(argument, Node)]
+    if node.target in _DEFAULT_ORDER or (node.target in _VIEWS and not _is_view(node)):
+        for operand in operands:
+            if not operand.meta["val"].is_contiguous():
+                with graph.inserting_before(node):
+                    copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.contiguous_format)
+                node.replace_input_with(operand, copy)
+        operands = []
+    elif node.target in _IMAGE_OPERATORS:
+        operands = operands[:1]
+    elif node.target not in _BINARY or not any(
+        # One channel lies in any order.
+        is_channels_last(operand) and operand.meta["val"].shape[1] > 1
+        for operand in operands
+    ):
+        operands = []
+    if _is_part(node):
+        _take_part(graph, node)
+        return
+    for operand in operands:
+        if node.target in _IMAGE_OPERATORS and _is_plane(operand):
+            with graph.inserting_before(node):
+                batch, _, height, width = operand.meta["val"].shape
+                plane = emit(graph, node, _aten.reshape.default, operand, [batch, height, width, 1])
+                node.replace_input_with(operand, emit(graph, node, _aten.permute.default, plane, IMAGE))
+        elif operand.meta["val"].dim() == 4 and not is_channels_last(operand) and not is_constant(operand):
+            with graph.inserting_before(node):
+                copy = emit(graph, node, _aten.clone.default, operand, memory_format=torch.channels_last)
+            node.replace_input_with(operand, copy)
+    if node.target in _VIEWS and not node.args[0].meta["val"].is_contiguous():
+        # In the order in which its operand lay before, it was a view.
+        node.target = _aten.reshape.default
+    arguments, options = torch.fx.node.map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
+    result = node.target(*arguments, **options)
+    if isinstance(node.target, OpOverload) and any(returned.alias_info for returned in node.target._schema.returns):
+        result = tree_map(torch.Tensor.contiguous, result)
+    node.meta["val"] = result
+
+
+def _is_part(node: Node) -> bool:
+    """Whether a node is a slice of a channels-last image, one of the parts that it is split into, or repeats it."""
+    if node.target == getitem:
+        node = node.args[0]
+        if node.target not in _SPLITTING:
+            return False
+    elif node.target not in (_aten.slice.Tensor, _aten.expand.default):
+        return False
+    image = node.args[0]
+    return is_channels_last(image) and image.meta["val"].shape[1] > 1
+
+
+def _take_part(graph: Graph, node: Node) -> None:
+    """A part of a channels-last image that lies as the image does: of PyTorch's it would lie in the default order."""
+    operator: Any = _aten.slice.Tensor
+    if node.target == getitem:
+        parts, place = node.args
+        image, _, dim = _arguments(parts)
+        sizes = [part.shape[dim] for part in parts.meta["val"][: place + 1]]
+        arguments = [IMAGE[dim], sum(sizes[:place]), sum(sizes)]
+    elif node.target == operator:
+        image, dim, *arguments = _arguments(node)
+        arguments = [IMAGE[dim], *arguments]
+    else:
+        operator, image = node.target, node.args[0]
+        arguments = [[node.meta["val"].shape[dim] for dim in PIXELS]]
+    with graph.inserting_before(node):
+        pixels = emit(graph, node, _aten.permute.default, image, PIXELS)
+        part = emit(graph, node, operator, pixels, *arguments)
+        # Nothing moves after it.
+        part.meta["val"] = part.meta["val"].contiguous()
+        result = emit(graph, node, _aten.permute.default, part, IMAGE)
+        result.meta["val"] = result.meta["val"].contiguous()
+        result = emit(graph, node, _aten.clone.default, result, memory_format=torch.channels_last)
+    node.replace_all_uses_with(result)
+    graph.erase_node(node)
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a tensor can be viewed in another shape as it lies in memory now."""
+    try:
+        node.args[0].meta["val"].view(node.args[1])
+    except (RuntimeError, ValueError):
+        return False
+    return True
+
+
+class _Sequences:
+    """Makes sequences, [batch, channels, steps], images of height 1, [batch, channels, 1, steps].
+
+    A convolution begins a chain of images, which goes on through all operators that are the same on them. Where another
+    operator reads a sequence, the image is viewed as one.
+    """
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._program = program
+        self._graph = program.graph
+        # Sequence -> the image in its place.
+        self._images: dict[Node, Node] = {}
+        # Those of them whose operators compute the image instead, in order.
+        self._rewritten: dict[Node, None] = {}
+        # Splitting of sequence -> that of its image.
+        self._parts: dict[Node, Node] = {}
+        self._makers: dict[Any, Callable[[Node], Node | None]] = {
+            **dict.fromkeys(_BINARY, self._binary),
+            **dict.fromkeys(_ELEMENTWISE, self._elementwise),
+            **dict.fromkeys(_SELECTING, self._select),
+            _aten.conv1d.default: self._convolution,
+            _aten.conv1d.padding: self._convolution,
+            _aten.conv_transpose1d.default: self._transposed_convolution,
+            _aten.max_pool1d.default: self._max_pool,
+            _aten.avg_pool1d.default: self._average_pool,
+            _aten.adaptive_avg_pool1d.default: self._adaptive_average_pool,
+            **dict.fromkeys(_POOLED, self._pooled),
+            _aten.cat.default: self._cat,
+            _aten.slice.Tensor: self._slice,
+            _aten.expand.default: self._expand,
+            getitem: self._part,
+            _aten.constant_pad_nd.default: self._elementwise,
+            # Over groups of channels, whatever lies behind them.
+            _aten.group_norm.default: self._elementwise,
+        }
+
+    def rewrite(self) -> None:
+        """Rewrites the graph."""
+        for node in list(self._graph.nodes):
+            if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+                continue
+            with self._graph.inserting_before(node):
+                image = self._on_images(node)
+            if image is None:
+                continue
+            if image.meta["val"].dim() == 4:
+                self._images[node] = image
+                self._rewritten[node] = None
+            else:
+                node.replace_all_uses_with(image)
+        for sequence in self._rewritten:
+            for user in list(sequence.users):
+                if user not in self._rewritten:
+                    with self._graph.inserting_before(user):
+                        self._leave(sequence, self._images[sequence], user)
+
+    def _on_images(self, node: Node) -> Node | None:
+        """The operator on images; None for what stays as it is."""
+        make = self._makers.get(node.target)
+        return None if make is None else make(node)
+
+    def _emit(self, node: Node, operator: Callable[..., Any], *args: Any, **options: Any) -> Node:
+        return emit(self._graph, node, operator, *args, **options)
+
+    def _enter(self, node: Node, sequence: Node) -> Node:
+        """The image of a sequence that `node` reads."""
+        if sequence not in self._images:
+            batch, channels, steps = sequence.meta["val"].shape
+            if channels == 1:
+                # Lies in both orders at once; strides say that it is meant to be channels-last.
+                rows = self._emit(node, _aten.reshape.default, sequence, [batch, 1, steps, 1])
+                self._images[sequence] = self._emit(node, _aten.permute.default, rows, IMAGE)
+            else:
+                self._images[sequence] = self._emit(node, _aten.unsqueeze.default, sequence, 2)
+        return self._images[sequence]
+
+    def _leave(self, sequence: Node, image: Node, user: Node) -> None:
+        """Lets `user` read the image in place of the sequence."""
+        batch, channels, steps = sequence.meta["val"].shape
+        if order_of(user) == [0, 2, 1]:
+            rows = self._emit(user, _aten.permute.default, image, PIXELS)
+            user.replace_all_uses_with(self._emit(user, _aten.view.default, rows, [batch, steps, channels]))
+            return
+        copy = self._emit(user, _aten.clone.default, image, memory_format=torch.contiguous_format)
+        if user.target in _VIEWS:
+            user.update_arg(0, copy)
+        else:
+            user.replace_input_with(sequence, self._emit(user, _aten.view.default, copy, [batch, channels, steps]))
+
+    def _convolution(self, node: Node) -> Node | None:
+        sequence, weight, bias, stride, padding, dilation, groups = _arguments(node)
+        if sequence.meta["val"].dim() != 3:
+            return None
+        image = self._enter(node, sequence)
+        kernel = self._emit(node, _aten.unsqueeze.default, weight, 2)
+        if isinstance(padding, str):
+            shape = kernel.meta["val"].shape[2:]
+            image, (_, *padding) = _padding(self._graph, node, image, shape, padding, [1, *dilation])
+        return self._emit(
+            node, _aten.conv2d.default, image, kernel, bias, [1, *stride], [0, *padding], [1, *dilation], groups
+        )
+
+    def _transposed_convolution(self, node: Node) -> Node | None:
+        sequence, weight, bias, stride, padding, output_padding, groups, dilation = _arguments(node)
+        if sequence.meta["val"].dim() != 3:
+            return None
+        image = self._enter(node, sequence)
+        kernel = self._emit(node, _aten.unsqueeze.default, weight, 2)
+        windows = [1, *stride], [0, *padding], [0, *output_padding], groups, [1, *dilation]
+        return self._emit(node, _aten.conv_transpose2d.input, image, kernel, bias, *windows)
+
+    def _max_pool(self, node: Node) -> Node | None:
+        sequence, kernel, stride, padding, dilation, ceil_mode = _arguments(node)
+        if sequence not in self._images:
+            return None
+        windows = [1, *kernel], [1, *(stride or kernel)], [0, *padding], [1, *dilation]
+        return self._emit(node, _aten.max_pool2d.default, self._images[sequence], *windows, ceil_mode)
+
+    def _average_pool(self, node: Node) -> Node | None:
+        sequence, kernel, stride, padding, ceil_mode, count_include_pad = _arguments(node)
+        if sequence not in self._images:
+            return None
+        windows = [1, *kernel], [1, *(stride or kernel)], [0, *padding]
+        return self._emit(
+            node, _aten.avg_pool2d.default, self._images[sequence], *windows, ceil_mode, count_include_pad
+        )
+
+    def _adaptive_average_pool(self, node: Node) -> Node | None:
+        sequence, (steps,) = node.args
+        size = sequence.meta["val"].shape[-1]
+        if sequence not in self._images or size % steps:
+            return None
+        window = [1, size // steps]
+        return self._emit(node, _aten.avg_pool2d.default, self._images[sequence], window, window)
+
+    def _pooled(self, node: Node) -> Node | None:
+        sequence, dims, keepdim, *dtype = _arguments(node)
+        if sequence not in self._images or dims not in ([-1], [2]) or any(dtype):
+            return None
+        return self._emit(node, node.target, self._images[sequence], [2, 3], keepdim)
+
+    def _expand(self, node: Node) -> Node | None:
+        sequence, shape = node.args
+        if sequence not in self._images or len(shape) != 3:
+            return None
+        return self._emit(node, node.target, self._images[sequence], [*shape[:2], -1, shape[2]])
+
+    def _cat(self, node: Node) -> Node | None:
+        sequences, dim = _arguments(node)
+        if not all(sequence in self._images for sequence in sequences):
+            return None
+        images = [self._images[sequence] for sequence in sequences]
+        return self._emit(node, _aten.cat.default, images, _OF_SEQUENCE[dim])
+
+    def _slice(self, node: Node) -> Node | None:
+        sequence, dim, start, end, step = _arguments(node)
+        if sequence not in self._images:
+            return None
+        image = self._images[sequence]
+        steps, left = sequence.meta["val"].shape[-1], node.meta["val"].shape[-1]
+        is_first = dim % 3 == 2 and not start and step == 1
+        if is_first and image.target == _aten.conv2d.default and len(sequence.users) == 1:
+            source, weight, bias, stride, padding, dilation, groups = _arguments(image)
+            if stride == [1, 1] and steps - left <= padding[1]:
+                # A causal convolution, which drops what it computed from the padding behind the sequence.
+                ends = [padding[1], padding[1] - (steps - left)]
+                padded = self._emit(image, _aten.constant_pad_nd.default, source, ends, 0.0)
+                windows = stride, [0, 0], dilation, groups
+                return self._emit(image, _aten.conv2d.default, padded, weight, bias, *windows)
+        return self._emit(node, _aten.slice.Tensor, image, _OF_SEQUENCE[dim], start, end, step)
+
+    def _part(self, node: Node) -> Node | None:
+        parts, place = node.args
+        if parts not in self._parts:
+            if parts.target not in _SPLITTING or parts.args[0] not in self._images:
+                return None
+            sequence, sizes, dim = _arguments(parts)
+            self._parts[parts] = self._emit(parts, parts.target, self._images[sequence], sizes, _OF_SEQUENCE[dim])
+        return self._emit(node, getitem, self._parts[parts], place)
+
+    def _select(self, node: Node) -> Node | None:
+        sequence = node.args[0]
+        indices = _selected(node) if sequence in self._images else None
+        if indices is None:
+            return None
+        places = {_OF_SEQUENCE[dim]: index for dim, index in indices.items()}
+        return _choose(self._program, node, self._images[sequence], places)
+
+    def _elementwise(self, node: Node) -> Node | None:
+        sequence, *rest = node.args
+        # A padding of all three dimensions has six numbers, which an image's dimensions don't match.
+        if sequence not in self._images or (node.target == _aten.constant_pad_nd.default and len(rest[0]) != 2):
+            return None
+        return self._emit(node, node.target, self._images[sequence], *rest, **node.kwargs)
+
+    def _binary(self, node: Node) -> Node | None:
+        one, other = node.args
+        if one not in self._images and other not in self._images:
+            return None
+        if not isinstance(other, Node) or other.meta["val"].dim() == 0:
+            return self._emit(node, node.target, self._images[one], other, **node.kwargs)
+        if not isinstance(one, Node) or one.meta["val"].dim() != 3 or other.meta["val"].dim() != 3:
+            return None
+        return self._emit(node, node.target, self._enter(node, one), self._enter(node, other), **node.kwargs)

@@ -1,0 +1,434 @@
+"""Lowers a quantized model to ExecuTorch's Cortex-M operators, for one core."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from executorch.backends.cortex_m.library.cmsis_nn import Backend
+from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
+from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor, is_param_node
+from executorch.exir import EdgeCompileConfig, memory, to_edge
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+
+from tools.artifacts.core.core import has_dsp, has_vectors
+from tools.pipeline.export.backends.cortex_m.dialect import PASSES
+from tools.pipeline.export.backends.cortex_m.int4 import lower_int4
+from tools.pipeline.export.backends.cortex_m.norms import lower_norms
+from tools.pipeline.export.backends.cortex_m.pack import arrangement_of, prepare
+from tools.pipeline.export.backends.cortex_m.recurrent import lower_recurrent
+from tools.pipeline.export.backends.cortex_m.softmax import lower_softmaxes
+from tools.pipeline.export.backends.cortex_m.tables import tabulate
+from tools.pipeline.export.ir.dim_orders import PIXELS, copy_to_order, order_for_kernels
+from tools.pipeline.export.ir.rewriting import named_arguments, replace_node
+from tools.pipeline.export.ir.signature import user_inputs
+from tools.pipeline.export.lower import propagate_constants
+from tools.pipeline.export.plan.manifest import MACS
+from tools.pipeline.export.plan.memory_plan import Lead
+from tools.pipeline.export.plan.plan_passes import LEAD
+from tools.pipeline.export.quantize.boundary import BorderOperators
+from tools.pipeline.export.rewrite.decompositions.decompositions import decompose
+from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
+from tools.pipeline.export.upstream.retracing import known_results_of
+from tools.pipeline.model_file.deterministic import computing
+
+_DECOMPOSED = torch.ops.quantized_decomposed
+_BIASED = (
+    torch.ops.aten.conv2d.default,
+    torch.ops.aten.conv2d.padding,
+    torch.ops.aten.conv_transpose2d.input,
+    torch.ops.aten.linear.default,
+)
+_DEQUANTIZED_WEIGHT = (_DECOMPOSED.dequantize_per_tensor.default, _DECOMPOSED.dequantize_per_channel.default)
+_CLAMPING_LAYERS = (
+    exir_ops.edge.cortex_m.quantized_add.default,
+    exir_ops.edge.cortex_m.quantized_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_linear.default,
+    exir_ops.edge.cortex_m.quantized_transpose_conv2d.default,
+)
+
+_IMAGE_LAYERS = (
+    exir_ops.edge.cortex_m.quantized_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_depthwise_conv2d.default,
+    exir_ops.edge.cortex_m.quantized_transpose_conv2d.default,
+    exir_ops.edge.torch_fusion.pointwise_int4.default,
+)
+_INT4_LAYERS = {
+    # The dim that has the channels.
+    exir_ops.edge.torch_fusion.linear_int4.default: -1,
+    exir_ops.edge.torch_fusion.pointwise_int4.default: 1,
+}
+_TRANSPOSITIONS = (exir_ops.edge.cortex_m.transpose.default, exir_ops.edge.aten.permute_copy.default)
+_COPIES_TO_ORDER = (
+    exir_ops.edge.dim_order_ops._clone_dim_order.default,
+    exir_ops.edge.dim_order_ops._to_dim_order_copy.default,
+)
+_QUANTIZE = exir_ops.edge.cortex_m.quantize_per_tensor.default
+_DEQUANTIZE = exir_ops.edge.cortex_m.dequantize_per_tensor.default
+
+BORDER = BorderOperators(_QUANTIZE, _DEQUANTIZE, torch.int8)
+
+
+def config() -> EdgeCompileConfig:
+    """How edge programs are made; a new one for each, as to_edge() appends to its lists."""
+    return EdgeCompileConfig(
+        # Operators that the passes replace as a whole; decomposed they would stay in floating point.
+        preserve_ops=[
+            torch.ops.aten.linear.default,
+            torch.ops.aten.hardsigmoid.default,
+            torch.ops.aten.hardsigmoid_.default,
+            torch.ops.aten.hardswish.default,
+            torch.ops.aten.hardswish_.default,
+            torch.ops.aten.silu.default,
+            # Functions that can be tables.
+            torch.ops.aten.mish.default,
+            torch.ops.aten.softplus.default,
+        ],
+        # The edge dialect's verifier knows neither max_pool2d nor the cortex_m operators.
+        _check_ir_validity=False,
+        _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default],
+    )
+
+
+def target_of(core: str) -> CortexMTargetConfig:
+    """ExecuTorch's description of a core: it knows neither all of them nor what they can do without."""
+    if has_vectors(core):
+        return CortexMTargetConfig(CortexM.M55)
+    return CortexMTargetConfig(CortexM.M4, isa=None if has_dsp(core) else Backend.SCALAR)
+
+
+def to_cortex_m(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """The edge program of a quantized program, with `cortex_m::` operators for the target."""
+    lower_norms(program)
+    lower_softmaxes(program)
+    lower_recurrent(program)
+    lower_int4(program, arrangement_of(target))
+    _quantize_biases(program)
+    _separate_activations(program)
+    whole = decompose(keep_recurrent_layers(program))
+    with known_results_of(whole):
+        edge = to_edge(whole, compile_config=config()).exported_program()
+        lowered = substitute(edge, target)
+    _leave_views_to_the_plan(lowered)
+    _let_quantization_overlap(lowered)
+    _note_default_order(lowered)
+    return lowered
+
+
+def substitute(edge: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Puts `cortex_m::` operators in place of an edge program's quantized ones; delegates stay as they are."""
+    manager = CortexMPassManager(edge, list(PASSES), target_config=target)
+    lowered = order_for_kernels(propagate_constants(_list_integers(manager.transform())))
+    tabulate(lowered)
+    _fuse_clamps(lowered)
+    _cancel_transpositions(lowered)
+    _order_images(lowered)
+    _drop_empty_padding(lowered)
+    _count_work(lowered)
+    return _drop_unused_constants(lowered)
+
+
+def _fuse_clamps(program: ExportedProgram) -> None:
+    """Lets layers clamp what they compute, in place of an operator after them.
+
+    The passes leave these two where the layer shares its range with another tensor, as before a concatenation.
+    """
+    for node in list(program.graph.nodes):
+        if node.target != exir_ops.edge.aten.clamp.default or node.meta["val"].dtype != torch.int8:
+            continue
+        layer = node.args[0]
+        if layer.target not in _CLAMPING_LAYERS or len(layer.users) > 1:
+            continue
+        arguments, bounds = named_arguments(layer), named_arguments(node)
+        if bounds["min"] is not None:
+            arguments["activation_min"] = max(arguments["activation_min"], int(bounds["min"]))
+        if bounds["max"] is not None:
+            arguments["activation_max"] = min(arguments["activation_max"], int(bounds["max"]))
+        layer.args, layer.kwargs = tuple(arguments.values()), {}
+        replace_node(program, node, layer)
+        program.graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _list_integers(program: ExportedProgram) -> ExportedProgram:
+    """Puts single integers in lists where an operator takes a list: PyTorch does so in calls, a device does not."""
+    for node in program.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None:
+            continue
+        node.args = tuple(
+            [argument] if isinstance(argument, int) and str(taken.real_type) == "List[int]" else argument
+            for argument, taken in zip(node.args, schema.arguments, strict=False)
+        )
+    program.graph_module.recompile()
+    return program
+
+
+def _note_default_order(program: ExportedProgram) -> None:
+    """Gives input images of one channel, which lie in both orders at once, the default one, in place."""
+    for node in user_inputs(program):
+        for image in (node, *(user for user in node.users if user.target == _QUANTIZE)):
+            value = image.meta["val"]
+            if value.dim() == 4 and value.shape[1] == 1:
+                image.meta["val"] = torch.empty_like(value, memory_format=torch.contiguous_format)
+
+
+def _quantize_biases(program: ExportedProgram) -> None:
+    """Quantizes biases that a model's author left in floating point, in place: int32 in the scale of the products.
+
+    Quantization-aware training with batch normalization does, whose folding makes biases after all else is quantized.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in _BIASED:
+            continue
+        operand, weight, bias = [*node.args, None][:3]
+        if operand.target != _DECOMPOSED.dequantize_per_tensor.default or not isinstance(bias, Node):
+            continue
+        if weight.target not in _DEQUANTIZED_WEIGHT or not is_param_node(program, bias):
+            continue
+        is_per_channel = weight.target == _DECOMPOSED.dequantize_per_channel.default
+        scales = get_param_tensor(program, weight.args[1]) if is_per_channel else torch.tensor(weight.args[1])
+        value = get_param_tensor(program, bias)
+        steps = (scales.double() * operand.args[1]).expand(value.shape)
+        limits = torch.iinfo(torch.int32)
+        integers = (value.detach().double() / steps).round().clamp(limits.min, limits.max).to(torch.int32)
+        constants = {"bias": integers, "bias_scales": steps.float(), "bias_zero_points": torch.zeros_like(integers)}
+        with graph.inserting_before(bias):
+            placeholders = [
+                create_constant_placeholder(
+                    program, graph, f"{node.name}_{name}", InputKind.BUFFER, data.contiguous(), persistent_buffer=True
+                )
+                for name, data in constants.items()
+            ]
+        with graph.inserting_before(node):
+            arguments = (*placeholders, 0, limits.min, limits.max, torch.int32)
+            dequantized = graph.call_function(_DECOMPOSED.dequantize_per_channel.default, arguments)
+        dequantized.meta = {"val": bias.meta["val"]}
+        node.replace_input_with(bias, dequantized)
+    program.graph_module.recompile()
+
+
+def _separate_activations(program: ExportedProgram) -> None:
+    """Quantizes layers for themselves whose activations the passes cannot fuse into them, in place.
+
+    A layer and its relu or clamp are quantized together, and fused where int8 saturates at the activation's bounds.
+    With a range that is shared with another tensor it does not; then the passes would leave both to compute with the
+    bare integers. In the result's own scale the layer loses nothing: what saturates is beyond the bounds, too.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        bounds = _bounds(node)
+        users = list(node.users)
+        if bounds is None or len(users) != 1 or users[0].target != _DECOMPOSED.quantize_per_tensor.default:
+            continue
+        layer = node.args[0]
+        if layer.op != "call_function" or layer.target in (
+            _DECOMPOSED.dequantize_per_tensor.default,
+            torch.ops.aten.max_pool2d.default,
+        ):
+            continue
+        parameters = users[0].args[1:]
+        scale, zero_point, low, high, _ = parameters
+        limits = [
+            limit if bound is None else min(max(round(bound / scale) + zero_point, low), high)
+            for bound, limit in zip(bounds, (low, high), strict=True)
+        ]
+        if limits == [low, high]:
+            continue
+        with graph.inserting_after(layer):
+            quantized = graph.call_function(users[0].target, (layer, *parameters))
+        with graph.inserting_after(quantized):
+            result = graph.call_function(_DECOMPOSED.dequantize_per_tensor.default, (quantized, *parameters))
+        quantized.meta = layer.meta | {"val": users[0].meta["val"]}
+        result.meta = dict(layer.meta)
+        node.replace_input_with(layer, result)
+    program.graph_module.recompile()
+
+
+def _bounds(node: Node) -> tuple[float | None, float | None] | None:
+    """What an activation keeps its operand in; None for other nodes."""
+    aten = torch.ops.aten
+    if node.target in (aten.relu.default, aten.relu_.default):
+        return 0.0, None
+    if node.target in (aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default):
+        default: list[float | None] = [None, None] if node.target == aten.clamp.default else [-1.0, 1.0]
+        given: list[Any] = list(node.args[1:])
+        low, high = given + default[len(given) :]
+        return low, high
+    return None
+
+
+def pack(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Puts this project's own operators in place of `cortex_m::` ones, with constants as their kernels read them."""
+    packed = _drop_unused_constants(prepare(program, target))
+    for node in packed.graph.nodes:
+        # The passes asked for what CMSIS-NN needs; the kernels of `cortex_m::` operators here need none.
+        if getattr(node.target, "namespace", "") != "cortex_m":
+            continue
+        for scratch in node.all_input_nodes:
+            if scratch.target == memory.alloc:
+                scratch.args = (((0,), torch.uint8),)
+                scratch.meta["val"] = torch.empty((0,), dtype=torch.uint8, device="meta")
+    return packed
+
+
+def check_packed(program: ExportedProgram, sample: tuple[torch.Tensor, ...], expected: list[torch.Tensor]) -> None:
+    """Holds what a packed program computes of a sample to what it computed before, to the bit.
+
+    Raises RuntimeError if it is something else: a layer was packed wrong.
+    """
+    (outputs,) = run(program, [sample])
+    for index, (packed, before) in enumerate(zip(outputs, expected, strict=True)):
+        both_nan = packed.isnan() & before.isnan()
+        if bool(((packed != before) & ~both_nan).any()):
+            raise RuntimeError(f"output {index} is another one with packed layers")
+
+
+def _drop_unused_constants(program: ExportedProgram) -> ExportedProgram:
+    """Drops parameters, buffers and constants that layers no longer read: the passes replace weights by others."""
+    kept = []
+    by_name = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    for spec in program.graph_signature.input_specs:
+        node = by_name.get(spec.arg.name)
+        if spec.kind == InputKind.USER_INPUT or node is None or node.users:
+            kept.append(spec)
+            continue
+        program.graph.erase_node(node)
+        program.state_dict.pop(spec.target, None)
+        program.constants.pop(spec.target, None)
+    program.graph_signature.input_specs = kept
+    program.graph_module.recompile()
+    return program
+
+
+def _drop_empty_padding(program: ExportedProgram) -> None:
+    """Drops what pads by nothing: average pooling is lowered to a padding and a pooling without."""
+    for node in list(program.graph.nodes):
+        if node.target == exir_ops.edge.cortex_m.pad.default and not any([*node.args[1], *node.args[2]]):
+            node.replace_all_uses_with(node.args[0])
+            program.graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _order_images(program: ExportedProgram) -> None:
+    """Copies images to channels-last that int8 layers would find in another order, in place."""
+    for node in list(program.graph.nodes):
+        if node.target not in _IMAGE_LAYERS:
+            continue
+        image = node.args[0]
+        value = image.meta["val"]
+        orders = (value.dim_order(), PIXELS)
+        lies, wanted = ([dim for dim in order if value.shape[dim] > 1] for order in orders)
+        if lies != wanted:
+            with program.graph.inserting_before(node):
+                node.replace_input_with(image, copy_to_order(program, image, PIXELS, node.meta))
+    program.graph_module.recompile()
+
+
+def _cancel_transpositions(program: ExportedProgram) -> None:
+    """Drops pairs of transpositions that undo each other: products want their second matrix transposed."""
+    for node in program.graph.nodes:
+        source = node.args[0] if node.target in _TRANSPOSITIONS else None
+        if isinstance(source, Node) and source.target in _TRANSPOSITIONS:
+            order = [source.args[1][dim] for dim in node.args[1]]
+            if order == sorted(order):
+                node.replace_all_uses_with(source.args[0])
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _leave_views_to_the_plan(program: ExportedProgram) -> None:
+    """Makes transpositions that move nothing in memory plain permutations, which become aliases in the plan.
+
+    So do those that move nothing together with the copies to another order that read them.
+    """
+    for node in program.graph.nodes:
+        if node.target not in _TRANSPOSITIONS:
+            continue
+        value = node.args[0].meta["val"].permute(list(node.args[1]))
+        readers = list(node.users)
+        is_undone = all(
+            reader.target in _COPIES_TO_ORDER and _lie_alike(value, reader.meta["val"]) for reader in readers
+        )
+        if value.is_contiguous() or is_undone:
+            node.target = exir_ops.edge.aten.permute_copy.default
+            node.meta["val"] = value.contiguous().clone()
+        if is_undone:
+            for other in readers[1:]:
+                other.replace_all_uses_with(readers[0])
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _lie_alike(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether the elements of two tensors of one shape lie in memory in the same order."""
+    strides = [
+        [stride for stride, size in zip(each.stride(), each.shape, strict=True) if size > 1] for each in (one, other)
+    ]
+    return strides[0] == strides[1]
+
+
+def _count_work(program: ExportedProgram) -> None:
+    """Notes the multiply-accumulates of layers, which the shapes of packed constants do not tell."""
+    operators = exir_ops.edge.cortex_m
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        results = node.meta["val"].numel()
+        operands: list[Any] = [arg.meta["val"] if isinstance(arg, Node) else None for arg in node.args]
+        if node.target == operators.quantized_conv2d.default:
+            # The weight is [out, height, width, in / groups].
+            node.meta[MACS] = results * operands[1].numel() // operands[1].shape[0]
+        elif node.target == operators.quantized_depthwise_conv2d.default:
+            # The weight is [1, height, width, out].
+            node.meta[MACS] = results * operands[1].numel() // operands[1].shape[3]
+        elif node.target == operators.quantized_transpose_conv2d.default:
+            node.meta[MACS] = operands[0].numel() * operands[1].numel() // operands[0].shape[1]
+        elif node.target == operators.quantized_linear.default:
+            node.meta[MACS] = results * operands[1].shape[-1]
+        elif node.target == operators.quantized_batch_matmul.default:
+            node.meta[MACS] = results * operands[0].shape[-1]
+        elif node.target in _INT4_LAYERS:
+            node.meta[MACS] = results * operands[0].shape[_INT4_LAYERS[node.target]]
+
+
+def _let_quantization_overlap(program: ExportedProgram) -> None:
+    """Notes that quantization writes over what it quantizes, one number after another, and so does its reverse.
+
+    And layer normalization, and softmax of neighbours, which have read all of a row before; layers with int4 weights
+    read a row while they write.
+    """
+    own = exir_ops.edge.torch_fusion
+    for node in program.graph.nodes:
+        if node.target in _INT4_LAYERS:
+            taken, returned = node.args[0].meta["val"], node.meta["val"]
+            rows = taken.numel() // max(taken.shape[_INT4_LAYERS[node.target]], 1)
+            wide, narrow = returned.numel() // max(rows, 1), taken.numel() // max(rows, 1)
+            # After the first row, or the last one if the output grows faster than the input is read.
+            node.meta[LEAD] = Lead(wide + max((rows - 1) * (wide - narrow), 0))
+        if node.target == own.quantized_layer_norm.default or (
+            node.target == own.quantized_softmax.default
+            and node.meta["val"].dim_order()[-1] == node.args[2] % node.meta["val"].dim()
+        ):
+            node.meta[LEAD] = Lead(0)
+        if node.target not in (_QUANTIZE, _DEQUANTIZE) or node.args[5] != torch.int8:
+            continue
+        source, result = node.args[0].meta["val"], node.meta["val"]
+        # In the order of the result's elements in memory.
+        if source.dim_order() == result.dim_order():
+            node.meta[LEAD] = Lead(max(result.numel() * (result.element_size() - source.element_size()), 0))
+
+
+def run(program: ExportedProgram, samples: list[tuple[torch.Tensor, ...]]) -> list[list[torch.Tensor]]:
+    """What the dialect's Python implementation computes: the integers that the kernels must give."""
+    # The module changes the state of the program that it was made of.
+    module = copy.deepcopy(program).module(check_guards=False)
+    with computing():
+        return [[value.clone() for value in torch.utils._pytree.tree_leaves(module(*sample))] for sample in samples]

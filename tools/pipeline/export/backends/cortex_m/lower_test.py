@@ -1,0 +1,1091 @@
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from executorch.backends.cortex_m.target_config import CortexMTargetConfig
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.scalar_type import ScalarType
+from executorch.exir.schema import IntList, Tensor
+from torch.export import ExportedProgram
+
+from tools.pipeline.export.backends.cortex_m import lower, pack
+from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.plan.manifest import Parameters
+from tools.pipeline.export.quantize.report import far_outputs
+from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool
+from tools.quiet.console import UserError
+
+_CNN = """
+self.layers = nn.Sequential(
+    nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(),
+    nn.Conv2d(8, 8, 3, groups=8, padding=1), nn.Hardtanh(-0.5, 0.5), nn.MaxPool2d(2), nn.AvgPool2d(2), nn.Flatten(),
+    nn.Linear(32, 6), nn.BatchNorm1d(6), nn.Softmax(1))
+for module in self.modules():
+    if hasattr(module, "running_mean"):
+        module.running_mean.normal_()
+        module.running_var.uniform_(0.5, 2)
+"""
+
+
+def exported(
+    folder: Path, forward: str, inputs: str, init: str = "pass", core: str = "cortex-m4", more: str = "", **options: Any
+) -> Result:
+    """A model quantized and lowered to plain operators for a core, unless the options say otherwise."""
+    source = model_source(forward, inputs, init) + more
+    return export_source(folder, source, options=Options(core, "cortex_m", **({"packed": False} | options)))
+
+
+def decibels(expected: numpy.ndarray, actual: numpy.ndarray) -> float:
+    """The signal-to-noise ratio."""
+    return float(10 * numpy.log10((expected**2).sum() / ((expected - actual) ** 2).sum()))
+
+
+def numbers(golden: dict[str, numpy.ndarray], entry: dict[str, Any], name: str) -> numpy.ndarray:
+    """What the elements of an int8 array stand for."""
+    assert golden[name].dtype == numpy.int8
+    return (golden[name].astype(numpy.float32) - entry["zero_point"]) * entry["scale"]
+
+
+@pytest.fixture(scope="module")
+def cnn(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """_CNN, exported once for the tests that read it."""
+    return exported(tmp_path_factory.mktemp("cnn"), "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN)
+
+
+def test_every_layer_becomes_an_int8_operator(cnn: Result) -> None:
+    assert cnn.operators == {
+        "cortex_m::quantize_per_tensor": 1,
+        "cortex_m::quantized_conv2d": 1,
+        "cortex_m::quantized_depthwise_conv2d": 1,
+        "cortex_m::quantized_max_pool2d": 1,
+        "cortex_m::quantized_avg_pool2d": 1,
+        "cortex_m::quantized_linear": 1,
+        "cortex_m::softmax": 1,
+        "cortex_m::dequantize_per_tensor": 1,
+    }
+    assert [cnn.manifest[key] for key in ("core", "backend", "io")] == ["cortex-m4", "cortex_m", "float32"]
+    # A softmax has a resolution of 1 / 256.
+    assert numpy.abs(cnn.golden["output_0"] - cnn.golden["eager_0"]).max() < 0.03
+
+
+def test_layers_say_where_they_come_from(cnn: Result) -> None:
+    operators = [entry["name"] for entry in cnn.manifest["operators"]]
+    found = {entry["origin"].split()[0]: entry["macs"] for entry in cnn.manifest["instructions"]}
+    assert found["layers.0"] == 8 * 8 * 8 * 3 * 9
+    assert found["layers.4"] == 8 * 8 * 8 * 9
+    assert found["layers.9"] == 32 * 6
+    assert operators[cnn.manifest["instructions"][0]["operator"]] == "cortex_m::quantize_per_tensor"
+
+
+def test_int8_inputs_and_outputs(tmp_path: Path) -> None:
+    forward, inputs, init = "return self.linear(x)", "(torch.rand(1, 5) * 4 - 1,)", "self.linear = nn.Linear(5, 3)"
+    result = exported(tmp_path, forward, inputs, init, io="int8")
+    assert result.operators == {"cortex_m::quantized_linear": 1}
+    (input_0,), (output_0,) = result.manifest["inputs"], result.manifest["outputs"]
+    assert (input_0["dtype"], output_0["dtype"]) == ("Char", "Char")
+    torch.manual_seed(1)
+    sample = torch.rand(1, 5).numpy() * 4 - 1
+    assert numpy.abs(numbers(result.golden, input_0, "input_0") - sample).max() <= input_0["scale"] * 0.51
+    error = numpy.abs(numbers(result.golden, output_0, "output_0") - result.golden["eager_0"]).max()
+    assert error <= 3 * output_0["scale"]
+    assert error > 0
+
+
+@pytest.mark.parametrize("io", ["float32", "int8"])
+def test_inputs_that_the_model_changes_are_golden_as_they_were_given(io: str, tmp_path: Path) -> None:
+    forward = (
+        "y.add_(1)\nx[:, 0] = 0\nreturn self.conv(nn.functional.relu_(x)).mean(-1) * y.view(-1).clamp_(-1, 2).sum()"
+    )
+    inputs = "(torch.randn(1, 3, 6, 6), torch.randn(2))"
+    source = model_source(forward, inputs, "self.conv = nn.Conv2d(3, 4, 3)", "x, y")
+    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", io=io))
+    torch.manual_seed(1)
+    for name, given in (("input_0", torch.randn(1, 3, 6, 6)), ("input_1", torch.randn(2))):
+        entry = result.manifest["inputs"][int(name[-1])]
+        found = numbers(result.golden, entry, name) if io == "int8" else result.golden[name]
+        assert numpy.abs(found - given.numpy()).max() <= entry.get("scale", 0) * 0.51
+    output = result.manifest["outputs"][0]
+    found = numbers(result.golden, output, "output_0") if io == "int8" else result.golden["output_0"]
+    assert numpy.abs(found - result.golden["eager_0"]).max() < 0.1
+
+
+def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_path: Path) -> None:
+    inside = exported(
+        tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN, core="cortex-m55", io="int8"
+    )
+    assert inside.manifest["core"] == "cortex-m55"
+    assert numpy.array_equal(numbers(inside.golden, inside.manifest["outputs"][0], "output_0"), cnn.golden["output_0"])
+    assert cnn.manifest["outputs"][0]["scale"] == inside.manifest["outputs"][0]["scale"]
+
+
+def test_images_are_channels_last_in_memory_and_nothing_is_copied(tmp_path: Path) -> None:
+    result = exported(
+        tmp_path,
+        "return self.conv(x).relu()",
+        "(torch.randn(1, 3, 4, 4),)",
+        "self.conv = nn.Conv2d(3, 5, 3)",
+        io="int8",
+    )
+    assert result.operators == {"cortex_m::quantized_conv2d": 1}
+    assert result.manifest["inputs"][0]["dim_order"] == result.manifest["outputs"][0]["dim_order"] == [0, 2, 3, 1]
+    assert result.golden["input_0"].shape == (1, 1, 3, 4, 4)
+    assert list(result.golden["dim_order_input_0"]) == list(result.golden["dim_order_output_0"]) == [0, 2, 3, 1]
+
+
+def test_large_images_are_pooled(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 4, 3)\nself.pool = nn.MaxPool2d(2)"
+    result = exported(tmp_path, "return self.pool(self.conv(x))", "(torch.randn(1, 3, 16, 16),)", init)
+    assert result.operators["cortex_m::quantized_max_pool2d"] == 1
+    assert numpy.abs(result.golden["output_0"] - result.golden["eager_0"]).max() < 0.05
+
+
+def test_places_of_maxima_alone(tmp_path: Path) -> None:
+    """What computes them is in floating point, the layer before it int8."""
+    forward = "y = self.conv(x)\nreturn y.max(1)[1], nn.functional.max_pool2d(y, 2, return_indices=True)[1]"
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 16, 16),)", "self.conv = nn.Conv2d(4, 16, 3)", io="int8")
+    assert {"aten::max", "aten::argmax"} & result.operators.keys()
+    assert "aten::max_pool2d_with_indices" in result.operators
+    assert "cortex_m::quantized_conv2d" in result.operators
+    for index in range(2):
+        assert (result.golden[f"output_{index}"] == result.golden[f"eager_{index}"]).mean() > 0.8
+
+
+_SHARED = """
+y = self.linear(x)
+return (
+    y + nn.functional.hardswish(y), y + y.relu(), y + y.clamp(-0.25),
+    # Here the relu shares its range with x.
+    torch.minimum(x, (x + x).relu()),
+)
+"""
+
+
+def test_activations_of_what_others_read_too(tmp_path: Path) -> None:
+    more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
+    result = exported(tmp_path, _SHARED, "(torch.randn(4, 8),)", "self.linear = nn.Linear(8, 8)", more=more, io="int8")
+    assert result.operators.keys() >= {"cortex_m::quantized_activation", "aten::clamp"}
+    assert not any("floating point" in text for text in result.said)
+    for index, output in enumerate(result.manifest["outputs"]):
+        error = numpy.abs(numbers(result.golden, output, f"output_{index}") - result.golden[f"eager_{index}"]).max()
+        assert error < 2.5 * output["scale"]
+
+
+def test_the_larger_of_two_images_lies_as_they_do(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 3, 3, padding=1)"
+    result = exported(tmp_path, "return torch.maximum(self.conv(x), x)", "(torch.randn(1, 3, 5, 4),)", init, io="int8")
+    assert result.operators == {"cortex_m::quantized_conv2d": 1, "cortex_m::maximum": 1}
+    assert result.manifest["outputs"][0]["dim_order"] == [0, 2, 3, 1]
+
+
+def test_calibration_inputs_set_the_ranges(tmp_path: Path) -> None:
+    more = "\n\ndef calibration_inputs():\n    return [(torch.full((1, 4), value),) for value in (-3.0, 3.0)]\n"
+    arguments = "return self.linear(x)", "(torch.rand(1, 4),)", "self.linear = nn.Linear(4, 4)"
+    wide = exported(tmp_path, *arguments, more=more)
+    narrow = exported(tmp_path, *arguments)
+    # Of so few samples ranges are widened, but not to more than twice what was seen.
+    assert 6 / 255 < wide.manifest["inputs"][0]["scale"] < 12.1 / 255
+    assert narrow.manifest["inputs"][0]["scale"] < 2.02 / 255
+    assert not any("calibration_inputs" in text for text in wide.said)
+    assert any("has no calibration_inputs()" in text for text in narrow.said)
+
+
+def test_what_stays_in_float_is_said_with_its_module(tmp_path: Path) -> None:
+    result = exported(tmp_path, "return self.norm(x)", "(torch.randn(2, 8),)", "self.norm = nn.LayerNorm(8)")
+    (said,) = [text for text in result.said if "floating point" in text]
+    assert "norm (LayerNorm) at my_model.py" in said
+
+
+def test_a_layer_that_stays_in_float_is_said_once_however_many_operators_it_is(tmp_path: Path) -> None:
+    init = "self.attention = nn.MultiheadAttention(8, 2, batch_first=True)"
+    mask = "torch.full((4, 4), float('-inf')).triu(1)"
+    forward = f"return self.attention(x, x, x, attn_mask={mask}, need_weights=False)[0]"
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8),)", init)
+    said = [text for text in result.said if "floating point" in text]
+    assert len(said) == 1 and "attention (MultiheadAttention)" in said[0] and "aten::" not in said[0]
+
+
+_MASKS = {
+    "minus infinity": "s + torch.full((6, 6), float('-inf')).triu(1)",
+    "large numbers": "s + torch.full((6, 6), -1e9).triu(1)",
+    "filled": "s.masked_fill(torch.ones(6, 6).triu(1) > 0, float('-inf'))",
+    "chosen": "torch.where(torch.ones(6, 6).triu(1) > 0, torch.finfo(torch.float32).min, s)",
+}
+
+
+def test_a_mask_is_no_data(tmp_path: Path) -> None:
+    results = ", ".join(f"({mask}).softmax(-1) @ v" for mask in _MASKS.values())
+    forward = f"s, v = self.q(x) @ self.k(x).transpose(-2, -1), self.v(x)\nreturn {results}"
+    init = "self.q = nn.Linear(8, 8); self.k = nn.Linear(8, 8); self.v = nn.Linear(8, 8)"
+    more = "\n\ndef calibration_inputs():\n    return [example_inputs()]\n"
+    result = exported(tmp_path, forward, "(torch.randn(2, 6, 8),)", init, more=more)
+    assert result.operators["cortex_m::quantized_batch_matmul"] == 1 + len(_MASKS)
+    for index in range(len(_MASKS)):
+        eager = result.golden[f"eager_{index}"]
+        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * (eager.max() - eager.min())
+
+
+def test_a_maximum_of_what_is_not_masked_has_the_range_of_that(tmp_path: Path) -> None:
+    forward = """
+seen = self.body(x).masked_fill(torch.arange(12).unsqueeze(1) % 3 < 2, -1e9)
+return self.head(seen.max(dim=1).values), self.head(seen.amax(1))
+"""
+    init = "self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 3)"
+    result = exported(tmp_path, forward, "(torch.randn(2, 12, 8),)", init)
+    assert result.operators["cortex_m::quantized_linear"] == 3
+    for index in range(2):
+        eager = result.golden[f"eager_{index}"]
+        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
+
+
+_BAD = {
+    "nan": ("[(torch.full((1, 4), float('nan')),)]", "sample 0: tensor 0 holds NaN or infinity"),
+    "shape": ("[(torch.rand(1, 4),), (torch.rand(2, 4),)]", "sample 1 is a tuple (float32[2, 4])"),
+    "dtype": ("[(torch.ones(1, 4, dtype=torch.int32),)]", "sample 0 is a tuple (int32[1, 4])"),
+    "zero_range": ("[(torch.zeros(1, 4),)]", "input x: always 0"),
+    "one_value": ("[(torch.full((1, 4), -9.0),)]", "input x: always -9"),
+    "overflow": ("[(torch.full((1, 4), 3e38),)]", "makes NaN or infinity at linear (Linear)"),
+    "empty": ("[]", "calibration_inputs() returned no samples"),
+    "no_tuple": ("[torch.rand(1, 4)]", "sample 0 must be a tuple of at least one tensor"),
+}
+
+
+@pytest.mark.parametrize("case", _BAD)
+def test_bad_calibration_is_refused(case: str, tmp_path: Path) -> None:
+    inputs, message = _BAD[case]
+    init = "self.linear = nn.Linear(4, 4)\nself.linear.weight.data.fill_(2)\nself.relu = nn.ReLU()"
+    with pytest.raises(UserError) as caught:
+        exported(
+            tmp_path,
+            "return self.relu(self.linear(x))",
+            "(torch.rand(1, 4),)",
+            init,
+            more=f"\n\ndef calibration_inputs():\n    return {inputs}\n",
+        )
+    assert message in str(caught.value)
+
+
+# As networks begin their training, and as a layer is whose ReLU has died.
+_CONSTANT = {
+    "zero_weights": ("self.branch.weight.data *= 0\nself.branch.bias.data *= 0", "x + self.branch(x)", False),
+    "zero_scale": ("self.scale = nn.Parameter(torch.zeros(1))", "x + self.branch(x) * self.scale", False),
+    "dead": ("nn.init.constant_(self.branch.bias, -100.0)", "x + self.branch(x).relu()", True),
+}
+
+
+@pytest.mark.parametrize("case", _CONSTANT)
+def test_what_is_always_the_same_is_quantized_and_said_if_it_depends_on_the_samples(case: str, tmp_path: Path) -> None:
+    init, forward, is_said = _CONSTANT[case]
+    init = f"self.branch, self.head = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 8, 1)\n{init}"
+    result = exported(tmp_path, f"return self.head({forward})", "(torch.randn(1, 4, 6, 6),)", init)
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.03 * numpy.ptp(eager)
+    assert not any("floating point" in text for text in result.said)
+    assert any("one value alone in 1 tensor, " in text for text in result.said) == is_said
+
+
+@pytest.mark.parametrize("bias", ["0", "1000", *by_hand(["1"])])
+def test_activations_that_fade_from_layer_to_layer_keep_their_accuracy(bias: str, tmp_path: Path) -> None:
+    # As in a network that has not been trained; the biases of the last layer are far larger than what it adds to them.
+    init = f"""
+self.first, self.second, self.third = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3)
+self.head = nn.Linear(8, 4)
+for layer in (self.first, self.second, self.third):
+    nn.init.zeros_(layer.bias)
+    layer.weight.data *= 1e-3
+self.head.bias.data *= {bias}
+"""
+    forward = "return self.head(self.third(self.second(self.first(x).relu()).relu()).relu().mean((2, 3)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    assert not any("floating point" in text for text in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 20
+
+
+def test_a_linear_layer_of_many_rows_computes_them_together(tmp_path: Path) -> None:
+    init = "self.many, self.one = nn.Linear(16, 8), nn.Linear(8, 8)"
+    forward = "return self.one(self.many(x).mean(1))"
+    for core, operators in (("cortex-m4", {"linear_rows", "linear"}), ("cortex-m55", {"linear"})):
+        options = Options(core, "cortex_m", float_where_faster=False)
+        result = export_source(tmp_path, model_source(forward, "(torch.randn(1, 5, 16),)", init), None, options)
+        found = {name.removeprefix("torch_fusion::") for name in result.operators}
+        assert {name for name in found if name.startswith("linear")} == operators
+
+
+def test_the_same_inputs_give_the_same_bytes(cnn: Result, tmp_path: Path) -> None:
+    path = tmp_path / "my_model.py"
+    path.write_text(model_source("return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN))
+    program, golden, manifest = (tmp_path / name for name in ("pte", "npz", "json"))
+    done = run_tool(
+        "tools.pipeline.export",
+        *("--model", path, "--name", "my_model", "--core", "cortex-m4", "--backend", "cortex_m", "--plain"),
+        *("--program", program, "--golden", golden, "--manifest", manifest, "--log", tmp_path / "log"),
+        hash_seed=1,
+    )
+    assert done.returncode == 0, done.stderr
+    assert program.read_bytes() == cnn.program
+    assert json.loads(manifest.read_text()) == cnn.manifest
+    with numpy.load(golden) as arrays:
+        assert arrays.keys() == cnn.golden.keys()
+        assert all(numpy.array_equal(array, cnn.golden[name]) for name, array in arrays.items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--core", "portable", "--backend", "cortex_m"], "--core of --backend cortex_m 'portable' is unknown"),
+        (["--core", "cortex-m4", "--backend", "cortex_m", "--io", "int4"], "--io 'int4' is unknown"),
+        (["--core", "portable", "--io", "int8"], "--io int8 is for a backend that quantizes, not for portable"),
+        (["--core", "portable", "--plain"], "--plain is for --backend cortex_m, not portable"),
+    ],
+)
+def test_bad_options(arguments: list[str], message: str, tmp_path: Path) -> None:
+    files = [
+        argument for name in ("program", "golden", "manifest", "log") for argument in (f"--{name}", tmp_path / name)
+    ]
+    done = run_tool("tools.pipeline.export", "--model", tmp_path / "m.py", "--name", "m", *files, *arguments)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+_CONVERTED = """
+import torch
+from torch import nn
+import tools.pipeline.export.backends.cortex_m.dialect
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+
+def model():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)).eval()
+    program = torch.export.export(net, example_inputs())
+    prepared = prepare_pt2e(program.module(check_guards=False), CortexMQuantizer())
+    prepared(torch.full((1, 4), 2.0))
+    prepared(torch.full((1, 4), -2.0))
+    return convert_pt2e(prepared)
+
+
+def example_inputs():
+    return (torch.tensor([[0.5, -0.25, 1.0, 0.0]]),)
+"""
+
+
+def test_a_model_that_is_quantized_already_passes_through(tmp_path: Path) -> None:
+    result = export_source(tmp_path, _CONVERTED, options=Options("cortex-m4", "cortex_m", io="int8", packed=False))
+    assert result.operators == {"cortex_m::quantized_linear": 2}
+    assert result.manifest["inputs"][0]["scale"] == pytest.approx(4 / 255, rel=0.02)
+    # The module computes with the same scales, rounding differently at most.
+    error = numbers(result.golden, result.manifest["outputs"][0], "output_0") - result.golden["eager_0"]
+    assert numpy.abs(error).max() <= 1.01 * result.manifest["outputs"][0]["scale"]
+    assert any("is quantized already" in text for text in result.said)
+    assert result.report is not None
+    assert [layer["scheme"] for layer in result.report["layers"]] == ["fused", "int8", "int8"]
+    assert not any("snr_db" in layer for layer in result.report["layers"])
+
+
+def test_the_report_measures_layers_and_names_what_stays_in_float(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(2, 4, 3)\nself.norm = nn.LayerNorm(36)\nself.head = nn.Linear(36, 3)"
+    more = """
+
+def evaluation_set():
+    torch.manual_seed(2)
+    return [(torch.randn(1, 2, 5, 5),) for _ in range(20)], torch.arange(20) % 3
+"""
+    forward = "return self.head(self.norm(self.conv(x).relu().flatten(1)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 2, 5, 5),)", init, more=more)
+    report = result.report
+    assert report is not None
+    layers = {layer["place"].split()[0]: layer for layer in report["layers"] if layer["operator"] != "aten::clone"}
+    assert layers["conv"]["weight"]["scheme"] == "per channel" and layers["conv"]["weight"]["scales"] == 4
+    assert layers["norm"]["scheme"] == "float32" and "no int8 form" in layers["norm"]["reason"]
+    assert layers["head"]["scheme"] == "int8"
+    assert 25 < layers["head"]["snr_db"] < 60
+    outputs, eager = (result.golden[name].reshape(20, 3).argmax(axis=1) for name in ("output_0", "eager_0"))
+    labels = numpy.arange(20) % 3
+    assert report["accuracy"] == {
+        "samples": 20,
+        "float32": float((eager == labels).mean()),
+        "int8": float((outputs == labels).mean()),
+    }
+
+
+def test_a_recurrent_layer_stays_whole_in_floating_point(tmp_path: Path) -> None:
+    init = "self.lstm = nn.LSTM(4, 8, batch_first=True)\nself.out = nn.Linear(8, 2)"
+    source = model_source("return self.out(self.lstm(x)[0][:, -1])", "(torch.randn(1, 5, 4),)", init)
+    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", keep_float=("lstm",)))
+    assert result.operators["torch_fusion::lstm"] == 1
+    assert result.operators["torch_fusion::linear"] == 1
+    assert any("lstm (LSTM) at my_model.py" in said for said in result.said)
+    assert result.report is not None
+    assert "torch_fusion::lstm" in [layer["operator"] for layer in result.report["layers"]]
+
+
+_RESULTS = """
+x = self.first(x)
+results = [x.chunk(2, 1), x.split(4, 1), x.split([4, 4], 1), x.reshape(1, 2, 4, 8, 8).unbind(1)]
+return torch.cat([self.second(a) for a, _ in results] + [b for _, b in results], 1)
+"""
+
+
+def test_operators_of_several_results(tmp_path: Path) -> None:
+    init = "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)"
+    result = exported(tmp_path, _RESULTS, "(torch.randn(1, 3, 8, 8),)", init)
+    assert result.report is not None
+    assert {layer["scheme"] for layer in result.report["layers"]} <= {"int8", "view", "fused"}
+    assert not any("floating point" in text for text in result.said)
+
+
+def test_parts_whose_ranges_are_shared_in_a_circle_stay_int8(tmp_path: Path) -> None:
+    # Each way to take parts joins all of them; what torchao makes of it must end.
+    init = "self.first = nn.Conv2d(3, 8, 1); self.second = nn.Conv2d(4, 4, 1)"
+    forward = """
+x = self.first(x)
+parts = [*x.chunk(2, 1), *x[:, ::2].split(2, 1), x[:, 4:], *x.reshape(1, 2, 4, 8, 8).unbind(1), *x.split((1, 7), 1)]
+return torch.cat([self.second(part) if part.shape[1] == 4 else part for part in parts], 1)
+"""
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    assert result.report is not None
+    assert {layer["scheme"] for layer in result.report["layers"]} <= {"int8", "view", "fused"}
+
+
+_IN_FLOATING_POINT = {
+    "convolution of three dimensions": (
+        "self.layer = nn.Conv3d(1, 4, 3); self.out = nn.Linear(4, 3)",
+        "return self.out(self.layer(x).mean((2, 3, 4)))",
+        "(torch.randn(1, 1, 6, 6, 6),)",
+    ),
+    "maxima of a dilated window": (
+        "self.a = nn.Conv2d(3, 8, 3); self.layer = nn.MaxPool2d(2, dilation=2); self.b = nn.Conv2d(8, 8, 1)",
+        "return self.b(self.layer(self.a(x)))",
+        "(torch.randn(1, 3, 18, 17),)",
+    ),
+    # Its result lies as the next convolution reads it.
+    "pooling to a size that does not divide": (
+        "self.a = nn.Conv2d(3, 8, 3); self.layer = nn.AdaptiveAvgPool2d((3, 5)); self.b = nn.Conv2d(8, 8, 1)",
+        "return self.b(self.layer(self.a(x)))",
+        "(torch.randn(1, 3, 18, 17),)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _IN_FLOATING_POINT)
+def test_layers_between_int8_ones_stay_in_floating_point(case: str, tmp_path: Path) -> None:
+    init, forward, inputs = _IN_FLOATING_POINT[case]
+    result = exported(tmp_path, forward, inputs, init)
+    assert any("layer (" in text for text in result.said)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "torch_fusion::convolution":
+            image = plan.values[call.args[0]].val
+            assert isinstance(image, Tensor) and list(image.dim_order) == [0, 2, 3, 1]
+
+
+def test_int8_layers_read_no_tensor_of_numbers_that_integers_were_written_into(tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(2, 4, 1); self.b = nn.Conv2d(4, 4, 3)"
+    forward = "y = torch.zeros(1, 4, 8, 8)\ny[:, :, 1:-1, 1:-1] = self.a(x)\nreturn self.b(y)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 2, 6, 6),)", init)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "cortex_m::quantized_conv2d":
+            image = plan.values[call.args[0]].val
+            assert isinstance(image, Tensor) and image.scalar_type == ScalarType.CHAR
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() <= 0.03 * numpy.ptp(eager)
+
+
+_STATE = """
+self.register_buffer('mean', torch.zeros(1, 4)); self.first = nn.Linear(4, 4)
+self.register_buffer('past', torch.ones(1, 4, 8)); self.conv = nn.Conv1d(4, 6, 8)
+self.register_buffer('h', torch.eye(8)[:1]); self.cell = nn.GRUCell(4, 8); self.out = nn.Linear(8, 2)
+"""
+# A running mean, a ring buffer and a recurrent cell.
+_STREAM = """
+self.mean.mul_(0.9).add_(0.1 * x)
+self.past.copy_(torch.cat([self.past[:, :, 1:], x.unsqueeze(2)], 2))
+self.h = self.cell(x, self.h)
+return self.first(x - self.mean), self.conv(self.past), self.out(self.h)
+"""
+
+
+def test_state_goes_on_from_call_to_call(tmp_path: Path) -> None:
+    inputs = "torch.randn(1, 4).clamp(-2, 2)"
+    more = f"""
+
+def calibration_inputs():
+    torch.manual_seed(2)
+    return [({inputs},) for _ in range(60)]
+
+
+def evaluation_set():
+    torch.manual_seed(3)
+    return [({inputs},) for _ in range(12)], torch.zeros(12, dtype=torch.int64)
+"""
+    result = exported(tmp_path, _STREAM, f"({inputs},)", _STATE, more=more)
+    assert result.operators["aten::copy_"] == 3
+    # The state of the module in eager mode is that of twelve calls; what is exported starts as it was made.
+    for index in range(3):
+        eager = result.golden[f"eager_{index}"]
+        assert numpy.abs(result.golden[f"output_{index}"] - eager).max() < 0.05 * numpy.ptp(eager)
+
+
+@pytest.mark.parametrize(("core", "linear"), [("cortex-m4", "linear_rows"), ("cortex-m55", "linear")])
+def test_what_takes_fewer_instructions_in_floating_point_stays_there_and_is_returned_as_it_is(
+    core: str, linear: str, tmp_path: Path
+) -> None:
+    forward, inputs, init = "return self.fc(x).softmax(-1)", "(torch.randn(8, 64),)", "self.fc = nn.Linear(64, 24)"
+    chosen = exported(tmp_path, forward, inputs, init, core=core, packed=True, float_where_faster=True)
+    assert list(chosen.operators) == [
+        "cortex_m::quantize_per_tensor",
+        f"torch_fusion::{linear}",
+        "cortex_m::dequantize_per_tensor",
+        "aten::_softmax",
+    ]
+    assert set(chosen.operators.values()) == {1}
+    assert any(text.endswith("stays in floating point, for fewer instructions") for text in chosen.said)
+    everywhere = exported(tmp_path, forward, inputs, init, core=core, packed=True)
+    assert "cortex_m::softmax" in everywhere.operators
+
+
+def test_a_program_that_takes_fewer_instructions_without_int8_has_none_unless_it_is_too_large(tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(3, 16, 3, 2, 1); self.b = nn.Conv2d(16, 16, 3, groups=8)"
+    forward, inputs = "return self.b(self.a(x).relu()).sigmoid()", "(torch.randn(1, 3, 12, 12),)"
+
+    def export(**options: Any) -> Result:
+        return exported(tmp_path, forward, inputs, init, packed=True, **options)
+
+    small = export(float_where_faster=True)
+    assert "torch_fusion::convolution" in small.operators
+    (said,) = [text for text in small.said if "the program is int8, for about " in text]
+    assert "; floating point would take about " in said and said.endswith(" chooses it.")
+    growth = int(said.partition("float_growth = ")[2].partition(" ")[0])
+    chosen = export(float_where_faster=True, float_growth=growth)
+    # It is that many bytes larger, and returns what PyTorch does.
+    sizes = [len(result.program) + sum(result.manifest["planned_buffers"]) for result in (small, chosen)]
+    assert sizes[1] - sizes[0] == growth
+    assert set(chosen.operators) == {"aten::convolution", "aten::relu", "aten::sigmoid"}
+    assert chosen.largest_error() < 1e-5
+    assert (chosen.golden["eager_0"] == chosen.golden["output_0"]).all()
+    (said,) = [text for text in chosen.said if "everything stays in floating point, for about" in text]
+    assert "; int8 would take about " in said and said.endswith(" float_where_faster = False chooses it.")
+    # Integers at the border are never left, but the build says the same of them.
+    integers = export(float_where_faster=True, float_growth=growth, io="int8")
+    assert integers.program == export(io="int8").program
+    (said,) = [text for text in integers.said if "the program is int8, for about " in text]
+    assert said.endswith(' backend = "portable" chooses it.')
+    assert chosen.report is not None
+    assert {layer["scheme"] for layer in chosen.report["layers"]} == {"float32"}
+    assert chosen.report["notes"][0].startswith("everything stays in floating point")
+
+
+def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_path: Path) -> None:
+    init = (
+        "self.layers = nn.Sequential(nn.Conv1d(3, 16, 9, stride=4), nn.PReLU(), nn.MaxPool1d(2), "
+        "nn.Conv1d(16, 32, 5), nn.PReLU())\nself.out = nn.Linear(32, 4)"
+    )
+    forward, inputs = "return self.out(self.layers(x).mean(-1))", "(torch.randn(1, 3, 256),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    assert result.operators["torch_fusion::convolution"] == 2
+    assert not any("instructions" in text for text in result.said)
+
+
+def test_sequences_of_groups_of_channels_have_costs_that_are_numbers(tmp_path: Path) -> None:
+    init = (
+        "c = lambda i, o: nn.Sequential(nn.Conv1d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.LeakyReLU(0.1))\n"
+        "self.a, self.b, self.c, self.out = c(1, 8), c(8, 16), c(24, 8), nn.Conv1d(8, 1, 1)\n"
+        "self.up = nn.ConvTranspose1d(16, 16, 2, 2)"
+    )
+    forward = (
+        "a = self.a(x)\ny = self.up(self.b(nn.functional.max_pool1d(a, 2)))\n"
+        "return x - self.out(self.c(torch.cat([y, a], 1)))"
+    )
+    inputs = "(torch.randn(1, 1, 64),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True, float_growth=16384)
+    assert any("instructions" in text for text in result.said)
+    assert numpy.abs(result.golden["eager_0"] - result.golden["output_0"]).max() < 0.1
+
+
+def test_images_are_not_convolved_in_floating_point_between_int8_layers(tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(3, 8, 3); self.b = nn.Conv2d(8, 8, 3, groups=4); self.c = nn.Conv2d(8, 16, 3)"
+    forward, inputs = "return self.c(self.b(self.a(x)))", "(torch.randn(1, 3, 12, 12),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=True)
+    assert result.operators["torch_fusion::convolution"] == 3
+    assert "aten::convolution" not in result.operators
+
+
+def test_functions_between_integers_are_tables(tmp_path: Path) -> None:
+    result = exported(tmp_path, "return torch.nn.functional.gelu(x)", "(torch.randn(1, 16),)", packed=True, io="int8")
+    assert list(result.operators) == ["cortex_m::quantized_activation"]
+
+
+def test_convolutions_with_groups_that_vectors_have_no_kernel_for_are_packed_unless_they_are_large(
+    tmp_path: Path,
+) -> None:
+    layers = (
+        "nn.Conv2d(8, 8, 3, dilation=2, groups=8), nn.Conv2d(8, 16, 3, groups=8), nn.Conv2d(16, 16, 3, groups=8), "
+        "nn.Conv2d(16, 10, 1), nn.Conv2d(10, 10, 3, groups=10), nn.Conv2d(10, 40, 1), nn.Conv2d(40, 40, 3, groups=5)"
+    )
+    init, forward = f"self.layers = nn.Sequential({layers})", "return self.layers(x)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8, 16, 16),)", init, core="cortex-m55", packed=True)
+    assert result.operators["torch_fusion::convolution"] == 6
+    assert result.operators["cortex_m::quantized_conv2d"] == 1
+
+
+def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tmp_path: Path) -> None:
+    init = (
+        "self.few = nn.Conv2d(8, 6, 3, groups=2); self.many = nn.Conv2d(6, 6, 3, groups=6)\n"
+        "self.wide = nn.Conv2d(6, 48, 1); self.groups = nn.Conv2d(48, 96, 3, groups=12)"
+    )
+    forward = "return self.groups(self.wide(self.many(self.few(x))))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8, 7, 7),)", init, packed=True)
+    assert result.operators["torch_fusion::convolution"] == 2
+    assert result.operators["torch_fusion::grouped_convolution"] == 1
+    assert result.operators["torch_fusion::depthwise_convolution"] == 1
+    assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
+
+
+@pytest.mark.parametrize(("core", "convolutions"), [("cortex-m4", 0), ("cortex-m55", 1)])
+def test_channels_by_themselves_of_several_images_are_packed(core: str, convolutions: int, tmp_path: Path) -> None:
+    init = "self.one = nn.Conv2d(8, 8, 3, groups=8); self.two = nn.Conv2d(8, 16, 3, groups=8)"
+    forward, inputs = "return self.two(self.one(x))", "(torch.randn(3, 8, 9, 9),)"
+    result = exported(tmp_path, forward, inputs, init, core=core, packed=True)
+    # Vectors have no kernel for several outputs per channel.
+    assert result.operators["torch_fusion::depthwise_convolution"] == 2 - convolutions
+    assert result.operators.get("torch_fusion::convolution", 0) == convolutions
+    assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
+
+
+@pytest.mark.parametrize(
+    ("part", "moves"),
+    [
+        ("[..., 1:]", 1),
+        *by_hand([("[:, :, ::2]", 1), ("[:, 2:6]", 1), (".chunk(2, 1)[1]", 1)]),
+        ("[..., :1] * self.scale", 1),
+        # Rows lie together as they are.
+        ("[:, :, 1:].relu()", 0),
+        (".split((1, 6), -1)[1].sigmoid()", 1),
+        (".amax((2, 3), keepdim=True).expand(1, 8, 2, 3)", 1),
+    ],
+)
+def test_parts_of_images_lie_as_the_layer_behind_them_reads_them(part: str, moves: int, tmp_path: Path) -> None:
+    init = "self.a = nn.Conv2d(3, 8, 3); self.b = nn.LazyConv2d(8, (2, 1))"
+    init += f"; self.scale = nn.Parameter(torch.rand(1, 8, 1, 1)); self.b(self.a(torch.zeros(1, 3, 9, 9)){part})"
+    result = exported(tmp_path, f"return self.b(self.a(x){part})", "(torch.randn(1, 3, 9, 9),)", init, packed=True)
+    assert sum(result.operators.get(name, 0) for name in ("aten::slice_copy", "aten::expand_copy")) == moves
+    assert not any(name.startswith("dim_order_ops") for name in result.operators)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "torch_fusion::convolution":
+            image = plan.values[call.args[0]].val
+            order = [dim for dim in image.dim_order if image.sizes[dim] > 1]
+            assert order == [dim for dim in (0, 2, 3, 1) if image.sizes[dim] > 1]
+
+
+def test_some_channels_of_an_image_are_not_copied_twice(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 8, 3); self.fc = nn.Linear(7, 2)"
+    forward = "return self.fc(self.conv(x)[:, :7].mean((2, 3)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 7, 7),)", init, packed=True)
+    assert result.operators["aten::slice_copy"] == 1
+    assert "dim_order_ops::_clone_dim_order" not in result.operators
+
+
+def test_named_layers_stay_in_floating_point_with_what_is_inside_them(tmp_path: Path) -> None:
+    init = "self.body = nn.Linear(8, 8); self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))"
+    forward, inputs = "return self.head(self.body(x))", "(torch.randn(2, 8),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, keep_float=("head",))
+    assert result.operators["torch_fusion::linear"] == 1 and result.operators["aten::linear"] == 2
+    with pytest.raises(UserError, match="keep_float names 'tail', which is no layer of the model; it has head"):
+        exported(tmp_path, forward, inputs, init, packed=True, keep_float=("tail",))
+
+
+def test_layers_that_cost_most_stay_in_floating_point_until_the_demanded_ratio_is_reached(tmp_path: Path) -> None:
+    # One weight that is far larger than the others leaves few steps to these.
+    init = """
+self.body, self.middle, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+with torch.no_grad():
+    self.middle.weight[0, 0] = 40
+    self.head.weight[:, 0] = 0
+"""
+    forward, inputs = "return self.head(self.middle(torch.relu(self.body(x))))", "(torch.randn(16, 8),)"
+    result = exported(tmp_path, forward, inputs, init, packed=True, min_snr=30)
+    (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
+    assert result.operators["aten::linear"] + result.operators["torch_fusion::linear_rows"] == 3
+    assert "torch_fusion::linear_rows" in result.operators
+    expected, actual = result.golden["eager_0"], result.golden["output_0"]
+    assert decibels(expected, actual) > 29, note
+    with pytest.raises(UserError, match=r"min_snr = 200, but the outputs reach [\d.]+ dB \([\d.]+ dB all in int8\)"):
+        exported(tmp_path, forward, inputs, init, packed=True, min_snr=200)
+
+
+def test_layers_that_cost_most_stay_in_floating_point_until_the_demanded_accuracy_is_reached(tmp_path: Path) -> None:
+    # Both classes have a large score, whose step in int8 is larger than their distance.
+    init = """
+self.body, self.middle, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
+with torch.no_grad():
+    self.head.bias.fill_(100)
+"""
+    more = """
+
+def evaluation_set():
+    samples = [(torch.randn(1, 8, generator=torch.Generator().manual_seed(i)),) for i in range(64)]
+    with torch.no_grad():
+        return samples, torch.tensor([int(network(*sample).argmax()) for sample in samples])
+
+
+torch.manual_seed(0)
+network = model()
+
+
+def model():
+    return network
+
+
+def calibration_inputs():
+    return evaluation_set()[0][:16]
+"""
+    forward, inputs = "return self.head(self.middle(torch.relu(self.body(x))))", "(torch.randn(1, 8),)"
+    alone = exported(tmp_path, forward, inputs, init, more=more, packed=True)
+    demanded = exported(tmp_path, forward, inputs, init, more=more, packed=True, min_accuracy=0.98)
+    assert alone.report is not None and demanded.report is not None
+    assert alone.report["accuracy"]["int8"] < 0.95
+    assert demanded.report["accuracy"]["int8"] >= 0.98
+    assert "torch_fusion::linear" in demanded.operators
+    (note,) = (text for text in demanded.said if "layers stay in floating point that cost most accuracy" in text)
+    assert "of 64 evaluation samples right" in note
+    more = more.replace("int(network", "1 - int(network")
+    with pytest.raises(UserError, match='min_accuracy = "0.5", but in floating point it is 0: demand less'):
+        exported(tmp_path, forward, inputs, init, more=more, packed=True, min_accuracy=0.5)
+    with pytest.raises(UserError, match="needs evaluation_set"):
+        exported(tmp_path, forward, inputs, init, packed=True, min_accuracy=0.5)
+
+
+def test_sums_of_residual_branches_stay_in_floating_point_with_what_normalizes_them(tmp_path: Path) -> None:
+    # The first row, which the result is of, is far smaller than the others, as a token of a class is at first.
+    init = """
+self.token = nn.Parameter(0.01 * torch.randn(1, 1, 16))
+self.norms = nn.ModuleList(nn.LayerNorm(16) for _ in range(5))
+self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+self.head = nn.Linear(16, 4)
+with torch.no_grad():
+    for layer in self.layers:
+        layer.weight.mul_(0.004)
+        layer.bias.mul_(0.004)
+"""
+    forward = """
+h = torch.cat([self.token.expand(len(x), -1, -1), x], 1)
+for norm, layer in zip(self.norms, self.layers):
+    h = h + layer(norm(h) + norm(h).mean(1, keepdim=True))
+return self.head(self.norms[4](h)[:, 0])
+"""
+    more = "\n\ndef calibration_inputs():\n    return [(torch.randn(1, 8, 16),) for _ in range(4)]\n"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8, 16),)", init, more=more, packed=True, min_snr=20)
+    (note,) = (text for text in result.said if "layers stay in floating point that cost most accuracy" in text)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 19, note
+    assert result.operators["torch_fusion::linear_rows"] >= 3
+    assert result.operators["aten::add"] >= 3 and result.operators["aten::native_layer_norm"] >= 4
+
+
+def test_what_makes_an_int8_program_useless_stays_in_floating_point_without_being_told(tmp_path: Path) -> None:
+    init = "self.conv, self.head = nn.Conv2d(2, 8, 3), nn.Linear(8, 3)"
+    forward = "return self.head(torch.relu(self.conv(x)).clamp(min=1e-6).pow(8).mean((2, 3)).pow(1 / 8))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 2, 10, 10),)", init)
+    assert "cortex_m::quantized_conv2d" in result.operators and "aten::pow" in result.operators
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 15
+
+
+def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:
+    more = """
+
+def calibration_inputs():
+    return [(sample,) for sample in torch.randn(8, 1, 8, generator=torch.Generator().manual_seed(2))]
+
+
+def evaluation_set():
+    samples = torch.randn(64, 1, 8, generator=torch.Generator().manual_seed(3))
+    return [(sample,) for sample in samples], torch.zeros(64, dtype=torch.long)
+"""
+    init = "self.body, self.head = nn.Linear(8, 16), nn.Linear(16, 3)"
+    forward = "return self.head(nn.functional.relu6(8 * self.body(x)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, more=more)
+    layer = next(each for each in result.report["layers"] if each["operator"] == "aten::hardtanh")
+    assert layer["output"]["scale"] == pytest.approx(6 / 255, rel=1e-3)
+    assert "aten::clamp" not in result.operators and "aten::hardtanh" not in result.operators
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 30
+
+
+def test_results_without_dimensions_comparisons_of_inputs_and_constants_are_as_in_floating_point(
+    tmp_path: Path,
+) -> None:
+    forward = """
+h = self.body(x)
+ones = torch.full_like(h[:, :1], 0.5) * torch.ones_like(h[:, :1])
+# The first step of a loop over time.
+ones = ones + 0.25 * torch.zeros_like(x[:, :1])
+# Constants that can't be viewed as they lie.
+ones = ones + self.attention(self.queries, self.queries, self.queries, need_weights=False)[0][:, 0, :1]
+return -0.5 * torch.sum(1 + h), torch.where(x[:, :1] > 0.01, h, -h.abs()), self.head(torch.cat([h, ones], 1))
+"""
+    init = """
+self.body, self.head = nn.Linear(8, 8), nn.Linear(9, 3)
+self.queries, self.attention = nn.Parameter(torch.rand(4, 1, 4)), nn.MultiheadAttention(4, 2)
+"""
+    inputs = "(torch.cat([torch.full((4, 1), 0.011), torch.full((4, 1), 0.009), torch.randn(4, 6)], 1),)"
+    result = exported(tmp_path, forward, inputs, init)
+    assert result.golden["output_0"].shape == result.golden["eager_0"].shape == (1,)
+    for index in range(3):
+        assert decibels(result.golden[f"eager_{index}"], result.golden[f"output_{index}"]) > 30
+
+
+def test_numbers_that_no_factor_of_int8_reaches_stay_in_floating_point(tmp_path: Path) -> None:
+    # As in a deep network without normalization whose weights are as they were made.
+    init = "self.a = nn.Conv2d(3, 8, 1); self.b = nn.Conv2d(8, 4, 1); self.s = 2.0 ** -90"
+    forward = "y = self.a(x) * self.s\nreturn self.b(nn.functional.avg_pool2d(y, 4) * 2.0 ** 90)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 8, 8),)", init)
+    assert "cortex_m::quantized_avg_pool2d" not in result.operators
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.05 * numpy.ptp(eager)
+
+
+def test_a_softmax_stays_in_floating_point_whose_results_are_too_small_for_its_resolution(tmp_path: Path) -> None:
+    init = "self.body = nn.Conv2d(1, 2, 3, padding=1); self.head = nn.Linear(4, 4)"
+    forward = """
+places = torch.softmax(self.body(x).flatten(2), -1)
+classes = torch.softmax(self.head(x[0, 0, :4, :4]), -1)
+return (places * torch.linspace(0, 1, 256)).sum(-1), classes
+"""
+    result = exported(tmp_path, forward, "(torch.randn(1, 1, 16, 16),)", init)
+    assert (result.operators["aten::_softmax"], result.operators["cortex_m::softmax"]) == (1, 1)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 30
+    reasons = [layer.get("reason", "") for layer in result.report["layers"] if layer["operator"] == "aten::softmax"]
+    assert [reason for reason in reasons if reason] == [
+        "the resolution of an int8 softmax, 1/256, is too coarse for its results"
+    ]
+
+
+def test_outputs_that_are_far_from_those_in_floating_point_are_named() -> None:
+    eager = [[torch.tensor([1.0, -2.0]), torch.arange(10), torch.ones(3)]]
+    near = [[torch.tensor([1.0, -1.9]), torch.arange(10), torch.tensor([100, 100, 99], dtype=torch.int8)]]
+    far = [[torch.tensor([0.0, -2.0]), torch.arange(10).roll(1), torch.tensor([0, 0, 0], dtype=torch.int8)]]
+    parameters, names = [None, None, Parameters(0.01, 0)], ["scores", "output_1", "output_2"]
+    assert far_outputs(eager, near, parameters, names) == ()
+    scores, indices, integers = far_outputs(eager, far, parameters, names)
+    assert scores.startswith("scores, over 1 sample: 7.0 dB against floating point; more calibration samples")
+    assert indices.startswith("output_1, over 1 sample: 0 of 10 elements are those of floating point")
+    assert integers.startswith("output_2, over 1 sample: 0.0 dB")
+
+
+def test_linear_layers_read_contiguous_tensors_of_four_dimensions(tmp_path: Path) -> None:
+    # As the joint network of a transducer: sums of all pairs of rows.
+    init = "self.rows, self.columns, self.joint = nn.Linear(6, 4), nn.Linear(6, 4), nn.Linear(4, 3)"
+    forward = "return self.joint(torch.tanh(self.rows(x).unsqueeze(2) + self.columns(x).unsqueeze(1)))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 5, 6),)", init, packed=True)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    calls = [instruction.instr_args for instruction in plan.chains[0].instructions]
+    read = [plan.values[call.args[0]].val for call in calls if "::linear" in plan.operators[call.op_index].name]
+    assert [list(tensor.dim_order) for tensor in read] == [[0, 1, 2], [0, 1, 2], [0, 1, 2, 3]]
+
+
+def test_a_state_that_begins_with_zeros_needs_no_range(tmp_path: Path) -> None:
+    init = "self.new, self.old = nn.Linear(4, 16), nn.Linear(8, 16)"
+    forward = """
+h = torch.zeros(x.size(0), 8)
+for step in range(2):
+    gate, value = (self.new(x[:, step]) + self.old(h)).chunk(2, 1)
+    h = torch.sigmoid(gate) * h + torch.tanh(value)
+return h
+"""
+    result = exported(tmp_path, forward, "(torch.randn(2, 2, 4),)", init)
+    assert result.operators["cortex_m::quantized_mul"] == 1
+    eager = result.golden["eager_0"]
+    assert numpy.abs(result.golden["output_0"] - eager).max() < 0.05 * numpy.ptp(eager)
+
+
+def test_images_are_viewed_and_reduced_as_they_lie_in_memory(tmp_path: Path) -> None:
+    init = "self.conv = nn.Conv2d(3, 8, 1); self.pool = nn.Conv2d(8, 8, 1); self.out = nn.Linear(16, 3)"
+    forward = """
+x = self.pool(nn.functional.adaptive_avg_pool2d(self.conv(x), 1))
+x = nn.functional.interpolate(x, size=(4, 4), mode="bilinear")
+x = torch.cat([x.max(1, keepdim=True)[0].view(-1, 16), x.mean(1).view(-1, 16)])
+return self.out(x)
+"""
+    result = exported(tmp_path, forward, "(torch.randn(1, 3, 4, 4),)", init)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if plan.operators[call.op_index].name == "aten::amax":
+            assert isinstance(plan.values[call.args[1]].val, IntList)
+        if plan.operators[call.op_index].name == "aten::upsample_bilinear2d":
+            result_tensor = plan.values[call.args[-1]].val
+            assert isinstance(result_tensor, Tensor) and list(result_tensor.dim_order) == [0, 2, 3, 1]
+
+
+_LAYERS = ("torch_fusion::linear", "torch_fusion::convolution")
+# Two layers that are called several times, each time on tensors of another range.
+_REPEATED = {
+    "solver": (
+        "for _ in range(5):\n    x = x + 0.2 * self.b(torch.relu(self.a(x)))\nreturn x",
+        "torch.randn(1, 16)",
+        "self.a = nn.Linear(16, 48); self.b = nn.Linear(48, 16)",
+    ),
+    "recurrent": (
+        "h = torch.zeros(1, 24)\nfor t in range(6):\n    h = torch.tanh(self.a(x[:, t]) + self.b(h))\nreturn h",
+        "torch.randn(1, 6, 8)",
+        "self.a = nn.Linear(8, 24); self.b = nn.Linear(24, 24)",
+    ),
+    "towers": (
+        "a, b = (torch.relu(self.b(torch.relu(self.a(y)))).mean((2, 3)) for y in (x[:, :3], x[:, 3:]))\nreturn a - b",
+        "torch.randn(1, 6, 8, 8)",
+        "self.a = nn.Conv2d(3, 16, 3, padding=1); self.b = nn.Conv2d(16, 16, 3)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _REPEATED)
+def test_a_layer_that_is_called_several_times_is_in_the_program_once(case: str, tmp_path: Path) -> None:
+    forward, sample, init = _REPEATED[case]
+    more = f"""
+
+def calibration_inputs():
+    torch.manual_seed(2)
+    return [({sample},) for _ in range(20)]
+"""
+    result = exported(tmp_path, forward, f"({sample},)", init, more=more, packed=True)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    layers = [index for index, entry in enumerate(plan.operators) if entry.name in _LAYERS]
+    calls = [call.instr_args.args for call in plan.chains[0].instructions if call.instr_args.op_index in layers]
+    assert len(calls) >= 4
+    assert len({plan.values[packed].val.data_buffer_idx for _, packed, *_ in calls}) == 2
+    eager, outputs = result.golden["eager_0"].astype(float), result.golden["output_0"].astype(float)
+    assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
+
+
+def test_calls_of_one_layer_on_tensors_of_far_apart_ranges_keep_their_own(tmp_path: Path) -> None:
+    inputs = "torch.randn(1, 16)"
+    more = f"\n\ndef calibration_inputs():\n    torch.manual_seed(2)\n    return [({inputs},) for _ in range(20)]\n"
+    init = "self.fc = nn.Linear(16, 16, bias=False)"
+    result = exported(tmp_path, "return self.fc(x), self.fc(0.01 * x)", f"({inputs},)", init, more=more, packed=True)
+    assert result.operators["torch_fusion::linear"] == 2
+    for index in range(2):
+        eager, outputs = (result.golden[f"{kind}_{index}"].astype(float) for kind in ("eager", "output"))
+        assert ((outputs - eager) ** 2).sum() < 0.01 * (eager**2).sum()
+
+
+def test_a_function_that_is_dear_is_int8_among_floating_point(tmp_path: Path) -> None:
+    # Averages over channels are cheaper in floating point, and powers of them are not.
+    init = "self.layers = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.LocalResponseNorm(3), nn.Conv2d(8, 8, 3))"
+    inputs = "(torch.randn(1, 3, 16, 16),)"
+    result = exported(tmp_path, "return self.layers(x)", inputs, init, packed=True, float_where_faster=True)
+    assert result.operators["aten::avg_pool2d"] == 1
+    assert "cortex_m::quantized_activation" in result.operators
+    assert "aten::pow" not in result.operators
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 35
+
+
+def test_what_passes_cannot_lower_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to_cortex_m = lower.to_cortex_m
+    refused = []
+
+    def refuse_once(*arguments: Any) -> Any:
+        if not refused:
+            refused.append(arguments)
+            raise AttributeError("'Node' has no attribute 'shape'")
+        return to_cortex_m(*arguments)
+
+    monkeypatch.setattr(lower, "to_cortex_m", refuse_once)
+    init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.GELU())"
+    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 8),)", init)
+    (told,) = [said for said in result.said if "all but layers with weights stays in floating point" in said]
+    assert "AttributeError: 'Node' has no attribute 'shape'" in told
+    assert "Please report this" in told
+    assert {"cortex_m::quantized_linear", "aten::gelu"} <= set(result.operators)
+
+
+def test_the_place_that_passes_fail_at_stays_in_floating_point_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_cortex_m = lower.to_cortex_m
+    refused = []
+
+    def refuse_once(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+        for node in program.graph.nodes:
+            if node.target in SOFTMAX and not refused:
+                refused.append(node)
+                raise AttributeError("'Node' has no attribute 'shape'")
+        return to_cortex_m(program, target)
+
+    monkeypatch.setattr(lower, "to_cortex_m", refuse_once)
+    init = "self.layers = nn.Sequential(nn.Linear(8, 8), nn.Softmax(-1), nn.Linear(8, 8), nn.LayerNorm(8))"
+    result = exported(tmp_path, "return self.layers(x)", "(torch.randn(1, 8),)", init, packed=True)
+    (told,) = [said for said in result.said if "Please report this" in said]
+    assert "layers.1 (Softmax) at my_model.py" in told
+    assert "stays in floating point, as int8 of it can't be lowered (AttributeError: 'Node' has no" in told
+    assert {"aten::_softmax", "torch_fusion::quantized_layer_norm"} <= set(result.operators)
+
+
+def test_a_softmax_of_numbers_that_hardly_differ_stays_in_floating_point(tmp_path: Path) -> None:
+    # As in a deep network whose weights are as they were made: the scores of its attention vanish.
+    init = "self.a, self.b = nn.Linear(8, 4), nn.Linear(4, 4)"
+    forward = "return self.b(torch.softmax(self.a(x) * 2.0 ** -60, -1))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init)
+    assert (result.operators["aten::_softmax"], result.operators["cortex_m::quantized_linear"]) == (1, 2)
+    assert not any("Please report" in said for said in result.said)
+
+
+@pytest.mark.parametrize(
+    ("forward", "kernel"),
+    [
+        ("return self.b(F.conv2d(self.a(x), self.w(x.mean((2, 3))).view(4, 4, 1, 1)).relu())", "aten::convolution"),
+        ("y = self.a(x).flatten(2)\nreturn F.linear(y, F.relu(self.m(y.mean((0, 1))).view(3, 64)))", "aten::linear"),
+    ],
+)
+def test_a_layer_whose_weights_are_computed_stays_in_floating_point(tmp_path: Path, forward: str, kernel: str) -> None:
+    init = "self.a, self.b = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 3)\n"
+    init += "self.w, self.m = nn.Linear(4, 16), nn.Linear(64, 192)"
+    forward = "F = torch.nn.functional\n" + forward
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
+    assert kernel in result.operators and "torch_fusion::convolution" in result.operators
+    assert not any("Please report" in said for said in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", *by_hand(["bfloat16"])])
+def test_layers_of_another_format_stay_in_it(tmp_path: Path, dtype: str) -> None:
+    init = f"self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3).to(torch.{dtype})"
+    forward = f"return self.b(self.a(x).relu().to(torch.{dtype})).float()"
+    result = exported(tmp_path, forward, "(torch.randn(1, 8),)", init, packed=True)
+    assert {"torch_fusion::linear", "aten::linear"} <= set(result.operators)
+    assert not any("Please report" in said for said in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+
+
+def test_a_pooling_whose_places_are_asked_for_stays_in_floating_point_alone(tmp_path: Path) -> None:
+    init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
+    forward = "F = torch.nn.functional\ny, places = F.max_pool2d(self.a(x).relu(), 2, return_indices=True)\n"
+    forward += "return self.c(F.max_unpool2d(self.b(y), places, 2))"
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
+    assert result.operators["torch_fusion::convolution"] == 3
+    assert not any("Please report" in said for said in result.said)
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 15
+
+
+def test_layers_clamp_what_they_share_a_range_for(tmp_path: Path) -> None:
+    init = "self.a, self.b, self.c = (nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))"
+    forward = "y = self.a(x).relu()\nreturn torch.cat([y, torch.clamp(self.b(y), -0.1, 0.2), self.c(y)], 1)"
+    result = exported(tmp_path, forward, "(torch.randn(1, 4, 8, 8),)", init, packed=True)
+    assert "aten::clamp" not in result.operators
+    assert result.golden["output_0"][:, :, :4].min() == 0
+    assert 0.15 < result.golden["output_0"][:, :, 4:8].max() < 0.22
+
+
+def test_layers_that_are_packed_wrong_are_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = pack.pack
+    wrong = lambda layer, *rest: right(dataclasses.replace(layer, weight=-layer.weight), *rest)  # noqa: E731
+    monkeypatch.setattr(pack, "pack", wrong)
+    with pytest.raises(RuntimeError, match="output 0 is another one with packed layers"):
+        exported(tmp_path, "return self.layer(x)", "(torch.randn(1, 8),)", "self.layer = nn.Linear(8, 8)", packed=True)

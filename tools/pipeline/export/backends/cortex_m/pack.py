@@ -1,0 +1,705 @@
+"""Constants in the layout that the kernels read: `torch_fusion::` operators in place of `cortex_m::` layers.
+
+A packed layer takes one constant, which has all of it but its images: parameters, biases into which the input's zero
+point and the sums of the kernel are folded, multipliers, shifts, and the weights as the target's instructions take
+them.
+kernels/cortex_m/packed.h describes the layout.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.backends.cortex_m.library.cmsis_nn import Backend
+from executorch.backends.cortex_m.target_config import CortexM, CortexMTargetConfig
+from executorch.backends.transforms.utils import delete_constant_placeholder, get_param_tensor, is_param_node
+from executorch.exir import memory
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.library import Library, impl, register_fake
+
+from tools.artifacts.packed_layer.packed_layer import (
+    CONVOLUTION,
+    DEPTHWISE,
+    DSP,
+    GROUPED,
+    LINEAR,
+    LINEAR_FACTORS,
+    MVE,
+    SCALAR,
+    WINOGRAD,
+    WINOGRAD_LANES,
+    Head,
+)
+from tools.artifacts.packed_layer.packed_layer import round_up as _up
+from tools.pipeline.export.backends.cortex_m.forms import WORD
+from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.plan.memory_plan import Lead
+from tools.pipeline.export.plan.plan_passes import LEAD
+
+# Output pixels that the kernels for DSP compute at a time.
+_LANES = 4
+# Bytes behind a window that these copy with it.
+_COPIED_MORE = 8
+_MAX_DEPTHWISE_KERNEL = 15
+# kPairOutputs there.
+_PAIR_OUTPUTS = 32
+# Groups of a convolution that is packed as one without groups: its weights are no larger than in floating point, and
+# its products take a quarter of the instructions of those that are not packed.
+_MAX_DENSE_GROUPS = 4
+# Bytes of weights of a layer that is packed so for vectors, however many groups it has, if they have no kernel for it.
+# A product with zero is a tenth of an instruction there, and a layer that is not packed takes ten times as many.
+_MAX_DENSE_BYTES = 8192
+
+_cortex_m = torch.ops.cortex_m
+_edge = exir_ops.edge.cortex_m
+_library = Library("torch_fusion", "FRAGMENT")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer as the dialect has it. Weight: [out, height, width, in / groups]; depthwise [out, height, width, 1].
+
+    Depthwise layers have one output per input channel, or several where `times` says so.
+
+    Attributes:
+      bias: int32; None for zeros.
+      input_offset: the negated zero point of the input.
+    """
+
+    kind: int
+    weight: Tensor
+    bias: Tensor | None
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    input_offset: int
+    output_offset: int
+    multipliers: Tensor
+    shifts: Tensor
+    min: int
+    max: int
+    times: int = 1
+    groups: int = 1
+
+    @property
+    def in_channels(self) -> int:
+        """Channels of the input."""
+        return self.weight.shape[0] // self.times if self.kind == DEPTHWISE else self.weight.shape[3] * self.groups
+
+
+def pack(layer: Layer, arrangement: int) -> Tensor:
+    """The packed constant of a layer, int8."""
+    weight = layer.weight.to(torch.int8)
+    channels = weight.shape[0]
+    folded = layer.input_offset * weight.sum((1, 2, 3), dtype=torch.int64)
+    if layer.bias is not None:
+        folded = folded + layer.bias
+    multipliers = layer.multipliers.to(torch.int64)
+    shifts = torch.where(multipliers == 0, -1, layer.shifts.to(torch.int64))
+    # The kernels double sums in 32 bits and shift to the right by at least one.
+    largest = folded.abs() + 128 * weight.to(torch.int64).abs().sum((1, 2, 3))
+    is_wide = bool((largest >= 2**30).any() or (shifts >= 0).any() or (shifts < -31).any())
+    if layer.kind == DEPTHWISE and arrangement == MVE:
+        # The kernel adds the products of two neighbours in 16 bits, which two of -128 * -128 exceed.
+        lowest = (weight == -128).flatten(1)
+        is_wide = is_wide or bool((lowest[:, 0:-1:2] & lowest[:, 1::2]).any())
+    if layer.kind != DEPTHWISE and arrangement == SCALAR:
+        # Kernels for cores without the DSP extension add two products in 16 bits: 0 and 2, 1 and 3 of each four.
+        rows = _padded(weight.reshape(channels, -1).T, _up(weight[0].numel(), 4)).T
+        is_wide = is_wide or bool((rows.reshape(channels, -1, 2, 2) == -128).all(2).any())
+    if layer.kind == GROUPED:
+        group_size = weight.shape[3]
+    else:
+        group_size = int(layer.kind != DEPTHWISE and arrangement == DSP and _has_short_sums(weight))
+    # Of shifts to the right kernels without MVE do the last bit by itself.
+    stored = shifts if is_wide or arrangement == MVE else -1 - shifts
+    head = Head(
+        arrangement,
+        layer.kind,
+        int(is_wide),
+        layer.in_channels,
+        group_size,
+        channels,
+        (weight.shape[1], weight.shape[2]),
+        layer.stride,
+        layer.padding,
+        layer.dilation,
+        -layer.input_offset,
+        layer.output_offset,
+        layer.min,
+        layer.max,
+    )
+    if layer.kind == LINEAR:
+        # The dialect has one factor for all channels, the kernels load four at once.
+        multipliers, stored = multipliers[:1].expand(LINEAR_FACTORS), stored[:1].expand(LINEAR_FACTORS)
+    factors = head.factors
+    data = b"".join(
+        [
+            head.pack(),
+            _table(folded.to(torch.int32), head.table_channels, head),
+            _table(multipliers.to(torch.int32), factors, head),
+            _table(stored.to(torch.int8), _up(factors, 4), head),
+            _arranged(weight, head),
+        ]
+    )
+    return torch.frombuffer(bytearray(data), dtype=torch.int8)
+
+
+def _has_short_sums(weight: Tensor) -> bool:
+    """Whether no sum of the second channels of pairs needs more than 24 bits."""
+    return bool((128 * weight[1::2].to(torch.int64).abs().sum((1, 2, 3)) < 2**23).all())
+
+
+def can_be_arranged(layer: Layer, arrangement: int) -> bool:
+    """Whether a layer's weights can be so: for DSP, 256 times a second channel's and a first one's fit in 16 bits."""
+    if arrangement != DSP or layer.kind == DEPTHWISE:
+        return True
+    channels = layer.weight.shape[0]
+    rows = _padded(layer.weight.to(torch.int8).reshape(channels, -1), _up(channels, 2))
+    return not bool(((rows[1::2] == -128) & (rows[0::2] < 0)).any())
+
+
+def join_pairs(data: bytes, sign: int) -> bytes:
+    """Pairs of weights as halves of words from those as two bytes each, with a sign of -1; and back, with 1.
+
+    The upper byte of a half is one less than the second channel's weight if the first channel's is negative.
+    """
+    pairs = torch.frombuffer(bytearray(data), dtype=torch.int8).reshape(-1, 2).clone()
+    pairs[:, 1] += sign * (pairs[:, 0] < 0).to(torch.int8)
+    return pairs.numpy().tobytes()
+
+
+def _table(values: Tensor, length: int, head: Head) -> bytes:
+    return _interleaved(_padded(values, length), head).contiguous().numpy().tobytes()
+
+
+def _interleaved(table: Tensor, head: Head) -> Tensor:
+    """A table with its channels as the depthwise kernel for MVE has their sums: 0, 4, 8, 12, 1, and so on.
+
+    Doing it twice restores the table.
+    """
+    if not head.is_depthwise or head.arrangement != MVE:
+        return table
+    return table.reshape(-1, 4, 4).mT.flatten()
+
+
+def _padded(values: Tensor, length: int) -> Tensor:
+    return torch.cat([values, values.new_zeros(length - values.shape[0], *values.shape[1:])])
+
+
+def _arranged(weight: Tensor, head: Head) -> bytes:
+    data = _ordered(weight, head).contiguous().numpy().tobytes()
+    return join_pairs(data, -1) if _has_joined_pairs(head) else data
+
+
+def _has_joined_pairs(head: Head) -> bool:
+    return head.arrangement == DSP and head.kind in (CONVOLUTION, GROUPED, LINEAR)
+
+
+def _ordered(weight: Tensor, head: Head) -> Tensor:
+    if head.is_depthwise:
+        # [group of channels, kernel element, channel]
+        rows = weight.reshape(head.channels, -1)
+        if head.arrangement == MVE:
+            rows = _padded(rows, _up(head.channels, head.group))
+        else:
+            rows = rows[_depthwise_channels(head)]
+        return rows.reshape(-1, head.group, head.inner).mT
+    if head.arrangement == MVE:
+        # The kernels load sixteen weights at once.
+        return _padded(weight.flatten(), weight.numel() + _up(head.inner, 16) - head.inner)
+    rows = _padded(weight.reshape(head.channels, -1), _up(head.channels, 2))
+    rows = _padded(rows.T, _up(head.inner, 4)).T
+    # [pair, channel, four products, 0 or 2, 0 or 1] to [pair, four products, 0 or 1, 0 or 2, channel]
+    return rows.reshape(rows.shape[0] // 2, 2, -1, 2, 2).permute(0, 2, 4, 3, 1)
+
+
+def _depthwise_channels(head: Head) -> Tensor:
+    """The channels of a depthwise layer without MVE as its groups have them: the last one has the last channels."""
+    starts = torch.arange(0, head.in_channels, head.group).clamp(max=head.in_channels - head.group)
+    # A group's outputs: the first of each of its inputs, then the second ones, and so on.
+    times = head.channels // head.in_channels
+    inputs = starts[:, None, None] + torch.arange(head.group)
+    return (inputs * times + torch.arange(times)[:, None]).flatten()
+
+
+def _restored(data: bytes, head: Head) -> Tensor:
+    """The weights of a packed constant as Layer has them."""
+    padded = _up(head.channels, 2)
+    data = data[head.tables[2] :]
+    if _has_joined_pairs(head):
+        data = join_pairs(data, 1)
+    flat = torch.frombuffer(bytearray(data), dtype=torch.int8)
+    height, width = head.kernel
+    if head.is_depthwise:
+        rows = flat.reshape(-1, head.inner, head.group).mT.reshape(-1, head.inner)
+        if head.arrangement != MVE:
+            rows = torch.empty_like(rows).index_copy(0, _depthwise_channels(head), rows)
+    elif head.arrangement == MVE:
+        rows = flat[: head.channels * head.inner].reshape(head.channels, head.inner)
+    else:
+        rows = flat.reshape(padded // 2, -1, 2, 2, 2).permute(0, 4, 1, 3, 2).reshape(padded, -1)
+    return rows[: head.channels, : head.inner].reshape(head.channels, height, width, -1)
+
+
+def unpack(packed: Tensor) -> Layer:
+    """The layer in a packed constant; its bias is what pack() was given, zeros for none."""
+    data = packed.numpy().tobytes()
+    head = Head.unpack(data)
+    multipliers, shifts_at, weights = head.tables
+    start = Head.SIZE
+    biases, factors, shifts = (
+        _interleaved(torch.frombuffer(bytearray(data[begin:end]), dtype=dtype), head)
+        for begin, end, dtype in [
+            (start, multipliers, torch.int32),
+            (multipliers, shifts_at, torch.int32),
+            (shifts_at, weights, torch.int8),
+        ]
+    )
+    biases, shifts = biases[: head.channels], shifts.to(torch.int32)
+    if head.kind == LINEAR:
+        factors, shifts = factors[:1].expand(head.channels), shifts[:1].expand(head.channels)
+    factors, shifts = factors[: head.channels], shifts[: head.channels]
+    if not head.is_wide and head.arrangement != MVE:
+        shifts = -1 - shifts
+    weight = _restored(data, head)
+    folded = -head.input_zero_point * weight.sum((1, 2, 3), dtype=torch.int64)
+    return Layer(
+        head.kind,
+        weight,
+        (biases - folded).to(torch.int32),
+        head.stride,
+        head.padding,
+        head.dilation,
+        -head.input_zero_point,
+        head.output_offset,
+        factors,
+        shifts,
+        head.min,
+        head.max,
+        head.channels // head.in_channels if head.is_depthwise else 1,
+        head.in_channels // head.group_size if head.kind == GROUPED else 1,
+    )
+
+
+def _is_pointwise(head: Head) -> bool:
+    """Whether each output of a convolution is of one pixel: is_pointwise() of packed_layers.cpp."""
+    return head.kernel == head.stride == (1, 1) and head.padding == (0, 0) and not head.is_depthwise
+
+
+def scratch_size(head: Head, input_width: int) -> int:
+    """Bytes of scratch memory of a packed layer on images of a width, exactly."""
+    if head.kind == LINEAR or head.is_channelwise:
+        return 0
+    if head.kind == GROUPED:
+        return rows_scratch_size(head)
+    if head.kind == WINOGRAD:
+        # Tiles, two channels' weights and their products with four tiles, at sixteen places.
+        return 4 * 16 * (head.in_channels // 2 * (head.group_size + 2) + 2 * WINOGRAD_LANES)
+    # The rows under a window, with their padding.
+    extent = (head.kernel[0] - 1) * head.dilation[0] + 1
+    rows = extent * (input_width + 2 * head.padding[1]) * head.in_channels
+    if head.is_depthwise:
+        if head.is_by_columns:
+            # The rows under a window, of four channels, and what is expanded of them for these.
+            height, width = head.kernel
+            columns = input_width + 2 * head.padding[1]
+            beside = head.dilation[1] if width > 1 else 1
+            outputs = (columns - (width - 1) * head.dilation[1] - 1) // head.stride[1] + 1
+            if head.is_three_by_three:
+                expanded = 8 * ((outputs - 1) * head.stride[1] + 3)
+            else:
+                # Pairs of weights and of elements, in two rows or, in the last one of an odd number, side by side.
+                used = (min(outputs, _PAIR_OUTPUTS) - 1) * head.stride[1] + (width - 1) * beside + 1
+                expanded = 4 * (height // 2) * (width + _up(used, beside))
+                expanded += 4 * (height % 2) * ((width + 1) // 2 + _up(used, 2 * beside))
+            return 4 * (extent * columns + expanded)
+        return rows if any(head.padding) else 0
+    is_gathered = not _is_pointwise(head) and (head.arrangement == MVE or head.in_channels % 4 != 0)
+    gathered = _up(head.inner, 4) if is_gathered else 0
+    if head.arrangement == MVE:
+        return gathered
+    # What is copied by words may be some bytes more.
+    return rows_scratch_size(head) + (rows + _LANES * (gathered + _COPIED_MORE) if is_gathered else 0)
+
+
+def rows_scratch_size(head: Head) -> int:
+    """Bytes of scratch memory of a packed linear layer of many rows, exactly: of four of them, expanded.
+
+    Of four windows, too, of a group's channels.
+    """
+    return 2 * _LANES * _up(head.inner, 4)
+
+
+def lead(head: Head, image: Sequence[int], out: Sequence[int], together: int = 1) -> Lead:
+    """The lead of a packed layer, from the order in which its kernel reads and writes.
+
+    Kernels write their outputs one after another; what they read before the next few is in packed_layers.h.
+
+    Args:
+      image, out: shapes, [batch, channels, height, width]; of a linear layer [..., features].
+      together: rows of a linear layer that are computed at a time.
+    """
+    # (bytes that are written after a step, first byte of the operand that is read when some of them are written)
+    steps: list[tuple[int, int]] = []
+    if head.kind == LINEAR:
+        rows = math.prod(image[:-1])
+        for row in range(0, rows, together):
+            end = min(row + together, rows)
+            # Up to two rows are computed from where they are.
+            steps.append((end * out[-1], (end if end - row > _LANES // 2 else row) * image[-1]))
+        return Lead(max((written - unread for written, unread in steps), default=0))
+    (batch, channels, height, width), (_, _, out_height, out_width) = image, out
+    if head.is_depthwise and head.channels != channels:
+        # Inputs are read again for further outputs.
+        return Lead(math.prod(out))
+    if _is_pointwise(head) and head.kind != GROUPED:
+        # The pixels of all images are one row.
+        batch, height, out_height, width, out_width = 1, 1, 1, batch * height * width, batch * out_height * out_width
+    for n in range(batch):
+        written, first = n * out_height * out_width * head.channels, n * height * width * channels
+        if head.is_depthwise and any(head.padding) or head.is_by_columns or head.is_channelwise:
+            # The rows of the image that a row of outputs needs are copied before, or each output is where its input is.
+            for y in range(out_height):
+                extent = (head.kernel[0] - 1) * head.dilation[0] + 1
+                unread = min(max(y * head.stride[0] - head.padding[0] + extent, 0), height)
+                steps.append((written + (y + 1) * out_width * head.channels, first + unread * width * channels))
+            continue
+        tops = [max(y * head.stride[0] - head.padding[0], 0) for y in range(out_height)]
+        lefts = [max(x * head.stride[1] - head.padding[1], 0) for x in range(out_width)]
+        windows = [first + (top * width + left) * channels for top in tops for left in lefts]
+        # From a pixel on, also of the pixels behind it.
+        unread_from = [*itertools.accumulate(reversed([*windows, first + height * width * channels]), min)][::-1]
+        count = _LANES if head.arrangement != MVE and not head.is_depthwise else 1
+        for pixel in range(0, len(windows), count):
+            end = min(pixel + count, len(windows))
+            # Up to two pixels are computed from where they are, and groups one after another.
+            is_copied = end - pixel > _LANES // 2 and head.kind != GROUPED
+            steps.append((written + end * head.channels, unread_from[end if is_copied else pixel]))
+    # The whole image is computed for some channels before others are read.
+    step = channels if head.is_by_columns or head.is_channelwise else 1
+    return Lead(max((written - unread for written, unread in steps), default=0), step)
+
+
+# `geometry` is what the shape of the result follows from, as the contents of a constant are not at hand where shapes
+# are inferred: one number, as each argument takes memory in the program.
+_SCHEMAS = {
+    "convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "depthwise_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "grouped_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "winograd_convolution": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+    "linear": "Tensor input, Tensor packed, int geometry",
+    "linear_rows": "Tensor input, Tensor packed, int geometry, Tensor scratch",
+}
+# Bits of the numbers in a geometry, the first one lowest: channels, extents of the kernel, strides, padding.
+_GEOMETRY = (16, 10, 10, 5, 5, 8, 8)
+
+
+def geometry_of(head: Head) -> int | None:
+    """The geometry of a layer; None if it has no room for one of the numbers."""
+    extents = [dilation * (kernel - 1) + 1 for kernel, dilation in zip(head.kernel, head.dilation, strict=True)]
+    result = shift = 0
+    for value, bits in zip([head.channels, *extents, *head.stride, *head.padding], _GEOMETRY, strict=True):
+        if value >= 1 << bits:
+            return None
+        result |= value << shift
+        shift += bits
+    return result
+
+
+def _numbers(geometry: int) -> list[int]:
+    numbers = []
+    for bits in _GEOMETRY:
+        numbers.append(geometry & ((1 << bits) - 1))
+        geometry >>= bits
+    return numbers
+
+
+for _name, _arguments in _SCHEMAS.items():
+    _library.define(f"{_name}({_arguments}) -> Tensor")
+    # What the kernel works in is written, too: kernels/cortex_m/operators.yaml says so to who checks programs.
+    _written = _arguments.replace("Tensor scratch", "Tensor(b!) scratch")
+    _library.define(f"{_name}.out({_written}, *, Tensor(a!) out) -> Tensor(a!)")
+
+
+def _convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    layer = unpack(packed)
+    kernel: Tensor = layer.weight
+    extra: tuple[int, ...] = ()
+    operator = _cortex_m.quantized_conv2d
+    if layer.kind == DEPTHWISE and input.shape[0] == 1:
+        # The dialect has no depthwise convolution of several images.
+        kernel, extra, operator = layer.weight.permute(3, 1, 2, 0), (layer.times,), _cortex_m.quantized_depthwise_conv2d
+    windows = [list(layer.stride), list(layer.padding), list(layer.dilation)]
+    offsets = (layer.input_offset, layer.output_offset, layer.multipliers, layer.shifts, layer.min, layer.max)
+    return operator(input, kernel.contiguous(), layer.bias, *windows, *extra, *offsets, scratch)
+
+
+@impl(_library, "convolution", "CompositeExplicitAutograd")
+def convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution without groups, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "grouped_convolution", "CompositeExplicitAutograd")
+def grouped_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution of several groups, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "winograd_convolution", "CompositeExplicitAutograd")
+def winograd_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution of three by three without groups, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "depthwise_convolution", "CompositeExplicitAutograd")
+def depthwise_convolution(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A convolution with as many groups as channels, by the dialect."""
+    return _convolution(input, packed, geometry, scratch)
+
+
+@impl(_library, "linear", "CompositeExplicitAutograd")
+def linear(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
+    """A linear layer, by the dialect."""
+    layer = unpack(packed)
+    factor = ([int(layer.multipliers[0])], [int(layer.shifts[0])])
+    weight = layer.weight.reshape(layer.weight.shape[0], -1)
+    offsets = (layer.input_offset, 0, layer.output_offset)
+    return _cortex_m.quantized_linear(input, weight, layer.bias, None, *offsets, *factor, layer.max, layer.min)
+
+
+@impl(_library, "linear_rows", "CompositeExplicitAutograd")
+def linear_rows(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    """A linear layer of many rows, by the dialect."""
+    return linear(input, packed, geometry)
+
+
+def _image_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    channels, *numbers = _numbers(geometry)
+    (extents, strides, padding), sizes = (numbers[0:2], numbers[2:4], numbers[4:6]), input.shape[2:]
+    out = [(sizes[i] + 2 * padding[i] - extents[i]) // strides[i] + 1 for i in range(2)]
+    return input.new_empty((input.shape[0], channels, *out)).to(memory_format=torch.channels_last)
+
+
+@register_fake("torch_fusion::linear")
+def _rows_like(input: Tensor, packed: Tensor, geometry: int) -> Tensor:
+    return input.new_empty((*input.shape[:-1], _numbers(geometry)[0]))
+
+
+@register_fake("torch_fusion::linear_rows")
+def _many_rows_like(input: Tensor, packed: Tensor, geometry: int, scratch: Tensor) -> Tensor:
+    return _rows_like(input, packed, geometry)
+
+
+register_fake("torch_fusion::convolution")(_image_like)
+register_fake("torch_fusion::grouped_convolution")(_image_like)
+register_fake("torch_fusion::winograd_convolution")(_image_like)
+register_fake("torch_fusion::depthwise_convolution")(_image_like)
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    first, second = values
+    return int(first), int(second)
+
+
+def _layer(program: ExportedProgram, node: Node, arrangement: int) -> Layer | None:
+    """The layer that a node computes, if it can be packed."""
+    if node.target not in (
+        _edge.quantized_conv2d.default,
+        _edge.quantized_depthwise_conv2d.default,
+        _edge.quantized_linear.default,
+    ):
+        return None
+
+    def constant(argument: Any) -> Tensor | None:
+        return None if argument is None else get_param_tensor(program, argument)
+
+    if node.target == _edge.quantized_linear.default:
+        _, weights, bias, sums, input_offset, filter_offset, output_offset, multipliers, shifts, high, low = node.args
+        weight = constant(weights)
+        if weight is None or filter_offset != 0:
+            return None
+        start, folded = constant(bias), constant(sums)
+        if folded is not None:
+            # Sums have the input's offset folded in.
+            start = folded.reshape(-1) - input_offset * weight.sum(1, dtype=torch.int64)
+        return Layer(
+            LINEAR,
+            weight.reshape(weight.shape[0], 1, 1, -1),
+            start,
+            (1, 1),
+            (0, 0),
+            (1, 1),
+            input_offset,
+            output_offset,
+            torch.full((weight.shape[0],), multipliers[0], dtype=torch.int64),
+            torch.full((weight.shape[0],), shifts[0], dtype=torch.int64),
+            low,
+            high,
+        )
+    image, weights, bias, stride, padding, dilation, *rest = node.args
+    weight = constant(weights)
+    if weight is None:
+        return None
+    channels = image.meta["val"].shape[1]
+    if node.target == _edge.quantized_depthwise_conv2d.default:
+        _, *rest = rest
+        weight = weight.permute(3, 1, 2, 0)
+    kind, times, groups = CONVOLUTION, 1, channels // weight.shape[3]
+    is_depthwise = weight.shape[3] == 1 and has_depthwise_kernel(
+        arrangement, channels, weight.shape[0] // channels, weight.shape[1], _pair(dilation)
+    )
+    # With one input channel it is a convolution like any other.
+    if is_depthwise and groups > 1:
+        kind, times = DEPTHWISE, weight.shape[0] // channels
+    elif groups > 1 and has_grouped_kernel(arrangement, weight.shape, groups):
+        kind = GROUPED
+    elif groups > 1:
+        if not is_packed_dense(arrangement, weight.shape, groups):
+            return None
+        weight = _dense(weight, channels)
+    input_offset, output_offset, multipliers, shifts, low, high, _ = rest
+    windows = (_pair(stride), _pair(padding), _pair(dilation))
+    factors = (constant(multipliers), constant(shifts))
+    offsets = (input_offset, output_offset)
+    packed_groups = groups if kind == GROUPED else 1
+    return Layer(kind, weight, constant(bias), *windows, *offsets, *factors, low, high, times, packed_groups)
+
+
+def _dense(weight: Tensor, channels: int) -> Tensor:
+    """The weight of a convolution with groups [out, height, width, in / groups] as one without: the others are zero."""
+    inner = weight.shape[3]
+    groups = channels // inner
+    dense = weight.new_zeros(*weight.shape[:3], channels)
+    for group, rows in enumerate(dense.chunk(groups)):
+        rows[..., group * inner : (group + 1) * inner] = weight.chunk(groups)[group]
+    return dense
+
+
+_OPERATORS = {
+    CONVOLUTION: exir_ops.edge.torch_fusion.convolution.default,
+    DEPTHWISE: exir_ops.edge.torch_fusion.depthwise_convolution.default,
+    GROUPED: exir_ops.edge.torch_fusion.grouped_convolution.default,
+    LINEAR: exir_ops.edge.torch_fusion.linear.default,
+}
+
+
+def has_depthwise_kernel(
+    arrangement: int, channels: int, multiplier: int, kernel_height: int, dilation: Sequence[int]
+) -> bool:
+    """Whether there is a depthwise kernel of an arrangement, for channels that have `multiplier` outputs each."""
+    fits = channels % 4 == 0 if arrangement == MVE else channels >= 4
+    is_plain = multiplier == 1 and set(dilation) == {1}
+    return fits and kernel_height <= _MAX_DEPTHWISE_KERNEL and (is_plain or arrangement == DSP)
+
+
+def has_grouped_kernel(arrangement: int, weight: Sequence[int], groups: int) -> bool:
+    """Whether there is a kernel of an arrangement for a convolution of groups: that of others, group by group.
+
+    Args:
+      weight: its shape, [out, height, width, in / groups].
+    """
+    out, height, width, inputs = weight
+    windows = ((height, width), (1, 1), (0, 0), (1, 1))
+    return Head(arrangement, GROUPED, 0, groups * inputs, inputs, out, *windows, 0, 0, 0, 0).can_be_grouped
+
+
+def is_packed_dense(arrangement: int, weight: Sequence[int], groups: int) -> bool:
+    """Whether a convolution of groups that has no kernel of an arrangement is packed as one without groups.
+
+    Args:
+      weight: its shape, [out, height, width, in / groups].
+    """
+    # Fewer channels than a word has are computed with more of the zeros in between than four groups of more.
+    most = WORD - 1 if weight[3] == 1 else _MAX_DENSE_GROUPS
+    return groups <= most or (arrangement == MVE and math.prod(weight) * groups <= _MAX_DENSE_BYTES)
+
+
+# From how many rows on the weights of a linear layer are read for four at once, and for how many outputs it pays that
+# inputs are expanded for that.
+_MANY_ROWS = 3
+_MANY_OUTPUTS = 4
+
+
+def are_computed_together(rows: int, outputs: int) -> bool:
+    """Whether cores without MVE compute the rows of a linear layer together, by their number and what each gives."""
+    return rows >= _MANY_ROWS and outputs >= _MANY_OUTPUTS
+
+
+def _has_many_rows(node: Node, layer: Layer, arrangement: int) -> bool:
+    rows = node.args[0].meta["val"].shape[:-1]
+    if layer.kind != LINEAR or arrangement == MVE or not all(isinstance(size, int) for size in rows):
+        return False
+    return are_computed_together(math.prod(rows), layer.weight.shape[0])
+
+
+def _replace(program: ExportedProgram, node: Node, layer: Layer, arrangement: int) -> None:
+    """Puts a packed layer in the place of a node."""
+    has_many_rows = _has_many_rows(node, layer, arrangement)
+    packed = pack(layer, arrangement)
+    head = Head.unpack(packed.numpy().tobytes())
+    geometry = geometry_of(head)
+    if geometry is None:
+        return
+    constant = add_constant(program, f"{node.name}_packed", packed)
+    image = node.args[0]
+    arguments = [image, constant, geometry]
+    shape = image.meta["val"].shape
+    scratch = None
+    if has_many_rows:
+        with program.graph.inserting_before(node):
+            scratch = program.graph.call_function(memory.alloc)
+        scratch.meta = rewriting.place_of(node)
+        size = rows_scratch_size(head)
+    elif layer.kind != LINEAR:
+        scratch = node.args[-1]
+        size = scratch_size(head, shape[3])
+    if scratch is not None:
+        scratch.args = (((size,), torch.uint8),)
+        scratch.meta["val"] = torch.empty((size,), dtype=torch.uint8, device="meta")
+        arguments.append(scratch)
+    node.meta[LEAD] = lead(head, shape, node.meta["val"].shape, _LANES if has_many_rows else 1)
+    node.target = exir_ops.edge.torch_fusion.linear_rows.default if has_many_rows else _OPERATORS[layer.kind]
+    node.args = tuple(arguments)
+
+
+def arrangement_of(target: CortexMTargetConfig) -> int:
+    """What weights are arranged for on a core."""
+    if target.cpu == CortexM.M55:
+        return MVE
+    return SCALAR if target.isa == Backend.SCALAR else DSP
+
+
+def prepare(program: ExportedProgram, target: CortexMTargetConfig) -> ExportedProgram:
+    """Replaces the layers of a lowered program that can be packed for a core by packed ones, in place.
+
+    Left as they are: transposed convolutions, those with more groups than four unless has_grouped_kernel(), and
+    depthwise ones that have less than four channels, for MVE a number that is no multiple of four, or, for cores
+    without DSP and for MVE, are dilated or have several outputs per input channel; for DSP, layers with weights of
+    -128, which quantizers give none, beside negative ones.
+
+    Args:
+      program: what CortexMPassManager made of an edge program.
+      target: the core.
+    """
+    arrangement = arrangement_of(target)
+    for node in list(program.graph.nodes):
+        layer = _layer(program, node, arrangement)
+        if layer is not None and can_be_arranged(layer, arrangement):
+            _replace(program, node, layer, arrangement)
+    for node in list(program.graph.nodes):
+        if is_param_node(program, node) and not node.users:
+            delete_constant_placeholder(program, node)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program

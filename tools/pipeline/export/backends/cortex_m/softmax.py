@@ -1,0 +1,314 @@
+"""int8 softmax by a table of exponentials: torch_fusion::quantized_softmax and quantized_masked_softmax.
+
+They compute the integers that softmax_by_table() and masked_softmax_by_table() of kernels/cortex_m/softmax.cpp compute.
+An int8 value is one of 256 steps below the largest one, so there are 256 exponentials; the dialect's operator computes
+one for each value.
+
+A mask that is added to scores before a softmax, as in causal attention, is no data: numbers and minus infinity, or what
+stands for it, have no common scale. What it excludes is left out of the sum instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.library import Library, impl, register_fake
+
+from tools.pipeline.export.backends.cortex_m.own_layers import is_marked
+from tools.pipeline.export.ir.constants import Constants, add_constant
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, place_of, replace_node
+
+SOFTMAX = (torch.ops.aten.softmax.int, torch.ops.aten._softmax.default)
+
+_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
+_DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+
+# What e^0 is in the table.
+_ONE = 32767
+# Results for which the 512 bytes of a table are spent.
+_MIN_RESULTS = 256
+# What is below half a unit of the table, of that many values, is less than a hundredth of their sum.
+_MAX_COUNT = 512
+# What is added to scores to exclude them is not above this: e^-64 is no share of a sum. Shifted windows have -100.
+EXCLUDED = -64.0
+# What a constant is in a module's graph, and in a program's.
+_CONSTANT = ("get_attr", "placeholder")
+_SUMS = (torch.ops.aten.add.Tensor,)
+_PRODUCTS = (torch.ops.aten.mul.Tensor,)
+_QUOTIENTS = (torch.ops.aten.div.Tensor,)
+VIEWS = (
+    torch.ops.aten.view.default, torch.ops.aten.reshape.default, torch.ops.aten._unsafe_view.default,
+    torch.ops.aten.flatten.using_ints, torch.ops.aten.unflatten.int, torch.ops.aten.squeeze.dim,
+    torch.ops.aten.squeeze.dims, torch.ops.aten.unsqueeze.default,
+)  # fmt: skip
+# e^-10 is less than a tenth of an int8 softmax's half a step.
+_LEFT_OUT = 10.0
+
+_library = Library("torch_fusion", "FRAGMENT")
+_ARGUMENTS = "Tensor input, Tensor exponentials, int dim"
+_library.define(f"quantized_softmax({_ARGUMENTS}) -> Tensor")
+_library.define(f"quantized_softmax.out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor(a!)")
+_MASKED = "Tensor input, Tensor exponentials, Tensor mask, int repeats"
+_library.define(f"quantized_masked_softmax({_MASKED}) -> Tensor")
+_library.define(f"quantized_masked_softmax.out({_MASKED}, *, Tensor(a!) out) -> Tensor(a!)")
+
+
+def has_table(node: Node) -> bool:
+    """Whether a softmax is worth a table in int8, and exact enough by it."""
+    if node.target not in SOFTMAX:
+        return False
+    shape = node.meta["val"].shape
+    return math.prod(shape) >= _MIN_RESULTS and shape[named_arguments(node)["dim"]] <= _MAX_COUNT
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a softmax over the last dim is computed of by a table: `source`, perhaps times a number and with a mask.
+
+    Attributes:
+      factor: a constant of one element that the source is multiplied with, or divided by.
+      divides: whether it is divided.
+      mask: a constant that is added.
+      between: the operators that do so.
+    """
+
+    source: Node
+    factor: Node | None
+    divides: bool
+    mask: Node | None
+    between: tuple[Node, ...]
+
+    def scale(self, value: Callable[[Node], Tensor | None]) -> float | None:
+        """What a step of the source is multiplied with; None if the constants are no number above 0 and no mask.
+
+        Args:
+          value: what a node always is.
+        """
+        mask = None if self.mask is None else value(self.mask)
+        if self.mask is not None and (mask is None or not is_mask(mask)):
+            return None
+        factor = torch.ones(1) if self.factor is None else value(self.factor)
+        if factor is None or not float(factor) > 0 or not math.isfinite(float(factor)):
+            return None
+        return 1 / float(factor) if self.divides else float(factor)
+
+
+def scores_of(node: Node) -> Scores | None:
+    """What a softmax that is worth a table is computed of together with what is before it, if there is such."""
+    if not _is_of_rows(node):
+        return None
+    (source, mask), between = _operands(node.args[0], _SUMS, node.meta["val"].shape), []
+    if mask is not None:
+        between.append(node.args[0])
+    target = source.target
+    (source, factor), scaled = _operands(source, (*_PRODUCTS, *_QUOTIENTS), node.meta["val"].shape), source
+    if factor is not None and factor.meta["val"].numel() == 1:
+        between.insert(0, scaled)
+    else:
+        source, factor = scaled, None
+    if not between:
+        return None
+    return Scores(source, factor, target in _QUOTIENTS, mask, tuple(between))
+
+
+def _is_of_rows(node: Node) -> bool:
+    """Whether a softmax is worth a table, and over the last dim."""
+    return has_table(node) and named_arguments(node)["dim"] in (-1, node.meta["val"].dim() - 1)
+
+
+def _operands(node: Any, targets: Sequence[Any], shape: torch.Size) -> tuple[Node, Node | None]:
+    """What varies of the operands of one of these operators, in the shape of the result, and what may be a constant.
+
+    Another node, and one that others read, is returned itself.
+    """
+    if node.target not in targets or len(node.users) != 1 or node.kwargs or len(node.args) != 2:
+        return node, None
+    one, other = node.args
+    pairs = [(one, other)] if node.target in _QUOTIENTS else [(one, other), (other, one)]
+    for varying, constant in pairs:
+        if not isinstance(varying, Node) or not isinstance(constant, Node):
+            continue
+        if constant.op in _CONSTANT and varying.op != "get_attr" and varying.meta["val"].shape == shape:
+            return varying, constant
+    return node, None
+
+
+def is_mask(value: Tensor) -> bool:
+    """Whether a constant excludes some of what it is added to, leaves all rows some, and changes nothing of that."""
+    if not value.is_floating_point() or value.dim() == 0 or value.numel() == 0:
+        return False
+    is_excluded = value <= EXCLUDED
+    return bool((is_excluded | (value == 0)).all() and is_excluded.any() and not is_excluded.all(-1).any())
+
+
+def exponentials(scale: float) -> Tensor:
+    """e^-d of values that are d = 255, ... 0 steps of `scale` below the largest one, int16 in 1 / 32767."""
+    return (torch.exp(-scale * torch.arange(255, -1, -1, dtype=torch.float64)) * _ONE).round().to(torch.int16)
+
+
+@impl(_library, "quantized_softmax", "CompositeExplicitAutograd")
+def quantized_softmax(input: Tensor, exponentials: Tensor, dim: int) -> Tensor:
+    """Softmax of int8 values to such of scale 1 / 256 and zero point -128."""
+    if input.numel() == 0:
+        return torch.empty_like(input)
+    values = input.to(torch.int64)
+    values = exponentials.to(torch.int64)[255 - values.amax(dim, True) + values]
+    factors = 2**30 // values.sum(dim, True)
+    result = ((values * factors + 2**21) >> 22).clamp(max=255) - 128
+    return torch.empty_like(input).copy_(result)
+
+
+register_fake("torch_fusion::quantized_softmax")(lambda input, *_: torch.empty_like(input))
+
+
+@impl(_library, "quantized_masked_softmax", "CompositeExplicitAutograd")
+def quantized_masked_softmax(input: Tensor, exponentials: Tensor, mask: Tensor, repeats: int) -> Tensor:
+    """quantized_softmax() of rows [..., outer, repeats, inner, count], of what has no 0 in [outer, inner, count]."""
+    outer, inner, count = mask.shape
+    rows = input.to(torch.int64).reshape(-1, outer, repeats, inner, count)
+    is_read = (mask != 0).reshape(1, outer, 1, inner, count)
+    most = torch.where(is_read, rows, -128).amax(-1, True)
+    places = torch.where(is_read, 255 - most + rows, 0)
+    values = torch.where(is_read, exponentials.to(torch.int64)[places], 0)
+    factors = 2**30 // values.sum(-1, True)
+    result = ((values * factors + 2**21) >> 22).clamp(max=255) - 128
+    return result.to(torch.int8).reshape(input.shape)
+
+
+register_fake("torch_fusion::quantized_masked_softmax")(lambda input, *_: torch.empty_like(input))
+
+
+def arranged_mask(mask: Tensor, shape: torch.Size) -> tuple[Tensor, int]:
+    """A mask of scores of a shape as quantized_masked_softmax() takes it, with 0 and -1, and its `repeats`."""
+    count, sizes = shape[-1], list(shape[:-1])
+    own = [*[1] * (len(shape) - mask.dim()), *mask.shape[:-1]]
+    rows = (mask > EXCLUDED).to(torch.int8).neg().reshape(*own, mask.shape[-1]).expand(*own, count)
+    # Dimensions that all rows come again in, that masks have, that these come again in, and that the rest has.
+    first = next((dim for dim, size in enumerate(own) if size != 1), len(own))
+    split = next((dim for dim in range(first, len(own)) if own[dim] != sizes[dim]), len(own))
+    end = next((dim for dim in range(split, len(own)) if own[dim] != 1), len(own))
+    if split == len(own) or own[end:] != sizes[end:]:
+        # One group.
+        rows = rows.expand(*own[:first], *sizes[first:], count)
+        split = end = first
+    arranged = rows.reshape(math.prod(sizes[first:split]), math.prod(sizes[end:]), count)
+    return arranged.contiguous(), math.prod(sizes[split:end])
+
+
+def write_masks(program: ExportedProgram) -> None:
+    """Writes masks before softmax operators as one sum of scores and a constant, in place, however the model has them.
+
+    Where views lie between, as of windows and their heads, these come after the softmax.
+    """
+    graph, constants = program.graph, Constants(program)
+    for node in list(graph.nodes):
+        if not _is_of_rows(node):
+            continue
+        masked = node.args[0]
+        while masked.target in VIEWS and len(masked.users) == 1 and keeps_rows(masked):
+            masked = masked.args[0]
+        scores, mask = masked, torch.zeros(())
+        while len(scores.users) == 1 and (found := _written_mask(scores, constants)) is not None:
+            if not (_changes_nothing(found[1]) or is_mask(found[1])):
+                break
+            scores, mask = found[0], mask + found[1]
+        is_sum = masked is node.args[0] and masked.target in _SUMS and scores in masked.args
+        is_written = scores is masked or is_sum
+        if is_written or not (_changes_nothing(mask) or is_mask(mask)):
+            continue
+        with graph.inserting_before(node):
+            if not _changes_nothing(mask):
+                added = add_constant(program, f"{masked.name}_mask", mask)
+                scores = emit(graph, masked, torch.ops.aten.add.Tensor, scores, added)
+            result = emit(graph, node, torch.ops.aten.softmax.int, scores, -1)
+            if scores.meta["val"].shape != node.meta["val"].shape:
+                result = emit(graph, node, torch.ops.aten.reshape.default, result, list(node.meta["val"].shape))
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _changes_nothing(mask: Tensor) -> bool:
+    return not bool((mask != 0).any())
+
+
+def keeps_rows(view: Node) -> bool:
+    return view.meta["val"].shape[-1] == view.args[0].meta["val"].shape[-1]
+
+
+def _written_mask(node: Node, constants: Constants) -> tuple[Node, Tensor] | None:
+    """The scores that an operator masks, of its shape, and what it could add to them; None without a constant."""
+    found = _mask_of(node, constants)
+    return None if found is None or found[0].meta["val"].shape != node.meta["val"].shape else found
+
+
+def _mask_of(node: Node, constants: Constants) -> tuple[Node, Tensor] | None:
+    aten = torch.ops.aten
+    if node.target in (*_SUMS, aten.sub.Tensor) and not node.kwargs:
+        pairs = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
+        for scores, mask in pairs if node.target in _SUMS else pairs[:1]:
+            value = _value(mask, constants)
+            if isinstance(scores, Node) and value is not None:
+                return scores, value if node.target in _SUMS else -value
+        return None
+    if node.target in (aten.masked_fill.Scalar, aten.masked_fill.Tensor):
+        scores, condition, excluded = node.args
+        is_excluded = _value(condition, constants)
+    elif node.target in (aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf):
+        condition, one, other = node.args
+        is_excluded, scores, excluded = _value(condition, constants), other, one
+        if is_excluded is not None and _value(one, constants) is None:
+            is_excluded, scores, excluded = ~is_excluded, one, other
+    else:
+        return None
+    value = _value(excluded, constants)
+    if is_excluded is None or value is None or not isinstance(scores, Node):
+        return None
+    return scores, torch.where(is_excluded, value.to(torch.float32), 0.0)
+
+
+def _value(operand: Any, constants: Constants) -> Tensor | None:
+    """What an operand always is."""
+    return constants.value(operand) if isinstance(operand, Node) else torch.tensor(float(operand))
+
+
+def lower_softmaxes(program: ExportedProgram) -> None:
+    """Puts the operators in place of each softmax that the quantizer gave to them, in place."""
+    graph, constants = program.graph, Constants(program)
+    for node in list(graph.nodes):
+        layer = node.args[0] if node.target == _QUANTIZE else None
+        if not isinstance(layer, Node) or not is_marked(layer) or not has_table(layer):
+            continue
+        scores = scores_of(layer)
+        factor = None if scores is None else scores.scale(constants.value)
+        if scores is None or factor is None:
+            source, factor, mask = layer.args[0], 1.0, None
+        else:
+            source, mask = scores.source, None if scores.mask is None else constants.value(scores.mask)
+        # Its result always has this scale, but where another operator's is shared.
+        if node.args[1:3] != (1 / 256, -128) or source.target != _DEQUANTIZE or source.args[5] != torch.int8:
+            continue
+        operand, scale = source.args[0], source.args[1] * factor
+        if mask is not None and float(mask[mask < 0].max()) + 255 * scale > -_LEFT_OUT:
+            continue
+        operator, arguments = torch.ops.torch_fusion.quantized_softmax.default, [named_arguments(layer)["dim"]]
+        if mask is not None:
+            arranged, repeats = arranged_mask(mask, layer.meta["val"].shape)
+            operator = torch.ops.torch_fusion.quantized_masked_softmax.default
+            arguments = [add_constant(program, f"{layer.name}_mask", arranged), repeats]
+        table = add_constant(program, f"{layer.name}_exponentials", exponentials(scale))
+        with graph.inserting_before(node):
+            result = graph.call_function(operator, (operand, table, *arguments))
+        result.meta = {**place_of(layer), "val": node.meta["val"]}
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()

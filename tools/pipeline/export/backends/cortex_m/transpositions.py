@@ -1,0 +1,105 @@
+"""Transpositions that undo each other, or that move nothing in a channels-last image.
+
+A model that has its steps first transposes them for a convolution, whose image the kernels want with its channels last:
+back again. What is left of it is a view of another shape, also if dimensions of size 1 come or go in between. Likewise
+do the tokens of an image that a transformer makes an image again for a convolution lie as its pixels.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import Graph, Node
+
+from tools.pipeline.export.ir.dim_orders import IMAGE
+from tools.pipeline.export.ir.rewriting import emit
+
+_aten = torch.ops.aten
+
+_TRANSPOSITIONS = (_aten.permute.default, _aten.transpose.int)
+_RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+# What may only add or drop dimensions of size 1.
+_VIEWS = (*_RESHAPES, _aten.squeeze.dim, _aten.squeeze.dims, _aten.squeeze.default, _aten.unsqueeze.default)
+
+
+def view_tokens_as_pixels(graph: Graph) -> None:
+    """Makes images of tokens, [batch, height * width, channels], by transposing what is viewed as pixels, in place.
+
+    Models transpose tokens and view them as an image then, which in the default order moves all of them.
+    """
+    for node in list(graph.nodes):
+        moved = node.args[0] if node.target in _RESHAPES else None
+        shape, moved_shape = _shape(node), _shape(moved)
+        if not isinstance(moved, Node) or shape is None or moved_shape is None or len(shape) != 4:
+            continue
+        if shape[:2] != moved_shape[:2] or order_of(moved) != [0, 2, 1]:
+            continue
+        with graph.inserting_before(node):
+            batch, channels, height, width = shape
+            pixels = emit(graph, node, _aten.reshape.default, moved.args[0], [batch, height, width, channels])
+            image = emit(graph, node, _aten.permute.default, pixels, IMAGE)
+        node.replace_all_uses_with(image)
+    graph.eliminate_dead_code()
+
+
+def drop_undone_transpositions(graph: Graph) -> None:
+    """Views tensors that lie in the default order in place of transpositions that end as they began, in place."""
+    for node in list(graph.nodes):
+        if node.target not in _TRANSPOSITIONS:
+            continue
+        source = _undone(node)
+        if source is not None:
+            with graph.inserting_before(node):
+                view = emit(graph, node, _aten.reshape.default, source, list(node.meta["val"].shape))
+            node.replace_all_uses_with(view)
+    graph.eliminate_dead_code()
+
+
+def _shape(node: object) -> tuple[int, ...] | None:
+    """The shape of a tensor of known sizes."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    if not isinstance(value, torch.Tensor) or not all(isinstance(size, int) for size in value.shape):
+        return None
+    return tuple(value.shape)
+
+
+def _long_dims(shape: tuple[int, ...]) -> list[int]:
+    """The dimensions whose size is not 1."""
+    return [dim for dim, size in enumerate(shape) if size != 1]
+
+
+def order_of(node: Node) -> list[int] | None:
+    """Which dimension of its operand each one of a transposition is; None for other operators."""
+    if node.target == _aten.permute.default:
+        return [dim % len(node.args[1]) for dim in node.args[1]]
+    if node.target != _aten.transpose.int:
+        return None
+    dims = list(range(node.meta["val"].dim()))
+    one, other = (dim % len(dims) for dim in node.args[1:])
+    dims[one], dims[other] = other, one
+    return dims
+
+
+def _undone(node: Node) -> Node | None:
+    """The first tensor behind a transposition whose elements have the same order, if it lies in the default one."""
+    shape = _shape(node)
+    if shape is None:
+        return None
+    # Which of the long dimensions of `source` those of `node` are.
+    source, order, is_moved, found = node, list(range(len(_long_dims(shape)))), False, None
+    while source.target in (*_TRANSPOSITIONS, *_VIEWS):
+        before = source.args[0]
+        before_shape = _shape(before)
+        if not isinstance(before, Node) or before_shape is None:
+            break
+        long, before_long = _long_dims(shape), _long_dims(before_shape)
+        dims = order_of(source)
+        if dims is not None:
+            places = [before_long.index(dims[dim]) for dim in long]
+            order = [places[place] for place in order]
+            is_moved |= places != sorted(places)
+        elif [shape[dim] for dim in long] != [before_shape[dim] for dim in before_long]:
+            break
+        source, shape = before, before_shape
+        if is_moved and order == sorted(order) and source.meta["val"].is_contiguous():
+            found = source
+    return found

@@ -1,0 +1,251 @@
+"""Int8 operators of the core for what is quantized and stays beside an NPU's delegates."""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.backends.arm._passes.arm_pass_utils import get_constant_placeholder_kind
+from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
+from executorch.backends.arm.constants import DQ_OPS, Q_OPS
+from executorch.backends.transforms.utils import create_constant_placeholder, get_param_tensor, is_param_node
+from executorch.exir.delegate import executorch_call_delegate
+from executorch.exir.dialects._ops import ops as exir_ops
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+
+from tools.pipeline.export.backends.cortex_m.lower import substitute, target_of
+from tools.pipeline.export.ir.dim_orders import copy_to_order
+from tools.pipeline.export.ir.rewriting import emit, replace_node
+from tools.pipeline.export.quantize.quantize import ALL_BUT_LAYERS, NoInt8Form, check_integers
+
+_aten = exir_ops.edge.aten
+_quantized = exir_ops.edge.quantized_decomposed
+_DEQUANTIZE = _quantized.dequantize_per_tensor.default
+_DEQUANTIZE_CHANNELS = _quantized.dequantize_per_channel.default
+_COPY = exir_ops.edge.dim_order_ops._to_dim_order_copy.default
+
+# Computed together with the layer before them, or with integers alone.
+_ACTIVATIONS = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default))
+_OF_TWO = frozenset((_aten.add.Tensor, _aten.mul.Tensor, _aten.minimum.default, _aten.maximum.default))
+# Their results are integers that one of their operands has, if all have the same scale and zero point.
+_CHOICES = frozenset((_aten.minimum.default, _aten.maximum.default))
+# Their results are elements of their operands: integers, if all have the same scale and zero point.
+_MOVES = frozenset((
+    _aten.cat.default, _aten.clone.default, _aten.constant_pad_nd.default, _aten.expand_copy.default,
+    _aten.flip.default, _aten.permute_copy.default, _aten.pixel_shuffle.default, _aten.pixel_unshuffle.default,
+    _aten.repeat.default, _aten.select_copy.int, _aten.slice_copy.Tensor, _aten.squeeze_copy.dims,
+    _aten.unsqueeze_copy.default, _aten.view_copy.default,
+))  # fmt: skip
+
+
+def to_int8(edge: ExportedProgram, core: str, path: Path) -> ExportedProgram:
+    """The program with the core's int8 operators in place of what is quantized and no delegate.
+
+    Left in floating point is what the core has no int8 operator for.
+
+    Args:
+      edge: a program of int8 activations with delegates; it is left alone.
+      core: `cortex-m55` or such.
+      path: the model file.
+
+    Raises NoInt8Form if the core's operators can't express it.
+    """
+    # Tensors are shared: what is computed of parameters can't be copied.
+    tensors = (*edge.state_dict.values(), *edge.constants.values())
+    lowered = copy.deepcopy(edge, {id(tensor): tensor for tensor in tensors})
+    _convolve_linear(lowered)
+    _leave_in_float(lowered)
+    _copy_operands(lowered)
+    try:
+        lowered = substitute(lowered, target_of(core))
+    except Exception as error:
+        # What ExecuTorch's passes make of operators that they do not know.
+        raise NoInt8Form([ALL_BUT_LAYERS], f"{type(error).__name__}: {error}".split("\n")[0]) from error
+    _drop_copies(lowered)
+    lowered.graph_module.recompile()
+    check_integers(lowered, path)
+    return lowered
+
+
+def _calls(program: ExportedProgram) -> list[Node]:
+    """The calls of delegates, in order."""
+    return [node for node in program.graph.nodes if node.target == executorch_call_delegate]
+
+
+def _copy_operands(program: ExportedProgram) -> None:
+    """Copies what delegates read to the order in which it lies already, in place.
+
+    A delegate knows how many bytes it takes, and not how they lie. What the passes put in front of it may give another
+    order, and they would have its results lie as its operands do then.
+    """
+    for call in _calls(program):
+        for operand in call.args[1:]:
+            order = list(operand.meta["val"].dim_order())
+            with program.graph.inserting_before(call):
+                call.replace_input_with(operand, copy_to_order(program, operand, order, operand.meta))
+
+
+def _drop_copies(program: ExportedProgram) -> None:
+    """Drops copies in front of delegates that change nothing, in place."""
+    for call in _calls(program):
+        for operand in call.args[1:]:
+            if operand.target != _COPY:
+                continue
+            before, after = operand.args[0].meta["val"], operand.meta["val"]
+            if before.dtype == after.dtype and before.dim_order() == after.dim_order():
+                call.replace_input_with(operand, operand.args[0])
+    program.graph.eliminate_dead_code()
+
+
+def _convolve_linear(program: ExportedProgram) -> None:
+    """Makes linear layers of int8 convolutions of images of one pixel, a row each, in place.
+
+    The NPU's weights have a scale for each channel, and the core's linear layers one for all.
+    """
+    graph, kernels = program.graph, dict[Node, Node]()
+    for node in list(graph.nodes):
+        if node.target != _aten.linear.default or not _is_linear_of_channels(program, node):
+            continue
+        source, weight, *bias = node.args
+        *shape, size = source.meta["val"].shape
+        rows = [math.prod(shape), size, 1, 1]
+        if weight.args[0] not in kernels:
+            kernels[weight.args[0]] = _kernel(program, weight.args[0])
+        with graph.inserting_before(node):
+            integers = source.args[0]
+            order = list(range(len(shape) + 1))
+            if list(integers.meta["val"].dim_order()) != order:
+                integers = copy_to_order(program, integers, order, source.meta)
+            integers = emit(graph, node, _aten.view_copy.default, integers, rows)
+            images = emit(graph, node, source.target, integers, *source.args[1:])
+            kernel = emit(graph, node, weight.target, kernels[weight.args[0]], *weight.args[1:])
+            bias = [*bias, None][0]
+            layer = _emit_layer(
+                graph, node, _aten.convolution.default, images, kernel, bias, [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+            )
+        last, results = node, list(node.users)
+        if results[0].target in _ACTIVATIONS:
+            last, results = results[0], list(results[0].users)
+            with graph.inserting_before(last):
+                layer = _emit_layer(graph, last, last.target, layer, *last.args[1:])
+        for result in results:
+            with graph.inserting_before(result):
+                quantized = emit(graph, result, result.target, layer, *result.args[1:])
+                rows_back = emit(graph, result, _aten.view_copy.default, quantized, list(last.meta["val"].shape))
+            replace_node(program, result, rows_back)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _is_linear_of_channels(program: ExportedProgram, node: Node) -> bool:
+    """Whether a linear layer is quantized, with constant weights that have a scale for each channel."""
+    source, weight, *_ = node.args
+    readers = list(node.users)
+    if len(readers) == 1 and readers[0].target in _ACTIVATIONS:
+        readers = list(readers[0].users)
+    return (
+        source.target == _DEQUANTIZE
+        and weight.target == _DEQUANTIZE_CHANNELS
+        and is_param_node(program, weight.args[0])
+        and all(reader.target in Q_OPS for reader in readers)
+    )
+
+
+def _emit_layer(graph: Graph, origin: Node, target: EdgeOpOverload, *args: Any) -> Node:
+    """A call in the place of another, of which it takes over what a quantizer says of it."""
+    layer = emit(graph, origin, target, *args)
+    if "custom" in origin.meta:
+        layer.meta["custom"] = dict(origin.meta["custom"])
+    return layer
+
+
+def _kernel(program: ExportedProgram, weight: Node) -> Node:
+    """Weights of a linear layer as those of a convolution of one pixel."""
+    data = get_param_tensor(program, weight)
+    kind = get_constant_placeholder_kind(program, weight)
+    with program.graph.inserting_before(weight):
+        return create_constant_placeholder(
+            program, program.graph, f"{weight.name}_kernel", kind, data[..., None, None].contiguous(), True
+        )
+
+
+def _leave_in_float(program: ExportedProgram) -> None:
+    """Takes the mark of a quantized operator from all that the passes would compute wrong integers of, in place.
+
+    The passes take quantization away from every operator that a quantizer marked, as those for the core mark only what
+    they can lower.
+    """
+    in_int8: set[Node] = set()
+    for node in program.graph.nodes:
+        if node.op != "call_function" or node.target in (*Q_OPS, *DQ_OPS, executorch_call_delegate):
+            continue
+        if _has_int8_operator(node, in_int8):
+            in_int8.add(node)
+        elif "custom" in node.meta:
+            info = {ArmAnnotationInfo.CUSTOM_META_KEY: dict(ArmAnnotationInfo(quantized=False))}
+            node.meta["custom"] = {**node.meta["custom"], **info}
+
+
+def _has_int8_operator(node: Node, in_int8: set[Node]) -> bool:
+    operands, readers = list(node.all_input_nodes), list(_readers(node))
+    if node.target in _ACTIVATIONS:
+        source = operands[0]
+        return (source in in_int8 or source.target in DQ_OPS) and all(reader.target in Q_OPS for reader in readers)
+    if node.target is operator.getitem:
+        return operands[0] in in_int8
+    if not all(operand.target in DQ_OPS for operand in operands):
+        return False
+    is_fused = len(readers) == 1 and readers[0].target in _ACTIVATIONS and node.target not in _MOVES
+    if not is_fused and not all(reader.target in Q_OPS for reader in readers):
+        return False
+    if node.target in (_MOVES | _CHOICES) and len({tuple(other.args[1:]) for other in (*operands, *readers)}) > 1:
+        return False
+    return node.target in _MOVES or _is_layer(node)
+
+
+def _readers(node: Node) -> Iterator[Node]:
+    """What reads the first result of a node."""
+    for user in node.users:
+        if user.target is operator.getitem:
+            yield from user.users
+        else:
+            yield user
+
+
+def _is_layer(node: Node) -> bool:
+    """Whether the core has an operator for a layer, whose operands are int8, with these arguments."""
+    arguments: list[Any] = list(node.args)
+    operands = [operand.meta["val"] for operand in node.all_input_nodes]
+    if node.target == _aten.convolution.default:
+        is_transposed, groups, dilation = arguments[6], arguments[8], arguments[5]
+        return operands[0].dim() == 4 and (not is_transposed or (groups == 1 and set(dilation) == {1}))
+    if node.target == _aten.avg_pool2d.default:
+        return not any(arguments[4:5])
+    if node.target in (_aten.max_pool2d.default, _aten.max_pool2d_with_indices.default):
+        dilation, ceil_mode = (arguments + [[], [], 0, 1, False][len(arguments) - 1 :])[4:6]
+        return set([dilation] if isinstance(dilation, int) else dilation) == {1} and not ceil_mode
+    if node.target in _OF_TWO:
+        # Without a broadcast.
+        return len({operand.shape for operand in operands}) == 1
+    return node.target == _aten.bmm.default and len({operand.shape[0] for operand in operands}) == 1
+
+
+def agree(before: list[torch.Tensor], after: list[torch.Tensor]) -> bool:
+    """Whether outputs of a program in floating point and in int8 are as near as roundings let them be.
+
+    On the average within a twentieth of the range; operators that take the wrong integers for numbers are not.
+    """
+    for reference, result in zip(before, after, strict=True):
+        if not reference.is_floating_point():
+            continue
+        extent = float(reference.max() - reference.min())
+        if float((reference - result).abs().mean()) > 0.05 * max(extent, 1e-6):
+            return False
+    return True

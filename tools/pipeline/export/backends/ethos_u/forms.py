@@ -1,0 +1,661 @@
+"""Writes what Ethos-U has not, or ExecuTorch or Vela take for it and get wrong, by what it has.
+
+ExecuTorch 1.4.1 and Vela 5.2: what they leave out is for all NPUs, or for Ethos-U55 and U65.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterator, Sequence
+
+import torch
+from executorch.exir.dialects._ops import ops as exir_ops
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+from torch.utils._pytree import tree_leaves
+
+from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export.backends.arm.forms import POOLS, write_layers
+from tools.pipeline.export.ir.constants import add_constant
+from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.rewriting import as_list, emit, for_each, named_arguments, replace_node
+from tools.pipeline.export.ir.signature import varying
+from tools.pipeline.export.lower import propagate_constants
+
+_aten = torch.ops.aten
+# Of poolings and convolutions on Ethos-U55 and U65.
+_LARGEST_STRIDE = 3
+# Of averages of padded images there, beyond which they are the core's.
+_LARGEST_PADDED = 8
+# Of rows and columns of an image, by which they can upsample it.
+_REPETITIONS = frozenset((1, 2, 4, 8))
+_NEAREST, _BILINEAR = _aten.upsample_nearest2d.vec, _aten.upsample_bilinear2d.vec
+# What it takes of memory grows with the square of its factor.
+_LARGEST_INTERPOLATION = 4
+# Of the rows of windows by Vela 5.2's constraints, and of columns of depthwise convolutions by ExecuTorch's check.
+_LONGEST_DEPTHWISE, _LONGEST_MAXIMUM = 64, 256
+# Elements of an image up to which a transposition, in one small operation for each channel, gains little there.
+_MOST_AVERAGED = 1024
+# Of a convolution's result, each of which is an image's convolution.
+_MOST_PLANES = 32
+_PARTS = frozenset((
+    _aten.cat.default, _aten.concat.default, _aten.narrow.default, _aten.select.int, _aten.slice.Tensor,
+    _aten.stack.default,
+))  # fmt: skip
+_SPLITS = frozenset((
+    _aten.chunk.default, _aten.split.Tensor, _aten.split.sizes, _aten.split_with_sizes.default,
+    _aten.tensor_split.indices, _aten.tensor_split.sections, _aten.unbind.int,
+))  # fmt: skip
+# What Vela computes right of parts that are not copied.
+_READ_PARTS = frozenset((
+    _aten.avg_pool2d.default, _aten.cat.default, _aten.conv1d.default, _aten.conv1d.padding, _aten.conv2d.default,
+    _aten.conv2d.padding, _aten.linear.default,
+))  # fmt: skip
+
+_CONVOLUTIONS = (_aten.conv1d.default, _aten.conv2d.default)
+
+# What writes its operands to parts of a tensor, and what moves elements on the way there.
+_WRITERS = frozenset((
+    _aten.cat.default, _aten.concat.default, _aten.constant_pad_nd.default, _aten.pad.default, _aten.stack.default,
+))  # fmt: skip
+_MOVES = frozenset((
+    _aten.clone.default, _aten.contiguous.default, _aten.dropout.default, _aten.flatten.using_ints,
+    _aten.permute.default, _aten.reshape.default, _aten.squeeze.default, _aten.squeeze.dim, _aten.squeeze.dims,
+    _aten.t.default, _aten.transpose.int, _aten.unsqueeze.default, _aten.view.default,
+))  # fmt: skip
+_EXTREMES = (_aten.amax.default, _aten.amin.default)
+# What Vela lets write to a part, and right: layers, with their activations.
+_LAYERS = frozenset((
+    _aten.avg_pool1d.default, _aten.avg_pool2d.default, _aten.conv1d.default, _aten.conv1d.padding,
+    _aten.conv2d.default, _aten.conv2d.padding, _aten.linear.default, _aten.max_pool2d.default,
+))  # fmt: skip
+_ACTIVATIONS = frozenset((
+    _aten.hardtanh.default, _aten.hardtanh_.default, _aten.relu.default, _aten.relu_.default,
+))  # fmt: skip
+
+
+def write_for_npu(program: ExportedProgram, npu: Npu) -> ExportedProgram:
+    """A captured program, not quantized yet, in the forms that an NPU can take; may be written in place."""
+    # ExecuTorch's passes quantize no results of operators that read constants alone, and then refuse their readers.
+    program = write_layers(program)
+    _fill_groups(program)
+    program = propagate_constants(program)
+    if npu.product != "u85":
+        _write_minima(program)
+    _reduce_images(program, npu)
+    _reduce_strides(program)
+    if npu.product != "u85":
+        _write_volumes(program)
+        _write_resampling(program)
+        _pool_in_steps(program)
+    _choose_windows(program, npu)
+    if npu.product != "u85":
+        _average_one_batch(program)
+        _fold_strides(program)
+        _choose_pixels(program)
+    _pad_strides(program)
+    _copy_parts(program)
+    _copy_functions(program, npu)
+    return program
+
+
+def repeats_pixels(node: Node) -> bool:
+    """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
+    if node.target != exir_ops.edge.aten.upsample_nearest2d.vec:
+        return False
+    shape, results = node.args[0].meta["val"].shape, node.meta["val"].shape[2:]
+    return _has_repetition(shape, [result / size for result, size in zip(results, shape[2:], strict=True)])
+
+
+def _fill_groups(program: ExportedProgram) -> None:
+    """Makes of the groups of transposed convolutions one, with zeros for what is in others, in place.
+
+    ExecuTorch leaves them to the core in floating point, which has none of them in int8 either, and gives a bias scales
+    of one group. Vela compresses zeros.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target != _aten.conv_transpose2d.input:
+            continue
+        given = named_arguments(node)
+        weight, groups = given["weight"], given["groups"]
+        if groups == 1:
+            continue
+        inputs, outputs = weight.meta["val"].shape[:2]
+        size = inputs // groups
+        with graph.inserting_before(node):
+            parts = []
+            for group in range(groups):
+                part = emit(graph, node, _aten.slice.Tensor, weight, 0, group * size, (group + 1) * size)
+                sides = [0, 0, 0, 0, group * outputs, (groups - 1 - group) * outputs]
+                parts.append(emit(graph, node, _aten.constant_pad_nd.default, part, sides, 0.0))
+            given |= {"weight": emit(graph, node, _aten.cat.default, parts, 0), "groups": 1}
+            result = emit(graph, node, node.target, *given.values())
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _write_minima(program: ExportedProgram) -> None:
+    """Computes minima along dimensions as maxima of what has the other sign, in place.
+
+    Ethos-U55 and U65 have maxima alone, and what Vela 5.2 writes for minima gives other numbers.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target != _aten.amin.default or not node.meta["val"].is_floating_point():
+            continue
+        with graph.inserting_before(node):
+            negative = emit(graph, node, _aten.mul.Tensor, node.args[0], -1.0)
+            least = emit(graph, node, _aten.amax.default, negative, *node.args[1:])
+            replace_node(program, node, emit(graph, node, _aten.mul.Tensor, least, -1.0))
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _reduce_images(program: ExportedProgram, npu: Npu) -> None:
+    """Computes means of images as layers whose weights are equal, and maxima as poolings, in place.
+
+    ExecuTorch sums rows and columns one after the other, for which Vela transposes all elements each time, and a
+    pooling would have its average in the steps of the image, of whose range averages use a small part. A depthwise
+    layer as large as the image transposes nothing. Of larger images it takes more cycles on Ethos-U55 and U65 than a
+    layer whose channels are the pixels, for which they are transposed once.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in (_aten.mean.dim, _aten.amax.default) or not node.meta["val"].is_floating_point():
+            continue
+        image, dims = node.args[:2]
+        if image.meta["val"].dim() != 4 or {dim % 4 for dim in as_list(dims)} != {2, 3}:
+            continue
+        batch, channels, height, width = image.meta["val"].shape
+        pixels, is_mean = height * width, node.target == _aten.mean.dim
+        sides = _sides(height, width, _LONGEST_DEPTHWISE if is_mean else _LONGEST_MAXIMUM)
+        is_large = is_mean and npu.product != "u85" and (sides is None or pixels * channels > _MOST_AVERAGED)
+        if batch != 1 or pixels == 1 or (sides is None and not is_large):
+            continue
+        with graph.inserting_before(node):
+            if sides is None or is_large:
+                rows = emit(graph, node, _aten.reshape.default, image, [1, channels, pixels])
+                weight = add_constant(program, f"{node.name}_weight", torch.full((1, pixels), 1 / pixels))
+                result = emit(graph, node, _aten.linear.default, rows, weight)
+            else:
+                if sides != (height, width):
+                    image = emit(graph, node, _aten.reshape.default, image, [1, channels, *sides])
+                if is_mean:
+                    share = torch.full((channels, 1, *sides), 1 / pixels)
+                    weight = add_constant(program, f"{node.name}_weight", share)
+                    options = ([1, 1], [0, 0], [1, 1], channels)
+                    result = emit(graph, node, _aten.conv2d.default, image, weight, None, *options)
+                else:
+                    result = emit(graph, node, _aten.max_pool2d.default, image, [*sides], [1, 1])
+            if result.meta["val"].shape != node.meta["val"].shape:
+                result = emit(graph, node, _aten.reshape.default, result, list(node.meta["val"].shape))
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _sides(height: int, width: int, longest: int) -> tuple[int, int] | None:
+    """The sides of an image of as many pixels, its own if they are short enough; None if there are none."""
+    if max(height, width) <= longest:
+        return height, width
+    pixels = height * width
+    for each in range(longest, 0, -1):
+        if pixels % each == 0 and pixels // each <= longest:
+            return pixels // each, each
+    return None
+
+
+def _reduce_strides(program: ExportedProgram) -> None:
+    """Gives poolings of one window the stride 1, in place: the NPU's stride is at most 3."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in POOLS or tuple(node.meta["val"].shape[-2:]) != (1, 1):
+            continue
+        source, kernel, *rest = node.args
+        kernel = [kernel] * 2 if isinstance(kernel, int) else list(kernel)
+        if any(padding for padding in tree_leaves(rest[1:2])):
+            continue
+        # Rows and columns behind the window, which the stride would have skipped.
+        with graph.inserting_before(node):
+            for axis, size in ((-2, kernel[0]), (-1, kernel[-1])):
+                if source.meta["val"].shape[axis] > size:
+                    value = source.meta["val"].narrow(axis, 0, size)
+                    source = graph.call_function(torch.ops.aten.slice.Tensor, (source, axis % value.dim(), 0, size))
+                    source.meta = dict(node.meta) | {"val": value}
+        node.args = (source, kernel, [1, 1], *rest[1:])
+    program.graph_module.recompile()
+
+
+def _pool_in_steps(program: ExportedProgram) -> None:
+    """Makes several maxima of one whose windows lie side by side and are larger than the NPU's stride, in place.
+
+    Averages of averages would be rounded at each step, and halves always to the same side.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target != _aten.max_pool2d.default:
+            continue
+        given = named_arguments(node)
+        kernel, stride = (_pair(given[name]) for name in ("kernel_size", "stride"))
+        is_plain = not any(tree_leaves(given["padding"])) and set(tree_leaves(given["dilation"])) == {1}
+        if max(stride) <= _LARGEST_STRIDE or not is_plain or given["ceil_mode"]:
+            continue
+        factors = [_factors(*sizes) for sizes in zip(kernel, stride, strict=True)]
+        if not all(factors):
+            continue
+        result = node.args[0]
+        with graph.inserting_before(node):
+            for step in itertools.zip_longest(*factors, fillvalue=(1, 1)):
+                result = emit(graph, node, node.target, result, *([size[i] for size in step] for i in range(2)))
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _choose_windows(program: ExportedProgram, npu: Npu) -> None:
+    """Makes poolings whose stride is larger than the NPU's choices of their windows from more of them, in place.
+
+    Ethos-U55 and U65 leave them to the core. For U85 Vela 5.2 writes an operation for each place in the windows, and
+    where the image is padded these give other numbers.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in POOLS:
+            continue
+        given = named_arguments(node)
+        stride = _pair(given["stride"])
+        if max(stride) <= _LARGEST_STRIDE:
+            continue
+        is_padded = any(tree_leaves(given["padding"]))
+        if npu.product == "u85" and not is_padded:
+            continue
+        is_average = node.target == _aten.avg_pool2d.default
+        if npu.product != "u85" and is_average and is_padded and max(given["kernel_size"]) > _LARGEST_PADDED:
+            continue
+        finer = _finer(stride)
+        with graph.inserting_before(node):
+            result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
+            result = _choose(graph, node, result, stride, finer)
+        # With ceil_mode a last window may begin where no other does.
+        if result.meta["val"].shape == node.meta["val"].shape:
+            replace_node(program, node, result)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _finer(stride: Sequence[int]) -> list[int]:
+    """The largest strides of the NPU that others are multiples of."""
+    return [next(size for size in range(_LARGEST_STRIDE, 0, -1) if each % size == 0) for each in stride]
+
+
+def _choose(graph: Graph, origin: Node, result: Node, stride: Sequence[int], finer: Sequence[int]) -> Node:
+    """Of a layer's result with finer strides what it has with its own."""
+    sizes = origin.meta["val"].shape
+    for axis, (each, size) in enumerate(zip(stride, finer, strict=True), start=len(sizes) - len(stride)):
+        step = each // size
+        if step > 1:
+            result = emit(graph, origin, _aten.slice.Tensor, result, axis, 0, (sizes[axis] - 1) * step + 1, step)
+    return result
+
+
+def _average_one_batch(program: ExportedProgram) -> None:
+    """Makes channels of the images of a batch that is averaged, in place: ExecuTorch takes batches of one."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        shape = node.meta["val"].shape if node.target == _aten.avg_pool2d.default else (1,)
+        if shape[0] == 1:
+            continue
+        with graph.inserting_before(node):
+            rows = [1, -1, *node.args[0].meta["val"].shape[2:]]
+            source = emit(graph, node, _aten.reshape.default, node.args[0], rows)
+            pool = emit(graph, node, node.target, source, *node.args[1:])
+            result = emit(graph, node, _aten.reshape.default, pool, list(shape))
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _fold_strides(program: ExportedProgram) -> None:
+    """Makes of columns that a convolution strides over, more than the NPU can, channels of one column, in place.
+
+    As channels lie side by side, nothing moves. Else Vela writes a convolution for each column of the result.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+            continue
+        given = named_arguments(node)
+        source, weight, bias = (given[name] for name in ("input", "weight", "bias"))
+        axes = weight.meta["val"].dim() - 2
+        stride, padding, dilation = (
+            list(given[name]) * (axes // len(given[name])) for name in ("stride", "padding", "dilation")
+        )
+        if stride[-1] <= _LARGEST_STRIDE or given["groups"] != 1 or dilation[-1] != 1:
+            continue
+        with graph.inserting_before(node):
+            columns = -(-weight.meta["val"].shape[-1] // stride[-1])
+            size = (node.meta["val"].shape[-1] + columns - 1) * stride[-1]
+            rows = [0, 0]
+            if axes > 1 and stride[0] > _LARGEST_STRIDE:
+                rows, padding[0] = [padding[0]] * 2, 0
+            source = _resize_columns(graph, node, source, padding[-1], size, rows)
+            weight = _resize_columns(graph, node, weight, 0, columns * stride[-1])
+            source, weight = (_columns_to_channels(graph, node, each, stride[-1]) for each in (source, weight))
+            stride[-1], padding[-1] = 1, 0
+            result = emit(graph, node, node.target, source, weight, bias, stride, padding, dilation)
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _resize_columns(
+    graph: Graph, origin: Node, node: Node, before: int, size: int, rows: Sequence[int] = (0, 0)
+) -> Node:
+    """Columns of zeros in front, and behind as many as there are to be, or fewer columns; and rows of zeros."""
+    after = size - before - node.meta["val"].shape[-1]
+    if after < 0:
+        node = emit(graph, origin, _aten.slice.Tensor, node, node.meta["val"].dim() - 1, 0, size - before)
+    if before or after > 0 or any(rows):
+        sides = [before, max(after, 0), *(rows if any(rows) else ())]
+        node = emit(graph, origin, _aten.constant_pad_nd.default, node, sides, 0.0)
+    return node
+
+
+def _columns_to_channels(graph: Graph, origin: Node, node: Node, count: int) -> Node:
+    """So many columns side by side are channels of one, in the order in which they lie channels-last."""
+    *outer, size = range(node.meta["val"].dim())
+    last = emit(graph, origin, _aten.permute.default, node, [0, *outer[2:], size, 1])
+    *shape, columns, channels = last.meta["val"].shape
+    folded = emit(graph, origin, _aten.reshape.default, last, [*shape, columns // count, count * channels])
+    first = emit(graph, origin, _aten.permute.default, folded, [0, size, *range(1, size)])
+    if outer[2:]:
+        return first
+    # Else the result of a sequence would lie so, too, which delegates do not return.
+    return emit(graph, origin, _aten.clone.default, first, memory_format=torch.contiguous_format)
+
+
+def _choose_pixels(program: ExportedProgram) -> None:
+    """Makes convolutions of single channels whose stride is larger than the NPU's choices of more pixels, in place.
+
+    Vela 5.2 has none for Ethos-U55 and U65.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+            continue
+        given = named_arguments(node)
+        stride = for_each(given["stride"], node.meta["val"].dim() - 2)
+        if max(stride) <= _LARGEST_STRIDE or not 1 < given["groups"] == given["input"].meta["val"].shape[1]:
+            continue
+        finer = _finer(stride)
+        with graph.inserting_before(node):
+            result = emit(graph, node, node.target, *(given | {"stride": finer}).values())
+            result = _choose(graph, node, result, stride, finer)
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _pad_strides(program: ExportedProgram) -> None:
+    """Pads images in front of convolutions whose stride is larger than the NPU's, in place.
+
+    For Ethos-U55 and U65 ExecuTorch leaves them to the core, and for U85 Vela 5.2 computes some wrong, if the
+    convolution pads.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in _CONVOLUTIONS:
+            continue
+        given = named_arguments(node)
+        axes = node.meta["val"].dim() - 2
+        stride, padding = (for_each(given[name], axes) for name in ("stride", "padding"))
+        if max(stride) <= _LARGEST_STRIDE or not any(padding):
+            continue
+        with graph.inserting_before(node):
+            sides = [size for each in reversed(padding) for size in (each, each)]
+            given["input"] = emit(graph, node, _aten.constant_pad_nd.default, given["input"], sides, 0.0)
+            result = emit(graph, node, node.target, *(given | {"padding": [0] * axes}).values())
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _write_volumes(program: ExportedProgram) -> None:
+    """Convolves volumes plane by plane, in place, with the planes that a window reaches as channels of an image.
+
+    Ethos-U55 and U65 have no convolutions of volumes.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target != _aten.conv3d.default or node.meta["val"].dim() != 5:
+            continue
+        given = named_arguments(node)
+        source, weight = given["input"], given["weight"]
+        stride, padding, dilation = (for_each(given[name], 3) for name in ("stride", "padding", "dilation"))
+        depth = node.meta["val"].shape[2]
+        if depth > _MOST_PLANES:
+            continue
+        with graph.inserting_before(node):
+            if padding[0]:
+                sides = [0, 0, 0, 0, padding[0], padding[0]]
+                source = emit(graph, node, _aten.constant_pad_nd.default, source, sides, 0.0)
+            size = dilation[0] * (weight.meta["val"].shape[2] - 1) + 1
+            kernel = emit(graph, node, _aten.flatten.using_ints, weight, 1, 2)
+            planes = []
+            for start in range(0, depth * stride[0], stride[0]):
+                window = emit(graph, node, _aten.slice.Tensor, source, 2, start, start + size, dilation[0])
+                image = emit(graph, node, _aten.flatten.using_ints, window, 1, 2)
+                rest = (stride[1:], padding[1:], dilation[1:], given["groups"])
+                planes.append(emit(graph, node, _aten.conv2d.default, image, kernel, given["bias"], *rest))
+            result = emit(graph, node, _aten.stack.default, planes, 2)
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _write_resampling(program: ExportedProgram) -> None:
+    """Writes upsampling that Ethos-U55 and U65 don't have by what they do, in place.
+
+    A linear interpolation between pixels is an average of pixels, each of which is there several times.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target not in (_NEAREST, _BILINEAR):
+            continue
+        factors = _whole_factors(node)
+        if factors is None:
+            continue
+        with graph.inserting_before(node):
+            if node.target == _NEAREST:
+                if _has_repetition(node.args[0].meta["val"].shape, factors):
+                    continue
+                result = _repeat(graph, node, node.args[0], factors)
+            elif set(node.args[0].meta["val"].shape[2:]) == {1}:
+                # Between a pixel and itself, as behind the pooling of a whole image.
+                result = _repeat(graph, node, node.args[0], factors)
+            elif not named_arguments(node)["align_corners"] and max(factors) <= _LARGEST_INTERPOLATION:
+                result = _interpolate(graph, node, factors)
+            else:
+                continue
+        replace_node(program, node, result)
+        graph.erase_node(node)
+    program.graph_module.recompile()
+
+
+def _whole_factors(node: Node) -> list[int] | None:
+    """How often a resampling has each row and each column, if it is so often."""
+    given = named_arguments(node)
+    sizes, results = given["input"].meta["val"].shape[2:], node.meta["val"].shape[2:]
+    factors = [result // size for size, result in zip(sizes, results, strict=True)]
+    if any(factor * size != result for factor, size, result in zip(factors, sizes, results, strict=True)):
+        return None
+    asked = given["scale_factors"]
+    return factors if asked is None or list(asked) == factors else None
+
+
+def _has_repetition(shape: Sequence[int], factors: Sequence[float]) -> bool:
+    """Whether Vela lets Ethos-U55 and U65 read each pixel, or the only one there is, several times for it."""
+    batch, _, *sizes = shape
+    return batch == 1 and (set(sizes) == {1} or (len(set(factors)) == 1 and _REPETITIONS.issuperset(factors)))
+
+
+def _repeat(graph: Graph, origin: Node, image: Node, factors: Sequence[int]) -> Node:
+    """Each row and each column so often."""
+    batch, channels, rows, columns = image.meta["val"].shape
+    shape = [batch, channels, rows * factors[0], columns * factors[1]]
+    if _has_repetition(image.meta["val"].shape, factors):
+        return emit(graph, origin, _NEAREST, image, shape[2:], None)
+    # Channels lie side by side, so that nothing moves but what is repeated.
+    result = emit(graph, origin, _aten.permute.default, image, PIXELS)
+    for count, size, factor in (
+        (batch * rows * columns, channels, factors[1]),
+        (batch * rows, channels * shape[3], factors[0]),
+    ):
+        if factor > 1:
+            result = emit(graph, origin, _aten.reshape.default, result, [count, 1, size])
+            result = emit(graph, origin, _aten.cat.default, [result] * factor, 1)
+    result = emit(graph, origin, _aten.reshape.default, result, [batch, *shape[2:], channels])
+    return emit(graph, origin, _aten.permute.default, result, IMAGE)
+
+
+def _interpolate(graph: Graph, origin: Node, factors: Sequence[int]) -> Node:
+    """Linear interpolation, whose corners aren't aligned.
+
+    By a factor of three, each result is an average of three pixels that are there three times each. By an even one its
+    place is between two of them, so that they are there twice as often, and two of them are between results. Beyond the
+    image are no pixels, as the outermost ones go on there.
+    """
+    finer = [factor if factor % 2 else 2 * factor for factor in factors]
+    repeated = _repeat(graph, origin, origin.args[0], finer)
+    strides = [count // factor for count, factor in zip(finer, factors, strict=True)]
+    padding = [(count - stride) // 2 for count, stride in zip(finer, strides, strict=True)]
+    return emit(graph, origin, _aten.avg_pool2d.default, repeated, finer, strides, padding, False, False)
+
+
+def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    """Of rows and of columns."""
+    sizes = tree_leaves(value)
+    return sizes[0], sizes[-1]
+
+
+def _factors(kernel: int, stride: int) -> list[tuple[int, int]]:
+    """Kernels and strides, one after another, of a dimension of a pooling; none if the NPU can't take them."""
+    if stride <= _LARGEST_STRIDE:
+        return [(kernel, stride)]
+    if kernel != stride:
+        return []
+    factors = []
+    for size in range(_LARGEST_STRIDE, 1, -1):
+        while stride % size == 0:
+            factors.append((size, size))
+            stride //= size
+    return factors if stride == 1 else []
+
+
+def _copy_parts(program: ExportedProgram) -> None:
+    """Lets parts of tensors, and tensors of parts, be tensors of their own, in place; some readers can do without.
+
+    Vela 5.2 copies neither: a part is read from the whole tensor, and a concatenation's parts are written to where they
+    belong. Of what it takes apart on the way (softmax, transposed convolutions, products of matrices, means, norms) its
+    commands then compute with the whole tensor's channels, or write all parts to the first one's place. An average
+    of one element is a copy that it makes.
+    """
+    graph, varies = program.graph, varying(program)
+    for node in list(graph.nodes):
+        if node not in varies or not _is_part(node) or not node.meta["val"].is_floating_point():
+            continue
+        readers = [user for user in node.users if user.op == "call_function" and not _reads_parts(user)]
+        if not readers:
+            continue
+        copy = _copy(graph, node)
+        for reader in readers:
+            reader.replace_input_with(node, copy)
+    program.graph_module.recompile()
+
+
+def _reads_parts(node: Node) -> bool:
+    """Whether Vela computes right what reads a part, or a part without some dimension of size 1."""
+    if node.target in (_aten.squeeze.dim, _aten.squeeze.dims):
+        return all(user.op == "call_function" and _reads_parts(user) for user in node.users)
+    return node.target in _READ_PARTS
+
+
+def _copy_functions(program: ExportedProgram, npu: Npu) -> None:
+    """Lets results of functions that become a part of a tensor be tensors of their own, in place.
+
+    Vela 5.2 lets the function write the part. On Ethos-U55 and U65 it then makes a function of single elements the last
+    step of a transposition in front of it, which it takes apart, and the part's place is lost; so it is with what it
+    makes of several operations (softmax, maxima, products with broadcasts or of matrices). On U85 it loses that of
+    maxima and minima alone.
+    """
+    graph, varies = program.graph, varying(program)
+    sources = dict.fromkeys(source for node in graph.nodes if _writes_parts(node) for source in _sources(node))
+    for source in sources:
+        if source not in varies or _writes_well(source) or not source.meta["val"].is_floating_point():
+            continue
+        if npu.product == "u85" and source.target not in _EXTREMES:
+            continue
+        users = [user for user in source.users if user.op == "call_function"]
+        copy = _copy(graph, source)
+        for user in users:
+            user.replace_input_with(source, copy)
+    program.graph_module.recompile()
+
+
+def _writes_parts(node: Node) -> bool:
+    """Whether its operands are written to parts of a tensor; a pooling's are, if it counts its padding."""
+    if node.op != "call_function":
+        return False
+    if node.target not in (_aten.avg_pool1d.default, _aten.avg_pool2d.default):
+        return node.target in _WRITERS
+    padding, counts_padding = node.args[3:4], node.args[5:6] or (True,)
+    return any(tree_leaves(padding)) and all(counts_padding)
+
+
+def _sources(node: Node) -> Iterator[Node]:
+    """What computes a node's operands, without what only moves elements."""
+    for source in node.all_input_nodes:
+        while source.op == "call_function" and source.target in _MOVES:
+            source = source.all_input_nodes[0]
+        yield source
+
+
+def _writes_well(node: Node) -> bool:
+    """Whether Vela's commands for it are right if it writes to a part of a tensor, or it is copied anyway."""
+    if node.op != "call_function" or node.target in _LAYERS or _is_part(node):
+        return True
+    if node.target not in _ACTIVATIONS:
+        return False
+    (layer,) = node.all_input_nodes
+    return layer.target in _LAYERS and len(layer.users) == 1
+
+
+def _copy(graph: Graph, node: Node) -> Node:
+    """The same tensor, an average of single elements."""
+    shape = list(node.meta["val"].shape)
+    if len(shape) == 4 and shape[0] == 1:
+        return _call_after(graph, node, _aten.avg_pool2d.default, [1, 1])
+    rows, size = math.prod(shape[:-1]), shape[-1] if shape else 1
+    # Of one row the elements are channels, which the NPU has next to each other, and Vela 5.2 too: of an image of one
+    # channel that is a part of a tensor it reads beyond the end on U85.
+    image = _call_after(graph, node, _aten.reshape.default, [1, size, 1, 1] if rows == 1 else [1, 1, rows, size])
+    return _call_after(graph, _call_after(graph, image, _aten.avg_pool2d.default, [1, 1]), _aten.reshape.default, shape)
+
+
+def _call_after(graph: Graph, node: Node, target: OpOverload, argument: list[int]) -> Node:
+    with graph.inserting_after(node):
+        call = graph.call_function(target, (node, argument))
+    call.meta = dict(node.meta) | {"val": target(node.meta["val"], argument)}
+    return call
+
+
+def _is_part(node: Node) -> bool:
+    """Whether it is a part of a tensor, or has parts that are tensors."""
+    if node.target is operator.getitem:
+        return node.args[0].target in _SPLITS
+    return node.target in _PARTS

@@ -1,0 +1,346 @@
+"""Quantizes a captured model for an Ethos-U and delegates to it what it can compute."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from executorch.backends.arm.ethosu import EthosUBackend, EthosUPartitioner
+from executorch.backends.arm.operator_support.ethos_u55_support import EthosU55NotSupported
+from executorch.backends.arm.quantizer import (
+    EthosUQuantizer,
+    get_symmetric_a16w8_quantization_config,
+    get_symmetric_quantization_config,
+)
+from executorch.backends.arm.quantizer.arm_quantizer_utils import _mark_node_as_quantized
+from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
+from executorch.exir import EdgeCompileConfig, EdgeProgramManager, to_edge_transform_and_lower
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+
+from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.arm.concat_scales import part_scales
+from tools.pipeline.export.backends.arm.forms import (
+    convolutions_to_16_bits,
+    layers_of_many_steps,
+    layouts_of_all_readers,
+    tables_before_pools,
+    upsampling_of_sizes,
+)
+from tools.pipeline.export.backends.arm.layout import fewer_transpositions
+from tools.pipeline.export.backends.arm.masks import write_masks
+from tools.pipeline.export.backends.arm.refused import (
+    IsNotRefused,
+    LoweringError,
+    checking,
+    in_a_line,
+    lower_all_but_refused,
+    naming_places,
+    with_reasons,
+)
+from tools.pipeline.export.backends.cortex_m.own_layers import mark
+from tools.pipeline.export.backends.cortex_m.recurrent import lower_recurrent, round_weights
+from tools.pipeline.export.backends.ethos_u import vela
+from tools.pipeline.export.backends.ethos_u.addresses import WrongCommandsError
+from tools.pipeline.export.backends.ethos_u.constants import moved_constants
+from tools.pipeline.export.backends.ethos_u.core import agree, to_int8
+from tools.pipeline.export.backends.ethos_u.forms import repeats_pixels, write_for_npu
+from tools.pipeline.export.backends.ethos_u.results import Comparison
+from tools.pipeline.export.backends.ethos_u.tables import NAME as TABLE
+from tools.pipeline.export.backends.ethos_u.tables import fold_numbers, tables_of_functions, write_tables
+from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir.rewriting import rename_output
+from tools.pipeline.export.quantize.activation_tables import (
+    annotate_functions,
+    attribute,
+    find_functions,
+    is_annotated,
+    leave_state,
+)
+from tools.pipeline.export.quantize.quantize import ALL_BUT_LAYERS, NoInt8Form, Quantized, Sample
+from tools.pipeline.export.quantize.ranges import with_ranges
+from tools.pipeline.export.rewrite.own_operators import RECURRENT, keep_recurrent_layers
+from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.export.upstream.retracing import decomposed_once
+
+_Finished = TypeVar("_Finished")
+
+_aten = torch.ops.aten
+# Places of a model that are looked for one by one, as they can't be lowered.
+_LARGEST_SEARCH = 2
+
+
+@dataclass
+class Lowered:
+    """A program with delegates.
+
+    Attributes:
+      manager: the edge program.
+      compiled: what Vela made of each delegate, in their order.
+      rejected: what the NPU can't take, as (operator, place in the model, reason).
+    """
+
+    manager: EdgeProgramManager
+    compiled: list[vela.Compiled]
+    rejected: list[tuple[str, str, str]]
+
+
+class _Quantizer(EthosUQuantizer):
+    """ExecuTorch's quantizer, which leaves what is computed for a state in floating point.
+
+    With activations of 8 bits, functions that it leaves alone, and those of several operators, become tables.
+    """
+
+    def __init__(self, npu: Npu, bits: int, states: int) -> None:
+        super().__init__(vela.compile_spec(npu))
+        config = get_symmetric_quantization_config() if bits == 8 else get_symmetric_a16w8_quantization_config()
+        self.set_global(config)
+        # The very objects that its neighbours have, as what others say would be quantized twice.
+        self._operand, self._result = config.get_input_act_qspec(), config.get_output_act_qspec()
+        self._bits = bits
+        self._states = states
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        transformed = super().transform_for_annotation(model)
+        if self._bits == 8:
+            fold_numbers(transformed)
+        _merge_equal(transformed)
+        for node in transformed.graph.nodes:
+            # What is made of one operator shares what is said of it, which a quantizer changes in place.
+            if "custom" in node.meta:
+                node.meta["custom"] = dict(node.meta["custom"])
+        return transformed
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        leave_state(model.graph, self._states)
+        if self._bits != 8:
+            return with_ranges(super().annotate(model))
+        self._annotate_recurrent(model.graph)
+        # Those of several operators before ExecuTorch does so operator by operator.
+        functions = [each for each in find_functions(model.graph) if len(each.nodes) > 1 and not is_annotated(each)]
+        nodes = {node for each in functions for node in each.nodes}
+        annotate_functions(functions, (), self._operand, self._result, chosen=nodes)
+        for node in nodes:
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        annotated = super().annotate(model)
+        functions = [each for each in find_functions(annotated.graph) if not is_annotated(each)]
+        inputs = {node for node in annotated.graph.nodes if node.op == "placeholder"}
+        annotate_functions(functions, inputs, self._operand, self._result)
+        return with_ranges(annotated)
+
+    def _annotate_recurrent(self, graph: Graph) -> None:
+        """Lets the core's recurrent layers take and return integers; their states it keeps in floating point."""
+        for node in graph.nodes:
+            if node.target not in RECURRENT:
+                continue
+            _mark_node_as_quantized(node, {node.args[0]: self._operand}, None, False)
+            mark(node)
+            for result in node.users:
+                _mark_node_as_quantized(result, {}, self._result if result.args[1] == 0 else None, False)
+
+
+def _merge_equal(module: GraphModule, program: ExportedProgram | None = None) -> None:
+    """Lets operators that compute the same of the same be one, in place: ExecuTorch computes a norm's mean twice.
+
+    Args:
+      program: whose module it is, if it is one that has outputs by name.
+    """
+    found: dict[tuple[object, ...], Node] = {}
+    for node in list(module.graph.nodes):
+        key: tuple[object, ...]
+        if node.op == "get_attr":
+            value = attribute(module, str(node.target))
+            if value.numel() != 1:
+                continue
+            key = (value.dtype, value.shape, value.item())
+        elif isinstance(node.target, OpOverload) and _is_determined(node.target):
+            key = (node.target, repr(node.args), repr(node.kwargs))
+        else:
+            continue
+        first = found.setdefault(key, node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            if program is not None:
+                rename_output(program, node, first)
+            module.graph.erase_node(node)
+    module.recompile()
+
+
+def _is_determined(target: OpOverload) -> bool:
+    return torch.Tag.nondeterministic_seeded not in target.tags and not target._schema.is_mutable
+
+
+def quantize(
+    program: ExportedProgram, samples: Iterable[Sample], npu: Npu, bits: int, path: Path, state: State
+) -> Quantized:
+    """The program with quantize and dequantize operators of ExecuTorch's Ethos-U quantizer, calibrated on the samples.
+
+    Args:
+      bits: of the activations, 8 or 16; weights have 8.
+      path: the model file, for messages.
+      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
+
+    Raises UserError as `delegates.quantize` does.
+    """
+    quantizer = _Quantizer(npu, bits, len(state.buffers))
+    if bits == 8:
+        keep_recurrent_layers(program, layers_of_many_steps(program))
+    samples = list(samples)
+    write_masks(program, samples, state, bits)
+    if bits == 8:
+        # As the quantizer will: what is read twice shares its steps.
+        _merge_equal(program.graph_module, program)
+        part_scales(program, samples, state)
+    quantized = delegates.quantize(write_for_npu(program, npu), samples, quantizer, path, state)
+    round_weights(quantized.module)
+    return quantized
+
+
+def delegate(
+    program: ExportedProgram, npu: Npu, path: Path, samples: list[Sample], finish: Callable[[Lowered], _Finished]
+) -> _Finished:
+    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
+
+    What of them ExecuTorch's passes, Vela or the TOSA reference model refuse, and what Vela compiles wrong, is left to
+    the core, place by place.
+
+    Args:
+      samples: inputs in floating point, on which Vela's commands are looked into where they are wrong.
+      finish: makes of a lowered program what is returned, and raises WrongCommandsError for commands that are wrong;
+        it is called again then.
+    """
+    lower_recurrent(program)
+    with_tables = write_tables(program)
+    if with_tables is not None:
+        # No runtime has the operator; the functions' own it has.
+        with contextlib.suppress(_TableOnCore):
+            return _delegate(with_tables, npu, path, samples, finish)
+    return _delegate(program, npu, path, samples, finish)
+
+
+class _TableOnCore(Exception):
+    """A table of the NPU was left to the core."""
+
+
+def _delegate(
+    program: ExportedProgram, npu: Npu, path: Path, samples: list[Sample], finish: Callable[[Lowered], _Finished]
+) -> _Finished:
+    """Lowers a quantized program, and leaves to the core what ExecuTorch's partitioner takes and nobody can lower.
+
+    Raises _TableOnCore if the core would have to compute a table.
+    """
+
+    def compared(found: Lowered) -> None:
+        edge, comparison = found.manager.exported_program(), Comparison(found.compiled, npu, path)
+        with _naming_wrong(found.compiled):
+            delegates.run(edge, found.compiled, samples, comparison)
+
+    def finished(found: Lowered) -> _Finished:
+        if any(operator == TABLE for operator, _, _ in found.rejected):
+            raise _TableOnCore
+        with _naming_wrong(found.compiled):
+            return finish(found)
+
+    return lower_all_but_refused(lambda refused: _lower(program, npu, path, refused), finished, compared)
+
+
+@contextlib.contextmanager
+def _naming_wrong(compiled: Sequence[vela.Compiled]) -> Iterator[None]:
+    """Raises LoweringError for a subgraph whose commands are found to be wrong."""
+    try:
+        yield
+    except WrongCommandsError as error:
+        places = list(compiled[error.index].places)
+        if not places:
+            raise
+        raise LoweringError(places, error.reason) from error
+
+
+def _lower(program: ExportedProgram, npu: Npu, path: Path, refused: Mapping[str, str]) -> Lowered:
+    """Lowers a quantized program, with the subgraphs that the NPU can compute as delegates.
+
+    Args:
+      refused: places in the model that are left to the core, as `origin` has them, and why.
+
+    Raises LoweringError for a subgraph that can't be lowered.
+    """
+    with (
+        delegates.rejections(path, "the NPU") as rejected,
+        delegates.shared_history(),
+        decomposed_once(),
+        vela.compiling(npu) as compiled,
+        tables_before_pools(),
+        fewer_transpositions(),
+        upsampling_of_sizes(),
+        layouts_of_all_readers(),
+        convolutions_to_16_bits(),
+        moved_constants(),
+        tables_of_functions(),
+        _repeating(),
+        checking(program),
+        naming_places(EthosUBackend, path, lambda error: _why(error, npu)) as places,
+    ):
+        manager = to_edge_transform_and_lower(
+            program,
+            partitioner=[EthosUPartitioner(vela.compile_spec(npu), [IsNotRefused(refused, path)])],
+            compile_config=_edge_config(),
+        )
+    placed = [replace(item, places=each) for item, each in zip(compiled, places, strict=True)]
+    return Lowered(manager, placed, with_reasons(rejected, refused))
+
+
+def _why(error: Exception, npu: Npu) -> str:
+    """Why a subgraph can't be lowered, in a line."""
+    if isinstance(error, vela.VelaError):
+        who = f"Vela can't compile it for {npu.accelerator}"
+    elif isinstance(error, delegates.UncheckedError):
+        who = "the TOSA reference model, which the NPU's results are held to, can't compute it"
+    else:
+        who = f"ExecuTorch takes it for {npu.accelerator} and can't lower it then"
+    return f"{who}: {in_a_line(error)}"
+
+
+@contextlib.contextmanager
+def _repeating() -> Iterator[None]:
+    """Lets Ethos-U55 and U65 repeat pixels, as far as Vela 5.2 can; ExecuTorch leaves all resampling to the core."""
+    original = EthosU55NotSupported.is_node_supported
+
+    def is_node_supported(self: EthosU55NotSupported, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        return repeats_pixels(node) or original(self, submodules, node)
+
+    with replaced(EthosU55NotSupported, "is_node_supported", is_node_supported):
+        yield
+
+
+def use_core(lowered: Lowered, core: str, sample: Sample, path: Path) -> Lowered:
+    """Lets the core's int8 operators compute what is quantized and stays beside the delegates.
+
+    Args:
+      lowered: a program of int8 activations; it is left alone.
+      core: `cortex-m55` or such.
+      sample: inputs in floating point, on which both programs are run and compared.
+
+    Raises NoInt8Form if these operators can't express it.
+    """
+    edge = lowered.manager.exported_program()
+    in_int8 = to_int8(edge, core, path)
+    if lowered.rejected:
+        try:
+            after = delegates.run(in_int8, lowered.compiled, [sample])
+        except Exception as error:
+            raise NoInt8Form([ALL_BUT_LAYERS], f"{type(error).__name__}: {error}".split("\n")[0]) from error
+        if not agree(delegates.run(edge, lowered.compiled, [sample])[0], after[0]):
+            raise NoInt8Form([ALL_BUT_LAYERS], "with int8 operators it returns something else")
+    return replace(lowered, manager=EdgeProgramManager(in_int8, compile_config=_edge_config()))
+
+
+def _edge_config() -> EdgeCompileConfig:
+    return EdgeCompileConfig(
+        _check_ir_validity=False, _core_aten_ops_exception_list=[torch.ops.aten.max_pool2d.default]
+    )

@@ -1,0 +1,1174 @@
+"""The export for an Ethos-U: what becomes a delegate, what stays on the core and why, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy
+import pytest
+import torch
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from executorch.exir.dialects._ops import ops as exir_ops
+
+from npu.fault import NpuFault
+from tools.artifacts.ethos_u.npu import Npu
+from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, model_source
+from tools.quiet.console import UserError
+
+_Case = TypeVar("_Case")
+
+_PORT = {"burst_length": 32, "read_latency": 32, "write_latency": 32, "max_reads": 4, "max_writes": 4}
+_NPU = Npu(
+    accelerator="ethos-u55-128",
+    memory_mode="shared_sram",
+    clock_hz=400_000_000,
+    ports={
+        "axi0": {"memory": "Sram", "clock_scale": "1.0"} | _PORT,
+        "axi1": {"memory": "OffChipFlash", "clock_scale": "0.5"} | _PORT,
+    },
+    arena_bytes=1 << 20,
+    cache_bytes=0,
+)
+_IMAGE = "(torch.randn(1, 4, 12, 12),)"
+
+
+def _sampled(cases: list[_Case]) -> list[_Case]:
+    """Every sixth form of layers or functions."""
+    return by_hand(cases) or cases[::6]
+
+
+def _export(folder: Path, source: str, io: str = "int8", npu: Npu = _NPU, core: str = "cortex-m55") -> Result:
+    return export_source(folder, source, options=Options(core, "ethos_u", io, npu=npu))
+
+
+def _delegates(result: Result) -> int:
+    return len(deserialize_pte_binary(result.program).program.execution_plan[0].delegates)
+
+
+_LAYER = model_source("return torch.relu(self.conv(x))", _IMAGE, "self.conv = nn.Conv2d(4, 8, 3)")
+
+
+@pytest.mark.parametrize(("io", "dtype"), [("int8", numpy.int8), ("int16", numpy.int16), ("float32", numpy.float32)])
+def test_io(tmp_path: Path, io: str, dtype: type) -> None:
+    result = _export(tmp_path, _LAYER, io)
+    assert _delegates(result) == 1
+    assert result.golden["input_0"].dtype == result.golden["output_0"].dtype == dtype
+    # With float32 the program quantizes at its border, otherwise it does nothing beside the delegate.
+    assert bool(result.operators) == (io == "float32")
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = result.golden["output_0"].astype(numpy.float64)
+    if io != "float32":
+        values = (values - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return x + self.second(torch.relu(self.first(x)))",
+        "y = self.first(x)\nreturn self.second(y * torch.sigmoid(y.mean((2, 3), keepdim=True)))",
+        "y = self.first(x)\nreturn torch.maximum(y, self.second(x)) - y.permute(0, 1, 3, 2)",
+    ],
+)
+def test_layers_of_16_bits_that_are_read_in_32(tmp_path: Path, forward: str) -> None:
+    init = "self.first, self.second = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(4, 4, 1)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init), "int16")
+    assert _delegates(result) == 1
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = result.golden["output_0"].astype(numpy.float64) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.02 * numpy.abs(eager).max()
+
+
+def test_what_moves_integers_is_run_where_pytorch_has_no_operator_for_them() -> None:
+    """Such as this one, of images whose channels lie next to each other."""
+    module = torch.nn.Upsample(scale_factor=2).eval()
+    image = torch.arange(-36, 36, dtype=torch.int8).reshape(1, 8, 3, 3).to(memory_format=torch.channels_last)
+    with pytest.raises(NotImplementedError):
+        module(image)
+    ((result,),) = delegates.run(torch.export.export(module, (image,)), [], [(image,)])
+    assert result.dtype == torch.int8 and result.dim_order() == image.dim_order()
+    assert torch.equal(result, image.contiguous().repeat_interleave(2, 2).repeat_interleave(2, 3))
+
+
+def test_the_same_bytes_by_one_execution_of_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shows that addresses lie in their memory, and that the numbers are right."""
+    done = []
+    execute = addresses.execute
+    monkeypatch.setattr(addresses, "execute", lambda *args: done.append(args) or execute(*args))
+    assert _export(tmp_path, _LAYER).program == _export(tmp_path, _LAYER).program
+    assert len(done) == 2
+
+
+def _check_outputs(result: Result, share: float = 0.05) -> None:
+    """Outputs are at most that share of the largest number of eager mode from it."""
+    for index, output in enumerate(result.manifest["outputs"]):
+        eager = result.golden[f"eager_{index}"]
+        values = (result.golden[f"output_{index}"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+        assert numpy.abs(values - eager).max() < share * numpy.abs(eager).max(), index
+
+
+def test_a_pooling_of_one_window_has_any_stride(tmp_path: Path) -> None:
+    """Its stride, the kernel's size here, is above what the NPU has; behind the window there may be more."""
+    init = "self.conv = nn.Conv2d(4, 4, 1)\nself.pools = nn.ModuleList(map(nn.AvgPool2d, (12, (11, 12), 9)))"
+    source = model_source("y = self.conv(x)\nreturn tuple(pool(y) for pool in self.pools)", _IMAGE, init)
+    result = _export(tmp_path, source)
+    assert _delegates(result) == 1
+    assert not result.operators
+    _check_outputs(result)
+
+
+def test_a_pooling_without_a_stride(tmp_path: Path) -> None:
+    pools = ", ".join(f"nn.functional.{pool}(x, 2)" for pool in ("max_pool2d", "avg_pool2d"))
+    result = _export(tmp_path, model_source(f"x = torch.relu(x)\nreturn {pools}", _IMAGE))
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert result.golden["output_0"].shape == result.golden["output_1"].shape == (1, 1, 4, 6, 6)
+    _check_outputs(result)
+
+
+_CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3)"
+
+
+@pytest.mark.parametrize(
+    ("layer", "numbers", "operators"),
+    [
+        ("torch.relu(self.up(y))", "int8", {"cortex_m::quantized_transpose_conv2d"}),
+        *by_hand(
+            [
+                ("self.up(y)", "int8", {"cortex_m::quantized_transpose_conv2d"}),
+                ("self.grouped(y)", "int8", {"cortex_m::quantized_transpose_conv2d"}),
+            ]
+        ),
+        ("nn.functional.avg_pool2d(y, 9, 1, 4, False, False)", "int8", {"cortex_m::quantized_avg_pool2d"}),
+        ("torch.flip(y, (2,))", "int8", {"aten::flip"}),
+        # Neither has an int8 form here: of a wrong one nothing would be noticed but wrong numbers.
+        *by_hand(
+            [
+                (
+                    "nn.functional.interpolate(y, scale_factor=1.5)",
+                    "floating point",
+                    {"cortex_m::dequantize_per_tensor", "aten::upsample_nearest2d", "cortex_m::quantize_per_tensor"},
+                )
+            ]
+        ),
+        (
+            "nn.functional.interpolate(y, scale_factor=2.5, mode='bilinear')",
+            "floating point",
+            {"cortex_m::dequantize_per_tensor", "aten::upsample_bilinear2d", "cortex_m::quantize_per_tensor"},
+        ),
+    ],
+)
+def test_what_the_npu_cannot_take_runs_on_the_core(
+    tmp_path: Path, layer: str, numbers: str, operators: set[str]
+) -> None:
+    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)\n"
+    init += "self.grouped = nn.ConvTranspose2d(4, 4, 3, 3, groups=2)"
+    result = _export(tmp_path, model_source(f"y = self.first(x)\ny = {layer}\nreturn self.second(y)", _IMAGE, init))
+    assert _delegates(result) == 2
+    assert set(result.operators) - {"dim_order_ops::_to_dim_order_copy"} == operators
+    notes = [line for line in result.said if "stays on the core" in line]
+    assert notes
+    assert all(f" in {numbers}: " in note and "my_model.py:" in note for note in notes)
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize("core", ["cortex-m33", *by_hand(["cortex-m85"])])
+def test_int8_layers_beside_the_npu_are_those_of_the_boards_core(tmp_path: Path, core: str) -> None:
+    """Whose int8 kernels take memory of their own; the integers are the same on each."""
+    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
+    pool = "nn.functional.avg_pool2d(y, 9, 3, 4, False, False)"
+    forward = f"y = torch.relu(self.up(self.first(x)))\nreturn self.second({pool})"
+    source = model_source(forward, _IMAGE, init)
+    result, other = _export(tmp_path, source, core=core), _export(tmp_path, source)
+    assert result.manifest["core"] == core
+    assert _delegates(result) == 2
+    assert set(result.operators) - {"dim_order_ops::_to_dim_order_copy"} == {
+        "cortex_m::quantized_avg_pool2d",
+        "cortex_m::quantized_transpose_conv2d",
+    }
+    assert (result.golden["output_0"] == other.golden["output_0"]).all()
+
+
+def test_what_stays_on_the_core_does_so_for_reasons_in_words_of_the_model(tmp_path: Path) -> None:
+    forward = "y = self.first(x)\nreturn self.second(y.flip(1)), y.mean((2, 3)).argmax(1)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
+    notes = sorted(line.partition("stays on the core: ")[2] for line in result.said if "stays on the core" in line)
+    assert {note.split(" ")[0]: note.rpartition(": ")[2] for note in notes} == {
+        "aten::argmax": "its indices are of 64 bits, the NPU's of 32",
+        "aten::flip": "the NPU has no such operation",
+        "dim_order_ops::_to_dim_order_copy": "one of its inputs is of 64-bit integers",
+    }
+
+
+def test_operators_without_a_kernel_are_decomposed(tmp_path: Path) -> None:
+    init = "self.conv, self.pairs = nn.Conv2d(4, 2, 3, 4), nn.Bilinear(18, 18, 3)"
+    source = model_source("y = self.conv(x).flatten(1)\nreturn self.pairs(y, torch.relu(y))", _IMAGE, init)
+    result = _export(tmp_path, source)
+    assert "aten::_trilinear" not in result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize(
+    "function",
+    _sampled(
+        [
+            "F.softplus(x, 2)",
+            "F.hardshrink(x)",
+            "0.5 * x * (1 + torch.erf(x / 2 ** 0.5))",
+            "F.mish(x)",
+            "torch.where(x > 0.3, x, -0.2 * x)",
+            "x.sqrt() * (x + 1).log()",
+            "x * F.relu6(x + 3) / 6",
+            "torch.rsqrt(x * x / 16 + 1e-5)",
+            "F.logsigmoid(x) ** 2",
+        ]
+    ),
+)
+def test_functions_are_tables(tmp_path: Path, function: str) -> None:
+    """Of whatever operators: each integer is what the function makes of the number that went in, rounded once."""
+    inputs = "(torch.randn(1, 4, 12, 12).abs(),)" if "sqrt()" in function else _IMAGE
+    source = "import torch.nn.functional as F\n" + model_source(f"return {function}", inputs)
+    result = _export(tmp_path, source)
+    assert _delegates(result) == 1
+    assert not result.operators
+    (operand,), (output,) = result.manifest["inputs"], result.manifest["outputs"]
+    numbers = (torch.from_numpy(result.golden["input_0"]).float() - operand["zero_point"]) * operand["scale"]
+    values = eval(function, {"F": torch.nn.functional, "torch": torch, "x": numbers})
+    integers = (values / output["scale"]).round().add(output["zero_point"]).clamp(-128, 127)
+    # Two operators of PyTorch may differ from one of ExecuTorch in the last bit of a half.
+    difference = (integers - torch.from_numpy(result.golden["output_0"])).abs()
+    assert difference.max() <= 1
+    assert difference.mean() < 0.01
+
+
+def test_functions_that_the_npu_cannot_take_are_tables_of_the_core(tmp_path: Path) -> None:
+    """Of more dimensions than it has."""
+    forward = "return F.softplus(x.reshape(2, 1, 2, 1, 3, 2, 6, 1) * 3)"
+    result = _export(tmp_path, "import torch.nn.functional as F\n" + model_source(forward, _IMAGE[:-2] + "[:, :1],)"))
+    assert "cortex_m::quantized_activation" in result.operators
+    assert "torch_fusion::table" not in result.operators
+
+
+def test_attention_whose_queries_are_learned(tmp_path: Path) -> None:
+    """Their projection and scaling read constants alone, which ExecuTorch's passes can't take.
+
+    Copies of a graph call an input otherwise that has the name of something in Python.
+    """
+    init = """
+self.queries = nn.Parameter(torch.randn(1, 4, 16))
+self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+"""
+    forward = "return self.attention(self.queries, input, input, need_weights=False)[0] + self.queries"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 6, 16),)", init, "input"))
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,) = result.manifest["outputs"]
+    numbers = (result.golden["output_0"].astype(float) - output["zero_point"]) * output["scale"]
+    assert abs(numbers - result.golden["eager_0"]).max() < 0.05 * abs(result.golden["eager_0"]).max()
+
+
+@pytest.mark.parametrize(
+    "state",
+    _sampled(["x.new_zeros(x.shape[0], 4)", "torch.zeros(1, 4)", "torch.full_like(x[:, 0], 0.5)", "self.start.exp()"]),
+)
+def test_what_a_network_begins_with(tmp_path: Path, state: str) -> None:
+    """It is made of constants, by operators, and goes into concatenations and layers as inputs do."""
+    init = "self.layer = nn.Linear(8, 4)\nself.start = nn.Parameter(torch.randn(1, 4))"
+    forward = f"state = {state}\nfor i in range(2):\n    state = self.layer(torch.cat([x[:, i], state], 1)).tanh()\n"
+    result = _export(tmp_path, model_source(forward + "return state", "(torch.randn(1, 2, 4),)", init))
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize("layer", ["LSTM", *by_hand(["GRU"])])
+def test_recurrent_layers_of_many_steps(tmp_path: Path, layer: str) -> None:
+    """The core has them whole, in int8: unrolled they would take minutes to export."""
+    init = "self.first, self.last = nn.Linear(6, 8), nn.Linear(8, 4)\n"
+    init += f"self.layer = nn.{layer}(8, 4, 2, batch_first=True, bidirectional=True)"
+    forward = "return self.last(self.layer(torch.relu(self.first(x)))[0])"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 40, 6),)", init))
+    assert _delegates(result) == 3
+    assert result.operators == {f"torch_fusion::quantized_{layer.lower()}": 4}
+    assert any(f"layer ({layer}) at my_model.py:" in line and "has 160 steps" in line for line in result.said)
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_what_is_computed_twice_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = model_source("return self.norm(x)", _IMAGE, "self.norm = nn.LayerNorm(12)")
+    once = _export(tmp_path, source)
+    monkeypatch.setattr(lower, "_merge_equal", lambda *_: None)
+    twice = _export(tmp_path, source)
+    assert len(once.program) < len(twice.program)
+    assert (once.golden["output_0"] == twice.golden["output_0"]).all()
+
+
+_PARTS = "self.up, self.norm = nn.ConvTranspose2d(2, 4, 2, 2), nn.LayerNorm(12)"
+
+
+@pytest.mark.parametrize(
+    "forward",
+    _sampled(
+        [
+            "return self.up(x[:, 1:3])",
+            "return self.up(x.chunk(2, 1)[0])",
+            "return torch.softmax(x.select(1, 2), 1)",
+            "return self.norm(x[:, :, 3:])",
+            "q, k = x[0].split(6, 2)\nreturn q @ k.transpose(1, 2)",
+            # Whose parts end up in the same place.
+            "y = torch.cat([x, -x], 1)\nreturn y * y.mean((2, 3), keepdim=True)",
+        ]
+    ),
+)
+def test_parts_of_tensors(tmp_path: Path, forward: str) -> None:
+    """What Vela takes apart: it would compute with the whole tensors' channels, and the export would say so."""
+    result = _export(tmp_path, model_source(forward, _IMAGE, _PARTS))
+    assert _delegates(result) == 1
+    assert not result.operators
+
+
+@pytest.mark.parametrize(
+    "forward",
+    _sampled(
+        [
+            "return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 3, 2, 1)",
+            "return torch.cat([nn.functional.hardswish(self.conv(x)), x], 2)",
+            "return torch.stack([torch.softmax(self.conv(x), 1), x], 2)",
+            "return nn.functional.pad(torch.maximum(self.conv(x), x), (1, 1, 1, 1))",
+            "return nn.functional.pad(x @ x, (1, 1, 1, 1))",
+            "y = self.conv(x)\nreturn nn.functional.pad(y * y.mean((2, 3), keepdim=True), (1, 0, 0, 2))",
+            # What moves elements on the way comes in front of the function.
+            "return nn.functional.pad(torch.tanh(x).permute(0, 2, 3, 1), (1, 1, 1, 1))",
+        ]
+    ),
+)
+def test_functions_that_become_parts_of_tensors(tmp_path: Path, forward: str) -> None:
+    """What Vela puts at another place: it would compute other numbers, and the export would say so."""
+    result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3, padding=1)"))
+    assert _delegates(result) == 1
+    assert not result.operators
+
+
+_U85 = replace(_NPU, accelerator="ethos-u85-256")
+_SEQUENCE = "(torch.randn(1, 4, 12),)"
+_STEP = "(torch.randn(1, 6), torch.randn(1, 8).tanh())"
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "init"),
+    _sampled(
+        [
+            (
+                "y = self.pool(self.same(x))\nreturn self.average(self.up(nn.functional.max_pool1d(y, 2)))",
+                _SEQUENCE,
+                "self.same, self.pool = nn.Conv1d(4, 8, 4, padding='same'), nn.AvgPool1d(3, 1, 1)\n"
+                "self.up, self.average = nn.ConvTranspose1d(8, 4, 4, 2, 1), nn.AdaptiveAvgPool1d(2)",
+            ),
+            (
+                "return self.shuffle(self.norm(self.same(x)))",
+                _IMAGE,
+                "self.same, self.norm = nn.Conv2d(4, 8, (2, 4), padding='same', dilation=(1, 3)), "
+                "nn.InstanceNorm2d(8, affine=True)\nself.shuffle = nn.ChannelShuffle(2)",
+            ),
+            (
+                "y = nn.functional.mish(self.conv(nn.functional.softplus(x)))\n"
+                "return nn.functional.logsigmoid(y), nn.functional.softplus(y, 2)",
+                _IMAGE,
+                "self.conv = nn.Conv2d(4, 8, 3)",
+            ),
+            (
+                "return self.conv(x.roll((1, -2), (2, 3))).roll(1), x.roll(0, 1) + 1",
+                _IMAGE,
+                "self.conv = nn.Conv2d(4, 8, 3)",
+            ),
+            # Groups of transposed convolutions, and one for each channel.
+            (
+                "return self.groups(x), self.channels(x), self.rows(x.flatten(2))",
+                "(torch.randn(1, 4, 5, 6),)",
+                "self.groups = nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2)\n"
+                "self.channels = nn.ConvTranspose2d(4, 4, 4, 2, 1, 0, 4)\n"
+                "self.rows = nn.ConvTranspose1d(4, 8, 4, 2, groups=4, bias=False)",
+            ),
+            # Strides larger than the NPU's.
+            (
+                "return self.rows(x).relu(), self.sound(x.flatten(2)), self.patches(x)",
+                "(torch.randn(1, 4, 6, 23),)",
+                "self.rows, self.sound = nn.Conv2d(4, 8, (3, 7), (2, 5), (1, 2)), nn.Conv1d(4, 8, 6, 4)\n"
+                "self.patches = nn.Conv2d(4, 8, 4, 4, bias=False)",
+            ),
+            (
+                "return nn.functional.max_pool2d(self.conv(x), (2, 6)), nn.functional.max_pool1d(x.flatten(2), 12)",
+                "(torch.randn(1, 4, 6, 20),)",
+                "self.conv = nn.Conv2d(4, 8, 3)",
+            ),
+            # Of volumes and without a batch: what is pooled there has one dimension less.
+            (
+                "return self.norm(self.conv(x))",
+                _IMAGE,
+                "self.conv, self.norm = nn.Conv2d(4, 8, 3), nn.LocalResponseNorm(3)",
+            ),
+            (
+                "y = nn.functional.max_pool2d(self.conv(x), 2)\n"
+                "return nn.functional.avg_pool2d(self.same(self.up(y)), 2)",
+                "(torch.randn(4, 8, 8),)",
+                "self.conv, self.up = nn.Conv2d(4, 8, 3), nn.ConvTranspose2d(8, 4, 2, 2)\n"
+                "self.same = nn.Conv2d(4, 4, 3, padding='same')",
+            ),
+            (
+                "y = nn.functional.max_pool1d(self.conv(x), 2)\nreturn nn.functional.avg_pool1d(self.up(y), 2)",
+                "(torch.randn(4, 16),)",
+                "self.conv, self.up = nn.Conv1d(4, 8, 3, padding='same'), nn.ConvTranspose1d(8, 4, 2, 2)",
+            ),
+            (
+                "return nn.functional.max_pool3d(x, 2), nn.functional.avg_pool3d(x, (2, 3, 2))",
+                "(torch.randn(1, 4, 4, 6, 6),)",
+                "",
+            ),
+            (
+                "return self.first(x), self.second(x)",
+                "(torch.randn(1, 4, 5, 6, 6),)",
+                "self.first = nn.Conv3d(4, 6, (2, 3, 3), (1, 2, 1), padding=1, dilation=(2, 1, 1), groups=2)\n"
+                "self.second = nn.Conv3d(4, 4, 2, 2, bias=False)",
+            ),
+            ("return self.cell(x, x1)", _STEP, "self.cell = nn.GRUCell(6, 8)"),
+            ("return self.cell(x, (x1, x1 + 0.5))", _STEP, "self.cell = nn.LSTMCell(6, 8)"),
+            (
+                "return self.cells(x)[0]",
+                "(torch.randn(1, 2, 6),)",
+                "self.cells = nn.GRU(6, 4, batch_first=True, bidirectional=True)",
+            ),
+            (
+                "return self.norm(x).square(), x.amin(2), -(-x).amax(2), x.min(1).values, x.std(2)",
+                _SEQUENCE,
+                "self.norm = nn.RMSNorm(12)",
+            ),
+            (
+                "y = torch.diff(x, prepend=x[..., :1], dim=-1)\n"
+                "return y, x.unfold(-1, 5, 3) * 2, x.unfold(1, 2, 1).detach() + 1",
+                _SEQUENCE,
+                "",
+            ),
+            (
+                "y = torch.hstack([x.swapaxes(1, 2), torch.lerp(x, -x, 0.3).swapaxes(1, 2)])\n"
+                "return nn.functional.normalize(y, dim=1)",
+                _SEQUENCE,
+                "",
+            ),
+        ]
+    ),
+)
+def test_layers_that_the_quantizer_does_not_know(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
+    # Of steps, parts of tensors are what Vela has trouble with on U85.
+    npu = _U85 if "Cell" in init else _NPU
+    arguments = "x, x1" if "x1" in forward else "x"
+    result = _export(tmp_path, model_source(forward, inputs, init, arguments), npu=npu)
+    assert _delegates(result) == 1
+    assert not result.operators
+    _check_outputs(result, 0.1)
+
+
+@pytest.mark.parametrize("npu", [_NPU, _U85], ids=["u55", "u85"])
+def test_what_vela_or_executorch_leave_out_is_written_by_other_layers(tmp_path: Path, npu: Npu) -> None:
+    """Convolutions with padding and strides above three; maxima that become parts; padding that cuts off."""
+    init = """\
+self.patches, self.rows = nn.Conv2d(4, 8, 7, 4, 3), nn.Conv2d(4, 8, (5, 3), (4, 1), (2, 1))
+self.skips, self.groups = nn.Conv2d(4, 8, 3, 4, 1), nn.Conv2d(4, 8, 5, 4, 2, groups=2)
+self.channels, self.sound = nn.Conv2d(4, 4, 5, 4, 2, groups=4), nn.Conv1d(4, 4, 9, 4, 4, groups=4)"""
+    forward = """\
+sound = self.sound(x.flatten(2))
+convolutions = self.patches(x), self.rows(x), self.skips(x), self.groups(x), self.channels(x), sound
+return *convolutions, torch.cat([sound.amax(-1), sound.amin(-1)], 1), nn.functional.pad(x, (1, -2, 0, -1)) + 1"""
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 4, 12, 13),)", init), npu=npu)
+    assert _delegates(result) == 1
+    assert not result.operators
+    _check_outputs(result, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "init"),
+    [
+        # Means of several dimensions that a view makes one, and of those that it makes of channels.
+        ("return torch.log_softmax(self.conv(x).flatten(2).mean(-1), -1)", _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"),
+        ("return nn.functional.pixel_shuffle(x * 2, 2).mean((2, 3))", "(torch.randn(1, 8, 4, 3),)", ""),
+        # What a view makes is read as it is, and in another order.
+        (
+            "y = self.conv(x.unsqueeze(-1))\n"
+            "return self.back(torch.sigmoid(self.linear(self.norm(y).transpose(1, 2))).transpose(1, 2) * y)",
+            "(torch.randn(1, 12),)",
+            "self.conv, self.back, self.linear = nn.Conv1d(12, 8, 1), nn.Conv1d(8, 12, 1), nn.Linear(8, 8)\n"
+            "self.norm = nn.GroupNorm(1, 8)",
+        ),
+        # Boxes of a detector: parts of five dimensions.
+        (
+            "y = self.conv(x).view(1, 3, 6, 4, 4).permute(0, 1, 3, 4, 2).sigmoid()\n"
+            "return torch.cat([y[..., :2] * 2 + self.grid, (y[..., 2:4] * 2) ** 2, y[..., 4:]], -1).view(1, -1, 6)",
+            "(torch.randn(1, 4, 4, 4),)",
+            "self.conv, self.grid = nn.Conv2d(4, 18, 1), nn.Buffer(torch.randn(1, 1, 4, 4, 2))",
+        ),
+    ],
+    ids=["mean", "pixels", "readers", "boxes"],
+)
+def test_views_are_moved_for_all_that_reads_them(tmp_path: Path, forward: str, inputs: str, init: str) -> None:
+    """By ExecuTorch's passes, where shapes stay what they are."""
+    result = _export(tmp_path, model_source(forward, inputs, init))
+    assert _delegates(result) == 1
+    assert not result.operators
+    _check_outputs(result, 0.1)
+
+
+def test_what_is_joined_with_larger_numbers_has_steps_of_its_own(tmp_path: Path) -> None:
+    forward = "y = self.a(x)\nreturn y.sigmoid(), torch.cat([y.sigmoid(), self.b(x) * 100], 1)"
+    init = "self.a, self.b = nn.Linear(12, 12), nn.Linear(12, 12)"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(1, 12),)", init))
+    assert result.manifest["outputs"][0]["scale"] < 0.005 < result.manifest["outputs"][1]["scale"]
+    _check_outputs(result)
+
+
+_PRELU = "nn.init.uniform_(self.act.weight, -0.5, {largest})"
+
+
+@pytest.mark.parametrize(
+    ("forward", "init"),
+    _sampled(
+        [
+            ("return self.conv(self.act(self.conv(x)))", "self.act = nn.PReLU()"),
+            ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=1)}"),
+            # Above 1 it is no maximum.
+            ("return self.act(self.conv(x))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+            ("return self.act(x.mean((2, 3)))", f"self.act = nn.PReLU(4)\n{_PRELU.format(largest=3)}"),
+            ("return -self.conv(x)", ""),
+            # Functions whose results PyTorch has in floating point, in front of a pooling.
+            ("return nn.functional.avg_pool2d(torch.tanh(self.conv(x)), 2)", ""),
+            ("return nn.functional.avg_pool2d(torch.sigmoid(x), 3, 2)", ""),
+            ("return nn.functional.adaptive_avg_pool2d(torch.exp(self.conv(x)), 2)", ""),
+            # Pixels that are read several times.
+            ("return self.conv(nn.functional.interpolate(torch.relu(self.conv(x)), scale_factor=2))", ""),
+            ("return torch.cat([nn.functional.interpolate(x.mean((2, 3), True), (12, 12)), self.conv(x)], 1)", ""),
+            # A constant that a function is computed of.
+            ("return self.conv(x) * torch.exp(self.conv.weight[:, 0, 0, 0].reshape(1, 4, 1, 1))", ""),
+            # What has a ReLU in front of it has the scale and zero point of numbers that are negative, too.
+            ("y = torch.relu(self.conv(x))\nreturn torch.cat([self.up(y), y.repeat(1, 1, 2, 2)], 1)", ""),
+            ("return torch.cat([self.conv(x), nn.functional.relu6(self.conv(x))], 1)", ""),
+            ("return torch.cat([self.conv(x), nn.functional.hardtanh(self.conv(x))], 1)", ""),
+        ]
+    ),
+)
+def test_a_delegate_of_the_whole(tmp_path: Path, forward: str, init: str) -> None:
+    init = f"self.conv, self.up = nn.Conv2d(4, 4, 3, padding=1), nn.ConvTranspose2d(4, 4, 2, 2)\n{init}"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init))
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.06 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize(
+    ("operand", "options", "io"),
+    _sampled(
+        [
+            ("x", "scale_factor=3", "int8"),
+            ("x", "scale_factor=2, mode='bilinear'", "int8"),
+            ("x", "size=(24, 48), mode='bilinear'", "int8"),
+            ("x", "scale_factor=(2, 1)", "int8"),
+            ("x", "size=(36, 12), mode='bilinear'", "int8"),
+            ("x", "scale_factor=2", "int8"),
+            ("x.flatten(2)", "scale_factor=3, mode='linear'", "int8"),
+            ("x", "scale_factor=3, mode='bilinear'", "int16"),
+            ("x.flatten(2)", "scale_factor=4, mode='linear'", "int8"),
+            ("x.flatten(2)", "size=432", "int16"),
+        ]
+    ),
+)
+def test_upsampling_that_ethos_u55_does_not_have(tmp_path: Path, operand: str, options: str, io: str) -> None:
+    """To the nearest it gives the very integers, and of linear ones what PyTorch's are rounded to."""
+    function = f"nn.functional.interpolate({operand}, {options})"
+    result = _export(tmp_path, model_source(f"return {function}", _IMAGE), io)
+    assert _delegates(result) == 1
+    assert not result.operators
+    integers = torch.from_numpy(result.golden["input_0"][0]).double()
+    expected = eval(function, {"nn": torch.nn, "x": integers})
+    difference = (expected - torch.from_numpy(result.golden["output_0"][0])).abs()
+    assert difference.max() <= (0.5 if "linear" in options else 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        # Of 10 rows 23, each from where 2.35 says.
+        "scale_factor=2.35, mode='bilinear'",
+        # Two of three pixels, and the first of two.
+        "size=(15, 20)",
+        *by_hand(["scale_factor=0.5"]),
+    ],
+)
+def test_resampling_takes_the_pixels_that_pytorch_takes(tmp_path: Path, options: str) -> None:
+    forward = f"return self.conv(nn.functional.interpolate(self.conv(x), {options}))"
+    result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"), npu=_U85)
+    assert any("stays on the core: aten::upsample" in line for line in result.said)
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_operators_of_the_core_get_the_order_that_they_take(tmp_path: Path) -> None:
+    forward = (
+        "y = nn.functional.interpolate(self.conv(x), scale_factor=2, mode='bilinear', antialias=True)\n"
+        "return self.conv(y)"
+    )
+    result = _export(tmp_path, model_source(forward, _IMAGE, "self.conv = nn.Conv2d(4, 4, 3)"))
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    name = next(index for index, each in enumerate(plan.operators) if each.name == "aten::_upsample_bilinear2d_aa")
+    calls = [
+        each.instr_args for each in plan.chains[0].instructions if getattr(each.instr_args, "op_index", -1) == name
+    ]
+    for call in calls:
+        for place in (call.args[0], call.args[-1]):
+            assert plan.values[place].val.dim_order == [0, 1, 2, 3]
+
+
+_BETWEEN = (
+    f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(2, 4, 2, 2)\nself.image = nn.Parameter(torch.randn(1, 4, 10, 10))"
+)
+
+
+@pytest.mark.parametrize(
+    ("layer", "hidden", "place", "reason"),
+    [
+        (
+            "self.up(y[:, 1:3])",
+            "forms._copy_parts",
+            "aten::convolution in int8: up (ConvTranspose2d) at my_model.py:",
+            "Vela's commands for ethos-u55-128 give other numbers than the TOSA reference model: ",
+        ),
+        *by_hand(
+            [
+                (
+                    "y * self.image",
+                    "lower.moved_constants lower.fewer_transpositions",
+                    "aten::mul in int8: my_model.py:",
+                    "a command that Vela compiled reaches beyond its memory: operation ",
+                )
+            ]
+        ),
+        # Of numbers with different scales the core has no int8 form.
+        (
+            "torch.maximum(y, self.image)",
+            "lower.moved_constants lower.fewer_transpositions",
+            "aten::maximum in floating point: my_model.py:",
+            "a command that Vela compiled reaches beyond its memory: operation ",
+        ),
+    ],
+)
+def test_what_vela_compiles_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layer: str, hidden: str, place: str, reason: str
+) -> None:
+    """It is the core's, found by few attempts, and what is before and behind it the NPU's."""
+    attempts = []
+    preprocess = lower.EthosUBackend.preprocess
+
+    def count(program: torch.export.ExportedProgram, specs: list[CompileSpec]) -> object:
+        attempts.append(program)
+        return preprocess(program, specs)
+
+    monkeypatch.setattr(lower.EthosUBackend, "preprocess", staticmethod(count))
+    for name in hidden.split():
+        monkeypatch.setattr(f"tools.pipeline.export.ethos_u.{name}", lambda *_: contextlib.nullcontext())
+    forward = f"y = torch.relu(self.first(x))\ny = {layer}\nreturn self.second(y)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, _BETWEEN))
+    assert _delegates(result) == 2
+    (note,) = _left_to_the_core(result)
+    assert note.startswith(place) and reason in note and "\n" not in note
+    assert len(attempts) <= 10
+    assert not any("what the NPU can't take computes in floating point" in line for line in result.said)
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_all_that_vela_compiles_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt takes something from the NPU, whatever is found of it, so that there is an end."""
+    attempts = []
+    execute = addresses.execute
+
+    def fault(*args: Any) -> object:
+        attempts.append(args)
+        execute(*args)
+        raise NpuFault("bus error: of every command")
+
+    monkeypatch.setattr(addresses, "execute", fault)
+    forward = "\n".join(f"x = x * torch.sigmoid(x.mean((2, 3), True) + {index})" for index in range(3)) + "\nreturn x"
+    result = _export(tmp_path, model_source(forward, _IMAGE))
+    assert _delegates(result) == 0
+    assert len(attempts) < 12
+    assert all("reaches beyond its memory: bus error" in note for note in _left_to_the_core(result))
+
+
+@pytest.mark.parametrize(
+    ("forward", "init"),
+    _sampled(
+        [
+            ("return self.conv(x) * self.image", "self.image = nn.Parameter(torch.randn(4, 12, 12))"),
+            ("return self.conv(x + self.image)", "self.image = nn.Parameter(torch.randn(1, 1, 12, 12))"),
+            (
+                "return self.conv(torch.cat([x[:, 1:], self.image], 1))",
+                "self.image = nn.Parameter(torch.randn(1, 1, 12, 12))",
+            ),
+            ("return torch.maximum(self.conv(x), self.image)", "self.image = nn.Parameter(torch.randn(1, 4, 12, 12))"),
+            ("y = x.new_zeros(1, 4, 12, 12)\nreturn self.conv(x) * y + x", ""),
+        ]
+    ),
+)
+@pytest.mark.parametrize("io", ["int8", "int16"])
+def test_images_that_are_constants(tmp_path: Path, forward: str, init: str, io: str) -> None:
+    """Of the order in which the NPU reads them; Vela's commands for U55 would transpose them in flash."""
+    result = _export(tmp_path, model_source(forward, _IMAGE, f"self.conv = nn.Conv2d(4, 4, 3, padding=1)\n{init}"), io)
+    assert _delegates(result) == 1
+    assert not result.operators
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+@pytest.mark.parametrize(
+    ("shape", "init", "forward"),
+    _sampled(
+        [
+            ("(2, 5, 8)", "self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3)", "return self.b(torch.relu(self.a(x)))"),
+            ("(8,)", "self.a = nn.Linear(8, 4, bias=False)", "return torch.tanh(self.a(x))"),
+            (
+                "(1, 8, 6, 5)",
+                "self.a = nn.Linear(5, 4)\nself.b = nn.Conv2d(8, 4, 3)",
+                "return self.b(self.a(self.c(x)))",
+            ),
+            ("(4, 8)", "self.a = nn.Linear(8, 8)", "return self.a(torch.relu(self.a(x))) + x"),
+        ]
+    ),
+)
+def test_linear_layers_of_the_core(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, init: str, forward: str
+) -> None:
+    """Whose weights have a scale for each channel, as the NPU's."""
+    preprocess = lower.EthosUBackend.preprocess
+
+    def refuse(program: torch.export.ExportedProgram, specs: list[CompileSpec]) -> object:
+        if any(node.target == exir_ops.edge.aten.linear.default for node in program.graph.nodes):
+            raise ValueError("no linear layers")
+        return preprocess(program, specs)
+
+    monkeypatch.setattr(lower.EthosUBackend, "preprocess", staticmethod(refuse))
+    init += "\nself.c = nn.Conv2d(8, 8, 3, padding=1)"
+    result = _export(tmp_path, model_source(forward, f"(torch.randn({shape}),)", init))
+    notes = _left_to_the_core(result)
+    assert any(re.match(r"aten::linear\b.* in int8: ", note) for note in notes)
+    reasons = {note.rpartition(": ")[2] for note in notes}
+    assert reasons <= {"no linear layers", "what it reads is in floating point"}
+    assert result.operators["cortex_m::quantized_conv2d"] >= 1
+    assert not any("linear" in name or "dequantize" in name for name in result.operators)
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_memory_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        _export(tmp_path, _LAYER, npu=replace(_NPU, arena_bytes=256))
+    assert "bytes of memory to work in, and the board has 256 for it" in str(caught.value)
+    assert "Conv2D" in str(caught.value)
+
+
+def test_integers_stay_what_they_are(tmp_path: Path) -> None:
+    """Tokens go in and a class comes out: neither is anything to quantize."""
+    result = _export(
+        tmp_path,
+        model_source(
+            "return torch.argmax(self.second(self.first(x)), 2)",
+            "(torch.randint(0, 8, (2, 4)),)",
+            "self.first = nn.Embedding(8, 4); self.second = nn.Linear(4, 4)",
+        ),
+    )
+    assert _delegates(result) == 1
+    assert result.golden["input_0"].dtype == numpy.int64
+    assert (result.golden["output_0"] == result.golden["eager_0"]).mean() > 0.7
+
+
+# The second one, of many more operators, in `ethos_u_every_form_test` only.
+@pytest.mark.parametrize("layer", _sampled(["RNN", "LSTM"]))
+def test_numbers_that_depend_on_no_input_need_no_range(tmp_path: Path, layer: str) -> None:
+    """Of a similarity the smallest denominator, as large as another tensor; of a recurrent layer its first state."""
+    source = model_source(
+        "y = self.layer(x)[0]\nreturn nn.functional.cosine_similarity(y[:, 0], y[:, 1])",
+        "(torch.randn(4, 2, 4),)",
+        f"self.layer = nn.{layer}(4, 4, batch_first=True)",
+    )
+    assert _delegates(_export(tmp_path, source)) >= 1
+
+
+def _left_to_the_core(result: Result) -> list[str]:
+    return [line.partition("stays on the core: ")[2] for line in result.said if "stays on the core: " in line]
+
+
+def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the core's, with what its passes said, and what is before and behind it the NPU's."""
+    monkeypatch.setattr(lower, "tables_before_pools", contextlib.nullcontext)
+    forward = "y = torch.tanh(self.first(x))\ny = nn.functional.avg_pool2d(y, 2)\nreturn self.second(y)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
+    assert _delegates(result) == 2
+    (note,) = _left_to_the_core(result)
+    assert note.startswith("aten::avg_pool2d in int8: my_model.py:12: ExecuTorch takes it for ethos-u55-128 and can't")
+    assert "Unsupported input" in note and "\n" not in note
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = (result.golden["output_0"].astype(numpy.float64) - output["zero_point"]) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_many_layers_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not looked for one by one, each of which takes several attempts."""
+    attempts = []
+
+    def refuse(program: torch.export.ExportedProgram, specs: list[object]) -> object:
+        attempts.append(program)
+        raise ValueError("no such thing\nat all\n\ngraph()")
+
+    monkeypatch.setattr(lower.EthosUBackend, "preprocess", staticmethod(refuse))
+    forward = "\n".join(f"x = x * torch.sigmoid(x.mean((2, 3), True) + {index})" for index in range(3)) + "\nreturn x"
+    result = _export(tmp_path, model_source(forward, _IMAGE))
+    assert _delegates(result) == 0
+    assert len(attempts) < 12
+    assert all(note.endswith("can't lower it then: no such thing at all") for note in _left_to_the_core(result))
+
+
+def test_what_executorch_does_not_expect(tmp_path: Path) -> None:
+    """Its check of a pooling takes an image's four dimensions: what it can't say of it is said."""
+    forward = "y, at = nn.functional.max_pool2d(self.first(x), 2, return_indices=True)\nreturn self.second(y), at"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(4, 12, 12),)", _CONVOLUTIONS))
+    assert _delegates(result) == 2
+    assert result.operators["aten::max_pool2d_with_indices"] == 1
+    place = "aten::max_pool2d_with_indices in floating point: my_model.py:"
+    (note,) = (note for note in _left_to_the_core(result) if note.startswith(place))
+    assert ": ExecuTorch's check of it ended with " in note
+
+
+def test_places_of_maxima(tmp_path: Path) -> None:
+    """They are the core's; maxima beside them the NPU's."""
+    forward = "y = self.first(x)\nreturn *y.max(1), *y.min(2, keepdim=True), y.max(3)[1]"
+    result = _export(tmp_path, model_source(forward, _IMAGE, _CONVOLUTIONS))
+    assert _delegates(result) == 1
+    assert {"aten::argmax", "aten::argmin"} <= result.operators.keys()
+    assert not {"aten::max", "aten::min", "aten::amax", "aten::amin"} & result.operators.keys()
+    for index, output in enumerate(result.manifest["outputs"]):
+        values, eager = (result.golden[f"{kind}_{index}"].astype(numpy.float64) for kind in ("output", "eager"))
+        if "scale" in output:
+            values = (values - output["zero_point"]) * output["scale"]
+            assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+        else:
+            # Of elements that are equal in int8 it is the first.
+            assert (values == eager).mean() > 0.8
+
+
+def test_places_of_a_pooling(tmp_path: Path) -> None:
+    """A pooling that computes them is in floating point alone: other layers of the core are int8."""
+    forward = "y, at = nn.functional.max_pool2d(self.up(self.first(x)), 2, return_indices=True)\nreturn self.up(y), at"
+    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 3)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init))
+    assert result.operators["aten::max_pool2d_with_indices"] == 1
+    assert result.operators["cortex_m::quantized_transpose_conv2d"] == 2
+    assert not any("what the NPU can't take computes in floating point" in line for line in result.said)
+    values, eager = (result.golden[f"{kind}_0"].astype(numpy.float64) for kind in ("output", "eager"))
+    (output, _) = result.manifest["outputs"]
+    assert numpy.abs((values - output["zero_point"]) * output["scale"] - eager).max() < 0.06 * numpy.abs(eager).max()
+
+
+def test_a_function_between_views(tmp_path: Path) -> None:
+    init = f"{_CONVOLUTIONS}\nself.act = nn.PReLU()"
+    result = _export(tmp_path, model_source("return self.act(self.first(x)[:, 1:])[:, :, 2]", _IMAGE, init))
+    assert _delegates(result) == 1
+    assert not result.operators
+
+
+@pytest.mark.parametrize(
+    ("pools", "npu"),
+    [
+        (("max_pool2d(x, 5, 4, 2)", "avg_pool2d(x, 5, (4, 6), 2, False, False)"), _U85),
+        (("max_pool2d(x, 3, 4, 1, ceil_mode=True)", "avg_pool2d(x, 5, (1, 4), 2)"), _NPU),
+    ],
+)
+def test_poolings_of_larger_strides_than_the_npu_has(tmp_path: Path, pools: tuple[str, str], npu: Npu) -> None:
+    forward = "return " + ", ".join(f"nn.functional.{pool}" for pool in pools)
+    # Averages have the input's scale, of which those of numbers around 0 were a few steps.
+    result = _export(tmp_path, model_source(forward, "(torch.rand(1, 4, 16, 17) - 0.25,)"), npu=npu)
+    assert _delegates(result) == 1
+    assert not result.operators
+    _check_outputs(result)
+
+
+def test_an_input_that_nothing_reads(tmp_path: Path) -> None:
+    source = model_source("return x * 2", "(torch.randn(1, 4), torch.randn(3))", arguments="x, x1")
+    with pytest.raises(UserError, match="nothing reads input 1, so that it has no scale; take it out"):
+        _export(tmp_path, source)
+
+
+def test_double_precision(tmp_path: Path) -> None:
+    source = model_source("return self.layer(x).double()", "(torch.rand(2, 4),)", "self.layer = nn.Linear(4, 4)")
+    with pytest.raises(UserError, match=r"my_model.py:\d+ is in double precision.*\.float\(\)"):
+        _export(tmp_path, source)
+
+
+def test_dynamic_shapes(tmp_path: Path) -> None:
+    source = _LAYER + "\n\ndef dynamic_shapes():\n    return {'x': {2: torch.export.Dim('h', max=12)}}\n"
+    with pytest.raises(UserError, match="takes no dynamic_shapes"):
+        _export(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        "return self.second(self.up(self.first(x)).relu())",
+        *by_hand(["y = self.first(x)\ny = self.up(y)\nreturn self.second(y)"]),
+    ],
+)
+def test_what_vela_refuses(tmp_path: Path, forward: str) -> None:
+    """A transposed convolution of 16 bits: the partitioner takes it for the NPU, the compiler does not.
+
+    What stands in the same line is the NPU's all the same.
+    """
+    init = f"{_CONVOLUTIONS}\nself.up = nn.ConvTranspose2d(4, 4, 3, 2)"
+    result = _export(tmp_path, model_source(forward, _IMAGE, init), "int16")
+    assert _delegates(result) == 2
+    note = _left_to_the_core(result)[0]
+    assert note.startswith("aten::convolution in floating point: up (ConvTranspose2d) at my_model.py:")
+    assert "Vela can't compile it for ethos-u55-128: " in note
+    (output,), eager = result.manifest["outputs"], result.golden["eager_0"]
+    values = result.golden["output_0"].astype(numpy.float64) * output["scale"]
+    assert numpy.abs(values - eager).max() < 0.02 * numpy.abs(eager).max()
+
+
+def test_what_ends_vela(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An assertion of the compiler's ends its process, and not the export."""
+    monkeypatch.setattr(vela.arm_backend, "vela_compile", lambda *_, **__: os.abort())
+    result = _export(tmp_path, model_source("return torch.relu(self.first(x))", _IMAGE, _CONVOLUTIONS))
+    assert _delegates(result) == 0
+    reason = "Vela can't compile it for ethos-u55-128: it ended with SIGABRT"
+    assert any(note.endswith(reason) for note in _left_to_the_core(result))
+
+
+def test_what_ends_the_reference_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegates, "_reference", lambda *_: os.abort())
+    result = _export(tmp_path, model_source("return torch.relu(self.first(x))", _IMAGE, _CONVOLUTIONS))
+    assert _delegates(result) == 0
+    reason = "the TOSA reference model, which the NPU's results are held to, can't compute it: it ended with SIGABRT"
+    assert any(note.endswith(reason) for note in _left_to_the_core(result))
+    _check_outputs(result)
+
+
+def _decibels(result: Result) -> list[float]:
+    """The signal-to-noise ratio of each output."""
+    found = []
+    for index, output in enumerate(result.manifest["outputs"]):
+        values, eager = (result.golden[f"{name}_{index}"].astype(numpy.float64) for name in ("output", "eager"))
+        noise = (values - output["zero_point"]) * output["scale"] - eager
+        found.append(float(10 * numpy.log10((eager**2).sum() / (noise**2).sum())))
+    return found
+
+
+_TOKENS = "(torch.randn(1, 12, 32),)"
+_HEADS = """\
+q, k, v = self.qkv(x).reshape(1, 12, 3, 2, 16).permute(2, 0, 3, 1, 4).unbind(0)
+scores = q @ k.transpose(-2, -1) / 4
+attend = nn.functional.scaled_dot_product_attention
+"""
+_SCORES = """\
+self.qkv = nn.Linear(32, 96)
+self.seen = torch.tril(torch.ones(12, 12, dtype=torch.bool))
+self.far = torch.zeros(12, 12).masked_fill(~self.seen, -float("inf"))
+self.near = -torch.arange(12.0).sub(torch.arange(12.0)[:, None]).abs()
+"""
+
+
+@pytest.mark.parametrize(
+    ("results", "npu", "io"),
+    [
+        (
+            [
+                "attend(q, k, v, is_causal=True)",
+                "attend(q, k, v, self.seen)",
+                "scores.masked_fill(~self.seen, float('-inf')).softmax(-1) @ v",
+                # Other numbers, and some of them added to what is not excluded.
+                "(scores + (self.near + self.far)).softmax(-1) @ v",
+                # Of shifted windows.
+                "(scores.view(1, 2, 12, 12) + self.far.clamp(min=-100)).view(2, 12, 12).softmax(-1) @ v[0]",
+                # Of padding.
+                "torch.where(torch.arange(12) < 9, scores, torch.finfo(torch.float32).min).softmax(-1) @ v",
+            ],
+            _NPU,
+            "int8",
+        ),
+        (["attend(q, k, v, is_causal=True)", "attend(q, k, v, self.far)"], _U85, "int16"),
+    ],
+)
+def test_masked_attention(tmp_path: Path, results: list[str], npu: Npu, io: str) -> None:
+    """Masks are no part of what scores are quantized to, and nothing of them is the core's."""
+    source = model_source(f"{_HEADS}return {', '.join(results)}", _TOKENS, _SCORES)
+    result = _export(tmp_path, source, io, npu)
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert min(_decibels(result)) > (30 if io == "int8" else 45)
+
+
+@pytest.mark.parametrize("io", ["int8", "int16"])
+def test_masks_that_are_inputs(tmp_path: Path, io: str) -> None:
+    forward = f"{_HEADS}return attend(q, k, v, x1), (scores - 1e4 * (1 - x2)).softmax(-1) @ v"
+    inputs = "(torch.randn(1, 12, 32), -1e4 * (torch.arange(12)[None] > 7), 1.0 * (torch.arange(12)[None] < 5))"
+    result = _export(tmp_path, model_source(forward, inputs, _SCORES, "x, x1, x2"), io)
+    assert min(_decibels(result)) > 30
+    assert io == "int16" or not result.operators
+
+
+def test_a_row_of_which_nothing_is_left(tmp_path: Path) -> None:
+    """What is far below zero everywhere excludes nothing."""
+    forward = f"{_HEADS}return (scores + self.all).softmax(-1) @ v"
+    init = _SCORES + "self.all = torch.zeros(12, 12)\nself.all[3] = -100"
+    result = _export(tmp_path, model_source(forward, _TOKENS, init))
+    assert min(_decibels(result)) > 10
+    (output,) = result.manifest["outputs"]
+    values, eager = result.golden["output_0"][0, 0, :, 3], result.golden["eager_0"][0, 0, :, 3]
+    assert numpy.abs((values.astype(float) - output["zero_point"]) * output["scale"] - eager).max() < 0.1
+
+
+def test_products_with_vectors(tmp_path: Path) -> None:
+    forward = (
+        "y = torch.relu(self.matrix @ x)\n"
+        "z = self.vector @ x1\n"
+        "return torch.mv(self.matrix, y), y @ self.matrix, torch.dot(self.vector, y), z, x1 @ x, x1.T @ y"
+    )
+    init = "self.matrix, self.vector = torch.randn(16, 16), torch.randn(16)"
+    result = _export(tmp_path, model_source(forward, "(torch.randn(16), torch.randn(16, 16))", init, "x, x1"))
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert min(_decibels(result)) > 25
+
+
+@pytest.mark.parametrize(("io", "least"), [("int8", 25), ("int16", 45)])
+def test_ranges_have_room_for_what_calibration_has_not_seen(tmp_path: Path, io: str, least: float) -> None:
+    init = "self.heads = nn.ModuleList(nn.Linear(64, 4) for _ in range(8))"
+    source = model_source("return [head(x.tanh()) for head in self.heads]", "(torch.randn(64),)", init)
+    source += """
+
+def samples(first, last):
+    return [(torch.randn(64, generator=torch.Generator().manual_seed(each)),) for each in range(first, last)]
+
+
+def calibration_inputs():
+    return samples(0, 8)
+
+
+def evaluation_set():
+    return samples(8, 40), torch.zeros(32, dtype=torch.int64)
+"""
+    assert min(_decibels(_export(tmp_path, source, io))) > least
+
+
+def test_one_pixel_is_upsampled(tmp_path: Path) -> None:
+    """As of a pooling of the whole image, beside others."""
+    forward = (
+        "y = x.mean((2, 3), keepdim=True)\n"
+        "return [nn.functional.interpolate(y, size=size, mode='bilinear', align_corners=corners) for size, corners in "
+        "(((12, 12), False), ((5, 7), True))]"
+    )
+    result = _export(tmp_path, model_source(forward, _IMAGE))
+    assert _delegates(result) == 1
+    assert not result.operators
+    assert min(_decibels(result)) > 35
+
+
+def test_weights_that_are_computed(tmp_path: Path) -> None:
+    """Of a template's features; the layers beside it are the NPU's."""
+    forward = (
+        "y, template = torch.relu(self.conv(x)), torch.relu(self.conv(x1))\n"
+        "return self.last(nn.functional.conv2d(y, template.transpose(0, 1), groups=8))"
+    )
+    init = "self.conv, self.last = nn.Conv2d(4, 8, 3), nn.Conv2d(8, 3, 1)"
+    inputs = "(torch.randn(1, 4, 12, 12), torch.randn(1, 4, 6, 6))"
+    result = _export(tmp_path, model_source(forward, inputs, init, "x, x1"))
+    assert _delegates(result) == 2
+    (note,) = _left_to_the_core(result)
+    assert "aten::convolution" in note and note.endswith("its weights are no constants")
+    assert min(_decibels(result)) > 25
+
+
+def test_what_vela_refuses_of_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The places of layers are those of the model, wherever Vela works."""
+    (tmp_path / "layers.py").write_text(
+        "from torch import nn\n\n\nclass Up(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.ConvTranspose2d(4, 4, 3, 2)\n\n"
+        "    def forward(self, x):\n        return self.layer(x)\n",
+        encoding="utf-8",
+    )
+    init = f"{_CONVOLUTIONS}\nself.up = Up()"
+    source = model_source("return self.second(self.up(self.first(x)).relu())", _IMAGE, init)
+    (tmp_path / "my_model.py").write_text(f"from layers import Up\n{source}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    result = export_file(Path("my_model.py"), options=Options("cortex-m55", "ethos_u", "int16", npu=_NPU))
+    assert _delegates(result) == 2
+    assert " at layers.py:10: " in _left_to_the_core(result)[0]
+
+
+def _transpositions(result: Result) -> int:
+    assert result.npu is not None
+    return sum(layer["operator"] == "Transpose" for each in result.npu["delegates"] for layer in each["layers"])
+
+
+_ROWS_INIT = """
+self.first, self.gate = nn.Conv1d(3, 16, 3, padding=1), nn.Conv1d(16, 32, 3, dilation=2)
+self.out, self.squeeze, self.head = nn.Conv1d(16, 16, 1), nn.Conv1d(1, 1, 3, padding=1), nn.Linear(16, 5)
+"""
+_ROWS = """
+x = torch.relu(self.first(x))
+y = self.gate(F.pad(x, (4, 0)))
+x = x + self.out(torch.tanh(y[:, :16]) * torch.sigmoid(y[:, 16:]))
+x = x * torch.sigmoid(x.mean(2, keepdim=True))
+return self.head(F.silu(x).amax(-1)) - self.head(x[..., -1])
+"""
+_RESIDUAL_INIT = """
+self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
+self.scale, self.head = nn.Parameter(torch.rand(16, 1, 1)), nn.Linear(16, 5)
+"""
+_RESIDUAL = """
+x = torch.relu(self.first(x))
+x = x + F.hardswish(self.second(x)) * self.scale
+return self.head(x.mean((2, 3))) + self.head(x.amax((2, 3)))
+"""
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize(
+    ("forward", "shape", "init", "most"),
+    [(_ROWS, (1, 3, 32), _ROWS_INIT, 1), (_RESIDUAL, (1, 3, 8, 8), _RESIDUAL_INIT, 0)],
+    ids=["rows", "images"],
+)
+def test_nothing_between_layers_is_transposed(
+    tmp_path: Path, accelerator: str, forward: str, shape: tuple[int, ...], init: str, most: int
+) -> None:
+    """But rows that are an input, which have their steps side by side."""
+    source = "import torch.nn.functional as F\n" + model_source(forward, f"(torch.randn({shape}),)", init)
+    result = _export(tmp_path, source, npu=replace(_NPU, accelerator=accelerator))
+    assert (_delegates(result), result.operators) == (1, {})
+    _check_outputs(result)
+    assert _transpositions(result) <= most

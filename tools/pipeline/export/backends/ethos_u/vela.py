@@ -1,0 +1,133 @@
+"""Vela as ExecuTorch's Ethos-U backend calls it, with what it says of each subgraph."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import backend as arm_backend
+
+from tools.artifacts.ethos_u.npu import Npu
+from tools.artifacts.npu_report.npu_report import MEMORIES
+from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.arm.child_process import in_a_child
+from tools.pipeline.export.upstream.replaced import replaced
+
+# The columns of Vela's table by layer that the report has, by its names for them.
+_LAYER_COLUMNS = {
+    "Original Operator": "tosa_operator",
+    "NNG Operator": "operator",
+    "Target": "target",
+    "Staging Usage": "sram_bytes",
+    "Op Cycles": "cycles",
+    "NPU": "npu_cycles",
+    "SRAM AC": "sram_cycles",
+    "DRAM AC": "dram_cycles",
+    "OnFlash AC": "on_chip_flash_cycles",
+    "OffFlash AC": "off_chip_flash_cycles",
+    "MAC Count": "macs",
+    "Name": "name",
+}
+
+_SUMMARY_COLUMNS = (
+    "cycles_total", "cycles_npu", "cycles_sram_access", "cycles_dram_access", "cycles_on_chip_flash_access",
+    "cycles_off_chip_flash_access", "nn_macs", "total_original_weights", "total_npu_encoded_weights",
+    *(
+        f"{memory}_{moved}"
+        for memory in MEMORIES
+        for moved in ("feature_map_read_bytes", "feature_map_write_bytes", "weight_read_bytes", "weight_write_bytes")
+    ),
+    "sram_total_bytes", "dram_total_bytes", "on_chip_flash_total_bytes", "off_chip_flash_total_bytes",
+    "inference_time", "inferences_per_second",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A subgraph that Vela compiled.
+
+    Attributes:
+      tosa: what Vela was given.
+      payload: what went into the program.
+      layers: Vela's estimate, an entry a layer, in bytes and cycles.
+      summary: the same for the whole.
+      places: where in the model it comes from, in the order of its operators.
+    """
+
+    tosa: bytes
+    payload: bytes
+    layers: list[dict[str, Any]]
+    summary: dict[str, Any]
+    places: tuple[str, ...] = ()
+
+
+class VelaError(Exception):
+    """Vela refuses a subgraph."""
+
+
+# The program holds the name, so it must be the same on every machine.
+_CONFIG = "vela.ini"
+
+
+def compile_spec(npu: Npu) -> EthosUCompileSpec:
+    """What quantizer and partitioner need to know of an NPU; Vela itself runs inside of compiling()."""
+    return EthosUCompileSpec(
+        npu.accelerator,
+        system_config="board",
+        memory_mode="board",
+        config_ini=_CONFIG,
+        extra_flags=["--verbose-performance", "--cpu-tensor-alignment=16"],
+    )
+
+
+@contextlib.contextmanager
+def compiling(npu: Npu) -> Iterator[list[Compiled]]:
+    """Lets Vela find its configuration, and records what the backend has it compile, in order."""
+    done: list[Compiled] = []
+    original = arm_backend.vela_compile
+
+    def vela_compile(tosa_flatbuffer: bytes, args: list[str], **_: Any) -> bytes:
+        with tempfile.TemporaryDirectory() as directory:
+            payload = in_a_child(lambda: compiled(tosa_flatbuffer, list(args), directory), VelaError)
+            delegates.check_reference(bytes(tosa_flatbuffer))
+            output = Path(directory) / "output"
+            layers = _table(output / "out_per-layer.csv")
+            summary = _table(next(output.glob("out_summary_*.csv")))[0]
+        done.append(
+            Compiled(
+                bytes(tosa_flatbuffer),
+                payload,
+                [{key: _number(layer[column]) for column, key in _LAYER_COLUMNS.items()} for layer in layers],
+                {column: _number(summary[column]) for column in _SUMMARY_COLUMNS},
+            )
+        )
+        return payload
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / _CONFIG).write_text(npu.vela_config())
+
+        def compiled(tosa_flatbuffer: bytes, args: list[str], directory: str) -> bytes:
+            # Where the process is, the names of the model's files are looked for.
+            with contextlib.chdir(folder):
+                return original(tosa_flatbuffer, args, intermediate_path=directory)
+
+        with replaced(arm_backend, "vela_compile", vela_compile):
+            yield done
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text

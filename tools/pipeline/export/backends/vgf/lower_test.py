@@ -1,0 +1,204 @@
+"""The export to VGF: what becomes a delegate, and what stays on portable kernels and why."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.schema import KernelCall, Program, ScalarType, Tensor
+from tosa.Op import Op
+from tosa.TosaGraph import TosaGraph
+
+from tools.pipeline.export.backends.arm import delegates
+from tools.pipeline.export.backends.vgf import lower
+from tools.pipeline.export.export import Options
+from tools.pipeline.export.testing import Result, export_source, model_source
+from tools.quiet.console import UserError
+
+_IMAGE = "(torch.randn(1, 4, 12, 12),)"
+_CONVOLUTIONS = "self.first, self.second = nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3)"
+
+
+def _export(folder: Path, forward: str, inputs: str = _IMAGE, init: str = _CONVOLUTIONS, io: str = "int8") -> Result:
+    return export_source(folder, model_source(forward, inputs, init), options=Options("cortex-m55", "vgf", io))
+
+
+def _program(result: Result) -> Program:
+    return deserialize_pte_binary(result.program).program
+
+
+def _delegates(result: Result) -> int:
+    return len(_program(result).execution_plan[0].delegates)
+
+
+def _left(result: Result) -> list[str]:
+    start = "stays on portable kernels: "
+    return [line.partition(start)[2] for line in result.said if start in line]
+
+
+def _check_outputs(result: Result) -> None:
+    for index, output in enumerate(result.manifest["outputs"]):
+        values, eager = (result.golden[f"{name}_{index}"].astype(numpy.float64) for name in ("output", "eager"))
+        values = (values - output["zero_point"]) * output["scale"]
+        assert numpy.abs(values - eager).max() < 0.05 * numpy.abs(eager).max()
+
+
+def test_a_layer_that_executorch_cannot_lower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a portable kernel's, with what the passes said, and what is before and behind it VGF's."""
+    monkeypatch.setattr(lower, "tables_before_pools", contextlib.nullcontext)
+    result = _export(
+        tmp_path, "y = torch.tanh(self.first(x))\ny = nn.functional.avg_pool2d(y, 2)\nreturn self.second(y)"
+    )
+    assert _delegates(result) == 2
+    (note,) = _left(result)
+    assert note.startswith("aten::avg_pool2d: my_model.py:12: ExecuTorch takes it for VGF and can't lower it then: ")
+    assert "AVG_POOL2D requires" in note and "\n" not in note
+    _check_outputs(result)
+
+
+def test_what_the_model_converter_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, or ends; what it says besides, and the name of a file that is gone, is nothing for a user."""
+    original = lower.vgf_backend.vgf_compile
+
+    def compile_badly(tosa: bytes, flags: list[str]) -> bytes:
+        block = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+        operators = {block.Operators(index).Op() for index in range(block.OperatorsLength())}
+        return original(b"nothing" if Op.SIGMOID in operators else tosa, flags)
+
+    monkeypatch.setattr(lower.vgf_backend, "vgf_compile", compile_badly)
+    forward = "y = self.first(x)\ny = torch.sigmoid(y)\nreturn self.second(y)"
+    result = _export(tmp_path, forward, io="float32")
+    assert _delegates(result) == 2
+    (note,) = _left(result)
+    said = "ERROR: TOSA graph data is invalid, should start with TOSA, has noth; Fail to load TOSA file"
+    assert note == f"aten::sigmoid: my_model.py:12: Arm's model converter can't compile it: {said}"
+
+
+@pytest.mark.parametrize("io", ["float32", "int8"])
+def test_what_ends_the_model_converter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, io: str) -> None:
+    program = tmp_path / "model-converter"
+    program.write_text(f"#!{sys.executable}\nimport os\nos.abort()\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(lower, "_converter", lambda: program)
+    result = _export(tmp_path, "return torch.relu(self.first(x))", io=io)
+    assert _delegates(result) == 0
+    assert all(note.endswith("Arm's model converter can't compile it: it ended with SIGABRT") for note in _left(result))
+    assert _left(result)
+
+
+def test_what_ends_the_reference_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The golden outputs are computed all the same."""
+    monkeypatch.setattr(delegates, "_reference", lambda *_: os.abort())
+    result = _export(tmp_path, "return torch.relu(self.first(x))")
+    assert _delegates(result) == 0
+    reason = "the TOSA reference model, which the golden outputs are of, can't compute it: it ended with SIGABRT"
+    assert _left(result) and all(note.endswith(reason) for note in _left(result))
+    _check_outputs(result)
+
+
+def test_portable_kernels_get_images_in_the_default_order(tmp_path: Path) -> None:
+    """Between delegates, whose images lie channels-last, of which ExecuTorch's kernels compute other numbers."""
+    forward = (
+        "y = self.first(x)\n"
+        "z = torch.sort(y, 1)[0]\n"
+        "z = torch.sort(z, 2)[0]\n"
+        "return self.second(z), torch.sort(y.flatten(2), 2)[0]"
+    )
+    plan = _program(_export(tmp_path, forward)).execution_plan[0]
+    copies = 0
+    for instruction in plan.chains[0].instructions:
+        call = instruction.instr_args
+        if not isinstance(call, KernelCall):
+            continue
+        if plan.operators[call.op_index].name == "dim_order_ops::_to_dim_order_copy":
+            copies += 1
+            continue
+        for place in call.args:
+            value = plan.values[place].val
+            if isinstance(value, Tensor):
+                assert list(value.dim_order) == sorted(value.dim_order)
+    # Not back and forth between the two.
+    assert 1 <= copies <= 2
+
+
+def test_a_causal_mask_is_a_constant(tmp_path: Path) -> None:
+    forward = "return nn.functional.scaled_dot_product_attention(x, x, self.layer(x), is_causal=True)"
+    result = _export(tmp_path, forward, "(torch.randn(1, 2, 6, 8),)", "self.layer = nn.Linear(8, 8)", "float32")
+    assert not result.operators and not _left(result)
+
+
+@pytest.mark.parametrize(
+    ("is_known", "reason"),
+    [(True, "its indices are of 64 bits, VGF's of 32"), (False, "its result is of 64-bit integers, which VGF has not")],
+)
+def test_what_the_runtime_would_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool, reason: str
+) -> None:
+    """PyTorch's indices have 64 bits, and VGF's 32: the runtime refuses to copy the one to the other."""
+    if not is_known:
+        monkeypatch.setattr(lower._IsNarrow, "is_node_supported", lambda *_: True)
+    result = _export(tmp_path, "y = self.first(x)\nreturn self.second(y).argmax(1), y")
+    assert result.operators["aten::argmax"] == 1
+    assert "aten::convolution" not in result.operators
+    assert any(note.startswith("aten::argmax") and note.endswith(reason) for note in _left(result))
+
+
+def test_sampling_at_computed_places(tmp_path: Path) -> None:
+    """ExecuTorch takes it for VGF with a shader that no program has."""
+    forward = "return self.second(nn.functional.grid_sample(self.first(x), self.grid, align_corners=False))"
+    init = f"{_CONVOLUTIONS}\nself.grid = nn.Parameter(torch.rand(1, 6, 6, 2))"
+    result = _export(tmp_path, forward, init=init)
+    assert "aten::grid_sampler_2d" in result.operators
+    assert _delegates(result) == 2
+
+
+def test_weights_that_are_computed(tmp_path: Path) -> None:
+    """And what is behind such a convolution is VGF's, with the weights that are folded into it."""
+    forward = "w = x[:, :, :3, :3].expand(4, 4, 3, 3) * 0.5\ny = nn.functional.conv2d(x, w)\nreturn self.second(y)"
+    init = "self.second = nn.Sequential(nn.Conv2d(4, 4, 3, bias=False), nn.BatchNorm2d(4))"
+    result = _export(tmp_path, forward, init=init)
+    assert result.operators["aten::convolution"] == 1
+    assert "quantized_decomposed::dequantize_per_channel" not in result.operators
+    _check_outputs(result)
+    assert _export(tmp_path, forward, init=init, io="float32").operators["aten::convolution"] == 1
+
+
+def test_outputs_without_dimensions(tmp_path: Path) -> None:
+    result = _export(tmp_path, "y = self.first(x)\nreturn y.mean(), y")
+    assert result.golden["output_0"].shape == (1,)
+    _check_outputs(result)
+
+
+def test_operators_without_a_kernel_in_the_runtime(tmp_path: Path) -> None:
+    result = _export(tmp_path, "return torch.linalg.lu(x)[2]", "(torch.randn(4, 4),)", io="float32")
+    assert any("has no kernels of aten::" in line for line in result.said)
+
+
+def test_zero_points_have_the_bits_that_the_kernel_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bytes:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(lower.vgf_backend, "vgf_compile", refuse)
+    plan = _program(_export(tmp_path, "return self.second(self.first(x))")).execution_plan[0]
+    name = "quantized_decomposed::dequantize_per_channel"
+    index = next(index for index, operator in enumerate(plan.operators) if operator.name == name)
+    calls = [each.instr_args for each in plan.chains[0].instructions if each.instr_args.op_index == index]
+    # Of weights and biases.
+    assert len(calls) == 4
+    assert all(plan.values[call.args[2]].val.scalar_type == ScalarType.LONG for call in calls)
+
+
+@pytest.mark.parametrize("io", ["float32", "int8"])
+def test_what_is_refused(tmp_path: Path, io: str) -> None:
+    layer = "self.layer = nn.Linear(4, 4)"
+    branches = "return torch.cond(x.sum() > 0, lambda y: self.layer(y), lambda y: self.layer(y) * 2, (x,))"
+    with pytest.raises(UserError, match=r"takes no torch\.cond\(\) \(my_model\.py:\d+\); compute both"):
+        _export(tmp_path, branches, "(torch.randn(2, 4),)", layer, io)
+    state = f"{layer}\nself.register_buffer('seen', torch.zeros(4))"
+    with pytest.raises(UserError, match=r"takes no model that changes its buffers \(seen\)"):
+        _export(tmp_path, "self.seen.add_(1)\nreturn self.layer(x) + self.seen", "(torch.randn(2, 4),)", state, io)

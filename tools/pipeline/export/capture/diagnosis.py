@@ -1,0 +1,270 @@
+"""Says in the user's terms what is wrong with a model that torch refuses."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.schema import Program
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, free_unbacked_symbols
+from torch.utils._sympy.value_ranges import bound_sympy
+
+from tools.pipeline.export.ir.rewriting import named_arguments, run_decompositions
+from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
+from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.model_file.call import CALLED
+from tools.pipeline.model_file.describe import describe
+from tools.pipeline.model_file.model_file import ModelFile, brief
+from tools.quiet.console import UserError
+
+# Of a dim in a program: SizesType of ExecuTorch.
+_LARGEST_SIZE = 2**31 - 1
+_ON_DATA = "use torch.where or torch.cond, which are part of the model, instead of Python"
+
+
+def explain_forward(
+    file: ModelFile, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], error: Exception
+) -> UserError:
+    """Why the model fails in eager mode: the module inside it that fails and what that got."""
+    place = file.place_of(error)
+    where = _failing_module(model, inputs)
+    shown = ", ".join(describe(tensor) for tensor in inputs)
+    layer = f" in {where[0]}, which got {where[1]}" if where else ""
+    return UserError(f"{place}: the model fails on its inputs {shown}{layer}: {brief(error)}")
+
+
+def explain_capture(file: ModelFile, error: Exception) -> UserError:
+    """Why torch.export cannot capture the model."""
+    place = file.place_of(error)
+    line = source_line(place)
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return UserError(f"{place}: what the model does here depends on the values in a tensor{line}; {_ON_DATA}.")
+    return UserError(f"{place}: torch.export cannot capture the model{line}: {brief(error)}")
+
+
+def places_behind(error: BaseException, path: Path) -> Iterator[str]:
+    """Where in the model the operators come from that were looked at as something failed, the innermost first."""
+    behind: BaseException | None = error
+    while behind is not None:
+        frames = [frame for frame, _ in traceback.walk_tb(behind.__traceback__)]
+        for frame in reversed(frames):
+            for value in frame.f_locals.values():
+                if isinstance(value, Node) and value.op == "call_function":
+                    place = origin(value, path)
+                    if place != value.name:
+                        yield place
+        behind = behind.__cause__
+
+
+def random_operators(program: ExportedProgram, path: Path) -> list[str]:
+    """Where the model draws random numbers."""
+    return list(dict.fromkeys(written(node, path) for node in program.graph.nodes if _draws(node)))
+
+
+def _draws(node: Node) -> bool:
+    """Whether a node draws random numbers; what does in training alone is no such node in a model that infers."""
+    if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        return False
+    given = named_arguments(node)
+    infers = any(given.get(name) is False for name in ("train", "training"))
+    return not infers and not any(given.get(name) == 0 for name in ("p", "dropout", "dropout_p"))
+
+
+def check_captured(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for dtypes and sizes that a program cannot have."""
+    for node, value in _values(program):
+        if not isinstance(value, torch.Tensor):
+            continue
+        if not is_supported(value.dtype):
+            dtype = str(value.dtype).removeprefix("torch.")
+            raise UserError(
+                f"{written(node, path)}: the model computes in {dtype} here, which a program cannot hold; use one of "
+                f"{supported_names()}."
+            )
+        for size in value.shape:
+            if isinstance(size, int):
+                continue
+            if free_unbacked_symbols(size):
+                raise UserError(
+                    f"{written(node, path)}: the size of a tensor here depends on the values in another one; a device "
+                    "needs sizes that are known at build time."
+                )
+            if not bound_sympy(size.node.expr, program.range_constraints).upper <= _LARGEST_SIZE:
+                raise UserError(
+                    f"{path}: dynamic_shapes() gives a size no upper bound, which the device's memory needs; "
+                    'write torch.export.Dim("name", max=...).'
+                )
+
+
+def check_examples(inputs: Sequence[torch.Tensor], program: Program, path: Path) -> None:
+    """Raises UserError for example inputs that do not have the largest shapes of a program with dynamic ones."""
+    plan = program.execution_plan[0]
+    for index, (tensor, value) in enumerate(zip(inputs, plan.inputs, strict=True)):
+        largest = list(plan.values[value].val.sizes)
+        if list(tensor.shape) != largest:
+            raise UserError(
+                f"{path}: example_inputs() gives input {index} the shape {list(tensor.shape)}; with dynamic_shapes() "
+                f"it must be the largest one, {largest}."
+            )
+
+
+def explain_lowering(program: ExportedProgram, path: Path, error: Exception) -> Exception:
+    """Why a captured program has no ExecuTorch form: operators outside its operator set. Else `error` itself."""
+    names = {f"{space}::{name}" for space, name in re.findall(r"torch\._ops\.(\w+)\.(\w+)\.\w+ is not in", str(error))}
+    decomposed = run_decompositions(program, torch.export.default_decompositions())
+    nodes = [node for node in decomposed.graph.nodes if _operator(node) in names]
+    return _unsupported(nodes, path) if nodes else error
+
+
+def check_out_variants(program: ExportedProgram, path: Path) -> None:
+    """Raises UserError for operators without a variant that writes into given memory."""
+    missing = []
+    for node in program.graph.nodes:
+        if not isinstance(node.target, EdgeOpOverload):
+            continue
+        try:
+            node.target.to_out_variant()
+        except RuntimeError:
+            missing.append(node)
+    if missing:
+        raise _unsupported(missing, path)
+
+
+def _unsupported(nodes: list[Node], path: Path) -> UserError:
+    found = sorted({f"  {_named(node)}{written(node, path)}" for node in nodes})
+    return UserError(
+        f"{path}: there is no kernel for what the model does here:\n"
+        + "\n".join(found)
+        + "\n  Express it by other functions of torch, or make it an operator of your own with a kernel: "
+        "docs/own_operator.md."
+    )
+
+
+def written(node: Node, path: Path) -> str:
+    """Where a node comes from, with the line as the user wrote it: `layer (Class) at file:line (the line's text)`."""
+    place = origin(node, path)
+    name = place.rpartition(" at ")[2]
+    # Of an absolute path a place has the name alone.
+    return place + (source_line(name) or source_line(str(path.parent / name)))
+
+
+_PLACE = re.compile(r"(?P<layer>\S+) \((?P<kind>[^)]*)\)(?: at (?P<line>.*))?")
+_LINE = re.compile(r"(?P<file>.+):(?P<number>\d+)")
+# How many lines or layers of a class are named.
+_NAMED = 3
+
+
+def in_floating_point(places: Iterable[str], reasons: Mapping[str, str], model: str = "the model") -> list[str]:
+    """Says what of a model stays in floating point, in a line for each class of layers that the user wrote.
+
+    Args:
+      places: as origin() has them.
+      reasons: why, by place, of those of them that have an int8 form: `for fewer instructions`.
+      model: the class of the model itself, whose own lines belong to none of its layers.
+    """
+    found: dict[str, list[str]] = {}
+    unwritten = 0
+    for place in dict.fromkeys(places):
+        layer = _PLACE.fullmatch(place)
+        if layer is None and _LINE.fullmatch(place) is None:
+            unwritten += 1
+        else:
+            found.setdefault(layer["kind"] if layer else model, []).append(place)
+    lines = []
+    for kind, written_there in found.items():
+        matches = [_PLACE.fullmatch(place) for place in written_there]
+        names = list(dict.fromkeys(match["layer"] for match in matches if match))
+        at = [match["line"] if match else place for match, place in zip(matches, written_there, strict=True)]
+        shown = f"{names[0]} ({kind})" if len(names) == 1 else kind
+        shown += _at(list(dict.fromkeys(line for line in at if line)))
+        counts = Counter(reasons[place] for place in written_there if place in reasons)
+        parts = [("partly " if count < len(written_there) else "") + why for why, count in counts.items()]
+        reason = ", " + ", ".join(parts) if parts else ""
+        which = ": " + some_of(names) if len(names) > 1 else ""
+        lines.append(f"{shown} stays in floating point{reason}{which}")
+    if unwritten:
+        lines.append(f"in floating point are operators that no line of the model has written, too: {unwritten}")
+    return lines
+
+
+def _at(lines: list[str]) -> str:
+    """` at file:line, line` of lines as places have them."""
+    numbers: dict[str, list[str]] = {}
+    for line in lines[:_NAMED]:
+        file, _, number = line.rpartition(":")
+        numbers.setdefault(file, []).append(number)
+    shown = ", ".join(f"{file}:{', '.join(found)}" for file, found in numbers.items())
+    more = len(lines) - _NAMED
+    return f" at {shown}" + (f" and {more} more lines" if more > 0 else "") if lines else ""
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+# What has no names that a user has written.
+_INSIDE = ("aten", "dim_order_ops", "prims", "quantized_decomposed", "torch_fusion")
+
+
+def _named(node: Node) -> str:
+    """`namespace::name from ` of an operator that is none of PyTorch's."""
+    name = _operator(node)
+    return "" if name.partition("::")[0] in _INSIDE or "::" not in name else f"{name} from "
+
+
+def _failing_module(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[str, str] | None:
+    """Name and inputs of the innermost module that raises, None if that is the model itself."""
+    running: list[tuple[str, str]] = []
+    named = ((name.removeprefix(f"{CALLED}."), module) for name, module in model.named_modules() if name != CALLED)
+    names = {module: f"{name} ({type(module).__name__})" for name, module in named if name}
+
+    def enter(module: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+        running.append((names.get(module, ""), ", ".join(describe(argument) for argument in arguments)))
+
+    def leave(_module: torch.nn.Module, _arguments: tuple[Any, ...], _result: Any) -> None:
+        running.pop()
+
+    handles = []
+    for module in model.modules():
+        handles += [module.register_forward_pre_hook(enter), module.register_forward_hook(leave)]
+    try:
+        with torch.no_grad():
+            model(*inputs)
+    except Exception:
+        return running[-1] if running and running[-1][0] else None
+    finally:
+        for handle in handles:
+            handle.remove()
+    return None
+
+
+def _values(program: ExportedProgram) -> Iterator[tuple[Node, Any]]:
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        for item in value if isinstance(value, (tuple, list)) else [value]:
+            yield node, item
+
+
+def _operator(node: Node) -> str:
+    """`aten::add` of a call, the node's name of anything else."""
+    schema = getattr(node.target, "_schema", None)
+    return schema.name if schema is not None else node.name
+
+
+def source_line(place: str) -> str:
+    """` (the line's text)` of `file:line`; empty if there is no such file here."""
+    name, _, number = place.rpartition(":")
+    if not number.isdigit() or not Path(name).is_file():
+        return ""
+    lines = Path(name).read_text(encoding="utf-8", errors="replace").splitlines()
+    return f" (`{lines[int(number) - 1].strip()}`)" if int(number) <= len(lines) else ""

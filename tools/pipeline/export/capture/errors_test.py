@@ -1,0 +1,272 @@
+"""What a user reads when a model cannot be exported: the thing, the cause and the next step, with file and line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.pipeline.export.capture.diagnosis import in_floating_point
+from tools.pipeline.export.testing import export_source, model_source, run_tool
+from tools.quiet.console import UserError
+
+_X = "(torch.ones(2, 4),)"
+_MODEL = "import torch\nfrom torch import nn\ndef model(): return nn.ReLU().eval()\n"
+_EXAMPLE = "def example_inputs(): return (torch.ones(2, 4),)\n"
+
+
+def message(folder: Path, source: str) -> str:
+    """What the user reads, with the folder taken off."""
+    with pytest.raises(UserError) as caught:
+        export_source(folder, source)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import torch\n" + _EXAMPLE, "my_model.py: there is no function model(); a model file must define it."),
+        (_MODEL, "my_model.py: there is no function example_inputs(); a model file must define it."),
+        ("def model(:\n", "my_model.py:1: invalid syntax"),
+        ("import torch\nimport not_there\n", "my_model.py:2: ModuleNotFoundError: No module named 'not_there'. Is "),
+        ("import torch\ntorch.ones(2) @ torch.ones(3)\n", "my_model.py:2: importing the model file failed: Runtime"),
+        ("import sys\nsys.exit(0)\n", "my_model.py:2: sys.exit(0) in a model file ends only the export; raise an"),
+        ("import sys\ndef model():\n    sys.exit(3)\n", "my_model.py:3: sys.exit(3) in a model file ends only the"),
+        ("def model(): return model()\n", "my_model.py:1: model() failed: RecursionError: maximum recursion depth"),
+        (
+            "import torch\ndef model(): return torch.empty(2**60)\n",
+            "my_model.py:2: model() failed: RuntimeError: ",
+        ),
+        (_EXAMPLE + "def model(): return 3\n", "my_model.py:2: model() must return a torch.nn.Module, not int 3."),
+        (
+            _MODEL.replace(".eval()", "") + _EXAMPLE,
+            "my_model.py:3: model() returned a module in training mode; call .eval() on it",
+        ),
+        (
+            "from torch import nn\ndef model():\n    return nn.Linear(-1, 2)\n",
+            "my_model.py:3: model() failed: RuntimeError: Trying to create tensor with negative dimension -1",
+        ),
+        (
+            _MODEL + "def example_inputs(): return torch.ones(2)\n",
+            "my_model.py:4: example_inputs() returned one tensor; it must return a tuple of tensors",
+        ),
+        (_MODEL + "def example_inputs(): return [torch.ones(2)]\n", "must be a tuple of at least one tensor"),
+        (_MODEL + "def example_inputs(): return ()\n", "example_inputs() must be a tuple of at least one tensor"),
+        (
+            _MODEL + "def example_inputs(): return torch.ones(2), 3.0\n",
+            "my_model.py:4: example_inputs() must be a tuple of tensors; element 1 is float 3.0.",
+        ),
+        (
+            _MODEL + "def example_inputs(): return (torch.ones(2, dtype=torch.complex64),)\n",
+            "my_model.py: example input 0 has dtype complex64, which a program cannot hold; use torch.view_as_real",
+        ),
+    ],
+)  # fmt: skip
+def test_model_file(source: str, expected: str, tmp_path: Path) -> None:
+    assert expected in message(tmp_path, source)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ("3", "evaluation_set() must return a pair (list of input tuples, tensor of labels), not int 3."),
+        ("[], torch.ones(0)", "the inputs must be a list of at least one tuple of tensors, not a list ()."),
+        ("[torch.ones(2, 4)], torch.tensor([1])", "sample 0 must be a tuple of at least one tensor, not float32"),
+        ("[(torch.ones(4),)], torch.tensor([1])", "(float32[4]), example_inputs() is a tuple (float32[2, 4])"),
+        ("[(torch.ones(2, 4),)], torch.tensor([1.0])", "the labels must be a tensor of integers with one dimension"),
+        ("[(torch.ones(2, 4),)], torch.tensor([1, 2])", "evaluation_set() returned 1 inputs but 2 labels."),
+        ("1 / 0", "my_model.py:5: evaluation_set() failed: ZeroDivisionError: division by zero"),
+    ],
+)  # fmt: skip
+def test_evaluation_set(function: str, expected: str, tmp_path: Path) -> None:
+    assert expected in message(tmp_path, _MODEL + _EXAMPLE + f"def evaluation_set(): return {function}\n")
+
+
+_LINES = {
+    "wrong_shape": (
+        "y = x * 2\nreturn self.net(y)",
+        "my_model.py:12: the model fails on its inputs float32[2, 4] in net.1 (Linear), which got float32[2, 4]: "
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x2)",
+    ),
+    "branch": (
+        "if x.sum() > 0:\n    return x\nreturn -x",
+        "my_model.py:11: what the model does here depends on the values in a tensor (`if x.sum() > 0:`); use torch",
+    ),
+    "loop": (
+        "while x.sum() < 100:\n    x = x * 2\nreturn x",
+        "my_model.py:11: what the model does here depends on the values",
+    ),
+    "item": (
+        "return x[:, :int(x.sum())]",
+        "my_model.py:11: what the model does here depends on the values in a tensor",
+    ),
+    "size_from_data": (
+        "return x.nonzero()",
+        "my_model.py:11 (`return x.nonzero()`): the size of a tensor here depends on the values in another one",
+    ),
+    "operator": (
+        "y = x + 1\nreturn torch.erfinv(y / 9)",
+        "my_model.py: there is no kernel for what the model does here:\n"
+        "  my_model.py:12 (`return torch.erfinv(y / 9)`)\n",
+    ),
+    "dtype_inside": (
+        "return x.to(torch.float8_e4m3fn).float()",
+        "my_model.py:11 (`return x.to(torch.float8_e4m3fn).float()`): the model computes in float8_e4m3fn here, which",
+    ),
+    "dtype_of_output": ("return x.to(torch.complex64)", "my_model.py: the model's output 0 has dtype complex64"),
+    "output_is_no_tensor": ("return x, 3", "my_model.py: the model's output 1 must be a tensor, not int 3."),
+    "not_capturable": (
+        "return torch.from_numpy(x.numpy() * 2)",
+        "my_model.py:11: torch.export cannot capture the model (`return torch.from_numpy(x.numpy() * 2)`)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _LINES)
+def test_model(case: str, tmp_path: Path) -> None:
+    forward, expected = _LINES[case]
+    init = 'self.net = nn.Sequential(nn.ReLU(), nn.Linear(5, 2)); self.register_buffer("h", torch.ones(4))'
+    assert expected in message(tmp_path, model_source(forward, _X, init))
+
+
+def test_place_in_a_module_beside_the_model_file(tmp_path: Path) -> None:
+    (tmp_path / "helper_of_test.py").write_text(
+        "def twice(x):\n    return x * 2 if x.sum() > 0 else x\n", encoding="utf-8"
+    )
+    source = "from helper_of_test import twice\n" + model_source("return twice(x)", _X)
+    assert "helper_of_test.py:2: what the model does here" in message(tmp_path, source)
+
+
+@pytest.mark.parametrize("name", ["checker", "generator", "runner"])
+def test_no_wheel_hides_a_module_beside_the_model_file(name: str, tmp_path: Path) -> None:
+    module = tmp_path / f"{name}.py"
+    module.write_text("OURS = 2\n", encoding="utf-8")
+    export_source(tmp_path, f"from {name} import OURS\n" + model_source("return x * OURS", _X))
+
+
+def test_warns_of_outputs_that_are_not_finite(tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source("return x, x / 0", _X))
+    assert len(result.said) == 1
+    assert "output 1 of the model holds NaN or infinity" in result.said[0]
+
+
+def test_weights_of_another_model(tmp_path: Path) -> None:
+    from tools.pipeline.train.train import serialize
+
+    weights = tmp_path / "other.weights"
+    weights.write_bytes(serialize({}))
+    with pytest.raises(UserError, match="other.weights does not fit model\\(\\) of .*my_model.py; train it again"):
+        export_source(tmp_path, model_source("return self.fc(x)", _X, "self.fc = nn.Linear(4, 2)"), weights)
+
+
+def arguments(folder: Path, **changed: object) -> list[object]:
+    files = {"program": "m.pte", "golden": "m.npz", "manifest": "m.json", "log": "m.log"}
+    options: dict[str, object] = {key: folder / name for key, name in files.items()}
+    options |= {"model": folder / "my_model.py", "name": "m", "core": "cortex-m4"} | changed
+    return [item for key, value in options.items() for item in (f"--{key}", value)]
+
+
+def test_an_error_is_one_message_that_names_the_log(tmp_path: Path) -> None:
+    (tmp_path / "my_model.py").write_text(model_source("return x if x.sum() > 0 else -x", _X), encoding="utf-8")
+    result = run_tool("tools.pipeline.export", *arguments(tmp_path))
+    assert result.returncode == 1
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith(
+        f"export: error: {tmp_path}/my_model.py:11: what the model does here depends on the values"
+    )
+    assert lines[1:] == [f"  (what torch printed: {tmp_path}/m.log)"]
+    assert "GuardOnDataDependentSymNode" in (tmp_path / "m.log").read_text(encoding="utf-8")
+    assert not (tmp_path / "m.pte").exists()
+
+
+def test_what_torch_prints_goes_to_the_log(tmp_path: Path) -> None:
+    noise = "import os, sys, warnings\nprint('noise 1')\nos.write(2, b'noise 2\\n')\nwarnings.warn('noise 3')\n"
+    (tmp_path / "my_model.py").write_text(noise + _MODEL + _EXAMPLE, encoding="utf-8")
+    result = run_tool("tools.pipeline.export", *arguments(tmp_path))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    log = (tmp_path / "m.log").read_text(encoding="utf-8")
+    assert all(f"noise {number}" in log for number in (1, 2, 3))
+    manifest = json.loads((tmp_path / "m.json").read_text(encoding="utf-8"))
+    assert (manifest["name"], manifest["core"], manifest["backend"]) == ("m", "cortex-m4", "portable")
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        (
+            {"core": "cortex-m9"},
+            "--core 'cortex-m9' is unknown; it must be one of portable, cortex-m0, cortex-m0plus, cortex-m1,",
+        ),
+        ({"backend": "xnnpack"}, "--backend 'xnnpack' is unknown; it must be one of portable, cortex_m, ethos_u, vgf."),
+        ({"model": "nowhere.py"}, "nowhere.py: there is no such model file."),
+    ],
+)
+def test_options(option: dict[str, object], expected: str, tmp_path: Path) -> None:
+    result = run_tool("tools.pipeline.export", *arguments(tmp_path, **option))
+    assert result.returncode == 1
+    assert f"export: error: {expected}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def run_export(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    """The tool, in the folder of the model file."""
+    (folder / "my_model.py").write_text(source, encoding="utf-8")
+    kinds = {"--program": "p", "--golden": "g", "--manifest": "m", "--log": "log"}
+    files = [str(word) for item in kinds.items() for word in item]
+    command = [sys.executable, "-m", "tools.pipeline.export", "--model", "my_model.py", "--name", "net", *files]
+    command += ["--core", "portable"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_what_a_model_file_does_besides(tmp_path: Path) -> None:
+    # A thread for ever, output, and another working directory.
+    source = (
+        _MODEL
+        + _EXAMPLE
+        + (
+            "import os, threading\n"
+            "os.chdir('/')\n"
+            "threading.Thread(target=threading.Event().wait, name='mine').start()\n"
+            "print('on stdout')\n"
+        )
+    )
+    result = run_export(tmp_path, source)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr == "note: ended with threads of the model file still running: mine\n"
+    assert all((tmp_path / name).stat().st_size for name in ("p", "g", "m"))
+    assert "on stdout" in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_what_stays_in_floating_point_is_a_line_for_each_class_that_the_user_wrote() -> None:
+    norms = [f"blocks.{i}.norm (LayerNorm) at gpt.py:{7 + i}" for i in range(5)]
+    attention = [f"blocks.{i}.attention (Attention) at gpt.py:{line}" for line in (21, 22) for i in (0, 0, 1)]
+    own = ["gpt.py:40", "gpt.py:41"]
+    places = [*norms, *attention, "head (Linear)", *own, "aten_view_copy_default_7"]
+    assert in_floating_point(places, dict.fromkeys([*attention[3:], *own], "for fewer instructions"), "Gpt") == [
+        "LayerNorm at gpt.py:7, 8, 9 and 2 more lines stays in floating point: "
+        "blocks.0.norm, blocks.1.norm, blocks.2.norm and 2 more",
+        "Attention at gpt.py:21, 22 stays in floating point, partly for fewer instructions: "
+        "blocks.0.attention, blocks.1.attention",
+        "head (Linear) stays in floating point",
+        "Gpt at gpt.py:40, 41 stays in floating point, for fewer instructions",
+        "in floating point are operators that no line of the model has written, too: 1",
+    ]
+
+
+def test_an_exit_in_forward_is_an_error(tmp_path: Path) -> None:
+    result = run_export(tmp_path, model_source("import sys\nsys.exit(0)", _X))
+    assert result.returncode == 1
+    assert result.stderr.startswith("export: error: a call of sys.exit(0) ended it; let the model raise an error")
+    assert not (tmp_path / "p").exists()
+
+
+def test_random_numbers_of_forward_are_noted(tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source("return x + torch.rand(2, 4)", _X))
+    (note,) = [said for said in result.said if "random numbers on a device are not PyTorch's" in said]
+    assert "my_model.py:11 (`return x + torch.rand(2, 4)`)" in note
+    attention = "torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None])"
+    layers = "self.dropout = nn.Dropout(); self.lstm = nn.LSTM(4, 4)"
+    source = model_source(f"return self.dropout({attention} + self.lstm(x)[0])", _X, layers)
+    assert not any("random" in said for said in export_source(tmp_path, source).said)

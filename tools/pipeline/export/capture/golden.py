@@ -1,0 +1,104 @@
+"""Golden data: inputs and what the original model makes of them in eager mode."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy
+import torch
+from torch.utils import _pytree as pytree
+
+from tools.artifacts.golden.golden import Golden, golden_npz
+from tools.pipeline.export.ir.scalar_types import is_supported, supported_names
+from tools.pipeline.model_file.call import check_names, output_names, plain
+from tools.pipeline.model_file.describe import describe
+from tools.quiet.console import UserError
+
+Sample = tuple[torch.Tensor, ...]
+
+
+def run_eager(model: torch.nn.Module, samples: list[Sample]) -> tuple[list[list[torch.Tensor]], list[str], bool]:
+    """The outputs of each sample, flattened to tensors as the program returns them, their names, and whether they are
+    plain.
+
+    Raises UserError if the model returns something else than tensors.
+    """
+    # The model may change its own state; what is exported is the state it starts with.
+    model = copy.deepcopy(model)
+    outputs = []
+    names: list[str] = []
+    is_plain = True
+    with torch.no_grad():
+        for sample in samples:
+            returned = model(*(tensor.clone() for tensor in sample))
+            result = plain(returned)
+            is_plain = is_plain and result is returned
+            flat, names = pytree.tree_leaves(result), output_names(result)
+            for index, output in enumerate(flat):
+                if not isinstance(output, torch.Tensor):
+                    raise UserError(f"the model's output {index} must be a tensor, not {describe(output)}.")
+            outputs.append(flat)
+    check_names(names, "the model's outputs")
+    return outputs, names, is_plain
+
+
+def check_dtypes(tensors: Sequence[torch.Tensor], what: str) -> None:
+    """Raises UserError for a dtype that a program or a golden file cannot hold."""
+    for index, tensor in enumerate(tensors):
+        if not is_supported(tensor.dtype):
+            name = str(tensor.dtype).removeprefix("torch.")
+            if tensor.is_complex():
+                raise UserError(
+                    f"{what} {index} has dtype {name}, which a program cannot hold; use torch.view_as_real(...) of it, "
+                    "whose last dimension has real and imaginary part."
+                )
+            raise UserError(
+                f"{what} {index} has dtype {name}, which a program cannot hold; use one of {supported_names()}."
+            )
+
+
+def non_finite_outputs(outputs: list[list[torch.Tensor]]) -> list[int]:
+    """Indices of the outputs that hold NaN or infinity for some sample."""
+    return [
+        index
+        for index in range(len(outputs[0]))
+        if any(o[index].is_floating_point() and not torch.isfinite(o[index]).all() for o in outputs)
+    ]
+
+
+def serialize(
+    samples: list[Sample],
+    outputs: list[list[torch.Tensor]],
+    labels: torch.Tensor | None,
+    eager: list[list[torch.Tensor]] | None = None,
+    dim_orders: tuple[list[list[int]], list[list[int]]] = ([], []),
+) -> bytes:
+    """The golden file of a program.
+
+    Args:
+      outputs: what the program must return.
+      eager: what the module that the user wrote returns, where that is something else.
+      dim_orders: dim orders of inputs and outputs.
+    """
+
+    def stacked(lists: list[Sample] | list[list[torch.Tensor]]) -> tuple[numpy.ndarray, ...]:
+        return tuple(_stack(list(tensors)) for tensors in zip(*lists, strict=True))
+
+    input_orders, output_orders = (tuple(map(tuple, orders)) for orders in dim_orders)
+    return golden_npz(
+        Golden(
+            inputs=stacked(samples),
+            outputs=stacked(outputs),
+            labels=None if labels is None else labels.numpy(),
+            eager=() if eager is None else stacked(eager),
+            input_orders=input_orders,
+            output_orders=output_orders,
+        )
+    )
+
+
+def _stack(tensors: list[torch.Tensor]) -> numpy.ndarray:
+    stacked = torch.stack([tensor.detach().contiguous() for tensor in tensors])
+    # numpy has no bfloat16; its bits are kept.
+    return (stacked.view(torch.uint16) if stacked.dtype == torch.bfloat16 else stacked).numpy()

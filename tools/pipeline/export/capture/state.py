@@ -1,0 +1,102 @@
+"""Models that keep state: while they are quantized, what they keep is an input and an output.
+
+Quantization and lowering know pure functions. Buffers that a model changes become inputs before it, and their new
+values outputs; the lowered program gets them back as buffers. They stay in floating point, as does what is computed
+element by element for them: a sum over many calls would not move by less than a step of int8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
+from torch.utils import _pytree as pytree
+
+from tools.pipeline.export.ir.rewriting import run_decompositions
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+
+
+@dataclass(frozen=True)
+class State:
+    """Buffers that a model changes, in the order in which they are the first inputs and outputs.
+
+    Attributes:
+      buffers: their names and the values they start with.
+    """
+
+    buffers: dict[str, torch.Tensor]
+
+    def start(self) -> tuple[torch.Tensor, ...]:
+        """The state before the first call."""
+        return tuple(value.clone() for value in self.buffers.values())
+
+
+def state_to_inputs(program: ExportedProgram) -> tuple[ExportedProgram, State]:
+    """The program with the buffers that it changes as its first inputs, and their new values as its first outputs."""
+    if not any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in program.graph.nodes):
+        return program, State({})
+    # Batch normalization is folded before, as it would be decomposed, too.
+    functional = run_decompositions(fold_batch_norm(program), {})
+    signature = functional.graph_signature
+    changed = set(signature.buffers_to_mutate.values())
+    if not changed:
+        return program, State({})
+    program = functional
+    buffers = {}
+    for index, spec in enumerate(signature.input_specs):
+        if spec.kind == InputKind.BUFFER and spec.target in changed:
+            assert spec.target is not None
+            value = program.state_dict.get(spec.target, program.constants.get(spec.target))
+            assert value is not None
+            buffers[spec.target] = value
+            signature.input_specs[index] = InputSpec(InputKind.USER_INPUT, spec.arg, None)
+    # Outputs in the order of the inputs, before all others.
+    output = program.graph.output_node()
+    pairs = list(zip(signature.output_specs, output.args[0], strict=True))
+    by_target = {spec.target: (spec, node) for spec, node in pairs if spec.kind == OutputKind.BUFFER_MUTATION}
+    states = [by_target[name] for name in buffers]
+    others = [(spec, node) for spec, node in pairs if spec.kind == OutputKind.USER_OUTPUT]
+    signature.output_specs = [
+        *(OutputSpec(OutputKind.USER_OUTPUT, spec.arg, None) for spec, _ in states),
+        *(spec for spec, _ in others),
+    ]
+    output.args = (tuple(node for _, node in [*states, *others]),)
+    examples, named = program.example_inputs
+    assert not named
+    _set_call(program, (*buffers.values(), *examples))
+    program.graph_module.recompile()
+    return program, State(buffers)
+
+
+def _set_call(program: ExportedProgram, examples: tuple[torch.Tensor, ...]) -> None:
+    """Lets a program be called with its inputs, one after another, and return its outputs as a tuple."""
+    call = program.module_call_graph[0].signature
+    assert call is not None
+    call.in_spec = pytree.tree_structure((examples, {}))
+    outputs = [spec for spec in program.graph_signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
+    call.out_spec = pytree.tree_structure(tuple(range(len(outputs))))
+    call.forward_arg_names = None
+    program.example_inputs = (examples, {})
+
+
+def inputs_to_state(program: ExportedProgram, state: State, examples: tuple[torch.Tensor, ...]) -> None:
+    """Makes the first inputs of a lowered program buffers, which its first outputs change, in place.
+
+    Args:
+      examples: of the other inputs.
+    """
+    if not state.buffers:
+        return
+    signature = program.graph_signature
+    names = list(state.buffers)
+    inputs = [index for index, spec in enumerate(signature.input_specs) if spec.kind == InputKind.USER_INPUT]
+    for index, name in zip(inputs, names, strict=False):
+        arg = signature.input_specs[index].arg
+        signature.input_specs[index] = InputSpec(InputKind.BUFFER, arg, name, persistent=True)
+        program.state_dict[name] = state.buffers[name].clone()
+    for index, name in enumerate(names):
+        arg = signature.output_specs[index].arg
+        signature.output_specs[index] = OutputSpec(OutputKind.BUFFER_MUTATION, arg, name)
+    _set_call(program, tuple(examples))

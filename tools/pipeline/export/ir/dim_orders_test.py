@@ -1,0 +1,110 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from executorch.exir import to_edge_transform_and_lower
+from torch import nn
+
+from tools.pipeline.export.ir.dim_orders import (
+    CONTIGUOUS_ONLY,
+    drop_round_trips,
+    has_default_order,
+    order_for_kernels,
+    takes_any_order_as_emitted,
+    takes_any_order_upstream,
+)
+from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram
+
+_CATALOGS = [Path(path) for path in os.environ["CATALOGS"].split()]
+_IMAGE = (2, 6, 4, 5)
+_LAYERS = {
+    "convolution": (nn.Conv2d(6, 3, 3), "aten::convolution"),
+    "pointwise": (nn.Conv2d(6, 1, 1), "aten::convolution"),
+    "group_norm": (nn.GroupNorm(3, 6), "aten::native_group_norm"),
+    "layer_norm": (nn.LayerNorm(5), "aten::native_layer_norm"),
+    "upsample": (nn.Upsample(scale_factor=2), "aten::upsample_nearest2d"),
+    "linear": (nn.Linear(5, 3), "aten::linear"),
+}
+
+
+class Surrounded(nn.Module):
+    """A layer between operators that keep the order of their input."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.layer(torch.relu(x)))
+
+
+@pytest.mark.parametrize("name", _LAYERS)
+def test_an_operator_that_takes_contiguous_tensors_gets_them(name: str) -> None:
+    layer, operator = _LAYERS[name]
+    model = Surrounded(layer).eval()
+    x = torch.randn(_IMAGE).contiguous(memory_format=torch.channels_last)
+    program = to_edge(capture(model, (x,)))
+    nodes = [
+        node for node in program.graph.nodes if getattr(getattr(node.target, "_schema", None), "name", "") == operator
+    ]
+    assert len(nodes) == 1
+    assert all(has_default_order(source.meta["val"]) for source in nodes[0].all_input_nodes)
+    result = program.module()(x)
+    torch.testing.assert_close(result, model(x))
+    # What the plan says of the tensors is what the graph says.
+    plan = emit(program).program.execution_plan[0]
+    orders = [list(value.val.dim_order) for value in plan.values if hasattr(value.val, "dim_order")]
+    assert [0, 2, 3, 1] in orders
+
+
+class Viewed(nn.Module):
+    """A view of what lies in the order of its input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).flatten(2).cumsum(2)
+
+
+@pytest.mark.parametrize("takes_any", [takes_any_order_as_emitted, takes_any_order_upstream])
+def test_a_view_has_the_elements_of_the_default_order(takes_any: Callable[[str], bool]) -> None:
+    """ExecuTorch lets it have the memory of what it is of, in whatever order that lies."""
+    x = torch.randn(_IMAGE).contiguous(memory_format=torch.channels_last)
+    manager = to_edge_transform_and_lower(torch.export.export(Viewed(), (x,)))
+    order_for_kernels(manager.exported_program(), takes_any)
+    (result,) = LoadedProgram(manager.to_executorch().buffer).run(x)
+    torch.testing.assert_close(result, Viewed()(x))
+
+
+def test_orders_are_not_changed_back_and_forth() -> None:
+    x = torch.randn(_IMAGE).contiguous(memory_format=torch.channels_last)
+    program = to_edge_transform_and_lower(torch.export.export(nn.Sequential(nn.ReLU(), nn.Tanh()), (x,)))
+    edge = program.exported_program()
+    order_for_kernels(edge, takes_any_order_upstream)
+    drop_round_trips(edge)
+    copies = [node for node in edge.graph.nodes if "dim_order" in str(node.target)]
+    assert len(copies) == 2
+    torch.testing.assert_close(edge.module()(x), torch.tanh(torch.relu(x)))
+
+
+def test_contiguous_tensors_are_not_copied() -> None:
+    model = Surrounded(nn.GroupNorm(3, 6)).eval()
+    program = to_edge(capture(model, (torch.randn(_IMAGE),)))
+    assert not [node for node in program.graph.nodes if "dim_order" in str(node.target)]
+
+
+def test_the_list_is_what_the_kernels_take() -> None:
+    taken: dict[str, bool] = {}
+    for path in _CATALOGS:
+        for entry in yaml.safe_load(path.read_text()):
+            name = entry["op"].partition(".")[0]
+            taken[name] = taken.get(name, True) and "dim_order" in entry.get("variants", ())
+    # The other quantized ones take other orders where that makes no difference to them.
+    assert not taken["cortex_m::quantized_linear"]
+    assert not [name for name in CONTIGUOUS_ONLY if name.startswith("aten::") and taken[name]]
+    refused = {name for name, takes in taken.items() if name.startswith("aten::") and not takes}
+    matrices = {"addmm", "bmm", "mm", "_pdist_forward", "repeat_interleave"}
+    numbers = {"arange", "scalar_tensor", "sym_numel", "sym_size", "sym_stride", "_local_scalar_dense"}
+    assert refused - CONTIGUOUS_ONLY == {f"aten::{name}" for name in matrices | numbers}

@@ -1,0 +1,261 @@
+"""Makes the manifest of a program: tools/artifacts/manifest is its format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import executorch.version
+import torch
+from executorch.exir.schema import ExecutionPlan, KernelCall, OptionalTensorList, Program, Tensor, TensorList
+from torch.fx import Node
+
+from tools.pipeline.export.ir.rewriting import named_arguments
+from tools.pipeline.export.ir.scalar_types import itemsize, type_name
+from tools.pipeline.export.plan.memory_plan import MemoryPlan
+from tools.pipeline.model_file.call import CALLED
+from tools.pipeline.model_file.model_file import innermost_place
+
+# Key in a node's meta: its multiply-accumulates, where the operator's arguments no longer tell them.
+MACS = "multiply_accumulates"
+
+TORCH_FUSION_VERSION = "0.1.0"
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How int8 elements stand for numbers: number = (element - zero_point) * scale."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How a program is quantized.
+
+    Attributes:
+      io: dtype of inputs and outputs at the program's border, `float32` or `int8`.
+      inputs, outputs: the parameters by which each is, or was, quantized; None for those that are not.
+    """
+
+    io: str
+    inputs: list[Parameters | None]
+    outputs: list[Parameters | None]
+
+
+def make_manifest(
+    name: str,
+    core: str,
+    backend: str,
+    program: Program,
+    constants: list[bytes],
+    nodes: Sequence[Node | None],
+    memory: MemoryPlan | None,
+    model_file: Path,
+    names: tuple[list[str], list[str]],
+    quantization: Quantization | None = None,
+    keeps_state: bool = False,
+    parameters: Mapping[str, str] | None = None,
+    bounds: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+) -> dict[str, Any]:
+    """The manifest as a JSON object.
+
+    `instructions` are in the order of the plan's, each with the index of its operator, its origin in the user's model
+    and its multiply-accumulates. `operators` are in the order of the plan's, too. Per operator: every dtype and dim
+    order of its tensor operands and results, how often it is called, where in the user's model the calls come from, and
+    its multiply-accumulates per inference.
+
+    Args:
+      nodes: the graph node of each instruction, None of those where it is unknown, or empty.
+      memory: the memory plan, None if it is ExecuTorch's.
+      model_file: path of the model file as the user gave it.
+      names: of inputs and outputs.
+      quantization: of a quantized program.
+      keeps_state: whether an inference depends on earlier ones.
+      parameters: names of the module's parameters and buffers, by the node of each.
+      bounds: of each input of dynamic shape the smallest and largest size of each dimension, by the input's place.
+    """
+    plan = program.execution_plan[0]
+    names_of_values = _parameters(plan, nodes, parameters or {})
+    manifest: dict[str, Any] = {
+        "name": name,
+        "core": core,
+        "backend": backend,
+        "versions": {
+            "torch": torch.__version__.partition("+")[0],
+            "executorch": executorch.version.__version__.partition("+")[0],
+            "torch_fusion": TORCH_FUSION_VERSION,
+        },
+        "operators": _operators(plan, nodes, model_file),
+        "instructions": _instructions(plan, nodes, model_file),
+        "inputs": _border(plan, plan.inputs, names[0], quantization.inputs if quantization else None),
+        "outputs": _border(plan, plan.outputs, names[1], quantization.outputs if quantization else None),
+        "tensors": [
+            _tensor(value.val)
+            | {"constant": is_constant(value.val)}
+            | ({"parameter": names_of_values[index]} if index in names_of_values else {})
+            for index, value in enumerate(plan.values)
+            if isinstance(value.val, Tensor)
+        ],
+        "keeps_state": keeps_state,
+        "planned_buffers": plan.non_const_buffer_sizes[1:],
+        "constants_bytes": sum(len(constant) for constant in constants),
+    }
+    for place, sizes in (bounds or {}).items():
+        manifest["inputs"][place]["bounds"] = [list(bound) for bound in sizes]
+    if quantization is not None:
+        manifest["io"] = quantization.io
+    if memory is not None:
+        # No plan of these tensors is smaller than the most bytes that live at once.
+        manifest["live_bytes_lower_bound"] = memory.lower_bound
+    return manifest
+
+
+def is_constant(tensor: Tensor) -> bool:
+    """Whether the tensor's data lies in the program."""
+    return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
+
+
+def origin(node: Node, model_file: Path) -> str:
+    """Where in the user's model a node comes from: `layer (Class) at file:line`, as far as torch knows."""
+    stack = node.meta.get("nn_module_stack", {}).values()
+    layers = [(path.removeprefix(f"{CALLED}."), kind) for path, kind in stack if path not in ("", CALLED)]
+    layer = ""
+    if layers:
+        path, kind = layers[-1]
+        kind = kind if isinstance(kind, str) else kind.__name__
+        layer = f"{path} ({kind.rpartition('.')[2]})"
+    place = user_place(node.meta.get("stack_trace") or "", model_file)
+    return " at ".join(part for part in (layer, place) if part) or node.name
+
+
+def user_place(stack_trace: str, model_file: Path) -> str:
+    """`file:line` of the innermost frame of a node's stack trace that is the user's code, empty if there is none."""
+    place = innermost_place(model_file, [(match["file"], int(match["line"])) for match in _FRAME.finditer(stack_trace)])
+    # A path of this machine has no place in an output.
+    return Path(place).name if Path(place).is_absolute() else place
+
+
+def _parameters(plan: ExecutionPlan, nodes: Sequence[Node | None], names: Mapping[str, str]) -> dict[int, str]:
+    """The names of values that are parameters and buffers: value -> name."""
+    found: dict[int, str] = {}
+    for instruction, node in zip(plan.chains[0].instructions, nodes, strict=bool(nodes)):
+        if node is None or not isinstance(instruction.instr_args, KernelCall):
+            continue
+        arguments = named_arguments(node)
+        for value, argument in zip(instruction.instr_args.args, arguments.values(), strict=False):
+            content = plan.values[value].val
+            pairs = [(value, argument)]
+            if isinstance(content, (TensorList, OptionalTensorList)) and isinstance(argument, (list, tuple)):
+                pairs = list(zip(content.items, argument, strict=False))
+            for index, item in pairs:
+                if isinstance(item, Node) and item.name in names and isinstance(plan.values[index].val, Tensor):
+                    found.setdefault(index, names[item.name])
+    return found
+
+
+def _operators(plan: ExecutionPlan, nodes: Sequence[Node | None], model_file: Path) -> list[dict[str, Any]]:
+    operators: list[dict[str, Any]] = [
+        {"name": op.name, "overload": op.overload, "dtypes": [], "dim_orders": [], "calls": 0, "origin": [], "macs": 0}
+        for op in plan.operators
+    ]
+    for index, instruction in enumerate(plan.chains[0].instructions):
+        if not hasattr(instruction.instr_args, "op_index"):
+            continue
+        entry = operators[instruction.instr_args.op_index]
+        entry["calls"] += 1
+        for value in instruction.instr_args.args:
+            for tensor in _tensors(plan, value):
+                _add(entry["dtypes"], type_name(tensor.scalar_type))
+                _add(entry["dim_orders"], list(tensor.dim_order))
+        if node := _node_of(nodes, index):
+            _add(entry["origin"], origin(node, model_file))
+        entry["macs"] += _work(plan, nodes, index)
+    return operators
+
+
+def _node_of(nodes: Sequence[Node | None], index: int) -> Node | None:
+    return nodes[index] if nodes else None
+
+
+def _instructions(plan: ExecutionPlan, nodes: Sequence[Node | None], model_file: Path) -> list[dict[str, Any]]:
+    return [
+        {
+            "operator": instruction.instr_args.op_index,
+            "origin": origin(node, model_file) if (node := _node_of(nodes, index)) else "",
+            "macs": _work(plan, nodes, index),
+        }
+        for index, instruction in enumerate(plan.chains[0].instructions)
+        if hasattr(instruction.instr_args, "op_index")
+    ]
+
+
+def _border(
+    plan: ExecutionPlan, indices: list[int], names: list[str], parameters: list[Parameters | None] | None
+) -> list[dict[str, Any]]:
+    entries = [{"name": name} | _tensor(plan.values[index].val) for name, index in zip(names, indices, strict=True)]
+    for entry, found in zip(entries, parameters or [], strict=bool(parameters)):
+        if found is not None:
+            entry |= {"scale": found.scale, "zero_point": found.zero_point}
+    return entries
+
+
+def _work(plan: ExecutionPlan, nodes: Sequence[Node | None], index: int) -> int:
+    node = _node_of(nodes, index)
+    known = node.meta.get(MACS) if node else None
+    return _multiply_accumulates(plan, index) if known is None else known
+
+
+def _multiply_accumulates(plan: ExecutionPlan, index: int) -> int:
+    """Multiply-accumulates of a layer with weights; 0 for what has none."""
+    instruction = plan.chains[0].instructions[index]
+    name = plan.operators[instruction.instr_args.op_index].name
+    arguments = [plan.values[value].val for value in instruction.instr_args.args]
+    if name == "aten::convolution":
+        weight, transposed = arguments[1], arguments[6].bool_val
+        # Each element of the output (of the input, if transposed) meets the weight's elements of one channel.
+        elements = arguments[0] if transposed else arguments[9]
+        return _numel(elements) * _numel(weight) // weight.sizes[0]
+    if name == "aten::linear":
+        return _numel(arguments[3]) * arguments[1].sizes[-1]
+    if name in ("aten::mm", "aten::bmm"):
+        return _numel(arguments[2]) * arguments[0].sizes[-1]
+    if name == "aten::addmm":
+        return _numel(arguments[5]) * arguments[1].sizes[-1]
+    return 0
+
+
+def _tensors(plan: ExecutionPlan, value: int) -> list[Tensor]:
+    content = plan.values[value].val
+    if isinstance(content, Tensor):
+        return [content]
+    if isinstance(content, TensorList):
+        return [plan.values[item].val for item in content.items]
+    return []
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    return {
+        "dtype": type_name(tensor.scalar_type),
+        "shape": list(tensor.sizes),
+        "dim_order": list(tensor.dim_order),
+        "nbytes": _numel(tensor) * itemsize(tensor.scalar_type),
+    }
+
+
+def _numel(tensor: Tensor) -> int:
+    count = 1
+    for size in tensor.sizes:
+        count *= size
+    return count
+
+
+def _add(items: list[Any], item: Any) -> None:
+    if item not in items:
+        items.append(item)

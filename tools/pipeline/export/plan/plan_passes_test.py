@@ -1,0 +1,392 @@
+import copy
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.passes import MemoryPlanningPass
+
+from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.plan import plan_passes
+from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
+from tools.pipeline.export.plan.memory_plan import Lead
+from tools.pipeline.export.plan.plan_passes import constant_only_instructions, optimize_plan
+from tools.pipeline.export.testing import export_source, model_source
+from tools.pipeline.export.upstream.loaded_program import LoadedProgram
+
+_CONVS = "self.a = nn.Conv2d(3, 4, 3, padding=1)\nself.b = nn.Conv2d(7, 4, 3, padding=1)"
+_IMAGE = "torch.randn(1, 3, 4, 5)"
+_CHANNELS_LAST = ".to(memory_format=torch.channels_last)"
+
+# Name, forward(), inputs, __init__(), operators that are left.
+_CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
+    ("view", "return (x + 1).view(3, 2) * 2", "(torch.randn(2, 3),)", "pass", {"aten::add": 1, "aten::mul": 1}),
+    (
+        "views_of_all_kinds",
+        "y = torch.relu(x).unsqueeze(0).transpose(0, 1).squeeze().reshape(3, 2).flatten().contiguous().clone()\n"
+        "return torch.tanh(y.expand(1, 6))",
+        "(torch.randn(2, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::tanh": 1},
+    ),
+    (
+        "dropout",
+        "return self.drop(torch.relu(x)) + 1",
+        "(torch.randn(2, 3),)",
+        "self.drop = nn.Dropout()",
+        {"aten::relu": 1, "aten::add": 1},
+    ),
+    (
+        "slice_of_outermost",
+        "y = torch.relu(x)\nreturn torch.tanh(y[1:3]) + y[0:2]",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::tanh": 1, "aten::add": 1},
+    ),
+    (
+        "split",
+        "a, b = torch.relu(x).split([2, 3])\nreturn torch.tanh(b).sum() + a",
+        "(torch.randn(5, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::tanh": 1, "aten::sum": 1, "aten::add": 1},
+    ),
+    (
+        "slice_of_innermost_moves_data",
+        "return torch.relu(x)[:, 1:] * 2",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::slice_copy": 1, "aten::mul": 1},
+    ),
+    (
+        "transposition_moves_data",
+        "return torch.relu(x).t() * 2",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::permute_copy": 1, "aten::mul": 1},
+    ),
+    (
+        "transposed_to_how_it_lies",
+        "return torch.relu(x).permute(0, 3, 1, 2).clone(memory_format=torch.channels_last).tanh()",
+        "(torch.randn(1, 4, 5, 3),)",
+        "pass",
+        # The output is in the default order.
+        {"aten::relu": 1, "aten::tanh": 1, "dim_order_ops::_to_dim_order_copy": 1},
+    ),
+    (
+        "cat_of_results",
+        "return torch.cat([torch.relu(x), torch.tanh(x)]) * 2",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::tanh": 1, "aten::mul": 1},
+    ),
+    (
+        "cat_of_an_input_moves_data",
+        "return torch.cat([torch.relu(x), x]) * 2",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::cat": 1, "aten::mul": 1},
+    ),
+    (
+        "cat_of_the_same_twice_moves_data",
+        "y = torch.relu(x)\nreturn torch.cat([y, y]) * 2",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::cat": 1, "aten::mul": 1},
+    ),
+    (
+        "cat_of_innermost_moves_data",
+        "return torch.cat([torch.relu(x), torch.tanh(x)], dim=1) * 2",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::tanh": 1, "aten::cat": 1, "aten::mul": 1},
+    ),
+    (
+        "cat_of_channels_in_cat",
+        "y = torch.cat([torch.relu(self.a(x)), torch.tanh(x)], 1)\n"
+        "return torch.cat([y * 2, torch.relu(self.b(y))], 1) + 1",
+        "(torch.randn(1, 3, 4, 4),)",
+        _CONVS,
+        {},
+    ),
+    (
+        "part_that_is_used_after_the_cat",
+        "y = torch.relu(x)\nz = torch.cat([y, torch.tanh(x)])\nw = torch.sigmoid(z)\nreturn w * 2 + y.sum(), y - 1",
+        "(torch.randn(4, 3),)",
+        "pass",
+        {"aten::relu": 1, "aten::tanh": 1, "aten::cat": 1, "aten::sigmoid": 1, "aten::mul": 1, "aten::sum": 1}
+        | {"aten::add": 1, "aten::sub": 1},
+    ),
+    (
+        "recurrent",
+        # With a projection the layer is decomposed; the operators of our own are none of the runtime's that runs this.
+        "y, _ = self.lstm(x)\nreturn torch.relu(y)",
+        "(torch.randn(1, 5, 4),)",
+        "self.lstm = nn.LSTM(4, 3, proj_size=2)",
+        {},
+    ),
+    (
+        "attention",
+        "return self.attention(x, x, x)[0]",
+        "(torch.randn(1, 4, 8),)",
+        "self.attention = nn.MultiheadAttention(8, 2, batch_first=True)",
+        {},
+    ),
+    ("identity_copies_its_input", "return x", "(torch.randn(2, 3),)", "pass", {}),
+    ("view_of_an_input_is_copied_out", "return x.view(6), x", "(torch.randn(2, 3),)", "pass", {}),
+    ("outputs_that_share", "y = x + 1\nreturn y, y.view(6), y", "(torch.randn(2, 3),)", "pass", {}),
+    ("input_changed_in_place", "x += 1\nreturn x * 2", "(torch.randn(2, 3),)", "pass", {}),
+    ("unused_input", "return x * 2", "(torch.randn(2, 3), torch.randn(9))", "pass", {"aten::mul": 1}),
+    ("broadcast_operand", "return x.sum(0, keepdim=True) * x", "(torch.randn(2, 3),)", "pass", {}),
+    ("empty", "return x[2:] + 1, x", "(torch.randn(2, 3),)", "pass", {}),
+    ("int64", "return torch.relu(x) + x.view(-1)[:3]", "(torch.arange(-3, 3).view(2, 3),)", "pass", {}),
+    ("several_dtypes", "return (x > 0).float() + x.to(torch.int32)", "(torch.randn(2, 3),)", "pass", {}),
+    ("channels_last", "return torch.tanh(torch.relu(x))", f"({_IMAGE}{_CHANNELS_LAST},)", "pass", {}),
+    ("channels_last_inside", f"return self.a(x{_CHANNELS_LAST}).relu()", f"({_IMAGE},)", _CONVS, {}),
+    ("transposed_input", "return x * 2", "(torch.randn(3, 4).t(),)", "pass", {}),
+    ("transposed_output", "return (x * 2).t()", "(torch.randn(3, 4),)", "pass", {}),
+    ("constant_output", "return torch.ones(3) * 2", "(torch.randn(2),)", "pass", {}),
+    ("input_changed_in_a_view", "y = x.view(-1)\ny[1:] = 0\nreturn x, x + 1", "(torch.randn(2, 3),)", "pass", {}),
+    ("condition", "return torch.cond(x.sum() > 0, lambda x: x + 1, torch.neg, (x,))", "(torch.ones(2),)", "pass", {}),
+    (
+        "condition_on_a_condition",
+        "a = torch.cond(x.sum() > 0, lambda x: x * 2 + 1, lambda x: x - 1, (x,))\n"
+        "b = torch.cond(a.sum() > 0, lambda x: x * 3, lambda x: (x - 5).relu(), (a,))\nreturn a, b",
+        "(torch.ones(4),)",
+        "pass",
+        {},
+    ),
+    (
+        "condition_in_a_condition",
+        "def inner(x):\n"
+        "    a = torch.cond(x.sum() > 3, lambda x: x * 2 + 1, lambda x: x - 1, (x,))\n"
+        "    return torch.cond(a.mean() > 1, lambda x: x.view(2, 2) @ x.view(2, 2), lambda x: -x.view(2, 2), (a,)), a\n"
+        "return torch.cond(x.sum() > 0, inner, lambda x: (x.view(2, 2), x * 1), (x,))",
+        "(torch.ones(4),)",
+        "pass",
+        {},
+    ),
+    (
+        "condition_that_returns_what_it_gets",
+        "return torch.cond(x.sum() > 0, lambda x: (x.view(2, 2), self.w), lambda x: (self.w.view(2, 2), x), (x,))",
+        "(torch.ones(4),)",
+        'self.register_buffer("w", torch.arange(4.0))',
+        {},
+    ),
+    (
+        "condition_of_layers",
+        "return torch.cond(x.sum() > 0, lambda x: self.norm(self.a(x)), lambda x: self.pool(x), (x,))",
+        "(torch.ones(1, 3, 5, 6),)",
+        "self.a = nn.Conv2d(3, 3, 3)\nself.norm = nn.BatchNorm2d(3)\nself.pool = nn.MaxPool2d(3, 1)",
+        {},
+    ),
+    (
+        "scan_and_map_of_layers",
+        "from torch._higher_order_ops.map import map\nfrom torch._higher_order_ops.scan import scan\n"
+        "def step(c, x):\n"
+        "    n = torch.tanh(self.a(x) + c)\n"
+        "    return n, torch.cond(n.sum() > 0, lambda n: n + 1, lambda n: self.b(n), (n,))\n"
+        "c, y = scan(step, torch.zeros(1, 3), map(lambda x: self.c(x), x))\nreturn c, y",
+        "(torch.randn(5, 1, 4),)",
+        "self.a = nn.Linear(4, 3)\nself.b = nn.Linear(3, 3)\nself.c = nn.Linear(4, 4)",
+        {},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "forward", "inputs", "init", "operators"), _CASES, ids=[case[0] for case in _CASES])
+def test_computes_what_eager_mode_does(
+    name: str, forward: str, inputs: str, init: str, operators: dict[str, int], tmp_path: Path
+) -> None:
+    arguments = "x, y" if name == "unused_input" else "x"
+    result = export_source(tmp_path, model_source(forward, inputs, init, arguments))
+    assert result.largest_error() < 1e-6
+    if operators:
+        assert result.operators == operators
+
+
+def test_recurrent_state_lasts_from_call_to_call(tmp_path: Path) -> None:
+    init = 'self.register_buffer("h", torch.zeros(2))'
+    result = export_source(
+        tmp_path, model_source("self.h.mul_(0.5).add_(x)\nreturn self.h * 2", "(torch.ones(2),)", init)
+    )
+    method = LoadedProgram(result.program)
+    outputs = [method.run(torch.ones(2))[0].tolist() for _ in range(3)]
+    assert outputs == [[2.0, 2.0], [3.0, 3.0], [3.5, 3.5]]
+
+
+# forward(), and what buffers start with: of several dtypes and shapes, and two with equal values.
+_INITIAL_STATES = {
+    "counter": ("self.n.add_(1)\nreturn x * self.n", {"n": "torch.tensor([3])"}),
+    "largest": ("self.m.copy_(torch.maximum(self.m, x))\nreturn self.m * 1", {"m": "torch.full((4,), -float('inf'))"}),
+    "covariance": ("self.p.copy_(self.p @ self.p.T * 0.5 + 0.1)\nreturn self.p @ x", {"p": "torch.eye(4)"}),
+    "first": (
+        "y = torch.where(self.first, x, 0.9 * self.y + 0.1 * x)\nself.y.copy_(y)\nself.first.fill_(False)\nreturn y",
+        {"first": "torch.tensor([True])", "y": "torch.full((4,), 7.0)"},
+    ),
+    "equal": (
+        "self.a.add_(x)\nself.b.mul_(0.5)\nself.z.add_(1)\nreturn self.a * self.b + self.z",
+        {"a": "torch.ones(4)", "b": "torch.ones(4)", "z": "torch.zeros(4)"},
+    ),
+    "image": (
+        "self.p.mul_(0.5).add_(x)\nreturn (self.p * x).sum((1, 2))",
+        {"p": "torch.arange(24.0).reshape(1, 2, 3, 4)"},
+    ),
+    "assigned": ("y = x + self.w[0]\nself.w = torch.roll(self.w, 1, 0) * 0.9\nreturn y", {"w": "torch.randn(3, 4)"}),
+    "written_only": ("self.w.copy_(x)\nreturn x + 1", {"w": "torch.randn(4)"}),
+    "branch": (
+        "self.n.add_(1)\nreturn torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)) * self.n",
+        {"n": "torch.ones(1)"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _INITIAL_STATES)
+def test_state_starts_with_what_the_buffers_hold_each_time_a_program_is_loaded(case: str, tmp_path: Path) -> None:
+    forward, buffers = _INITIAL_STATES[case]
+    init = "\n".join(f'self.register_buffer("{name}", {value})' for name, value in buffers.items())
+    source = model_source(forward, "(torch.randn(4),)", init)
+    result = export_source(tmp_path, source)
+    assert result.manifest["keeps_state"]
+    scope: dict[str, Any] = {}
+    exec(source, scope)
+    inputs = [torch.randn(4, generator=torch.Generator().manual_seed(seed)) for seed in range(5)]
+    for _ in range(2):
+        eager, method = scope["model"](), LoadedProgram(result.program)
+        for x in inputs:
+            torch.testing.assert_close(method.run(x)[0], eager(x))
+
+
+def test_state_with_initial_values_and_dynamic_shapes(tmp_path: Path) -> None:
+    source = model_source(
+        "self.n.mul_(2)\nreturn x * self.n", "(torch.randn(5, 4),)", 'self.register_buffer("n", torch.ones(1))'
+    )
+    source += "\n\ndef dynamic_shapes():\n    return {'x': {0: torch.export.Dim('n', min=2, max=5)}}\n"
+    method = LoadedProgram(export_source(tmp_path, source).program)
+    sums = [float(method.run(torch.ones(rows, 4))[0].sum()) for rows in (5, 2, 3)]
+    assert sums == [40, 32, 96]
+
+
+def test_elementwise_results_take_the_memory_of_their_operands(tmp_path: Path) -> None:
+    # Input, result, and nothing for the three steps between them.
+    result = export_source(
+        tmp_path, model_source("return torch.tanh(torch.relu(x * 2) + 1).sum(1)", "(torch.randn(4, 8),)")
+    )
+    assert result.manifest["planned_buffers"] == [128 + 16]
+    assert result.manifest["live_bytes_lower_bound"] == 128 + 16
+
+
+def test_an_output_does_not_overwrite_an_input(tmp_path: Path) -> None:
+    # The caller may run the program again without setting its inputs anew.
+    result = export_source(tmp_path, model_source("return x + 1", "(torch.randn(8),)"))
+    assert result.manifest["planned_buffers"] == [64]
+
+
+@pytest.mark.parametrize("forward", ["return x", "return x.view(6)", "return x.view(6), x"])
+def test_outputs_have_memory_of_their_own(forward: str, tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source(forward, "(torch.randn(2, 3),)"))
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    offsets = [plan.values[index].val.allocation_info.memory_offset_low for index in {*plan.inputs, *plan.outputs}]
+    assert len(set(offsets)) == len(offsets)
+
+
+def test_values_that_nothing_uses_are_dropped_and_equal_ones_merged(tmp_path: Path) -> None:
+    source = model_source(
+        "return self.b(torch.relu(self.a(x)))", "(torch.randn(1, 3, 4, 4),)", _CONVS.replace("7", "4")
+    )
+    result = export_source(tmp_path, source)
+    plan = deserialize_pte_binary(result.program).program.execution_plan[0]
+    texts = [repr(value) for value in plan.values]
+    assert len(texts) == len(set(texts))
+    # 0, 1, the lists of them, false; 4 weights; input, result of a and of relu, output.
+    assert len([text for text in texts if "Tensor(" in text]) == 7
+
+
+@pytest.mark.parametrize("broken", ["_may_overwrite", "_is_movable_part"])
+def test_the_check_finds_a_wrong_layout(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = torch.sigmoid(x)
+            z = torch.cat([y, torch.tanh(x)])
+            w = torch.sigmoid(z)
+            return torch.relu(y), w * w.sum(), z.exp() + z
+
+    program = emit(to_edge(capture(Model().eval(), (torch.randn(2, 3),)))).program
+    optimize_plan(copy.deepcopy(program.execution_plan[0]))
+    monkeypatch.setattr(plan_passes._Layout, broken, _yes)
+    with pytest.raises(AssertionError, match="overwritten"):
+        optimize_plan(program.execution_plan[0])
+
+
+def test_the_check_finds_an_operand_that_is_overwritten_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.softmax(x @ x.t(), 1).sum(1)
+
+    program = emit(to_edge(capture(Model().eval(), (torch.randn(8, 1),)))).program
+    plan = program.execution_plan[0]
+    names = [plan.operators[call.instr_args.op_index].name for call in plan.chains[0].instructions]
+    index = names.index("aten::_softmax")
+    plain, overlapped = [optimize_plan(copy.deepcopy(plan), leads).memory.nbytes for leads in ({}, {index: Lead(64)})]
+    assert (plain, overlapped) == (2 * 256, 256 + 64)
+    overlaps = plan_passes._Layout._overlaps
+    monkeypatch.setattr(
+        plan_passes._Layout,
+        "_overlaps",
+        lambda layout: [dataclasses.replace(overlap, lead=overlap.lead.moved(-64)) for overlap in overlaps(layout)],
+    )
+    with pytest.raises(AssertionError, match="overwritten by its result"):
+        optimize_plan(plan, {index: Lead(64)})
+
+
+@pytest.mark.parametrize(("broken", "message"), [("run", "is moved to where"), ("planned", "is read later")])
+def test_the_check_finds_a_wrong_plan_of_branches(broken: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            a = torch.cond(x.sum() > 0, torch.exp, torch.neg, (x,))
+            return a, torch.cond(a.sum() > 0, torch.sin, torch.cos, (a,))
+
+    if broken == "run":
+        monkeypatch.setattr(BranchPlanning, "run", MemoryPlanningPass.run)
+        with pytest.raises(AssertionError, match=message):
+            emit(to_edge(capture(Model().eval(), (torch.randn(2, 3),))))
+        return
+    plan = emit(to_edge(capture(Model().eval(), (torch.randn(2, 3),)))).program.execution_plan[0]
+    first, second = (plan.values[index].val for index in plan.outputs)
+    places = {each.allocation_info.memory_offset_low for each in (first, second)}
+    assert len(places) == 2
+    for value in plan.values:
+        place = getattr(value.val, "allocation_info", None)
+        if place is not None and place.memory_offset_low in places:
+            place.memory_offset_low = min(places)
+    with pytest.raises(AssertionError, match=message):
+        check_plan(plan)
+
+
+def _yes(_self: Any, *_arguments: Any) -> bool:
+    return True
+
+
+def test_finds_operators_that_work_on_constants_only() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(3, 2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ (self.weight.t() * torch.full((2, 3), 2.0))
+
+    from executorch.exir import to_edge as to_edge_without_passes
+
+    captured = capture(Model().eval(), (torch.randn(1, 2),))
+    plain = to_edge_without_passes(captured).to_executorch().executorch_program.execution_plan[0]
+    assert constant_only_instructions(plain)
+    ours = emit(to_edge(captured)).program.execution_plan[0]
+    assert not constant_only_instructions(ours)
+    assert [operator.name for operator in ours.operators] == ["aten::mm"]
+
+
+def test_random_numbers_are_not_constants(tmp_path: Path) -> None:
+    result = export_source(tmp_path, model_source("return x + torch.rand(2)", "(torch.zeros(2),)"))
+    assert result.operators["aten::rand"] == 1

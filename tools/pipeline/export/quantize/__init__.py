@@ -1,0 +1,7 @@
+"""Quantization of captured programs.
+
+ExecuTorch's Cortex-M backend is prepared before any module here imports it: see backends/cortex_m/dialect.py.
+"""
+
+# By its full name: pytest imports a test's folder as a package of another name, and the wheel is prepared once.
+from tools.pipeline.export.backends.cortex_m import dialect as dialect

@@ -1,0 +1,356 @@
+"""What quantization costs at the outputs of a model, and which of its places cost most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Interpreter, Node
+
+from tools.pipeline.export.backends.cortex_m.int4 import is_int4
+from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.quantize import activation_tables
+from tools.pipeline.export.quantize.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.model_file.deterministic import computing
+from tools.quiet.console import UserError
+
+
+def output_snr(quantized: Quantized) -> float:
+    """The signal-to-noise ratio in dB of the worst output in floating point, over the reported samples.
+
+    That is 10 log10(sum f^2 / sum (f - q)^2) of f, computed in floating point, and q, quantized; infinite if they are
+    equal, or if no output is in floating point.
+    """
+    assert quantized.floating is not None
+    with computing():
+        by_output = _powers_by_output(
+            [Run(quantized.floating, sample).outputs for sample in quantized.samples],
+            [Run(quantized.module, sample).outputs for sample in quantized.samples],
+        )
+    return min((decibels(*each) for each in by_output), default=math.inf)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a quantized model must have.
+
+    Attributes:
+      text: as the user writes it.
+      least: of what measure() returns.
+      measure: measures a quantized model.
+      unit: a format of what is measured.
+      allowed: the ratio of noise to signal with which it has that; infinite where no ratio says so.
+    """
+
+    text: str
+    least: float
+    measure: Callable[[Quantized], float]
+    unit: str
+    allowed: float = math.inf
+
+    def shown(self, measured: float) -> str:
+        """What was measured, with its unit."""
+        return self.unit.format(measured)
+
+
+def snr_demand(decibels: int) -> Demand:
+    """That the worst output has a signal-to-noise ratio."""
+    return Demand(f"min_snr = {decibels}", decibels, output_snr, "{:.1f} dB", 10 ** (-decibels / 10))
+
+
+def share_right(outputs: Sequence[Sequence[torch.Tensor]], labels: torch.Tensor) -> float:
+    """The share of samples whose first output's largest element is at the label's index.
+
+    Args:
+      outputs: of each sample.
+    """
+    found = (int(each[0].reshape(-1).argmax()) for each in outputs)
+    return sum(index == int(label) for index, label in zip(found, labels, strict=True)) / len(labels)
+
+
+def accuracy_demand(share: float, samples: Sequence[Sample], labels: torch.Tensor) -> Demand:
+    """That a share of samples is classified right."""
+
+    def measure(quantized: Quantized) -> float:
+        with computing():
+            return share_right([Run(quantized.module, sample).results for sample in samples], labels)
+
+    return Demand(f'min_accuracy = "{share:g}"', share, measure, f"{{:.4g}} of {len(samples)} evaluation samples right")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What it costs in accuracy that some places of a model are quantized.
+
+    Attributes:
+      places: those that are quantized together, as origin() has them.
+      share: the largest ratio of noise to signal of an output, if all but these places computed in floating point.
+      readers: places that would quantize the result of `places` again, were these in floating point: sums and
+        normalizations, as along the residual branches of a transformer. No products, whose noise is their own; and none
+        where it is not this quantization that costs most.
+    """
+
+    places: frozenset[str]
+    share: float
+    readers: frozenset[str]
+
+
+def costs(quantized: Quantized, path: Path) -> list[Cost]:
+    """What each quantized tensor of a model costs at its outputs, the worst first.
+
+    The error that a layer makes, given what it reads in floating point, is added to its result there. A layer and the
+    activation that is computed with it are one.
+
+    Args:
+      path: the model file.
+    """
+    assert quantized.floating is not None
+    found: list[Cost] = []
+    with computing():
+        runs = [Run(quantized.floating, sample) for sample in quantized.samples]
+        expected = [run.outputs for run in runs]
+        groups = _groups(quantized.module)
+        group_of = {node: group for group in groups for node in group}
+        for group in groups:
+            errors = [_errors(quantized.module, group, run.values) for run in runs]
+            if not any(bool(error.count_nonzero()) for each in errors for error in each.values()):
+                continue
+            disturbed = [
+                Run(quantized.floating, sample, each).outputs
+                for sample, each in zip(quantized.samples, errors, strict=True)
+            ]
+            by_output = _powers_by_output(expected, disturbed)
+            share = max((noise / signal if signal else math.inf for signal, noise in by_output if noise), default=0.0)
+            readers = _readers(group[-1], errors, runs)
+            quantized_again = {node for reader in readers for node in group_of[reader]}
+            found.append(Cost(_places(group, path), share, _places(quantized_again, path)))
+    return sorted(found, key=lambda cost: -cost.share)
+
+
+def _places(nodes: Iterable[Node], path: Path) -> frozenset[str]:
+    return frozenset(origin(node, path) for node in nodes)
+
+
+class Run(Interpreter):
+    """A run of a module on a sample.
+
+    Args:
+      errors: what is added to what nodes return, by their names.
+
+    Attributes:
+      values: what nodes return, by their names.
+      results: what the module returns.
+      outputs: those of its outputs that are numbers in floating point.
+    """
+
+    def __init__(self, module: GraphModule, sample: Sample, errors: Mapping[str, torch.Tensor] | None = None) -> None:
+        super().__init__(module)
+        self.values: dict[str, Any] = {}
+        self._errors = errors or {}
+        self.results = torch.utils._pytree.tree_leaves(self.run(*sample))
+        self.outputs = [each for each in self.results if isinstance(each, torch.Tensor) and each.is_floating_point()]
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if n.name in self._errors:
+            result = result + self._errors[n.name]
+        self.values[n.name] = result
+        return result
+
+
+def powers(expected: Sequence[torch.Tensor], actual: Sequence[torch.Tensor]) -> tuple[float, float]:
+    """Signal and noise over all samples: the squares' sum of what is expected, and that of the differences."""
+    signal = sum(float(tensor.double().square().sum()) for tensor in expected)
+    noise = sum(float((e.double() - a.double()).square().sum()) for e, a in zip(expected, actual, strict=True))
+    return signal, noise
+
+
+def decibels(signal: float, noise: float) -> float:
+    """Their ratio in dB; infinite without noise."""
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal else -math.inf
+
+
+def _powers_by_output(
+    expected: Sequence[Sequence[torch.Tensor]], actual: Sequence[Sequence[torch.Tensor]]
+) -> list[tuple[float, float]]:
+    """powers() of each output, of the outputs of each sample."""
+    return [powers(e, a) for e, a in zip(zip(*expected, strict=True), zip(*actual, strict=True), strict=True)]
+
+
+def dequantized(node: Node) -> Node | None:
+    """What the next layers see of a node: its value after quantization and dequantization; None if it is not int8."""
+    for user in node.users:
+        if user.target == QUANTIZE:
+            return next((after for after in user.users if after.target in DEQUANTIZE), None)
+    return None
+
+
+def _groups(module: GraphModule) -> list[list[Node]]:
+    """What computes each quantized tensor: an operator, and those before it whose results nothing else reads."""
+    groups: dict[Node, list[Node]] = {}
+    for node in reversed(list(module.graph.nodes)):
+        if node.op != "call_function" or node.target is QUANTIZE or node.target in DEQUANTIZE:
+            continue
+        user = next(iter(node.users), None)
+        groups[node] = groups[user] if len(node.users) == 1 and user in groups else []
+        groups[node].append(node)
+    return list({id(group): group[::-1] for group in groups.values()}.values())[::-1]
+
+
+def _errors(module: GraphModule, group: list[Node], computed: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """What a group of operators adds to its last result by being quantized, by the name of that node.
+
+    Args:
+      computed: what nodes return in floating point.
+    """
+    results: dict[Node, Any] = {}
+
+    def value(node: Node) -> Any:
+        if node not in results:
+            results[node] = evaluate(node)
+        return results[node]
+
+    def evaluate(node: Node) -> Any:
+        if node.op == "get_attr":
+            return Interpreter(module).fetch_attr(str(node.target))
+        if node.target in DEQUANTIZE:
+            source = node.args[0]
+            if isinstance(source, Node) and source.target is QUANTIZE:
+                (quantized,) = source.all_input_nodes
+                return value(quantized)
+        elif node not in group:
+            return computed[node.name]
+        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)
+        return node.target(*args, **kwargs)
+
+    last = group[-1]
+    result, expected = value(last), computed.get(last.name)
+    if not isinstance(expected, torch.Tensor) or not expected.is_floating_point():
+        return {}
+    return {last.name: _rounded(last, result) - expected}
+
+
+def _rounded(node: Node, value: torch.Tensor) -> torch.Tensor:
+    """What the next layers see of a value of a node."""
+    after = dequantized(node)
+    if after is None:
+        return value
+    target: Any = after.target
+    (between,) = after.all_input_nodes
+    return target(between.target(value, *between.args[1:]), *after.args[1:])
+
+
+def _readers(node: Node, errors: Sequence[Mapping[str, torch.Tensor]], runs: Sequence[Run]) -> list[Node]:
+    """What Cost.readers are of the last node of a group, as nodes.
+
+    Args:
+      errors: what the group adds to its result, by sample.
+      runs: in floating point, by sample.
+    """
+    after = dequantized(node)
+    if after is None or not all(node.name in each for each in errors):
+        return []
+    values = [run.values[node.name] for run in runs]
+    _, rounding = powers(values, [_rounded(node, value) for value in values])
+    whole = sum(float(each[node.name].double().square().sum()) for each in errors)
+    return (
+        []
+        if 2 * rounding < whole
+        else [user for user in after.users if user.op == "call_function" and not activation_tables.is_product(user)]
+    )
+
+
+def leave_worst_in_float(
+    quantized: Quantized,
+    quantize: Callable[[frozenset[str]], Quantized],
+    in_float: frozenset[str],
+    demand: Demand,
+    path: Path,
+) -> tuple[frozenset[str], Quantized, str] | None:
+    """Finds the places that must stay in floating point for what is demanded of the model.
+
+    Args:
+      quantized: the model but for the places that stay in floating point anyway.
+      quantize: quantizes the model but for some places.
+      in_float: those that stay in floating point anyway.
+      path: the model file.
+
+    Returns:
+      in_float and what stays besides, the model so, and what there is to say about it; None if the model has that
+      already.
+
+    Raises UserError if only a model that is all in floating point has that.
+    """
+    before = reached = demand.measure(quantized)
+    if before >= demand.least:
+        return None
+    ranked = costs(quantized, path)
+    kept, made = in_float, quantized
+    while reached < demand.least:
+        # Noise adds up about linearly, but what a layer in floating point returns may be quantized for the next one.
+        left = [cost for cost in ranked if not cost.places | cost.readers <= kept]
+        count = _count_of_worst(left, len(ranked), demand.allowed)
+        if count >= len(left):
+            raise UserError(
+                f"{path}: {demand.text}, but the outputs reach {demand.shown(reached)} ({demand.shown(before)} all in "
+                "int8); only floating point alone has more: demand less, or use the portable backend."
+            )
+        kept = kept.union(*(cost.places | cost.readers for cost in left[:count]))
+        made = quantize(kept)
+        reached = demand.measure(made)
+    told = f"the outputs have {demand.shown(reached)}, with all in int8 that can be {demand.shown(before)}"
+    return kept, made, f"layers stay in floating point that cost most accuracy: {told}"
+
+
+def _count_of_worst(left: Sequence[Cost], count: int, allowed: float) -> int:
+    """How many of the worst are mended at once, for the rest to make no more noise than is allowed.
+
+    Args:
+      count: of all that there were at first, of which a sixteenth is mended at least.
+    """
+    mended = max(1, count // 16)
+    while mended < len(left) and sum(cost.share for cost in left[mended:]) > allowed:
+        mended += 1
+    return mended
+
+
+def leave_worst_in_int8(
+    quantized: Quantized, quantize: Callable[[frozenset[str]], Quantized], demanded: int, path: Path
+) -> tuple[frozenset[str], str]:
+    """Finds the layers whose weights must be int8 instead of int4 for a signal-to-noise ratio of the outputs.
+
+    Args:
+      quantized: the model with all weights in int4 that can be.
+      quantize: quantizes the model with int8 weights in some places.
+      demanded: the ratio in dB; where int8 has less, all weights are int8.
+      path: the model file.
+
+    Returns:
+      the places, and what there is to say about them.
+    """
+    before = reached = output_snr(quantized)
+    layers = _in_int4(quantized, path)
+    ranked = [cost for cost in costs(quantized, path) if cost.places & layers]
+    # Those that add no noise at all are the last.
+    silent = layers.difference(*(cost.places for cost in ranked))
+    ranked += [Cost(frozenset((place,)), 0.0, frozenset()) for place in sorted(silent)]
+    allowed = 10 ** (-demanded / 10)
+    kept: frozenset[str] = frozenset()
+    while reached < demanded and kept < layers:
+        left = [cost for cost in ranked if not cost.places & layers <= kept]
+        kept = kept.union(*(cost.places & layers for cost in left[: _count_of_worst(left, len(ranked), allowed)]))
+        reached = output_snr(quantize(kept))
+    told = f"int4 weights in {len(layers - kept)} of {len(layers)} places that can have them"
+    return kept, f"{told}: the outputs have {reached:.1f} dB against floating point, with int4 in all {before:.1f} dB"
+
+
+def _in_int4(quantized: Quantized, path: Path) -> frozenset[str]:
+    """The places of layers with int4 weights."""
+    nodes = quantized.module.graph.nodes
+    return frozenset(origin(node, path) for node in nodes if len(node.args) > 1 and is_int4(node.args[1]))

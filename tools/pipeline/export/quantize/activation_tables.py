@@ -1,0 +1,756 @@
+"""Annotates what ExecuTorch's Cortex-M quantizer knows operator by operator, or not at all, as a whole.
+
+A *function* is a group of elementwise operators that compute their result from one tensor and from numbers: a GELU
+written out, `x * relu6(x + 3) / 6`, a product with a constant. Quantized operator by operator it would lose precision
+at each step, and take instructions for each; as a whole it becomes one table of 256 results (tables.py).
+
+*Masked scores* are what a mask of minus infinity, or of numbers as good as that, is added to on the way to a softmax or
+a maximum. No int8 tensor holds such numbers beside the scores, so these operators stay in floating point, up to there,
+but for a sum and a softmax that an operator of our own computes (softmax.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import math
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.backends.arm.quantizer.arm_quantizer_utils import SharedQspecQuantizer, _mark_node_as_quantized
+from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
+from executorch.backends.cortex_m.quantizer.quantization_configs import (
+    INT8_ACTIVATION_PER_TENSOR_QSPEC,
+    SOFTMAX_OUTPUT_FIXED_QSPEC,
+)
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from executorch.backends.cortex_m.quantizer_reporter import QuantizerInfo
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._pytree import tree_leaves
+from torchao.quantization.pt2e.quantizer import QuantizationSpec, Quantizer
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+from tools.pipeline.export.backends.cortex_m.norms import norm_of
+from tools.pipeline.export.backends.cortex_m.own_layers import mark
+from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, Scores, scores_of
+from tools.pipeline.export.ir.rewriting import is_elementwise
+from tools.pipeline.export.rewrite.own_operators import RECURRENT
+from tools.pipeline.export.rewrite.spectra.spectra import SPECTRA
+from tools.pipeline.export.upstream.replaced import replaced
+from tools.pipeline.model_file.call import CALLED
+
+_aten = torch.ops.aten
+
+# Computed together with the layer before them.
+_FUSED = frozenset((_aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.hardsigmoid.default))
+_LAYERS = frozenset((
+    _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.add.Tensor,
+    _aten.max_pool2d.default,
+))  # fmt: skip
+# Alone, ExecuTorch's passes compute them in int8.
+_KNOWN = frozenset((
+    _aten.relu.default, _aten.hardtanh.default, _aten.clamp.default, _aten.sigmoid.default, _aten.tanh.default,
+    _aten.silu.default,
+))  # fmt: skip
+# With weights, or of two matrices.
+_PRODUCTS = frozenset((
+    _aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default, _aten.bmm.default,
+))  # fmt: skip
+# What takes of masked numbers only those that are not.
+_UNMASKING = (*SOFTMAX, _aten.max.dim, _aten.amax.default, _aten.max.default, _aten.argmax.default)
+_COMPARISONS = frozenset(
+    getattr(operator, overload)
+    for operator in (_aten.eq, _aten.ne, _aten.lt, _aten.le, _aten.gt, _aten.ge)
+    for overload in ("Scalar", "Tensor")
+)
+# What is added to scores to exclude them is below this; scores are not.
+_EXCLUDED = -1e3
+
+
+@dataclass
+class Function:
+    """Elementwise operators that are one function of a tensor.
+
+    Attributes:
+      source: the tensor.
+      nodes: the operators, in order.
+      results: those of them that others read.
+    """
+
+    source: Node
+    nodes: list[Node]
+    results: list[Node]
+
+
+def is_layer(node: Node) -> bool:
+    """Whether a node is one of the operators that int8 is for: those with weights, and what is fused into them."""
+    if node.target in (_aten.relu.default, _aten.hardtanh.default):
+        return True
+    return node.target in _PRODUCTS and node.target != _aten.bmm.default and _is_parameter(node.args[1])
+
+
+def is_product(node: Node) -> bool:
+    """Whether a node multiplies matrices or convolves."""
+    return node.target in _PRODUCTS
+
+
+def bounds(node: Node) -> tuple[float, float]:
+    """What the results of an operator are never beyond, as far as that is known of it."""
+    if node.target in (_aten.sigmoid.default, _aten.hardsigmoid.default, *SOFTMAX):
+        return 0.0, 1.0
+    if node.target == _aten.tanh.default:
+        return -1.0, 1.0
+    if node.target in (_aten.hardtanh.default, _aten.clamp.default):
+        default = (-1.0, 1.0) if node.target == _aten.hardtanh.default else (None, None)
+        low, high = _with_defaults(node, 1, default)
+        return (-math.inf if low is None else float(low)), (math.inf if high is None else float(high))
+    return (0.0 if node.target == _aten.relu.default else -math.inf), math.inf
+
+
+def keeps_bounds(node: Node) -> bool:
+    """Whether an operator's results are elements of its operands or means of them, and share their range."""
+    # Activations are among the operators that may share a range.
+    if node.op != "call_function" or bounds(node) != (-math.inf, math.inf):
+        return False
+    return _is_view(node) or node.target in (_aten.max_pool2d.default, _aten.avg_pool2d.default)
+
+
+def _is_parameter(node: Any) -> bool:
+    return isinstance(node, Node) and node.op == "get_attr"
+
+
+def find_functions(graph: Graph) -> list[Function]:
+    """The functions of a graph, without operators that are computed with a layer, or known to the quantizer, anyway."""
+    # An operator that a function goes on from, but others read, too, begins another function.
+    sources: set[Node] = set()
+    while True:
+        roots = _roots(graph, sources)
+        shared = {
+            node
+            for node in roots
+            if (inside := [user for user in node.users if roots.get(user) == roots[node]])
+            and len(inside) < len(node.users)
+        }
+        if shared <= sources:
+            break
+        sources |= shared
+    functions: dict[Node, Function] = {}
+    for node, root in roots.items():
+        function = functions.setdefault(root, Function(root, [], []))
+        function.nodes.append(node)
+        if any(roots.get(user) != root for user in node.users):
+            function.results.append(node)
+    return [each for each in functions.values() if len(each.nodes) > 1 or each.nodes[0].target not in _KNOWN]
+
+
+def _roots(graph: Graph, sources: set[Node]) -> dict[Node, Node]:
+    """Per elementwise operator of one tensor that tensor, as far back as there are such operators."""
+    roots: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if not _is_function(node):
+            continue
+        operands = {
+            operand if operand in sources else roots.get(operand, operand)
+            for operand in node.all_input_nodes
+            if not _is_number(operand)
+        }
+        source = operands.pop() if len(operands) == 1 else None
+        if source is not None and _is_float(source) and source.meta["val"].shape == node.meta["val"].shape:
+            roots[node] = source
+    # What ends in something else than numbers, such as a condition that something else reads, is no function.
+    while True:
+        ends = [
+            node for node in roots if not _is_float(node) and any(roots.get(user) != roots[node] for user in node.users)
+        ]
+        if not ends:
+            return roots
+        for node in ends:
+            del roots[node]
+
+
+def _is_function(node: Node) -> bool:
+    if (
+        node.op != "call_function"
+        or not is_elementwise(node.target)
+        or not isinstance(node.meta.get("val"), torch.Tensor)
+    ):
+        return False
+    if node.meta["val"].numel() < 2:
+        return False
+    return node.target not in _FUSED or not _is_layer(node.args[0])
+
+
+def _is_layer(node: Any) -> bool:
+    """Whether a node computes an activation after it, too."""
+    if not isinstance(node, Node) or node.target not in _LAYERS or len(node.users) != 1:
+        return False
+    return node.target != _aten.add.Tensor or not any(_is_number(operand) for operand in node.all_input_nodes)
+
+
+def _is_number(node: Node) -> bool:
+    value = node.meta.get("val")
+    return node.op == "get_attr" and isinstance(value, torch.Tensor) and value.numel() == 1
+
+
+def _is_float(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def _has_computed_weights(node: Node) -> bool:
+    is_layer = node.target in _PRODUCTS and node.target != _aten.bmm.default
+    return is_layer and not _is_parameter(node.args[1])
+
+
+def _is_of_other_format(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float32
+
+
+def find_masked_scores(module: GraphModule) -> list[Node]:
+    """What lies between a mask and the softmax or maximum after it, both included."""
+    found: dict[Node, None] = {}
+    for node in module.graph.nodes:
+        if node.op == "call_function" and is_elementwise(node.target) and _is_masked(module, node):
+            path = _path_from_mask(node)
+            found |= dict.fromkeys(path)
+    return list(found)
+
+
+def _path_from_mask(node: Node) -> list[Node]:
+    """A node and all behind it up to what unmasks; nothing if something else reads masked numbers."""
+    found: dict[Node, None] = {}
+    pending = [node]
+    while pending:
+        reader = pending.pop()
+        if reader in found:
+            continue
+        if reader.target not in _UNMASKING:
+            if reader.op == "output" or not (is_elementwise(reader.target) or _is_view(reader)):
+                return []
+            pending += reader.users
+        found[reader] = None
+    return list(found)
+
+
+def _is_view(node: Node) -> bool:
+    return node.target in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT
+
+
+def _is_masked(module: GraphModule, node: Node) -> bool:
+    for operand in node.args:
+        if isinstance(operand, float) and operand < _EXCLUDED:
+            return True
+        if isinstance(operand, Node) and operand.op == "get_attr":
+            value = attribute(module, str(operand.target))
+            if value.is_floating_point() and value.numel() and float(value.min()) < _EXCLUDED:
+                return True
+    return False
+
+
+def _find_scores(module: GraphModule) -> dict[Node, Scores]:
+    """Each softmax that an operator of our own computes in int8 together with what is before it."""
+
+    def value(node: Node) -> torch.Tensor | None:
+        return attribute(module, str(node.target)) if node.op == "get_attr" else None
+
+    found = {node: scores_of(node) for node in module.graph.nodes}
+    return {node: scores for node, scores in found.items() if scores is not None and scores.scale(value) is not None}
+
+
+def _annotate_softmax(softmax: Node, scores: Scores) -> None:
+    """Annotates a softmax and the operators before it as one."""
+    first, *others = scores.between
+    _mark_node_as_quantized(first, {scores.source: INT8_ACTIVATION_PER_TENSOR_QSPEC}, None, False)
+    for node in others:
+        _mark_node_as_quantized(node, {}, None, False)
+    _mark_node_as_quantized(softmax, {}, SOFTMAX_OUTPUT_FIXED_QSPEC, False)
+    for node in (*scores.between, softmax):
+        node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        mark(node)
+
+
+def by_layer(node: Node, named: Mapping[str, str], otherwise: str) -> str:
+    """What is said of a node's layer: by the names of layers, with all that is inside them; the longest name counts."""
+    best, found = -1, otherwise
+    for name, _ in node.meta.get("nn_module_stack", {}).values():
+        name = name.removeprefix(f"{CALLED}.")
+        if name in named and len(name) > best:
+            best, found = len(name), named[name]
+    return found
+
+
+def attribute(module: GraphModule, name: str) -> torch.Tensor:
+    """The tensor that a node `get_attr` of a module stands for."""
+    value: Any = module
+    for part in name.split("."):
+        value = getattr(value, part)
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+def _has_no_kernel(node: Node) -> bool:
+    """Whether a node is in a form that no int8 kernel knows.
+
+    Numbers of another format than float32, weights that the model computes, pooling that is dilated, whose windows
+    reach beyond the image, or whose places are asked for, and padding of more than four dimensions.
+    """
+    if node.op == "call_function" and any(map(_is_of_other_format, (node, *node.all_input_nodes))):
+        return True
+    # Passes would take such a layer for one in int8 if its weights came from there, too.
+    if _has_computed_weights(node) or any(_has_computed_weights(user) and user.args[1] is node for user in node.users):
+        return True
+    if node.target == _aten.constant_pad_nd.default:
+        return node.meta["val"].dim() > 4
+    if node.target == _aten.avg_pool2d.default:
+        ceil_mode, _, divisor = _with_defaults(node, 4, (False, True, None))
+        return bool(ceil_mode) or divisor is not None
+    if node.target == _aten.max_pool2d_with_indices.default:
+        return any(user.args[1] for user in node.users)
+    if node.target == _aten.max_pool2d.default:
+        dilation, ceil_mode = _with_defaults(node, 4, (1, False))
+        return bool(ceil_mode) or dilation not in (1, [1], [1, 1])
+    return False
+
+
+def _with_defaults(node: Node, place: int, defaults: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A node's arguments from `place` on, which may be left out."""
+    given = tuple(node.args[place:])
+    return given + defaults[len(given) :]
+
+
+def _find_state(graph: Graph, count: int) -> list[Node]:
+    """What computes the first outputs of a graph, back to layers with weights and to products."""
+    found: dict[Node, None] = {}
+    pending = [node for node in graph.output_node().args[0][:count] if isinstance(node, Node)]
+    while pending:
+        node = pending.pop()
+        if node.op == "call_function" and node.target not in (*_PRODUCTS, *RECURRENT) and node not in found:
+            found[node] = None
+            pending += node.all_input_nodes
+    return list(found)
+
+
+def leave_state(graph: Graph, count: int) -> None:
+    """Marks what computes the first outputs of a graph as seen by a quantizer, and left in floating point."""
+    for node in _find_state(graph, count):
+        _mark_node_as_quantized(node, {}, None, False)
+        node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+
+
+def _find_signals(graph: Graph, in_float: set[Node]) -> list[Node]:
+    """Inputs that nothing reads but what stays in floating point up to spectra, which would lose by steps of int8."""
+    found = []
+    for node in graph.nodes:
+        readers: set[Node] = set(node.users) if node.op == "placeholder" else set()
+        pending = list(readers)
+        while pending:
+            reader = pending.pop()
+            following = set() if reader.target in SPECTRA else set(reader.users) - readers
+            readers |= following
+            pending += following
+        if readers and readers <= in_float and any(reader.target in SPECTRA for reader in readers):
+            found.append(node)
+    return found
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Where operators of a graph are by what they cost.
+
+    Attributes:
+      floating: those that stay in floating point.
+      int8: operators of functions that are int8, whatever is next to them.
+    """
+
+    floating: frozenset[Node] = frozenset()
+    int8: frozenset[Node] = frozenset()
+
+
+class _Whole(Quantizer):
+    """The head of the quantizers: keeps groups from those that annotate operator by operator."""
+
+    def __init__(
+        self,
+        states: int,
+        stays: Callable[[Node], bool],
+        decide: Callable[[GraphModule], Decided] | None,
+        has_own_layers: bool,
+    ) -> None:
+        self.functions: list[Function] = []
+        # Softmax operators with what is before them, as far as one operator computes all of it.
+        self.softmaxes: list[list[Node]] = []
+        # Inputs of the model that spectra are computed of, and nothing else.
+        self.signals: list[Node] = []
+        self.states = states
+        self.decided = Decided()
+        self._stays = stays
+        self._decide = decide
+        self._has_own_layers = has_own_layers
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        softmaxes = _find_scores(model) if self._has_own_layers else {}
+        together = {node for softmax, each in softmaxes.items() for node in (*each.between, softmax)}
+        scores = [node for node in find_masked_scores(model) if node not in together]
+        scores += _find_state(model.graph, self.states)
+        if self._decide is not None:
+            self.decided = self._decide(model)
+        scores += [
+            node
+            for node in model.graph.nodes
+            if _has_no_kernel(node)
+            or (node.op == "call_function" and (node in self.decided.floating or self._stays(node)))
+        ]
+        for softmax, each in softmaxes.items():
+            group = [*each.between, softmax]
+            if not set(group) & set(scores):
+                self.softmaxes.append(group)
+                _annotate_softmax(softmax, each)
+            elif each.mask is not None:
+                scores += group
+        for node in scores:
+            _mark_node_as_quantized(node, {}, None, False)
+            node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        self.signals = _find_signals(model.graph, set(scores))
+        done = {*scores, *itertools.chain(*self.softmaxes)}
+        self.functions = [each for each in find_functions(model.graph) if not set(each.nodes) & done]
+        for function in self.functions:
+            for node in function.nodes:
+                node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing to check: what is not annotated stays in floating point, and the build says so."""
+
+    def get_quantizer_info(self) -> QuantizerInfo:
+        """What ExecuTorch's report of quantizers asks of each."""
+        return QuantizerInfo("Groups", "functions and masked scores", "as a whole", __name__)
+
+
+class _OwnLayers(Quantizer):
+    """Annotates layers that have operators of our own: normalization, and recurrent ones.
+
+    Args:
+      has_float_border: whether states that the model takes and returns stay in floating point, bit for bit.
+    """
+
+    def __init__(self, has_float_border: bool) -> None:
+        self._has_float_border = has_float_border
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        for node in model.graph.nodes:
+            if node.op != "call_function" or Q_ANNOTATION_KEY in node.meta or not _is_layer_of_our_own(node):
+                continue
+            is_recurrent = node.target in RECURRENT
+            result = None if is_recurrent else INT8_ACTIVATION_PER_TENSOR_QSPEC
+            _mark_node_as_quantized(node, {node.args[0]: INT8_ACTIVATION_PER_TENSOR_QSPEC}, result, False)
+            mark(node)
+            for user in node.users if is_recurrent else ():
+                if user.args[1] == 0:
+                    _mark_node_as_quantized(user, {}, INT8_ACTIVATION_PER_TENSOR_QSPEC, False)
+            if is_recurrent and self._has_float_border:
+                _leave_states(node)
+        return model
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing to check, as in _Whole."""
+
+    def get_quantizer_info(self) -> QuantizerInfo:
+        """What ExecuTorch's report of quantizers asks of each."""
+        return QuantizerInfo("Own layers", "normalization, LSTM and GRU", "int8", __name__)
+
+
+def _leave_states(layer: Node) -> None:
+    """Leaves a recurrent layer's states in floating point, back to the model's inputs and on to its outputs."""
+    pending = [(state, True) for state in layer.all_input_nodes[1:]]
+    pending += [(user, False) for user in layer.users if user.args[1] != 0]
+    seen = {layer}
+    while pending:
+        node, is_before = pending.pop()
+        if node in seen or not (_is_view(node) or node.target == operator.getitem or node.op == "placeholder"):
+            continue
+        seen.add(node)
+        if node.op == "placeholder":
+            if Q_ANNOTATION_KEY in node.meta:
+                node.meta[Q_ANNOTATION_KEY].output_qspec = None
+            continue
+        if Q_ANNOTATION_KEY not in node.meta:
+            _mark_node_as_quantized(node, {}, None, False)
+        for user in node.users:
+            if user.op == "output" and Q_ANNOTATION_KEY in user.meta:
+                user.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(node, None)
+        pending += [(other, is_before) for other in (node.all_input_nodes if is_before else node.users)]
+
+
+def _is_layer_of_our_own(node: Node) -> bool:
+    if norm_of(node) is None and node.target not in RECURRENT:
+        return False
+    # Beside what is normalized, and an initial state.
+    first = 1 if node.target not in RECURRENT else len(RECURRENT) + 1 - RECURRENT.index(node.target)
+    given = [operand for operand in node.args[first:] if isinstance(operand, Node)]
+    return _is_float(node.args[0]) and all(map(_is_parameter, given))
+
+
+class _Functions(Quantizer):
+    """Annotates functions that other int8 operators lie next to, once these are annotated.
+
+    Args:
+      has_float_border: whether the model takes and returns floating point; functions next to integers are int8, too.
+    """
+
+    def __init__(self, groups: _Whole, has_float_border: bool) -> None:
+        self._groups = groups
+        self._has_float_border = has_float_border
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        integers = self._integers(model.graph)
+        for function in annotate_functions(self._groups.functions, integers, chosen=self._groups.decided.int8):
+            for node in function.nodes:
+                _mark_node_as_quantized(node, {}, None, False)
+        if self._has_float_border:
+            self._leave_compared(model.graph)
+        self._leave_inputs(model.graph)
+        if self._has_float_border:
+            self._leave_outputs(model.graph)
+        self._leave_state(model.graph)
+        for node in self._groups.signals:
+            if Q_ANNOTATION_KEY in node.meta:
+                node.meta[Q_ANNOTATION_KEY].output_qspec = None
+        return model
+
+    def _integers(self, graph: Graph) -> list[Node]:
+        """The model's inputs and outputs, if they are integers; states are not."""
+        if self._has_float_border:
+            return []
+        inputs = [node for node in graph.nodes if node.op == "placeholder"]
+        return [*inputs[self._groups.states :], graph.output_node()]
+
+    def _leave_compared(self, graph: Graph) -> None:
+        """Lets comparisons look at the model's inputs as they come: int8 ones may be on the other side of a limit."""
+        # From the last one: a view may be looked at through others.
+        for node in reversed(graph.nodes):
+            if not _is_view(node) or Q_ANNOTATION_KEY in node.meta or not _is_of_input(node):
+                continue
+            if node.users and all(user.target in _COMPARISONS or _stays_a_view(user) for user in node.users):
+                _mark_node_as_quantized(node, {}, None, False)
+
+    def _leave_inputs(self, graph: Graph) -> None:
+        """Lets what is computed in floating point read the model's inputs as they come."""
+        for node in graph.nodes:
+            annotation = node.meta.get(Q_ANNOTATION_KEY) if node.op == "placeholder" else None
+            if annotation is None or annotation.output_qspec is None:
+                continue
+            # Views that are not left in floating point will be int8 as what they look at.
+            if any(_is_view(user) and Q_ANNOTATION_KEY not in user.meta for user in node.users):
+                continue
+            int8 = [user for user in node.users if _is_quantized(user)]
+            # Several would quantize it several times.
+            if len(int8) > 1 or len(int8) == len(node.users):
+                continue
+            for user in int8:
+                user.meta[Q_ANNOTATION_KEY].input_qspec_map[node] = annotation.output_qspec
+            annotation.output_qspec = None
+
+    def _leave_outputs(self, graph: Graph) -> None:
+        """Lets the model return what is computed in floating point as it is."""
+        output = graph.output_node()
+        if Q_ANNOTATION_KEY not in output.meta:
+            return
+        for returned in output.all_input_nodes:
+            node = returned
+            while _is_view(node) and node.op == "call_function" and Q_ANNOTATION_KEY not in node.meta:
+                node = node.all_input_nodes[0]
+            if node.op == "call_function" and not _is_quantized(node):
+                output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(returned, None)
+
+    def _leave_state(self, graph: Graph) -> None:
+        """Takes annotations from the first inputs and outputs: int8 operators may read them, but they are kept."""
+        for node in [node for node in graph.nodes if node.op == "placeholder"][: self._groups.states]:
+            node.meta[Q_ANNOTATION_KEY].output_qspec = None
+        output = graph.output_node()
+        for node in output.args[0][: self._groups.states]:
+            output.meta[Q_ANNOTATION_KEY].input_qspec_map.pop(node, None)
+
+    def validate(self, model: GraphModule) -> None:
+        """Nothing to check, as in _Whole."""
+
+    def get_quantizer_info(self) -> QuantizerInfo:
+        """What ExecuTorch's report of quantizers asks of each."""
+        return QuantizerInfo("Functions", "elementwise functions of one tensor", "int8", __name__)
+
+
+def _is_of_input(view: Node) -> bool:
+    while _is_view(view) and len(view.all_input_nodes) == 1:
+        (view,) = view.all_input_nodes
+    return view.op == "placeholder"
+
+
+def _stays_a_view(node: Node) -> bool:
+    return _is_view(node) and Q_ANNOTATION_KEY in node.meta and not _is_quantized(node)
+
+
+def annotate_functions(
+    functions: Sequence[Function],
+    integers: Collection[Node] = (),
+    operand: QuantizationSpec = INT8_ACTIVATION_PER_TENSOR_QSPEC,
+    result: QuantizationSpec = INT8_ACTIVATION_PER_TENSOR_QSPEC,
+    chosen: Collection[Node] = (),
+) -> list[Function]:
+    """Annotates functions next to operators that are annotated as int8; returns the others, which are left alone.
+
+    Args:
+      integers: further nodes that functions are annotated next to.
+      operand: what their operands are annotated as.
+      result: what their results are.
+      chosen: operators of functions that are annotated whatever is next to them.
+    """
+
+    def is_ready(function: Function) -> bool:
+        if any(node in chosen for node in function.nodes):
+            return True
+        return any(node in integers or _is_quantized(node) for node in _neighbours(function))
+
+    pending = list(functions)
+    # One function may be what makes another one's neighbour int8.
+    while ready := list(filter(is_ready, pending)):
+        for function in ready:
+            pending.remove(function)
+            for node in function.nodes:
+                is_first = function.source in node.all_input_nodes
+                operands = {function.source: operand} if is_first else {}
+                output = result if node in function.results else None
+                _mark_node_as_quantized(node, operands, output, False)
+    return pending
+
+
+def is_annotated(function: Function) -> bool:
+    """Whether a quantizer has annotated an operator of a function."""
+    return any(Q_ANNOTATION_KEY in node.meta for node in function.nodes)
+
+
+def is_int8(function: Function) -> bool:
+    """Whether a quantizer has annotated a function to be int8, and not to be left alone."""
+    return any(map(_is_quantized, function.nodes))
+
+
+def _neighbours(function: Function) -> Iterator[Node]:
+    """What gives a function its operand and what reads its results, beyond views."""
+    pending, seen = [(function.source, True)], set()
+    pending += [(user, False) for node in function.results for user in node.users if user not in function.nodes]
+    while pending:
+        node, is_before = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if _is_view(node) and node.op == "call_function" and Q_ANNOTATION_KEY not in node.meta:
+            others = node.all_input_nodes if is_before else node.users
+            pending += [(other, is_before) for other in others]
+        else:
+            yield node
+
+
+def _is_quantized(node: Node) -> bool:
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None or node.op != "call_function":
+        return False
+    return annotation.output_qspec is not None or any(spec is not None for spec in annotation.input_qspec_map.values())
+
+
+@contextlib.contextmanager
+def _sizes_of_constants(model: GraphModule) -> Iterator[None]:
+    """Lets ExecuTorch's passes take the sizes of constants as they are.
+
+    Otherwise they take them for sizes that vary, and with them those of all that follows: a network of fifty layers has
+    formulas for its sizes then, which take minutes.
+    """
+    values = [value for node in model.graph.nodes for value in tree_leaves(node.meta.get("val"))]
+    modes = {value.fake_mode for value in values if isinstance(value, FakeTensor)}
+    with contextlib.ExitStack() as stack:
+        for mode in modes:
+            stack.enter_context(replaced(mode, "static_shapes", True))
+        yield
+
+
+def specify(model: GraphModule, change: Callable[[Any], Any]) -> GraphModule:
+    """Gives what is annotated other specifications, and returns the module.
+
+    Args:
+      model: the annotated module.
+      change: the specification of an operand or a result in place of one that there is.
+    """
+    for node in model.graph.nodes:
+        annotation = node.meta.get(Q_ANNOTATION_KEY)
+        if annotation is not None:
+            operands = annotation.input_qspec_map
+            annotation.input_qspec_map = {operand: change(spec) for operand, spec in operands.items()}
+            annotation.output_qspec = change(annotation.output_qspec)
+    return model
+
+
+def evenly_bounded(spec: Any) -> Any:
+    """The specification of weights, in -127 to 127: packed for DSP, two of them share 16 bits; of others, as it is."""
+    if isinstance(spec, QuantizationSpec) and spec.qscheme in (torch.per_tensor_symmetric, torch.per_channel_symmetric):
+        return dataclasses.replace(spec, quant_min=-127, quant_max=127)
+    return spec
+
+
+class Quantizers(CortexMQuantizer):
+    """ExecuTorch's quantizer with functions and masked scores as a whole.
+
+    Args:
+      states: how many of the first inputs and outputs are state, which stays in floating point.
+      stays: what else stays in floating point.
+      decide: finds where operators take fewer instructions; None: they are int8 where they can be.
+      has_own_layers: whether layers may become int8 that only operators of our own compute.
+      has_float_border: whether the model takes and returns floating point.
+    """
+
+    def __init__(
+        self,
+        states: int,
+        stays: Callable[[Node], bool],
+        decide: Callable[[GraphModule], Decided] | None = None,
+        has_own_layers: bool = True,
+        has_float_border: bool = True,
+    ) -> None:
+        super().__init__()
+        own = [_OwnLayers(has_float_border)] if has_own_layers else []
+        self._has_own_layers = has_own_layers
+        per_channel, per_tensor, shared = CortexMQuantizer().quantizers
+        self._groups = _Whole(states, stays, decide, has_own_layers)
+        self.quantizers: list[Quantizer] = [
+            self._groups, per_channel, per_tensor, *own, _Functions(self._groups, has_float_border), shared,
+        ]  # fmt: skip
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Annotates, as ExecuTorch's quantizer does, with weights that are above -128."""
+        annotated = specify(super().annotate(model), evenly_bounded)
+        for node in annotated.graph.nodes if self._has_own_layers else ():
+            if node.target in SOFTMAX and Q_ANNOTATION_KEY in node.meta:
+                mark(node)
+        return annotated
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Transforms a graph as ExecuTorch's quantizer does."""
+        with _sizes_of_constants(model):
+            return super().transform_for_annotation(model)
+
+    @property
+    def functions(self) -> list[Function]:
+        """The functions of the annotated graph."""
+        return self._groups.functions
+
+    @property
+    def softmaxes(self) -> list[list[Node]]:
+        """Softmax operators of the annotated graph, each behind the operators that are computed with it."""
+        return self._groups.softmaxes
+
+    @property
+    def cheaper(self) -> frozenset[Node]:
+        """What stays in floating point of the annotated graph because it takes fewer instructions there."""
+        return self._groups.decided.floating

@@ -1,0 +1,129 @@
+"""Takes from the biases of quantized layers what quantization adds to the mean of each of their outputs.
+
+Rounded weights, and numbers that are cut off or rounded before a layer, move the mean of what a channel returns, the
+same way for each input. Noise is averaged where a layer adds many products, the means are not. A layer's bias takes
+away what it is moved by on calibration samples, as far as the samples agree about it; from the first layer to the
+last, so that each one is corrected for what those before it return then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+
+from tools.pipeline.export.quantize.activation_tables import attribute
+from tools.pipeline.model_file.deterministic import computing
+
+_aten = torch.ops.aten
+_decomposed = torch.ops.quantized_decomposed
+_DEQUANTIZE = _decomposed.dequantize_per_tensor.default
+_DEQUANTIZE_CHANNELS = _decomposed.dequantize_per_channel.default
+
+# The dim that has the channels, from the last one on.
+_LAYERS = {_aten.conv2d.default: -3, _aten.conv_transpose2d.input: -3, _aten.linear.default: -1}
+
+
+def correct_biases(
+    converted: GraphModule,
+    observed: Sequence[Mapping[str, Tensor]],
+    samples: Sequence[Sequence[Tensor]],
+    allows: Callable[[GraphModule, Node, Tensor], bool],
+) -> None:
+    """Corrects the biases of a converted module's layers, in place.
+
+    Args:
+      observed: what nodes with the same names returned for samples in floating point.
+      samples: the inputs of these samples.
+      allows: whether a layer can have a bias.
+    """
+    if len(samples) < 2:
+        # Nothing tells what all inputs have in common from what one has.
+        return
+    layers = _layers(converted)
+    with computing():
+        runs = [_Run(converted, sample) for sample in samples]
+        for node in list(converted.graph.nodes):
+            results = [run.step(node) for run in runs]
+            if node not in layers or node.name not in observed[0]:
+                continue
+            dim = _LAYERS[node.target]
+            errors = torch.stack(
+                [
+                    (values[node.name].double() - result.double()).movedim(dim, -1).flatten(0, -2).mean(0)
+                    for values, result in zip(observed, results, strict=True)
+                ]
+            )
+            shift = _common(errors)
+            if not bool(shift.any()):
+                continue
+            if _move(converted, node, shift, allows):
+                for run in runs:
+                    run.env[node] = run.env[node] + shift.float().reshape([-1] + [1] * (-dim - 1))
+    converted.graph.eliminate_dead_code()
+    converted.recompile()
+
+
+def _common(errors: Tensor) -> Tensor:
+    """The mean of each channel's errors [sample, channel], drawn to zero by how uncertain it is."""
+    mean = errors.mean(0)
+    doubt = errors.var(0) / len(errors)
+    certain = mean.square() / torch.where(mean == 0, 1.0, mean.square() + doubt)
+    return mean * certain
+
+
+class _Run(Interpreter):
+    """A run of a module on a sample, operator by operator."""
+
+    def __init__(self, module: GraphModule, sample: Sequence[Tensor]) -> None:
+        super().__init__(module)
+        self.args_iter = iter(self.graph.process_inputs(*sample))
+
+    def step(self, node: Node) -> Any:
+        """Runs the next operator, and forgets what no later one reads."""
+        if node.op == "output":
+            return None
+        self.env[node] = self.run_node(node)
+        for read in self.user_to_last_uses.get(node, []):
+            del self.env[read]
+        return self.env.get(node)
+
+
+def _layers(module: GraphModule) -> set[Node]:
+    """Layers with quantized weights that are called once."""
+    calls: dict[Any, list[Node]] = {}
+    for node in module.graph.nodes:
+        weight = node.args[1] if node.target in _LAYERS else None
+        if isinstance(weight, Node) and weight.target in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
+            (constant, *_) = weight.all_input_nodes
+            if constant.op == "get_attr":
+                # Each call has a constant of its own by now. What is equal is in the program once.
+                value = attribute(module, str(constant.target)).detach()
+                calls.setdefault((value.shape, value.contiguous().numpy().tobytes()), []).append(node)
+    return {nodes[0] for nodes in calls.values() if len(nodes) == 1}
+
+
+def _move(module: GraphModule, layer: Node, shift: Tensor, allows: Callable[[GraphModule, Node, Tensor], bool]) -> bool:
+    """Adds to a layer's bias, which is in floating point then; returns whether it can be."""
+    bias = layer.args[2] if len(layer.args) > 2 else None
+    before = torch.zeros_like(shift)
+    if isinstance(bias, Node):
+        constant = bias.args[0] if bias.target in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS) else bias
+        if not isinstance(constant, Node) or constant.op != "get_attr":
+            return False
+        before = attribute(module, str(constant.target)).detach().double()
+        if constant is not bias:
+            scale = bias.args[1]
+            before = before * (attribute(module, str(scale.target)) if isinstance(scale, Node) else scale)
+    value = (before + shift).float()
+    if not allows(module, layer, value):
+        return False
+    name = f"_{layer.name}_corrected_bias"
+    module.register_buffer(name, value)
+    with module.graph.inserting_before(layer):
+        node = module.graph.get_attr(name)
+    layer.args = (*layer.args[:2], node, *layer.args[3:])
+    return True

@@ -1,0 +1,113 @@
+"""The border of a quantized program: inputs and outputs in floating point that can be the integers themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
+from torch.fx import Node
+
+from tools.pipeline.export.ir.signature import user_inputs, user_outputs
+from tools.pipeline.export.plan.manifest import Parameters, origin
+from tools.quiet.console import UserError
+
+
+@dataclass(frozen=True)
+class Border:
+    """Parameters of the program's inputs and outputs, in order; None for those that are not quantized."""
+
+    inputs: list[Parameters | None]
+    outputs: list[Parameters | None]
+
+
+@dataclass(frozen=True)
+class BorderOperators:
+    """What a backend's programs quantize their inputs and dequantize their outputs with.
+
+    Attributes:
+      quantize, dequantize: the operators, with the arguments of `quantized_decomposed::quantize_per_tensor`.
+      dtype: of the integers, int8 or int16.
+    """
+
+    quantize: Any
+    dequantize: Any
+    dtype: torch.dtype
+
+    def border(self, program: ExportedProgram) -> Border:
+        """Scales and zero points at which the program quantizes its inputs and dequantizes its outputs."""
+        return Border(
+            [self._shared(node) for node in user_inputs(program)],
+            [self._parameters(node) if node.target == self.dequantize else None for node in user_outputs(program)],
+        )
+
+    def remove(self, program: ExportedProgram, path: Path) -> None:
+        """Makes inputs and outputs integers: leaves out their quantization and dequantization, in place.
+
+        Raises UserError for an input or output of floating point that another operator, or nothing, reads or writes.
+        """
+        io = str(self.dtype).removeprefix("torch.")
+        for index, node in enumerate(user_inputs(program)):
+            if not node.meta["val"].is_floating_point():
+                continue
+            if not node.users:
+                raise UserError(
+                    f"{path}: io = '{io}', but nothing reads input {index}, so that it has no scale; take it out of "
+                    "the model, or use io = 'float32'."
+                )
+            if self._shared(node) is None:
+                users = [origin(user, path) for user in node.users if user.target != self.quantize]
+                raise UserError(
+                    f"{path}: io = '{io}', but input {index} is not only quantized: {', '.join(users) or 'nothing'} "
+                    "reads it in floating point; use io = 'float32'."
+                )
+            quantizers = list(node.users)
+            node.meta["val"] = quantizers[0].meta["val"]
+            for user in quantizers:
+                user.replace_all_uses_with(node)
+                program.graph.erase_node(user)
+        output = program.graph.output_node()
+        results = list(output.args[0])
+        specs = program.graph_signature.output_specs
+        for index, (spec, node) in enumerate(zip(specs, results, strict=True)):
+            if spec.kind != OutputKind.USER_OUTPUT or not node.meta["val"].is_floating_point():
+                continue
+            if node.target != self.dequantize:
+                raise UserError(
+                    f"{path}: io = '{io}', but output {index} comes in floating point from {origin(node, path)}; "
+                    "use io = 'float32'."
+                )
+            results[index] = node.args[0]
+            spec.arg.name = results[index].name
+        output.args = (tuple(results),)
+        program.graph.eliminate_dead_code()
+        program.graph_module.recompile()
+
+    def quantize_sample(
+        self, tensors: tuple[torch.Tensor, ...], parameters: list[Parameters | None]
+    ) -> tuple[torch.Tensor, ...]:
+        """Tensors as such a program takes them: round(x / scale) + zero_point, as the program itself would do it."""
+        limits = torch.iinfo(self.dtype)
+        # 16 bits are symmetric.
+        low = limits.min if self.dtype == torch.int8 else -limits.max
+        return tuple(
+            tensor
+            if found is None
+            else torch.ops.quantized_decomposed.quantize_per_tensor(
+                tensor, found.scale, found.zero_point, low, limits.max, self.dtype
+            )
+            for tensor, found in zip(tensors, parameters, strict=True)
+        )
+
+    def _parameters(self, node: Node) -> Parameters | None:
+        if node.target not in (self.quantize, self.dequantize) or node.args[5] != self.dtype:
+            return None
+        return Parameters(float(node.args[1]), int(node.args[2]))
+
+    def _shared(self, node: Node) -> Parameters | None:
+        """The parameters if all users of a node quantize it with the same ones."""
+        found = {self._parameters(user) if user.target == self.quantize else None for user in node.users}
+        return found.pop() if len(found) == 1 else None

@@ -1,0 +1,616 @@
+"""Where int8 pays: chooses the operators that stay in floating point because they take fewer instructions there.
+
+What an operator takes in either form follows from its shapes and from costs.json: instructions per call, per output and
+per product, as `bazel run //conformance/networks:costs` measures them with the kernels of the checkout on an emulated
+Cortex-M4, and on a Cortex-M55 for cores with vectors. There an instruction on a vector takes two cycles or more, so
+that floating point, which has few of them, pays even more than it seems. Between the two forms tensors are quantized or
+dequantized, which costs, too. So the cheapest choice for a whole graph is a minimum cut: one side of it is int8, the
+other one floating point, and every operator pays for the side that it is on, every tensor for the cut that it crosses.
+
+Layers with weights are in floating point only if they are no larger there.
+
+What the cut comes to is also what the whole program is estimated to take, which is compared with the same model all in
+floating point: there images lie in the order of their dimensions, and nothing is quantized or dequantized at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import networkx
+import torch
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY
+
+from tools.artifacts.core.core import has_fpu, has_vectors, layout
+from tools.artifacts.packed_layer.packed_layer import DSP, MVE, round_up
+from tools.pipeline.export.backends.cortex_m.forms import WORD, is_channels_last
+from tools.pipeline.export.backends.cortex_m.norms import norm_of
+from tools.pipeline.export.backends.cortex_m.pack import (
+    are_computed_together,
+    has_depthwise_kernel,
+    has_grouped_kernel,
+    is_packed_dense,
+)
+from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table, scores_of
+from tools.pipeline.export.ir.dim_orders import CONTIGUOUS_ONLY, IMAGE
+from tools.pipeline.export.ir.rewriting import for_each, named_arguments
+from tools.pipeline.export.rewrite.own_operators import RECURRENT
+
+_aten = torch.ops.aten
+
+_TABLE = Path(__file__).with_name("costs.json")
+# Bytes of a packed layer beside its weights: the head, and per output its bias, factor and shift; and what an
+# instruction of a program takes at least.
+_PACKED_BYTES = 48
+_PACKED_BYTES_PER_OUTPUT = 9
+_INSTRUCTION_BYTES = 80
+
+# How much more floating point is taken to cost than estimated: estimates of convolutions are off by up to a third.
+_DOUBT = 1.25
+
+# Capacities of a cut per instruction. They are integers: sums of floating point would depend on the order in which
+# networkx comes to them, which is that of addresses in memory, and with them which of two equal cuts is found.
+_UNITS = 1024
+
+# Elementwise operators whose int8 form is not a table.
+_BINARY = {
+    _aten.add.Tensor: "add",
+    _aten.sub.Tensor: "add",
+    _aten.mul.Tensor: "mul",
+    _aten.maximum.default: "maximum",
+    _aten.minimum.default: "maximum",
+}
+_POOLS = {_aten.max_pool2d.default: "max_pool2d", _aten.avg_pool2d.default: "avg_pool2d"}
+_MOVES = {
+    _aten.constant_pad_nd.default: "pad",
+    _aten.slice.Tensor: "slice",
+    _aten.clone.default: "permute",
+}
+# Operators that read more than they return.
+_REDUCTIONS = {
+    _aten.amax.default: "amax",
+    _aten.amin.default: "amax",
+    _aten.sum.dim_IntList: "sum",
+    _aten.mean.dim: "sum",
+    _aten.mean.default: "sum",
+    **dict.fromkeys((_aten.var.dim, _aten.var.correction, _aten.std.dim, _aten.std.correction), "sum"),
+}
+# Functions whose name in costs.json is that of another one.
+_LIKE = {
+    **dict.fromkeys(("clamp", "relu6", "hardshrink", "softshrink", "threshold"), "hardtanh"),
+    **dict.fromkeys(("celu", "selu"), "elu"),
+    **dict.fromkeys(("erf", "expm1", "log", "log10", "log1p", "log2"), "exp"),
+    **dict.fromkeys(("acos", "asin", "atan", "cos", "tan"), "sin"),
+    **dict.fromkeys(("cosh", "sinh"), "tanh"),
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operator does.
+
+    Attributes:
+      kind: its name in costs.json.
+      amounts: what its costs are factors of: 1, its outputs, and what there is else for its kind.
+      floating: what it is in floating point; None if it is the same.
+      with_vectors: what it is in int8 on cores with vectors, if these have no kernel for it.
+    """
+
+    kind: str
+    amounts: tuple[int, ...]
+    floating: Work | None = None
+    with_vectors: Work | None = None
+
+    def in_int8(self, core: str) -> Work:
+        """What it is in int8 on a core."""
+        return self.with_vectors if self.with_vectors is not None and has_vectors(core) else self
+
+    def in_float(self) -> Work:
+        """What it is in floating point."""
+        return self.floating or self
+
+
+def work_of(node: Node) -> Work | None:
+    """What an operator of a captured graph does; None for what moves nothing in memory."""
+    value = node.meta.get("val")
+    target: Any = node.target
+    if target in RECURRENT:
+        out, given = math.prod(value[0].shape), named_arguments(node)
+        (rows, features), hidden = _shape(given["input_weight"]), value[1].shape[-1]
+        # Per step and gate of each hidden value, with what comes in and with the hidden state.
+        products = out * (rows // hidden) * (features + hidden)
+        return Work(target._schema.name.partition("::")[2], (1, out, products))
+    if not isinstance(value, torch.Tensor) or node.op != "call_function":
+        return None
+    outputs = math.prod(value.shape)
+    if target == _aten.conv2d.default:
+        return _convolution(node, outputs)
+    if target == _aten.conv_transpose2d.input:
+        weight = _shape(node.args[1])
+        windows = outputs // _shape(node)[1] * math.prod(weight[2:])
+        products = math.prod((*_shape(node.args[0]), *weight[1:]))
+        return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
+    if target == _aten.linear.default:
+        features, inner = _shape(node.args[1])
+        if are_computed_together(outputs // features, features):
+            return Work("linear_rows", (1, outputs, outputs * inner, outputs // features * inner))
+        return Work("linear", (1, outputs, outputs * inner))
+    if target == _aten.bmm.default:
+        return Work("bmm", (1, outputs, outputs * _shape(node.args[0])[2]))
+    if target in SOFTMAX:
+        exact = Work("softmax", (1, outputs))
+        rows = outputs // max(_shape(node)[named_arguments(node)["dim"]], 1)
+        return Work("softmax_by_table", (1, outputs, rows), exact) if has_table(node) else exact
+    norm = norm_of(node)
+    if norm is not None:
+        return Work(target._schema.name.partition("::")[2], (1, outputs, outputs // norm.count))
+    if target in _POOLS:
+        given = named_arguments(node)
+        kernel = for_each(given["kernel_size"])
+        count = math.prod(kernel)
+        floating = pool_in_float(_image_shape(node), kernel, for_each(given["stride"] or kernel))
+        # Kernels for int8 take four channels at a time, and shift sums of as many numbers as a power of two.
+        alone = outputs // _image_shape(node)[1] * (_image_shape(node)[1] % 4)
+        divided = outputs if count & (count - 1) else 0
+        vectors = _vectors(node)
+        with_vectors = Work(_POOLS[target], (1, outputs, vectors, vectors * count, divided, alone, alone * count))
+        amounts = (1, outputs, outputs * count, divided, alone, alone * count)
+        return Work(_POOLS[target], amounts, Work(_POOLS[target], floating), with_vectors)
+    if target in _BINARY:
+        shapes = {_shape(operand) for operand in node.all_input_nodes}
+        is_broadcast = any(math.prod(shape) not in (1, outputs) for shape in shapes)
+        if len(shapes) == 1 and len(node.all_input_nodes) == 1:
+            # A square is a function of one operand in int8 only.
+            is_square = node.args[0] == node.args[1]
+            return Work("scale", (1, outputs), Work(_BINARY[target], (1, outputs)) if is_square else None)
+        return Work(_BINARY[target] + ("_broadcast" if is_broadcast else ""), (1, outputs))
+    if target in _REDUCTIONS:
+        return Work(_REDUCTIONS[target], (1, outputs, math.prod(_shape(node.args[0]))))
+    if target == _aten.cat.default:
+        # Among int8 ones images are concatenated pixel by pixel, which takes more where channels are no words.
+        parts = [_shape(operand) for operand in node.all_input_nodes]
+        pieces = outputs // _shape(node)[1] * len(parts) if value.dim() == 4 and any(p[1] % 4 for p in parts) else 0
+        return Work("cat", (1, outputs, pieces))
+    if target == _aten.index_select.default:
+        index = _shape(node.args[2])[0]
+        return Work("index_select", (1, outputs, index, index * math.prod(_shape(node)[: node.args[1]])))
+    if target in _MOVES:
+        if target == _aten.clone.default and _is_of_pixels(node):
+            return None
+        return Work(_MOVES[target], (1, outputs))
+    if target == _aten.permute.default and value.dim() > 4:
+        # What pixel_shuffle is in int8 programs.
+        return Work("pixel_shuffle", (1, outputs))
+    if target in _VIEWS:
+        return None
+    name = target._schema.name.partition("::")[2].rstrip("_") if hasattr(target, "_schema") else ""
+    return Work(_LIKE.get(name, name), (1, outputs))
+
+
+def pool_in_float(out: tuple[int, ...], kernel: list[int], stride: list[int]) -> tuple[int, ...]:
+    """What the costs of a pooling in floating point follow from.
+
+    Windows of two by two are computed in pairs, others row by row.
+    """
+    outputs = math.prod(out)
+    others = 0 if kernel == stride == [2, 2] else outputs
+    return 1, outputs - others, others, others * kernel[0], others * math.prod(kernel), math.prod(out[:2])
+
+
+def work_of_group(group: Sequence[Node]) -> Work | None:
+    """What operators do in int8 that are computed as one: a table of a function, or a softmax of what is before it."""
+    last = group[-1]
+    scores = scores_of(last)
+    if scores is not None and scores.mask is not None:
+        outputs = math.prod(_shape(last))
+        return Work("masked_softmax", (1, outputs, outputs // _shape(last)[-1]))
+    return work_of(last) if last.target in SOFTMAX else Work("table", (1, math.prod(_shape(last))))
+
+
+def _is_of_pixels(node: Node) -> bool:
+    """Whether a channels-last image is a transposition of what lies as it does: nothing moves."""
+    image = node.all_input_nodes[0]
+    return is_channels_last(node) and image.target == _aten.permute.default and image.args[1] == IMAGE
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    """The shape of what a node returns."""
+    return tuple(node.meta["val"].shape)
+
+
+def _image_shape(node: Any) -> tuple[int, ...]:
+    """The shape of an image, with its batch, which poolings and convolutions do without, too."""
+    shape = _shape(node)
+    return shape if len(shape) == 4 else (1, *shape)
+
+
+_VIEWS = frozenset((
+    _aten.view.default, _aten.reshape.default, _aten._unsafe_view.default, _aten.squeeze.dim, _aten.squeeze.dims,
+    _aten.unsqueeze.default, _aten.permute.default, _aten.transpose.int, _aten.expand.default, _aten.select.int,
+    _aten.alias.default,
+    operator.getitem,
+))  # fmt: skip
+
+
+def _vectors(node: Node) -> int:
+    """Vectors of sixteen channels in an image's pixels."""
+    batch, channels, height, width = _image_shape(node)
+    return batch * height * width * math.ceil(channels / 16)
+
+
+def _convolution(node: Node, outputs: int) -> Work:
+    image, weight = _image_shape(node.args[0]), _shape(node.args[1])
+    channels, inner = weight[0], math.prod(weight[1:])
+    floating = convolution_in_float(_geometry(node))
+    if image[1] == weight[1]:
+        amounts: tuple[int, ...] = (1, outputs, *_products(_image_shape(node), image[1], weight))
+        return Work("convolution", amounts, Work("convolution", floating), _with_vectors(node, weight))
+    if weight[1] == 1 and weight[2:] == (1, 1) and image == _image_shape(node):
+        # What has a factor and a term for each channel is a sum and a product of images in floating point.
+        return Work("channelwise", (1, outputs, image[0] * channels, outputs if channels < WORD else 0))
+    if weight[1] == 1 and image[1] >= WORD:
+        planes = image[0] * channels
+        given = named_arguments(node)
+        dilation = for_each(given["dilation"])
+        if has_depthwise_kernel(MVE, image[1], channels // image[1], weight[2], dilation):
+            vectors, lines = _vectors(node), _vectors(node) // _image_shape(node)[3]
+            amounts = (1, outputs, vectors, vectors * inner, lines, lines * weight[2], planes)
+            with_vectors = Work("depthwise_3x3" if weight[2:] == (3, 3) else "depthwise", amounts)
+        else:
+            with_vectors = _without_kernel(node)
+        if weight[2:] == (3, 3) and set(dilation) == {1} and channels == image[1]:
+            # Four channels after four: the words of their image are read, and columns under windows taken apart.
+            words = round_up(channels, 4) // 4 * image[0]
+            columns = words * _image_shape(node)[2] * ((_image_shape(node)[3] - 1) * for_each(given["stride"])[1] + 3)
+            read, in_rows = words * image[2] * image[3], words * _image_shape(node)[2]
+            amounts = (1, outputs, read, columns, in_rows, planes)
+            return Work("depthwise_3x3", amounts, Work("depthwise_3x3", floating), with_vectors)
+        # Words of int8 are of four channels, and rows of their outputs are computed one after another.
+        unaligned = outputs if channels % 4 else 0
+        rows = math.prod(_image_shape(node)[:-1])
+        several = outputs if channels > image[1] else 0
+        amounts = (1, outputs, outputs * inner, unaligned, several, rows, rows * inner, planes)
+        return Work("depthwise", amounts, Work("depthwise", floating), with_vectors)
+    with_vectors, in_groups = _without_kernel(node), Work("grouped", floating)
+    if has_grouped_kernel(DSP, _dialect_shape(weight), _groups(node)):
+        # Four pixels of a group are computed at a time.
+        groups, pixels = _groups(node), math.prod(_image_shape(node)) // channels
+        blocks = groups * math.ceil(pixels / 4)
+        amounts = (1, outputs, outputs * inner, pixels * groups * inner, blocks, blocks * weight[2])
+        return Work("grouped", amounts, in_groups, with_vectors)
+    groups = _dense_groups(node)
+    if groups > 1:
+        # Packed layers multiply by the zeros between the groups, too.
+        amounts = (1, outputs, outputs * inner, outputs * inner * groups)
+        return Work("few_groups", amounts, in_groups, with_vectors)
+    return Work("unpacked", _unpacked(outputs, weight), in_groups, with_vectors)
+
+
+def _unpacked(outputs: int, weight: tuple[int, ...]) -> tuple[int, ...]:
+    """What the costs of a convolution follow from in int8 that is not packed."""
+    inner = math.prod(weight[1:])
+    # Its kernels compute four products at a time where a group's channels are words.
+    unaligned = outputs if weight[1] % 4 else 0
+    return 1, outputs, outputs * inner, outputs * math.prod(weight[2:]), unaligned, unaligned * inner
+
+
+def _without_kernel(node: Node) -> Work:
+    """A convolution of groups that vectors have no kernel for."""
+    image, weight = _image_shape(node.args[0]), _shape(node.args[1])
+    if is_packed_dense(MVE, _dialect_shape(weight), _groups(node)):
+        return _with_vectors(node, (weight[0], image[1], *weight[2:]))
+    return Work("unpacked", _unpacked(math.prod(_shape(node)), weight))
+
+
+def _with_vectors(node: Node, weight: tuple[int, ...]) -> Work:
+    """A convolution without groups, of a weight of a shape, by its kernel for vectors of sixteen products."""
+    outputs, inner = math.prod(_image_shape(node)), math.prod(weight[1:])
+    pixels = outputs // weight[0]
+    # Windows that are more than a pixel are gathered: row by row, or pixel by pixel.
+    windows = 0 if weight[2:] == (1, 1) else pixels
+    pieces = weight[2] * (weight[3] if for_each(named_arguments(node)["dilation"])[1] > 1 else 1)
+    vectors, alone = math.ceil(inner / 16), pixels * (weight[0] % 4)
+    amounts = (1, outputs, outputs * vectors, pixels, alone, alone * vectors, windows * pieces, windows * inner)
+    return Work("convolution", amounts)
+
+
+def _products(out: tuple[int, ...], inputs: int, weight: tuple[int, ...]) -> tuple[int, ...]:
+    """What the costs of a convolution without groups follow from in int8, besides its outputs.
+
+    Returns:
+      products, with the padding of packed weights; what there would be with outputs in fours; those of pixels that are
+      left of fours; where a window is more than a pixel: elements of all windows, their rows, and elements of those
+      whose channels are no words.
+    """
+    channels, inner = weight[0], math.prod(weight[1:])
+    pixels = math.prod(out) // channels
+    products, in_fours = (pixels * round_up(channels, each) * round_up(inner, 4) for each in (2, 4))
+    windows = 0 if inner == inputs else pixels
+    unaligned = windows * inner if inputs % 4 else 0
+    left = products // pixels * (pixels % 4)
+    return products, in_fours, left, windows * inner, windows * weight[2], unaligned
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution of images.
+
+    Attributes:
+      image, out: shapes of the image and of the result.
+      weight: its shape.
+      stride, padding, dilation: down and across.
+      groups: of channels.
+    """
+
+    image: tuple[int, ...]
+    out: tuple[int, ...]
+    weight: tuple[int, ...]
+    stride: list[int]
+    padding: list[int]
+    dilation: list[int]
+    groups: int
+
+
+def _geometry(node: Node) -> Geometry:
+    given = named_arguments(node)
+    stride, padding, dilation = (for_each(given[name]) for name in ("stride", "padding", "dilation"))
+    image, out, weight = _image_shape(node.args[0]), _image_shape(node), _shape(node.args[1])
+    return Geometry(image, out, weight, stride, padding, dilation, given["groups"])
+
+
+def convolution_in_float(of: Geometry) -> tuple[int, ...]:
+    """What the costs of a convolution in floating point follow from.
+
+    Its kernel takes an image apart where other rows or columns of the weights lie over it, each part in blocks of four
+    pixels by four channels, and all again for the next channels: see pixels() in kernels/portable/convolution.cpp.
+
+    Returns:
+      1, outputs, such parts, blocks in them, and products of blocks of four neighbours, of four others, of one pixel.
+    """
+    per_group = of.weight[0] // of.groups
+    channels = 4 if per_group >= 4 else 1
+    passes = of.out[0] * of.groups * math.ceil(per_group / channels)
+    sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
+    down, across = (_parts(*axis) for axis in sizes)
+    if of.weight[2:] == (1, 1) and (*of.stride, *of.padding) == (1, 1, 0, 0):
+        # Rows need not be told apart.
+        down, across = [(1, 1)], [(math.prod(of.out[2:]), 1)]
+    blocks, products = 0, [0, 0, 0]
+    for rows, high in down:
+        for columns, wide in across:
+            if columns >= 4:
+                count, kind = rows * math.ceil(columns / 4), 0 if of.stride[1] == 1 else 1
+            elif rows >= 4:
+                count, kind = math.ceil(rows / 4) * columns, 1
+            elif min(rows, columns) >= 2:
+                count, kind = math.ceil(rows / 2) * math.ceil(columns / 2), 1
+            else:
+                count, kind = rows * columns, 2
+            blocks += count
+            products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * of.weight[1]
+    parts = len(down) * len(across)
+    return (1, math.prod(of.out), passes * parts, passes * blocks, *(passes * count for count in products))
+
+
+def _parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
+    """Neighbouring results along an axis with the same of a kernel over the image: how many, and how much of it."""
+    parts: list[tuple[int, int]] = []
+    place = 0
+    while place < results:
+        start = place * stride - padding
+        over = sum(0 <= start + tap * dilation < size for tap in range(kernel))
+        count = 1
+        if over == kernel:
+            count = min(results - place, (size - 1 - start - (kernel - 1) * dilation) // stride + 1)
+        parts.append((count, over))
+        place += count
+    return parts
+
+
+def _dense_groups(node: Node) -> int:
+    """Groups of a convolution that is packed as one without groups; 1 for all others."""
+    weight, groups = _dialect_shape(_shape(node.args[1])), _groups(node)
+    return groups if is_packed_dense(DSP, weight, groups) and not has_grouped_kernel(DSP, weight, groups) else 1
+
+
+def _groups(node: Node) -> int:
+    """Groups of a convolution."""
+    return _image_shape(node.args[0])[1] // _shape(node.args[1])[1]
+
+
+def _dialect_shape(weight: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a weight as the int8 dialect has it, [out, height, width, in / groups]."""
+    return (weight[0], *weight[2:], weight[1])
+
+
+class Costs:
+    """Instructions of operators on a core that has_costs(), from costs.json."""
+
+    def __init__(self, core: str) -> None:
+        self._core = core
+        self._forms: dict[str, dict[str, list[float]]] = json.loads(_TABLE.read_text(encoding="utf-8"))[layout(core)]
+
+    def int8(self, work: Work | None) -> float:
+        """Instructions of an operator in int8."""
+        return self._of("int8", None if work is None else work.in_int8(self._core), "table")
+
+    def float32(self, work: Work | None) -> float:
+        """Instructions of an operator in floating point."""
+        return self._of("float32", None if work is None else work.in_float(), "add")
+
+    def border(self, is_quantized: bool, elements: int) -> float:
+        """Instructions that quantize or dequantize a tensor."""
+        return self._of("int8", Work("quantize" if is_quantized else "dequantize", (1, elements)), "")
+
+    def _of(self, form: str, work: Work | None, other: str) -> float:
+        if work is None:
+            return 0.0
+        factors = self._forms[form].get(work.kind) or self._forms[form][other]
+        return sum(map(operator.mul, factors, work.amounts))
+
+
+def has_costs(core: str) -> bool:
+    """Whether costs.json holds for a core: it was measured with an FPU, and with DSP instructions or vectors."""
+    return has_fpu(core) and layout(core) != "scalar"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where an annotated graph is int8, and where it takes fewer instructions in floating point.
+
+    Attributes:
+      cheaper: operators that are annotated as int8, but take fewer instructions in floating point.
+      instructions: what the whole graph is estimated to take with these in floating point.
+      all_floating: what it is estimated to take without int8.
+    """
+
+    cheaper: set[Node]
+    instructions: float
+    all_floating: float
+
+
+def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Costs, is_all_int8: bool = False) -> Choice:
+    """Chooses the operators that stay in floating point because they take fewer instructions there.
+
+    Args:
+      module: what a quantizer annotated.
+      functions: groups of operators that are computed as one in int8.
+      is_all_int8: whether inputs and outputs are int8, and all operators that can be.
+    """
+    cut = networkx.DiGraph()
+    int8, floating_point = "int8", "floating point"
+    tables = {node: group for group in functions if any(map(_is_annotated, group)) for node in group}
+
+    def can_be_int8(node: Node) -> bool:
+        if node.op != "call_function":
+            return is_all_int8
+        is_handed_on = node.target in _VIEWS or not isinstance(node.meta.get("val"), torch.Tensor)
+        return node in tables or _is_annotated(node) or is_handed_on
+
+    def pay(one: Any, other: Any, instructions: float, doubt: float = 1.0) -> None:
+        """Costs of `one` being int8 and `other` not."""
+        if instructions > 0:
+            if not cut.has_edge(one, other):
+                cut.add_edge(one, other, capacity=0, instructions=0.0)
+            paid = doubt * instructions
+            cut[one][other]["capacity"] += paid if math.isinf(paid) else round(_UNITS * paid)
+            cut[one][other]["instructions"] += instructions
+
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            continue
+        # Of two that cost the same.
+        pay(int8, node, 0.5)
+        if not can_be_int8(node):
+            pay(node, floating_point, math.inf)
+        else:
+            work = work_of(node)
+            if node not in tables:
+                # An activation costs nothing where it is computed with the layer before it.
+                is_free = any(_is_fused(operand, node) for operand in node.all_input_nodes)
+                pay(node, floating_point, 0.0 if is_free else costs.int8(work))
+            elif node is tables[node][-1]:
+                pay(node, floating_point, costs.int8(work_of_group(tables[node])))
+            has_one_form = is_all_int8 or _is_larger(node)
+            pay(int8, node, math.inf if has_one_form else _cost_in_float(node, work, costs), _DOUBT)
+        for operand in node.all_input_nodes:
+            value = operand.meta.get("val")
+            if operand.op == "get_attr" or (isinstance(value, torch.Tensor) and not value.is_floating_point()):
+                continue
+            is_together = node in tables and tables[node] is tables.get(operand)
+            if is_together or not isinstance(value, torch.Tensor) or _is_fused(operand, node):
+                # Operators of one kernel, or one that hands on several results.
+                pay(operand, node, math.inf)
+                pay(node, operand, math.inf)
+                continue
+            # A tensor is quantized and dequantized once, whoever reads it.
+            read, quantized = ("read", operand), ("quantized", operand)
+            if not cut.has_edge(operand, read):
+                pay(operand, read, costs.border(False, math.prod(value.shape)), _DOUBT)
+                pay(quantized, operand, costs.border(True, math.prod(value.shape)), _DOUBT)
+            pay(read, node, math.inf)
+            pay(node, quantized, math.inf)
+    _, (in_int8, in_float) = networkx.minimum_cut(cut, int8, floating_point)
+    cheaper = {node for node in in_float if isinstance(node, Node) and can_be_int8(node)}
+    crossed = (paid for one, other, paid in cut.edges(data="instructions") if one in in_int8 and other in in_float)
+    floating = {node: costs.float32(work_of(node)) for node in module.graph.nodes}
+    # The cut has no price for what is in floating point anyway.
+    anyway = sum(
+        instructions + _cost_of_order(node, costs) for node, instructions in floating.items() if not can_be_int8(node)
+    )
+    all_floating = sum(instructions for node, instructions in floating.items() if not _is_change_of_order(node))
+    return Choice(cheaper, sum(crossed) + anyway, all_floating)
+
+
+def _is_change_of_order(node: Node) -> bool:
+    """Whether an operator copies an image to or from channels-last, as no program all in floating point does."""
+    return node.target == _aten.clone.default and is_channels_last(node) != is_channels_last(node.all_input_nodes[0])
+
+
+def _cost_of_order(node: Node, costs: Costs) -> float:
+    """Instructions that copy images for an operator that takes the default order of dims only, among int8 ones."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or schema.name not in CONTIGUOUS_ONLY:
+        return 0.0
+    images = [each for each in (*node.all_input_nodes, node) if isinstance(each.meta.get("val"), torch.Tensor)]
+    shapes = [_shape(each) for each in images]
+    return sum(costs.float32(Work("permute", (1, math.prod(shape)))) for shape in shapes if len(shape) == 4)
+
+
+# Kinds of operators whose kernels for floating point walk an image that lies channels-last element by element.
+_SLOW_CHANNELS_LAST = frozenset((
+    "channelwise", "convolution", "depthwise", "depthwise_3x3", "few_groups", "grouped", "transposed",
+    "avg_pool2d", "max_pool2d", "group_norm", "pixel_shuffle",
+))  # fmt: skip
+# Kinds that move elements, or repeat them.
+_ROW_BY_ROW = frozenset((*_MOVES.values(), "cat", "index_select", "add_broadcast", "mul_broadcast"))
+
+
+def _cost_in_float(node: Node, work: Work | None, costs: Costs) -> float:
+    """Instructions of an operator in floating point among int8 ones, whose images lie channels-last.
+
+    costs.json has those of images in the order of their dimensions.
+    """
+    value = node.meta.get("val")
+    if work is None or not isinstance(value, torch.Tensor) or value.dim() != 4:
+        return costs.float32(work)
+    if work.kind in _SLOW_CHANNELS_LAST:
+        return math.inf
+    return max(costs.float32(work), costs.int8(work)) if work.kind in _ROW_BY_ROW else costs.float32(work)
+
+
+def _is_annotated(node: Node) -> bool:
+    """Whether a node is annotated as int8."""
+    annotation = node.meta.get(Q_ANNOTATION_KEY)
+    if annotation is None:
+        return False
+    return annotation.output_qspec is not None or any(
+        specification is not None for specification in annotation.input_qspec_map.values()
+    )
+
+
+def _is_fused(operand: Node, node: Node) -> bool:
+    """Whether an operator is computed together with the one before it: nothing is quantized between them."""
+    if not (_is_annotated(operand) and _is_annotated(node)) or operand.op != "call_function":
+        return False
+    before, after = operand.meta[Q_ANNOTATION_KEY], node.meta[Q_ANNOTATION_KEY]
+    return before.output_qspec is None and after.input_qspec_map.get(operand) is None
+
+
+def _is_larger(node: Node) -> bool:
+    """Whether a layer has constants that are larger in floating point than packed ones are."""
+    constants = [operand.meta["val"].numel() for operand in node.all_input_nodes if operand.op == "get_attr"]
+    if not constants or max(constants) == 1:
+        return False
+    is_layer = node.target in (_aten.conv2d.default, _aten.conv_transpose2d.input, _aten.linear.default)
+    outputs = node.args[1].meta["val"].shape[0] if is_layer else 0
+    groups = _dense_groups(node) if node.target == _aten.conv2d.default else 1
+    packed = constants[0] * groups + _PACKED_BYTES_PER_OUTPUT * outputs + _PACKED_BYTES + 2 * _INSTRUCTION_BYTES
+    return 4 * sum(constants) > (packed if is_layer else sum(constants) + 2 * _INSTRUCTION_BYTES)

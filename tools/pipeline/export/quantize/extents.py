@@ -1,0 +1,53 @@
+"""What values tensors of a captured program have on samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Interpreter, Node
+
+from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.quantize.quantize import Sample
+from tools.pipeline.model_file.deterministic import computing
+
+
+class Extents(Interpreter):
+    """Runs samples, and keeps what values the nodes had that it is asked for.
+
+    Attributes:
+      ranges: the least and the greatest one.
+    """
+
+    def __init__(self, program: ExportedProgram, nodes: Iterable[Node]) -> None:
+        super().__init__(program.graph_module)
+        self.ranges = {node: (float("inf"), -float("inf")) for node in nodes}
+        self._program = program
+
+    def observe(self, samples: Iterable[Sample], state: State) -> Self:
+        """Runs samples one after another, from the state on that the first one finds."""
+        kept = state.start()
+        constants = {**self._program.state_dict, **self._program.constants}
+        specs = self._program.graph_signature.input_specs
+        with computing():
+            for sample in samples:
+                given = iter((*kept, *sample))
+                operands = [
+                    next(given) if each.kind == InputKind.USER_INPUT else constants[each.target] for each in specs
+                ]
+                kept = tuple(value.clone() for value in self.run(*operands)[: len(kept)])
+        return self
+
+    def run_node(self, n: Node) -> Any:
+        value = super().run_node(n)
+        if n in self.ranges:
+            self.see(n, value)
+        return value
+
+    def see(self, node: Node, value: torch.Tensor) -> None:
+        """Told of each value of a node that it is asked for."""
+        least, most = self.ranges[node]
+        self.ranges[node] = min(least, float(value.min())), max(most, float(value.max()))

@@ -1,0 +1,555 @@
+"""Quantizes a captured model with ExecuTorch's Cortex-M quantizer: int8 activations, per-channel int8 weights.
+
+The steps are those of PyTorch 2 export quantization: observers go into the captured graph, the calibration inputs run
+through it, and the ranges seen become scales and zero points of quantize and dequantize operators.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.backends.arm.quantizer.arm_quantizer_utils import PatternQuantizer, SharedQspecQuantizer
+from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Interpreter, Node
+from torchao.quantization.pt2e import ObserverBase
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+from tools.pipeline.export.backends.cortex_m.flatten import flatten_in_memory_order
+from tools.pipeline.export.backends.cortex_m.forms import make_quantizable
+from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
+from tools.pipeline.export.backends.cortex_m.recurrent import make_layers_of_cells, round_weights
+from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
+from tools.pipeline.export.capture.state import State
+from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.lower import fold_layers, propagate_constants
+from tools.pipeline.export.plan.manifest import origin
+from tools.pipeline.export.quantize import activation_tables
+from tools.pipeline.export.quantize.biases import correct_biases
+from tools.pipeline.export.quantize.costs import Choice
+from tools.pipeline.export.quantize.equalize import equalize
+from tools.pipeline.export.quantize.observers import prepare_pt2e
+from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
+from tools.pipeline.export.quantize.repeated_layers import share_ranges
+from tools.pipeline.export.rewrite.assignments import assemble
+from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.decompositions.decompositions import DECOMPOSITIONS
+from tools.pipeline.export.rewrite.no_ops import drop_no_ops
+from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
+from tools.pipeline.export.rewrite.products import write_products
+from tools.pipeline.export.rewrite.unbatched import add_batch
+from tools.pipeline.export.rewrite.written_norms import find_norms
+from tools.pipeline.model_file.call import CALLED
+from tools.pipeline.model_file.deterministic import computing
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.console import Console, UserError
+
+Sample = tuple[torch.Tensor, ...]
+
+_NAMESPACE = "quantized_decomposed"
+QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
+DEQUANTIZE = (
+    torch.ops.quantized_decomposed.dequantize_per_tensor.default,
+    torch.ops.quantized_decomposed.dequantize_per_channel.default,
+)
+
+_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
+_NO_STATE = State({})
+_INT8_WEIGHTS = WeightDtypes()
+_RANGES = Methods()
+
+# Stands for all places but layers with weights, and what int8 kernels compute with them.
+ALL_BUT_LAYERS = "*"
+
+# Calibration samples on which the report compares layers with floating point.
+_REPORTED_SAMPLES = 8
+
+# The resolution of what an int8 softmax returns, and the signal-to-noise ratio that it must leave.
+_SOFTMAX_STEP = 1 / 256
+_SOFTMAX_DECIBELS = 15
+_COARSE = "the resolution of an int8 softmax, 1/256, is too coarse for its results"
+# What the dialect's softmax takes beside a scale, 31 * 2^-shift of its factor of 2^26, has 64 bits.
+_SOFTMAX_SCALE = 2**-50
+_FINE = "its operands differ too little for the factors of an int8 softmax"
+
+
+def is_quantized(program: ExportedProgram) -> bool:
+    """Whether the program has quantize and dequantize operators already: the model was converted by its author."""
+    return any(getattr(node.target, "namespace", "") == _NAMESPACE for node in program.graph.nodes)
+
+
+def channels_last(sample: Sample) -> Sample:
+    """The sample with its images (tensors of 4 dimensions) channels-last in memory, as the int8 kernels read them."""
+    return tuple(_image_last(tensor) if tensor.dim() == 4 else tensor.contiguous() for tensor in sample)
+
+
+def _image_last(image: torch.Tensor) -> torch.Tensor:
+    # Images of one channel or pixel lie in both orders at once. What PyTorch makes of them follows their strides, which
+    # contiguous() leaves as they are.
+    if image.shape[1] > 1 and image.shape[2:].numel() > 1:
+        return image.contiguous(memory_format=torch.channels_last)
+    return torch.empty_like(image, memory_format=torch.channels_last).copy_(image)
+
+
+def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
+    """Lets a program take its images channels-last, in place.
+
+    Views that a model's author wrote for the default order of dimensions become reshapes, which copy where they must.
+    """
+    # Where a program writes into a view, the view must stay one until that is gone; batch normalization is folded
+    # before, as it would be decomposed, too.
+    if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in captured.graph.nodes):
+        captured = rewriting.run_decompositions(fold_batch_norm(captured), {})
+    user_inputs = set(captured.graph_signature.user_inputs)
+    for node in captured.graph.nodes:
+        if node.op == "placeholder" and node.name in user_inputs:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor) and value.dim() == 4:
+                node.meta["val"] = torch.empty_like(value, memory_format=torch.channels_last)
+    reshape_views(captured)
+    return captured
+
+
+def reshape_views(program: ExportedProgram) -> None:
+    """Makes views reshapes, which copy what is no view in the order of dimensions that it comes in."""
+    for node in program.graph.nodes:
+        if node.target in _VIEWS:
+            node.target = torch.ops.aten.reshape.default
+    program.graph_module.recompile()
+
+
+def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> list[Sample]:
+    """The model file's calibration_inputs(); its example inputs, with a note, if it has none."""
+    if file.has("calibration_inputs"):
+        return [channels_last(sample) for sample in file.calibration_inputs()]
+    console.say(
+        f"export: note: {file.path} has no calibration_inputs(): the ranges of int8 tensors come from example_inputs() "
+        "alone, which makes a less accurate model unless they cover what the device will see."
+    )
+    return [inputs]
+
+
+def fold(captured: ExportedProgram) -> ExportedProgram:
+    """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
+    program = rewriting.run_decompositions(fold_layers(captured), DECOMPOSITIONS)
+    # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
+    drop_no_ops(program)
+    program = assemble(program)
+    write_products(program)
+    add_batch(program)
+    program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
+    program = flatten_in_memory_order(make_quantizable(program))
+    # What is calibrated or constant runs on PyTorch's kernels, whose results may lie in another way than they are noted
+    # to.
+    reshape_views(program)
+    return propagate_constants(program)
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized module and what is known of how it came about.
+
+    Attributes:
+      module: with quantize and dequantize operators around every layer.
+      observed: what the layers computed in floating point, by the names of nodes of `module`, for each of the first
+        calibration samples; empty if the model was quantized before.
+      samples: these samples.
+      rejections: why the quantizer left nodes alone, by their names.
+      cheaper: places that take fewer instructions in floating point, and stay there for that, as origin() has them.
+      floating: the module in floating point; None if the model was quantized before, or for an NPU or VGF.
+      instructions: what an inference is estimated to take, and what it would without int8; None if nobody has asked for
+        the operators that take fewer in floating point.
+      equalized: places between convolutions whose channels were equalized.
+      constant: tensors in which calibration saw one value alone, and the value.
+      accurate: places that stay in floating point as they cost most accuracy.
+    """
+
+    module: GraphModule
+    observed: list[dict[str, torch.Tensor]]
+    samples: list[Sample]
+    rejections: dict[str, str]
+    cheaper: frozenset[str] = frozenset()
+    floating: GraphModule | None = None
+    instructions: tuple[float, float] | None = None
+    equalized: tuple[str, ...] = ()
+    constant: tuple[str, ...] = ()
+    accurate: frozenset[str] = frozenset()
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why places with an int8 form stay in floating point."""
+        return {**dict.fromkeys(self.accurate, "for accuracy"), **dict.fromkeys(self.cheaper, "for fewer instructions")}
+
+
+class NoInt8Form(Exception):
+    """Some places of a model cannot be int8.
+
+    Attributes:
+      places: as origin() has them, or ALL_BUT_LAYERS.
+    """
+
+    def __init__(self, places: Iterable[str], reason: str) -> None:
+        super().__init__(reason)
+        self.places = frozenset(places)
+
+
+class PassError(NoInt8Form):
+    """A pass of ExecuTorch's failed at a place of the model, or at one that isn't known: ALL_BUT_LAYERS."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__([place], reason)
+
+
+def quantize(
+    program: ExportedProgram,
+    samples: Iterable[Sample],
+    path: Path,
+    state: State = _NO_STATE,
+    in_float: frozenset[str] = frozenset(),
+    choose: Callable[[GraphModule, list[list[Node]]], Choice] | None = None,
+    kept_layers: Collection[str] = (),
+    has_own_layers: bool = True,
+    has_float_border: bool = True,
+    weights: WeightDtypes = _INT8_WEIGHTS,
+    ranges: Methods = _RANGES,
+) -> Quantized:
+    """Calibrates and quantizes what fold() returned.
+
+    Args:
+      samples: calibration inputs.
+      path: the model file, for messages.
+      state: what the program's first inputs are, and its first outputs change, from one sample to the next.
+      in_float: places that stay in floating point, as origin() has them, or ALL_BUT_LAYERS.
+      choose: finds the operators of an annotated graph that take fewer instructions in floating point, where they
+        stay then; it is given the groups of operators that are computed as one in int8, too. None: nothing stays.
+      kept_layers: names of modules that stay in floating point, with all that is inside them.
+      has_own_layers: whether normalization and recurrent layers become int8, which only operators of our own compute.
+      has_float_border: whether the program takes and returns floating point.
+      weights: which layers get int4 weights.
+      ranges: how the ranges of tensors are chosen.
+
+    Raises UserError for values that calibrating cannot work with, by layer, and NoInt8Form for places whose int8 form
+    would return hardly anything of their results.
+    """
+
+    def stays(node: Node) -> bool:
+        if _is_within(node, kept_layers):
+            return True
+        return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
+
+    instructions: tuple[float, float] | None = None
+
+    def decide(module: GraphModule) -> activation_tables.Decided:
+        nonlocal instructions
+        assert choose is not None
+        # As if everything were int8 that can be.
+        trial = copy.deepcopy(module)
+        annotator = activation_tables.Quantizers(len(state.buffers), stays, None, has_own_layers, has_float_border)
+        annotator.annotate(trial)
+        choice = choose(trial, [*(function.nodes for function in annotator.functions), *annotator.softmaxes])
+        instructions = choice.instructions, choice.all_floating
+        if not has_float_border:
+            return activation_tables.Decided()
+        tables = {node for each in annotator.functions if activation_tables.is_int8(each) for node in each.nodes}
+        pairs = list(zip(module.graph.nodes, trial.graph.nodes, strict=True))
+        return activation_tables.Decided(
+            frozenset(node for node, tried in pairs if tried in choice.cheaper),
+            frozenset(node for node, tried in pairs if tried in tables - choice.cheaper),
+        )
+
+    decider = None if choose is None else decide
+    quantizer = RangeQuantizers(len(state.buffers), stays, decider, has_own_layers, has_float_border)
+    module, samples = program.module(check_guards=False), list(samples)
+    start = channels_last(state.start())
+    equalized = equalize(module, ((*start, *sample) for sample in samples))
+    prepared = prepare_pt2e(module, quantizer)
+    places = frozenset(origin(node, path) for node in quantizer.cheaper)
+    prepare_observers(prepared, ranges)
+    observed, kept, constant = calibrate(prepared, samples, path, state)
+    share_ranges(prepared)
+    floating = _without_observers(prepared)
+    converted = convert_pt2e(prepared)
+    round_weights(converted)
+    _drop_second_quantization(converted)
+    if weights.has_int4:
+        layers = {node: origin(node, path) for node in converted.graph.nodes}
+        quantize_weights(converted, floating, weights, layers, observed, kept)
+    correct_biases(converted, observed, kept, has_room_for_bias)
+    lost = _lost_softmaxes(converted, observed)
+    # What reads one in floating point has a range of its own.
+    in_int8 = {
+        origin(node, path): reason
+        for node, reason in lost.items()
+        if not stays(node) and any(user.target is QUANTIZE for user in node.users)
+    }
+    if in_int8:
+        raise NoInt8Form(in_int8, next(iter(in_int8.values())))
+    rejections = _rejections(quantizer) | {node.name: reason for node, reason in lost.items()}
+    equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
+    return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places, constant)
+
+
+def _is_within(node: Node, layers: Collection[str]) -> bool:
+    """Whether an operator belongs to one of these modules."""
+    stack = node.meta.get("nn_module_stack", {}).values()
+    return any(module.removeprefix(f"{CALLED}.") in layers for module, _ in stack)
+
+
+def calibrate(
+    prepared: GraphModule, samples: Iterable[Sample], path: Path, state: State = _NO_STATE
+) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
+    """Runs the samples through a module with observers; returns `observed`, `samples` and `constant` of Quantized.
+
+    Args:
+      path: the model file, for messages.
+
+    Raises UserError for values that have no integers, by layer, and for inputs that have no range.
+    """
+    observed: list[dict[str, torch.Tensor]] = []
+    kept = []
+    kept_state = channels_last(state.start())
+    with computing():
+        for index, given in enumerate(samples):
+            run = _Calibration(prepared, path, index)
+            sample = (*kept_state, *given)
+            outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
+            kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
+            if index < _REPORTED_SAMPLES:
+                observed.append(run.values)
+                kept.append(sample)
+    return observed, kept, _constant_tensors(prepared, path)
+
+
+def _rejections(quantizer: CortexMQuantizer) -> dict[str, str]:
+    reporter = next(part.reporter for part in quantizer.quantizers if isinstance(part, PatternQuantizer))
+    return {
+        name: rejected.rejection_reason
+        for report in reporter.quantizers.values()
+        for rejected in report.rejected_patterns
+        if rejected.rejection_reason != report._PREVIOUS_ANNOTATION_REJECT_REASON
+        for name in rejected.node_names
+    }
+
+
+def _lost_softmaxes(converted: GraphModule, observed: list[dict[str, torch.Tensor]]) -> dict[Node, str]:
+    """The softmax operators that int8 can't compute, and why.
+
+    Those whose results are mostly lost, as those over many about equal numbers are, and those of numbers so close
+    together, as an untrained network's are, that the dialect's operator has no factor for them.
+    """
+    found = {}
+    for node in converted.graph.nodes:
+        if node.target not in SOFTMAX:
+            continue
+        operand = node.args[0]
+        if operand.target is DEQUANTIZE[0] and operand.args[1] < _SOFTMAX_SCALE and not has_table(node):
+            found[node] = _FINE
+        if observed and node.name in observed[0]:
+            results = torch.stack([values[node.name] for values in observed]).double()
+            noise = (results / _SOFTMAX_STEP).round() * _SOFTMAX_STEP - results
+            if noise.square().sum() > 10 ** (-_SOFTMAX_DECIBELS / 10) * results.square().sum():
+                found[node] = _COARSE
+    return found
+
+
+def _without_observers(prepared: GraphModule) -> GraphModule:
+    """The module that a module with observers was made of, with the same names of nodes and the same weights."""
+    graph = copy.deepcopy(prepared.graph)
+    for node in list(graph.nodes):
+        if node.op == "call_module":
+            (observed,) = node.all_input_nodes
+            node.replace_all_uses_with(observed)
+            graph.erase_node(node)
+    return GraphModule(prepared, graph)
+
+
+def _drop_second_quantization(module: GraphModule) -> None:
+    """Lets tensors that have parameters already keep them: a softmax's, for one, are fixed by its operator.
+
+    Left are those of operators whose operands share their parameters.
+    """
+    for node in list(module.graph.nodes):
+        if node.target != DEQUANTIZE[0] or not isinstance(node.args[0], Node) or node.args[0].target != QUANTIZE:
+            continue
+        first = node.args[0].args[0]
+        if not isinstance(first, Node) or first.target != DEQUANTIZE[0] or first.args[0].target != QUANTIZE:
+            continue
+        for user in list(node.users):
+            if user.target not in SharedQspecQuantizer.SHARED_QSPEC_OPS_DEFAULT:
+                user.replace_input_with(node, first)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+
+
+class _Calibration(Interpreter):
+    """Runs one sample, up to the first operator that returns NaN or infinity.
+
+    Attributes:
+      values: what each operator returned, by node name.
+    """
+
+    def __init__(self, module: GraphModule, path: Path, index: int) -> None:
+        super().__init__(module)
+        self._path = path
+        self._index = index
+        self.values: dict[str, torch.Tensor] = {}
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor) and _is_no_number(result, _is_measured(n)):
+            raise UserError(
+                f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
+                f"{origin(n, self._path)}; integers have no values for them: mend the layer or the sample."
+            )
+        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
+            self.values[n.name] = result
+        return result
+
+
+def _is_measured(node: Node) -> bool:
+    """Whether what a node returns must have a range: calibration gives it one, the program returns it, or sums do."""
+    return activation_tables.is_product(node) or any(user.op in ("call_module", "output") for user in node.users)
+
+
+def _is_no_number(value: torch.Tensor, is_measured: bool) -> bool:
+    """Whether a tensor holds what has no integer; infinity may stand in a mask, which gets no range."""
+    if not value.is_floating_point():
+        return False
+    return not bool(torch.isfinite(value).all()) if is_measured else bool(value.isnan().any())
+
+
+# Operators that fill a tensor of another one's shape with one value.
+_FILLED = frozenset((
+    torch.ops.aten.full_like.default, torch.ops.aten.new_full.default, torch.ops.aten.new_ones.default,
+    torch.ops.aten.new_zeros.default, torch.ops.aten.ones_like.default, torch.ops.aten.zeros_like.default,
+))  # fmt: skip
+
+
+def _is_zero(prepared: GraphModule, node: Node) -> bool:
+    """Whether an observer has seen zeros alone."""
+    observer = prepared.get_submodule(str(node.target)) if node.op == "call_module" else None
+    seen = [getattr(observer, name, None) for name in ("min_val", "max_val")]
+    return all(value is not None and value.numel() > 0 and not value.any() for value in seen)
+
+
+def _constant_tensors(prepared: GraphModule, path: Path) -> tuple[str, ...]:
+    """The tensors that depend on an input and had one and the same value in all of calibration, with that value.
+
+    Raises UserError if an input is one of them.
+    """
+    dependent: set[Node] = set()
+    inputs, places = [], []
+    for node in prepared.graph.nodes:
+        if node.op == "placeholder" or not dependent.isdisjoint(node.all_input_nodes):
+            # Of these an operand gives a shape alone, or is taken times zero, as a recurrent layer's first state is and
+            # what a network starts its training with: residual branches that end in weights of zero.
+            times_zero = (node.target == torch.ops.aten.mul.Tensor or activation_tables.is_product(node)) and any(
+                operand not in dependent and _is_zero(prepared, operand) for operand in node.all_input_nodes
+            )
+            dependent |= set() if node.target in _FILLED or times_zero else {node}
+        if node.op != "call_module" or node not in dependent:
+            continue
+        observer = prepared.get_submodule(str(node.target))
+        observed = node.args[0]
+        if not isinstance(observer, ObserverBase) or not hasattr(observer, "min_val") or not isinstance(observed, Node):
+            continue
+        # A single number is no sign of a layer that always returns the same, but zero is no range.
+        is_single = isinstance(observer, RangeObserver) and observer.count == 1 and bool(observer.min_val)
+        if observer.min_val.numel() == 1 and torch.equal(observer.min_val, observer.max_val) and not is_single:
+            if observed.op == "placeholder":
+                inputs.append(f"  input {observed.name}: always {float(observer.min_val):g}")
+            elif observed.op == "call_function":
+                places.append(f"{origin(observed, path)}: {float(observer.min_val):g}")
+    if inputs:
+        raise UserError(
+            f"{path}: calibration saw only one value in these tensors, so that they have no range to quantize:\n"
+            + "\n".join(dict.fromkeys(inputs))
+            + "\n  Give calibration_inputs() that cover what the device will see."
+        )
+    return tuple(dict.fromkeys(places))
+
+
+def unquantized(program: ExportedProgram, path: Path) -> list[tuple[str, str]]:
+    """What stayed in floating point of a lowered program, as (operator, place in the model).
+
+    Args:
+      program: an edge program after Cortex-M lowering.
+    """
+    found = []
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        name = node.target._schema.name
+        if name.split("::")[0] in ("cortex_m", _NAMESPACE) or name.startswith("torch_fusion::quantized_"):
+            continue
+        values = itertools.chain([node], node.all_input_nodes)
+        if any(_is_float(value.meta.get("val")) for value in values):
+            found.append((name, origin(node, path)))
+    return found
+
+
+# Operators whose result on quantized integers isn't that on the numbers they stand for.
+_ARITHMETIC = frozenset((
+    "add", "sub", "mul", "div", "neg", "relu", "hardtanh", "hardsigmoid", "hardswish", "sigmoid", "tanh",
+    "silu", "gelu", "_softmax", "linear", "addmm", "mm", "bmm", "convolution", "mean", "sum", "avg_pool2d",
+))  # fmt: skip
+
+
+def check_integers(program: ExportedProgram, path: Path) -> None:
+    """Raises NoInt8Form for operators of a lowered program that compute with int8 integers as if they were numbers.
+
+    And for what a device refuses: zero points that are beyond the integers, and factors too far from 1.
+    """
+    places = {}
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        namespace, name = node.target._schema.name.split("::")
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
+        if namespace == "aten" and name in _ARITHMETIC and any(_is_int8(value) for value in values):
+            places[origin(node, path)] = f"is quantized, but aten::{name} has no int8 form there"
+        elif namespace == "cortex_m" and name != "quantize_per_tensor" and any(map(_is_float, values)):
+            # What wrote the integers into a tensor of numbers stays in floating point with it.
+            for place in (node, *node.all_input_nodes):
+                if place.op == "call_function":
+                    places[origin(place, path)] = f"is int8, but cortex_m::{name} reads numbers there"
+        elif name in ("quantize_per_tensor", "dequantize_per_tensor"):
+            zero_point, low, high = node.args[2:5]
+            if not low <= zero_point <= high:
+                places[origin(node, path)] = f"has the zero point {zero_point}, which is none of its integers"
+        elif namespace == "cortex_m" and not all(_LEAST_SHIFT <= shift <= _MOST_SHIFT for shift in _shifts(node)):
+            places[origin(node, path)] = "has numbers that are too far from 1 for the factors of int8"
+    if places:
+        place, reason = next(iter(places.items()))
+        raise NoInt8Form(places, f"{place} {reason}")
+
+
+# Of the factors that kernels multiply by, powers of two: kMinShift and kMaxShift of kernels/cortex_m/requantize.h.
+_LEAST_SHIFT, _MOST_SHIFT = -62, 31
+
+
+def _shifts(node: Node) -> list[int]:
+    """The shifts of the factors of a `cortex_m::` operator that are numbers."""
+    given = zip(node.target._schema.arguments, node.args, strict=False)
+    shifts = [value for argument, value in given if "shift" in argument.name]
+    return [
+        shift
+        for value in shifts
+        for shift in (value if isinstance(value, (list, tuple)) else [value])
+        if isinstance(shift, int)
+    ]
+
+
+def _is_int8(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.int8
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

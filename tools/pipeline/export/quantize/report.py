@@ -1,0 +1,226 @@
+"""What quantization made of a model: the scheme of each layer, its distance from floating point, and the accuracy."""
+
+from __future__ import annotations
+
+import operator
+from pathlib import Path
+
+import torch
+from torch.fx import GraphModule, Node
+
+from tools.abi.layouts.layouts import INT4_BLOCK
+from tools.artifacts.quantization_report.quantization_report import (
+    Accuracy,
+    Layer,
+    QParams,
+    QuantizationReport,
+    Weight,
+)
+from tools.pipeline.export.backends.cortex_m.int4 import factors_of, is_int4
+from tools.pipeline.export.plan.manifest import Parameters, origin
+from tools.pipeline.export.quantize.accuracy import Run, decibels, dequantized, powers, share_right
+from tools.pipeline.export.quantize.quantize import DEQUANTIZE, QUANTIZE, Quantized, Sample
+from tools.pipeline.model_file.deterministic import computing
+
+# Outputs below this ratio in dB, or of which fewer elements are the same if they are integers, are worth a word.
+_FAR = 20
+_SAME = 0.95
+_CLOSER = "more calibration samples, keep_float or min_snr bring it closer"
+_CHOSEN = "numbers that are about equal are told apart by noise"
+
+
+_NO_FORM = "the Cortex-M quantizer or its operators have no int8 form of it"
+
+
+def make_report(
+    name: str,
+    core: str,
+    quantized: Quantized,
+    unquantized: list[tuple[str, str]],
+    accuracy: Accuracy | None,
+    notes: tuple[str, ...],
+    path: Path,
+) -> QuantizationReport:
+    """The report, with signal-to-noise ratios over all elements and reported samples.
+
+    Args:
+      name: the program's name.
+      core: the core that it is lowered for.
+      unquantized: operators and places that stayed in floating point in the lowered program.
+      accuracy: what accuracy() returned.
+      notes: what far_outputs() returned.
+      path: the model file.
+    """
+    floating = {place for _, place in unquantized}
+    reasons = {place: f"it stays so {reason}" for place, reason in quantized.reasons.items()}
+    with computing():
+        runs = [Run(quantized.module, sample) for sample in quantized.samples]
+    layers = []
+    for node in quantized.module.graph.nodes:
+        if node.op != "call_function" or node.target == QUANTIZE or node.target in DEQUANTIZE:
+            continue
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        place = origin(node, path)
+        result = dequantized(node)
+        # One of several results, such as a recurrent layer's.
+        called = node.args[0] if node.target == operator.getitem else node
+        scheme = _scheme(called, place in floating, result)
+        reason = reasons.get(place, quantized.rejections.get(node.name, _NO_FORM))
+        measured = result if result is not None else node if scheme == "float32" else None
+        ratio = None
+        if measured is not None and quantized.observed:
+            ratio = _signal_to_noise(
+                [observed[node.name] for observed in quantized.observed],
+                [run.values[measured.name] for run in runs],
+            )
+        layers.append(
+            Layer(
+                place=place,
+                operator=called.target._schema.name,
+                scheme=scheme,
+                reason=reason if scheme == "float32" else None,
+                weight=_weight(quantized.module, node),
+                output=None if result is None else QParams(float(result.args[1]), int(result.args[2])),
+                snr_db=ratio,
+            )
+        )
+    return QuantizationReport(name, core, len(runs), tuple(layers), accuracy, notes)
+
+
+def make_float_report(
+    name: str, core: str, floating: GraphModule, accuracy: Accuracy | None, note: str, path: Path
+) -> QuantizationReport:
+    """The report of a model that stays in floating point altogether.
+
+    Args:
+      floating: the model as it would have been quantized.
+      note: why it stays there.
+    """
+    layers = [
+        Layer(origin(node, path), node.target._schema.name, "float32", "for fewer instructions")
+        for node in floating.graph.nodes
+        if node.op == "call_function" and hasattr(node.target, "_schema")
+    ]
+    return QuantizationReport(name, core, 0, tuple(layers), accuracy, (note,))
+
+
+def accuracy(
+    eager: list[list[torch.Tensor]], quantized: list[list[torch.Tensor]], labels: torch.Tensor | None
+) -> Accuracy | None:
+    """Shares of evaluation samples whose largest output is at the label's index, in floating point and quantized.
+
+    Args:
+      eager, quantized: outputs of each sample.
+      labels: None without an evaluation set.
+    """
+    if labels is None:
+        return None
+    return Accuracy(len(labels), share_right(eager, labels), share_right(quantized, labels))
+
+
+def far_outputs(
+    eager: list[list[torch.Tensor]],
+    quantized: list[list[torch.Tensor]],
+    parameters: list[Parameters | None],
+    names: list[str],
+) -> tuple[str, ...]:
+    """A line for each output that is far from the one in floating point, over all samples.
+
+    Args:
+      eager, quantized: outputs of each sample.
+      parameters: of outputs that are quantized.
+      names: of the outputs.
+    """
+    lines = []
+    for index, name in enumerate(names):
+        expected = [outputs[index] for outputs in eager]
+        actual = [outputs[index] for outputs in quantized]
+        where = f"{name}, over {len(expected)} sample{'s' if len(expected) > 1 else ''}:"
+        if not expected[0].is_floating_point():
+            count = sum(tensor.numel() for tensor in expected)
+            same = sum(int((e == a).sum()) for e, a in zip(expected, actual, strict=True))
+            if same < _SAME * count:
+                lines.append(f"{where} {same} of {count} elements are those of floating point; {_CHOSEN}")
+            continue
+        ratio = _signal_to_noise(expected, _numbers(actual, parameters[index]))
+        if ratio < _FAR:
+            lines.append(f"{where} {ratio:.1f} dB against floating point; {_CLOSER}")
+    return tuple(lines)
+
+
+def held_out(
+    eager: list[list[torch.Tensor]],
+    quantized: list[list[torch.Tensor]],
+    parameters: list[Parameters | None],
+    samples: list[Sample],
+    calibration: list[Sample],
+) -> tuple[str, ...]:
+    """A line about the worst output on samples that the program was not calibrated on, if there are any.
+
+    Args:
+      eager, quantized: outputs of each sample.
+      parameters: of outputs that are quantized.
+      samples: the inputs.
+      calibration: what it was calibrated on.
+    """
+
+    def content(sample: Sample) -> bytes:
+        return b"".join(tensor.contiguous().numpy().tobytes() for tensor in sample)
+
+    used = {content(sample) for sample in calibration}
+    others = [index for index, sample in enumerate(samples) if content(sample) not in used]
+    ratios = [
+        _signal_to_noise(
+            [eager[index][output] for index in others],
+            _numbers([quantized[index][output] for index in others], parameters[output]),
+        )
+        for output in range(len(parameters))
+        if others and eager[0][output].is_floating_point()
+    ]
+    if not ratios:
+        return ()
+    count = f"{len(others)} sample{'s' if len(others) > 1 else ''}"
+    return (f"the outputs have {min(ratios):.1f} dB against floating point on {count} not used for calibration",)
+
+
+def _numbers(actual: list[torch.Tensor], parameters: Parameters | None) -> list[torch.Tensor]:
+    """What an output's integers stand for; an output that is not quantized as it is."""
+    if parameters is None or actual[0].is_floating_point():
+        return actual
+    return [(tensor.float() - parameters.zero_point) * parameters.scale for tensor in actual]
+
+
+def _scheme(node: Node, is_floating: bool, result: Node | None) -> str:
+    if is_floating:
+        return "float32"
+    if node.target._schema.name.split("::")[1] in _VIEWS:
+        return "view"
+    return "int8" if result is not None else "fused"
+
+
+_VIEWS = (
+    "view", "_unsafe_view", "permute", "transpose", "squeeze", "unsqueeze", "clone", "slice", "select", "expand",
+    "chunk", "split", "split_with_sizes", "unbind",
+)  # fmt: skip
+
+
+def _weight(module: GraphModule, node: Node) -> Weight | None:
+    """Scales of a layer's weight, which is its second operand."""
+    operand = node.args[1] if len(node.args) > 1 else None
+    if not isinstance(operand, Node) or operand.target not in DEQUANTIZE or operand.args[0].op != "get_attr":
+        return None
+    if is_int4(operand):
+        weights, scales = (getattr(module, operand.args[index].target) for index in (0, 1))
+        _, factors = factors_of(weights.flatten(1))
+        if bool((factors == 1).all()):
+            return Weight("int4 per channel", len(scales), float(scales.min()), float(scales.max()))
+        steps = factors * scales.double()[:, None]
+        return Weight(f"int4 per group of {INT4_BLOCK}", steps.numel(), float(steps.min()), float(steps.max()))
+    per_channel = operand.target == DEQUANTIZE[1]
+    scales = getattr(module, operand.args[1].target).tolist() if per_channel else [float(operand.args[1])]
+    return Weight("per channel" if per_channel else "per tensor", len(scales), min(scales), max(scales))
+
+
+def _signal_to_noise(expected: list[torch.Tensor], actual: list[torch.Tensor]) -> float:
+    return round(decibels(*powers(expected, actual)), 2)

@@ -1,0 +1,103 @@
+"""Attention by its matrix products and the softmax between them.
+
+`torch.nn.functional.scaled_dot_product_attention` returns zeros for queries that a mask lets see nothing. PyTorch's own
+decomposition therefore looks for minus infinity among all scores, in four operators more than the softmax. Here
+attention is decomposed without that where every query sees something: without a mask, with a causal one, and with a
+constant one that says so. Its scale goes to the queries alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+
+from tools.pipeline.export.ir.constants import Constants
+from tools.pipeline.export.ir.rewriting import emit, named_arguments, replace_node
+
+_aten = torch.ops.aten
+_ATTENTION = _aten.scaled_dot_product_attention.default
+
+
+def decompose_attention(
+    program: ExportedProgram, nodes: Iterable[Node] | None = None, trusts_masks: bool = False
+) -> ExportedProgram:
+    """Decomposes every attention whose queries all see something, in place; others stay as they are.
+
+    Args:
+      nodes: those that are decomposed, if not all.
+      trusts_masks: whether masks that depend on inputs let every query see something.
+    """
+    constants = Constants(program)
+    for node in _attentions(program.graph) if nodes is None else nodes:
+        _decompose(program, constants, program.graph, node, trusts_masks)
+    program.graph_module.recompile()
+    return program
+
+
+def attention_for_arm(program: ExportedProgram) -> list[Node]:
+    """Every attention with a mask, or whose query, key or value depends on constants alone."""
+    signature = program.graph_signature
+    constants = {
+        *signature.inputs_to_parameters,
+        *signature.inputs_to_buffers,
+        *signature.inputs_to_lifted_tensor_constants,
+    }
+    varying: set[Node] = set()
+    for node in program.graph.nodes:
+        is_given = node.op == "placeholder" and node.name not in constants
+        if is_given or any(operand in varying for operand in node.all_input_nodes):
+            varying.add(node)
+    return [
+        node
+        for node in _attentions(program.graph)
+        if any(named_arguments(node)[name] not in varying for name in ("query", "key", "value"))
+        or named_arguments(node)["is_causal"]
+        or named_arguments(node)["attn_mask"] is not None
+    ]
+
+
+def _attentions(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.target == _ATTENTION]
+
+
+def _decompose(program: ExportedProgram, constants: Constants, graph: Graph, node: Node, trusts_masks: bool) -> None:
+    given = named_arguments(node)
+    query, key, value, mask = (given[name] for name in ("query", "key", "value", "attn_mask"))
+    shapes = [operand.meta["val"].shape for operand in (query, key, value)]
+    is_static = all(isinstance(size, int) for shape in shapes for size in shape)
+    if given["dropout_p"] or given["enable_gqa"] or not is_static:
+        return
+    constant = None if mask is None else constants.value(mask)
+    if mask is not None and not (trusts_masks if constant is None else _lets_all_see(constant)):
+        return
+
+    emitted = functools.partial(emit, graph, node)
+    scale = given["scale"] if given["scale"] is not None else 1 / math.sqrt(shapes[0][-1])
+    with graph.inserting_before(node), query.meta["val"].fake_mode:
+        scaled = emitted(_aten.mul.Tensor, query, scale)
+        scores = emitted(_aten.matmul.default, scaled, emitted(_aten.transpose.int, key, -2, -1))
+        if given["is_causal"]:
+            excluded = emitted(_aten.full.default, [shapes[0][-2], shapes[1][-2]], -math.inf)
+            scores = emitted(_aten.add.Tensor, scores, emitted(_aten.triu.default, excluded, 1))
+        elif constant is not None and constant.dtype == torch.bool:
+            excluded = emitted(_aten.scalar_tensor.default, -math.inf)
+            allowed = emitted(_aten.scalar_tensor.default, 0.0)
+            scores = emitted(_aten.add.Tensor, scores, emitted(_aten.where.self, mask, allowed, excluded))
+        elif mask is not None and mask.meta["val"].dtype == torch.bool:
+            scores = emitted(_aten.where.ScalarOther, mask, scores, -math.inf)
+        elif mask is not None:
+            scores = emitted(_aten.add.Tensor, scores, mask)
+        result = emitted(_aten.matmul.default, emitted(_aten.softmax.int, scores, -1), value)
+    replace_node(program, node, result)
+    graph.erase_node(node)
+
+
+def _lets_all_see(mask: torch.Tensor) -> bool:
+    """Whether a mask leaves every query something to see."""
+    is_seen = mask if mask.dtype == torch.bool else mask != -math.inf
+    return bool(is_seen.any(-1).all())

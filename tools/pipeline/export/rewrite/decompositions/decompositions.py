@@ -1,0 +1,693 @@
+"""Operators that ExecuTorch has no kernel interface for, by those that have one.
+
+Windows of one dimension follow those of the others: pooling of three dimensions is one of two and one more. What is
+sorted comes from topk, which keeps equal elements in their order, and of which NaN is the largest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.ir.rewriting import for_each
+from tools.pipeline.export.rewrite.decompositions import small_matrices
+
+_aten = torch.ops.aten
+_functional = torch.nn.functional
+
+
+def decompose(program: ExportedProgram) -> ExportedProgram:
+    """Decomposes the operators of this module; a program without any stays as it is."""
+    called = {_functional_form(node.target) for node in program.graph.nodes if node.op == "call_function"}
+    table = dict(DECOMPOSITIONS)
+    if any(_is_mixed_norm(node) for node in program.graph.nodes):
+        table[_aten.layer_norm.default] = _layer_norm
+    defaults = torch.export.default_decompositions()
+    table |= {target: defaults[target] for target in _COMPOSITES}
+    return rewriting.run_decompositions(program, table) if called & table.keys() else program
+
+
+def _functional_form(target: Any) -> Any:
+    """An operator as it is once nothing works in place any more: `aten.exp2_.default` is `aten.exp2.default`."""
+    name = getattr(target, "_opname", "")
+    if not name.endswith("_") or name.startswith("_"):
+        return target
+    return getattr(getattr(_aten, name[:-1], None), target._overloadname, target)
+
+
+def _is_static(x: Tensor) -> bool:
+    return all(isinstance(size, int) for size in x.shape)
+
+
+def _is_mixed_norm(node: Node) -> bool:
+    """Whether a node normalizes by weights of another dtype, which ExecuTorch's edge dialect does not take."""
+    if node.target != _aten.layer_norm.default:
+        return False
+    return len({tensor.meta["val"].dtype for tensor in node.all_input_nodes}) > 1
+
+
+def _layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Tensor:
+    if all(parameter is None or parameter.dtype == x.dtype for parameter in (weight, bias)):
+        return NotImplemented
+    # Eager computes with 16-bit floats in float32 as well, and rounds once.
+    return _functional.layer_norm(x.float(), normalized_shape, weight, bias, eps).to(x.dtype)
+
+
+def _planes(x: Tensor) -> Tensor:
+    """An image [(N,) C, depth, height, width] as [planes, depth, height, width]."""
+    return x.reshape(-1, *x.shape[-3:])
+
+
+def _max_pool3d_with_indices(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    if not _is_static(x):
+        return NotImplemented
+    kernel = for_each(kernel, 3)
+    stride, padding, dilation = for_each(stride or kernel, 3), for_each(padding, 3), for_each(dilation, 3)
+    depth, height, width = x.shape[-3:]
+    rows = (kernel[1:], stride[1:], padding[1:], dilation[1:], ceil_mode)
+    flat, flat_indices = _aten.max_pool2d_with_indices(_planes(x), *rows)
+    plane = math.prod(flat.shape[-2:])
+    deep = (kernel[0], 1), (stride[0], 1), (padding[0], 0), (dilation[0], 1)
+    out, indices = _aten.max_pool2d_with_indices(flat.reshape(-1, depth, plane), *deep, ceil_mode)
+    # A position among the planes that are pooled already, which know where theirs come from.
+    among = indices.reshape(indices.shape[0], -1)
+    inside = flat_indices.reshape(-1, depth * plane).gather(1, among)
+    positions = among // plane * (height * width) + inside
+    shape = (*x.shape[:-3], out.shape[-2], *flat.shape[-2:])
+    return out.reshape(shape), positions.reshape(shape)
+
+
+def _max_pool3d(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    found = _max_pool3d_with_indices(x, *args, **kwargs)
+    return found if found is NotImplemented else found[0]
+
+
+def _avg_pool3d(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    if not _is_static(x) or not x.is_floating_point():
+        return NotImplemented
+    kernel = for_each(kernel, 3)
+    stride, padding = for_each(stride or kernel, 3), for_each(padding, 3)
+    # Sums, if they are to be divided by something else than their elements.
+    first = None if divisor_override is None else 1
+    options = (ceil_mode, count_include_pad)
+    flat = _planes(x)
+    if (*kernel[1:], *stride[1:], *padding[1:]) != (1, 1, 1, 1, 0, 0):
+        flat = _functional.avg_pool2d(flat, kernel[1:], stride[1:], padding[1:], *options, first)
+    deep = (kernel[0], 1), (stride[0], 1), (padding[0], 0)
+    planes = flat.reshape(-1, x.shape[-3], math.prod(flat.shape[-2:]))
+    out = _functional.avg_pool2d(planes, *deep, *options, divisor_override)
+    return out.reshape(*x.shape[:-3], out.shape[-2], *flat.shape[-2:])
+
+
+def _max_unpool(x: Tensor, indices: Tensor, output_size: Sequence[int], *_: Any) -> Tensor:
+    """Elements at their places among zeros; of several at one place the last."""
+    if not _is_static(x):
+        return NotImplemented
+    outer, size = x.shape[: -len(output_size)], math.prod(output_size)
+    empty = torch.zeros(*outer, size, dtype=x.dtype)
+    return empty.scatter(-1, indices.reshape(*outer, -1), x.reshape(*outer, -1)).reshape(*outer, *output_size)
+
+
+def _adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    depth, height, width = output_size
+    if depth == height == width == 1:
+        return x.mean((-3, -2, -1), True)
+    flat = _functional.adaptive_avg_pool2d(_planes(x), (height, width))
+    out = _functional.adaptive_avg_pool2d(flat.reshape(-1, x.shape[-3], height * width), (depth, height * width))
+    return out.reshape(*x.shape[:-3], depth, height, width)
+
+
+def _adaptive_max_pool(x: Tensor, output_size: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Maxima over windows that divide dimensions evenly: of inputs floor(i in / out) to ceil((i + 1) in / out)."""
+    if not _is_static(x) or 0 in output_size:
+        return NotImplemented
+    rank = len(output_size)
+    sizes = x.shape[-rank:]
+    if not any(size % count for size, count in zip(sizes, output_size, strict=True)):
+        kernel = [size // count for size, count in zip(sizes, output_size, strict=True)]
+        pool = _aten.max_pool2d_with_indices if rank == 2 else _max_pool3d_with_indices
+        return pool(x, kernel, kernel)
+    values, positions = x, None
+    for axis in reversed(range(rank)):
+        dim = x.dim() - rank + axis
+        size, count = sizes[axis], output_size[axis]
+        windows = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        parts = [values.narrow(dim, begin, end - begin) for begin, end in windows]
+        # Where nothing reads positions, nothing of them remains.
+        found = [part.argmax(dim, True) + begin for part, (begin, _) in zip(parts, windows, strict=True)]
+        at = torch.cat(found, dim)
+        values = torch.cat([part.amax(dim, True) for part in parts], dim)
+        inner = math.prod(sizes[axis + 1 :])
+        positions = at if positions is None else at * inner + positions.gather(dim, at)
+    return values, positions
+
+
+def _sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dtype == torch.bool:
+        return NotImplemented
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    return torch.topk(x, x.shape[dim], dim, largest=descending, sorted=True)
+
+
+def _stable_sort(x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
+    return _sort(x, dim, descending)
+
+
+def _argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    found = _sort(x, dim, descending)
+    return found if found is NotImplemented else found[1]
+
+
+def _stable_argsort(x: Tensor, *, stable: bool, dim: int = -1, descending: bool = False) -> Tensor:
+    return _argsort(x, dim, descending)
+
+
+def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dim() == 0:
+        return NotImplemented
+    found = torch.topk(x, k, dim, largest=False, sorted=True)
+    values, positions = (part.narrow(dim, k - 1, 1) for part in found)
+    return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
+
+
+def _median(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dim() == 0:
+        return NotImplemented
+    # The lower one of two; NaN, if there is one, comes first.
+    rank = x.shape[dim] // 2 + 1
+    found = torch.topk(x, rank, dim, largest=True, sorted=True)
+    values, positions = (part.narrow(dim, rank - 1, 1) for part in found)
+    if x.is_floating_point():
+        is_nan = found[0].narrow(dim, 0, 1).isnan()
+        values = torch.where(is_nan, found[0].narrow(dim, 0, 1), values)
+        positions = torch.where(is_nan, found[1].narrow(dim, 0, 1), positions)
+    return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
+
+
+def _median_of_all(x: Tensor) -> Tensor:
+    found = _median(x.reshape(-1), 0)
+    return found if found is NotImplemented else found[0]
+
+
+def _nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    if not _is_static(x) or x.dim() == 0:
+        return NotImplemented
+    found = torch.topk(x, x.shape[dim], dim, largest=False, sorted=True)
+    count = x.isnan().logical_not().sum(dim, True)
+    rank = (count - 1).clamp(min=0) // 2
+    values, positions = (part.gather(dim, rank) for part in found)
+    return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
+
+
+def _nanmedian_of_all(x: Tensor) -> Tensor:
+    found = _nanmedian(x.reshape(-1), 0)
+    return found if found is NotImplemented else found[0]
+
+
+def _scan(parts: tuple[Tensor, ...], dim: int, combine: Callable[..., tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """What combine() makes of all elements up to each one, from the parts of what is before and of what follows."""
+    length, step = parts[0].shape[dim] if parts[0].dim() else 1, 1
+    while step < length:
+        # Of as many elements again as before.
+        before = [part.narrow(dim, 0, length - step) for part in parts]
+        combined = combine(*before, *(part.narrow(dim, step, length - step) for part in parts))
+        heads = (part.narrow(dim, 0, step) for part in parts)
+        parts = tuple(torch.cat([head, part], dim) for head, part in zip(heads, combined, strict=True))
+        step *= 2
+    return parts
+
+
+def _cumprod(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    factors = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
+    return _scan((factors,), dim, lambda before, after: (after * before,))[0]
+
+
+def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    return _scan((x,), dim, lambda before, after: (torch.logaddexp(before, after),))[0]
+
+
+def _cumulative(is_further: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The furthest values up to each one and the places of the last ones of them; NaN is further than all others."""
+
+    def combine(value: Tensor, place: Tensor, other: Tensor, other_place: Tensor) -> tuple[Tensor, Tensor]:
+        is_taken = (other != other) | ((value == value) & is_further(other, value))
+        return torch.where(is_taken, other, value), torch.where(is_taken, other_place, place)
+
+    def cumulative(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        if not _is_static(x):
+            return NotImplemented
+        shape = [1] * x.dim()
+        if x.dim():
+            shape[dim] = x.shape[dim]
+        places = torch.arange(x.shape[dim] if x.dim() else 1).reshape(shape).expand(x.shape)
+        values, found = _scan((x, places), dim, combine)
+        return values.clone(), found.clone()
+
+    return cumulative
+
+
+def _is_negative(x: Tensor) -> Tensor:
+    """Whether the sign bit is set; of a NaN it is taken not to be."""
+    # The reciprocal of a negative zero is negative.
+    return (x < 0) | ((x == 0) & (x.reciprocal() < 0)) if x.is_floating_point() else x < 0
+
+
+def _copysign(magnitude: Tensor, sign: Tensor) -> Tensor:
+    magnitude = magnitude if magnitude.is_floating_point() else magnitude.float()
+    return torch.where(_is_negative(sign), -magnitude.abs(), magnitude.abs())
+
+
+def _hypot(one: Tensor, other: Tensor) -> Tensor:
+    # Squares of large numbers would be infinite.
+    large, small = torch.maximum(one.abs(), other.abs()), torch.minimum(one.abs(), other.abs())
+    ratio = small / torch.where(large == 0, torch.ones_like(large), large)
+    return torch.where(large == torch.inf, large, large * (1 + ratio * ratio).sqrt())
+
+
+def _sinc(x: Tensor) -> Tensor:
+    angle = math.pi * (x if x.is_floating_point() else x.float())
+    return torch.where(angle == 0, 1.0, angle.sin() / angle)
+
+
+def _fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    places = torch.arange(n, dtype=dtype or torch.get_default_dtype())
+    return torch.where(places < (n + 1) // 2, places, places - n) / (n * d)
+
+
+def _rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype()) / (n * d)
+
+
+def _logaddexp2(one: Tensor, other: Tensor) -> Tensor:
+    larger, distance = torch.maximum(one, other), (one - other).abs()
+    # Equal infinities have no distance.
+    return larger + torch.where(one == other, torch.ones_like(larger), torch.log2(1 + torch.exp2(-distance)))
+
+
+def _present(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Of two numbers one of which is NaN the other one, else what combine() makes of them."""
+
+    def present(one: Tensor, other: Tensor) -> Tensor:
+        return torch.where(one != one, other, torch.where(other != other, one, combine(one, other)))
+
+    return present
+
+
+def _bucketize(x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return _searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+def _searchsorted(
+    ordered: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    if sorter is not None:
+        ordered = ordered.gather(-1, sorter)
+    # Each row of x has boundaries of its own, or all have the same ones.
+    ordered = ordered if ordered.dim() == 1 else ordered.unsqueeze(-2)
+    values = x.unsqueeze(-1)
+    # NaN is behind all boundaries.
+    is_behind = ~(ordered > values) if right or side == "right" else ~(ordered >= values)
+    return is_behind.sum(-1, dtype=torch.int32 if out_int32 else torch.int64)
+
+
+def _scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if not _is_static(x) or x.dim() == 0 or x.dtype == torch.bool:
+        return NotImplemented
+    dim %= x.dim()
+    if any(index.shape[axis] != x.shape[axis] for axis in range(x.dim()) if axis != dim):
+        return NotImplemented
+    source = source[tuple(slice(size) for size in index.shape)]
+    # [..., places, elements]: which elements go to which places.
+    goes = index.movedim(dim, -1).unsqueeze(-2) == torch.arange(x.shape[dim]).unsqueeze(-1)
+    is_reached = goes.any(-1).movedim(-1, dim)
+    if reduce in ("sum", "mean"):
+        start = x if include_self else torch.where(is_reached, torch.zeros_like(x), x)
+        total = start.scatter_add(dim, index, source)
+        if reduce == "sum":
+            return total
+        count = (goes.sum(-1).movedim(-1, dim) + include_self).clamp(min=1).to(x.dtype)
+        return total / count if x.is_floating_point() else torch.div(total, count, rounding_mode="floor")
+    limits: Any = torch.finfo(x.dtype) if x.is_floating_point() else torch.iinfo(x.dtype)
+    infinity = math.inf if x.is_floating_point() else limits.max
+    neutral = {"amax": -infinity if x.is_floating_point() else limits.min, "amin": infinity, "prod": 1}[reduce]
+    elements = torch.where(goes, source.movedim(dim, -1).unsqueeze(-2), neutral)
+    combined = {"amax": torch.amax, "amin": torch.amin, "prod": torch.prod}[reduce](elements, -1)
+    parts = combined.to(x.dtype).movedim(-1, dim)
+    if not include_self:
+        return torch.where(is_reached, parts, x)
+    return {"amax": torch.maximum, "amin": torch.minimum, "prod": torch.mul}[reduce](x, parts)
+
+
+def _histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    if not _is_static(x) or not x.is_floating_point() or min == max:
+        return NotImplemented
+    values = x.reshape(-1, 1)
+    # As PyTorch has it: the last bin has its upper limit, too.
+    place = ((values - min) * bins / (max - min)).floor().clamp(max=bins - 1)
+    is_inside = (values >= min) & (values <= max)
+    return (is_inside & (place == torch.arange(bins))).sum(0).to(x.dtype)
+
+
+def _bilinear(one: Tensor, other: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    # weight is [out, in of one, in of other].
+    out, _, inputs = weight.shape
+    rows = _functional.linear(one, weight.transpose(1, 2).flatten(0, 1)).unflatten(-1, (out, inputs))
+    result = (rows * other.unsqueeze(-2)).sum(-1)
+    return result if bias is None else result + bias
+
+
+def _baddbmm(term: Tensor, one: Tensor, other: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    product = torch.bmm(one, other)
+    # A mask of minus infinity times one is that, an int8 product apart from it has a range.
+    return (product if alpha == 1 else product * alpha) + (term if beta == 1 else term * beta)
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if not _is_static(indices) or not _is_static(offsets):
+        return NotImplemented
+    starts = offsets[:-1] if include_last_offset else offsets
+    bags = torch.arange(starts.shape[0]).unsqueeze(1)
+    places = torch.arange(indices.shape[0])
+    # [bags, indices]: whether an index is of a bag.
+    belongs = ((places.unsqueeze(1) >= starts).sum(1) - 1) == bags
+    if padding_idx is not None and padding_idx >= 0:
+        belongs = belongs & (indices != padding_idx)
+    rows = weight[indices]
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(1)
+    members = belongs.to(weight.dtype)
+    if mode == 2:
+        lowest = torch.where(belongs.unsqueeze(2), rows, -math.inf).amax(1)
+        out = torch.where(belongs.any(1, True), lowest, 0.0)
+    else:
+        out = members @ rows
+        if mode == 1:
+            out = out / members.sum(1, True).clamp(min=1)
+    unused = offsets.new_empty(0)
+    return out, unused, unused, unused
+
+
+def _windows(size: int, kernel: int, dilation: int, padding: int, stride: int) -> int:
+    """How many windows of a kernel there are in a row of an image, by the documentation of torch.nn.Unfold."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def _im2col(
+    x: Tensor, kernel: Sequence[int], dilation: Sequence[int], padding: Sequence[int], stride: Sequence[int]
+) -> Tensor:
+    # PyTorch's own takes element by element from where an index says.
+    if not _is_static(x):
+        return NotImplemented
+    *batch, channels, height, width = x.shape
+    rows, columns = (
+        _windows(size, *axis) for size, *axis in zip((height, width), kernel, dilation, padding, stride, strict=True)
+    )
+    if any(padding):
+        x = _functional.pad(x, [padding[1], padding[1], padding[0], padding[0]])
+    if [*kernel] == [*stride] and [*dilation] == [1, 1]:
+        # Patches.
+        x = x[..., : rows * kernel[0], : columns * kernel[1]]
+        patches = x.reshape(*batch, channels, rows, kernel[0], columns, kernel[1])
+        elements = patches.permute(*range(len(batch) + 1), *(len(batch) + place for place in (2, 4, 1, 3)))
+    else:
+        elements = torch.stack(
+            [
+                x[
+                    ...,
+                    row * dilation[0] : row * dilation[0] + (rows - 1) * stride[0] + 1 : stride[0],
+                    column * dilation[1] : column * dilation[1] + (columns - 1) * stride[1] + 1 : stride[1],
+                ]
+                for row in range(kernel[0])
+                for column in range(kernel[1])
+            ],
+            -3,
+        )
+    return elements.reshape(*batch, channels * kernel[0] * kernel[1], rows * columns)
+
+
+def _col2im(
+    x: Tensor,
+    size: Sequence[int],
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    if not _is_static(x):
+        return NotImplemented
+    batch = x.shape[:-2]
+    channels = x.shape[-2] // (kernel[0] * kernel[1])
+    axes = [*zip(size, kernel, dilation, padding, stride, strict=True)]
+    rows, columns = (_windows(*axis) for axis in axes)
+    elements = x.reshape(*batch, channels, kernel[0], kernel[1], rows, columns)
+    if [*kernel] == [*stride] and [*dilation] == [1, 1]:
+        patches = elements.permute(*range(len(batch) + 1), *(len(batch) + place for place in (3, 1, 4, 2)))
+        image = patches.reshape(*batch, channels, rows * kernel[0], columns * kernel[1])
+        return _placed(image, axes, (0, 0))
+    total: Tensor | None = None
+    for row in range(kernel[0]):
+        for column in range(kernel[1]):
+            # What all windows have at one place, as far apart as the windows are.
+            spread = elements[..., row, column, :, :]
+            if [*stride] != [1, 1]:
+                spread = spread.unsqueeze(-2).unsqueeze(-1)
+                spread = _functional.pad(spread, [0, stride[1] - 1, 0, 0, 0, stride[0] - 1])
+                spread = spread.reshape(*batch, channels, rows * stride[0], columns * stride[1])
+            spread = _placed(spread, axes, (row, column))
+            total = spread if total is None else total + spread
+    assert total is not None
+    return total
+
+
+def _placed(elements: Tensor, axes: Sequence[Sequence[int]], place: Sequence[int]) -> Tensor:
+    """What windows have at one place, where it is in their image, with zeros around; the padding is cut off."""
+    for dim, (size, _, dilation, padding, _), number in zip((-2, -1), axes, place, strict=True):
+        begin = number * dilation - padding
+        kept = elements[(..., slice(max(-begin, 0), max(size - begin, 0)), *[slice(None)] * (-1 - dim))]
+        before = min(max(begin, 0), size)
+        ends = [before, size - before - kept.shape[dim]]
+        elements = _functional.pad(kept, [*[0, 0] * (-1 - dim), *ends]) if any(ends) else kept
+    return elements
+
+
+# Rows of up to so many pixels are interpolated by a dense matrix: with more it outgrows what choosing four pixels for
+# each result costs.
+_DENSE = 64
+
+
+def _cubic(distance: Tensor, a: float) -> Tensor:
+    """The weight at a distance: R. Keys, Cubic Convolution Interpolation for Digital Image Processing, equation 4."""
+    x = distance.abs()
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))
+
+
+def _interpolated(x: Tensor, places: Tensor, _: float) -> Tensor:
+    size = x.shape[-1]
+    if size == 1:
+        return x.expand(*x.shape[:-1], places.shape[0])
+    if size <= _DENSE:
+        weights = _cubic(torch.arange(-2, size + 2) - places.unsqueeze(1), -0.75)
+        # Beyond the border lies the pixel at it.
+        first, last = weights[:, :3].sum(1, True), weights[:, -3:].sum(1, True)
+        return _functional.linear(x, torch.cat([first, weights[:, 3:-3], last], 1).to(x.dtype))
+    total: Tensor | None = None
+    for step in range(-1, 3):
+        pixels = places.floor() + step
+        chosen = x.index_select(-1, pixels.clamp(0, size - 1).to(torch.int64))
+        part = chosen * _cubic(pixels - places, -0.75).to(x.dtype)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def _smoothed(x: Tensor, places: Tensor, step: float) -> Tensor:
+    weights = _cubic((torch.arange(x.shape[-1]) - places.unsqueeze(1)) / max(step, 1.0), -0.5)
+    return _functional.linear(x, (weights / weights.sum(1, True)).to(x.dtype))
+
+
+def _bicubic(resample: Callable[[Tensor, Tensor, float], Tensor], is_cornered: bool) -> Callable[..., Tensor]:
+    """Resampling of images, first of rows, then of columns, at the places of torch.nn.functional.interpolate.
+
+    Args:
+      resample: of the last dimension, at places that are counted in pixels, and are a step apart.
+      is_cornered: whether the first place is the first pixel's if corners are aligned.
+    """
+
+    def resample_both(
+        x: Tensor,
+        size: Sequence[int] | None,
+        align_corners: bool,
+        scales_h: Sequence[float] | float | None = None,
+        scales_w: float | None = None,
+    ) -> Tensor:
+        if not _is_static(x):
+            return NotImplemented
+        # A list of both, or each by itself.
+        scales = scales_h if isinstance(scales_h, Sequence) else (scales_h, scales_w)
+        for dim in (3, 2):
+            scale = scales[dim - 2]
+            pixels = x.shape[dim]
+            results = size[dim - 2] if size is not None else math.floor(pixels * (scale or 1.0))
+            step = 1 / scale if scale else pixels / results
+            if align_corners:
+                step = (pixels - 1) / (results - 1) if results > 1 else 0.0
+            places = torch.arange(results, dtype=torch.float32)
+            places = places * step if align_corners and is_cornered else (places + 0.5) * step - 0.5
+            x = resample(x.transpose(dim, 3), places, step).transpose(dim, 3)
+        return x
+
+    return resample_both
+
+
+# What PyTorch itself decomposes to operators of the table.
+_COMPOSITES = (
+    _aten.adaptive_max_pool1d.default,
+    _aten.msort.default,
+    _aten.nanquantile.default,
+    _aten.nanquantile.scalar,
+    _aten.quantile.default,
+    _aten.quantile.scalar,
+    *small_matrices.COMPOSITES,
+)
+
+
+def _one_hot(indices: Tensor, classes: int) -> Tensor:
+    return (indices.unsqueeze(-1) == torch.arange(classes)).to(torch.int64)
+
+
+def _pow(x: Tensor, exponent: float) -> Tensor:
+    """Powers that PyTorch computes without pow(), in the same operations: a program needs no pow() for them either."""
+    if x.dtype == torch.bool or (isinstance(exponent, float) and not x.is_floating_point()):
+        return NotImplemented
+    if exponent == 2:
+        return x * x
+    if x.dtype not in (torch.float32, torch.float64):
+        return NotImplemented
+    if exponent == 3:
+        return x * x * x
+    if exponent == -2:
+        return (x * x).reciprocal()
+    root = {0.5: torch.sqrt, -0.5: torch.rsqrt, -1.0: torch.reciprocal}.get(exponent)
+    return NotImplemented if root is None else root(x)
+
+
+def _rrelu(x: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, _: object = None) -> Tensor:
+    return NotImplemented if training else _functional.leaky_relu(x, (lower + upper) / 2)
+
+
+# Per operator what computes the same; what one of these does not do it leaves as it is (NotImplemented).
+DECOMPOSITIONS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
+    _aten.__lshift__.Scalar: torch.bitwise_left_shift,
+    _aten.__rshift__.Scalar: torch.bitwise_right_shift,
+    _aten._adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
+    _aten._embedding_bag.default: _embedding_bag,
+    _aten._embedding_bag_forward_only.default: _embedding_bag,
+    _aten._upsample_bicubic2d_aa.default: _bicubic(_smoothed, is_cornered=False),
+    _aten._upsample_bicubic2d_aa.vec: _bicubic(_smoothed, is_cornered=False),
+    _aten.adaptive_avg_pool3d.default: _adaptive_avg_pool3d,
+    _aten.adaptive_max_pool2d.default: _adaptive_max_pool,
+    _aten.adaptive_max_pool3d.default: _adaptive_max_pool,
+    _aten.argsort.default: _argsort,
+    _aten.argsort.stable: _stable_argsort,
+    _aten.avg_pool3d.default: _avg_pool3d,
+    _aten.baddbmm.default: _baddbmm,
+    _aten.bilinear.default: _bilinear,
+    _aten.bucketize.Tensor: _bucketize,
+    _aten.col2im.default: _col2im,
+    _aten.copysign.Tensor: _copysign,
+    _aten.cummax.default: _cumulative(torch.ge),
+    _aten.cummin.default: _cumulative(torch.le),
+    _aten.cumprod.default: _cumprod,
+    _aten.embedding_bag.padding_idx: _embedding_bag,
+    _aten.exp2.default: lambda operand: torch.pow(2.0, operand),
+    _aten.fft_fftfreq.default: _fftfreq,
+    _aten.fft_rfftfreq.default: _rfftfreq,
+    _aten.fmax.default: _present(torch.maximum),
+    _aten.fmin.default: _present(torch.minimum),
+    _aten.histc.default: _histc,
+    _aten.hypot.default: _hypot,
+    _aten.im2col.default: _im2col,
+    _aten.kthvalue.default: _kthvalue,
+    _aten.logaddexp2.default: _logaddexp2,
+    _aten.logcumsumexp.default: _logcumsumexp,
+    _aten.max_pool3d.default: _max_pool3d,
+    _aten.max_pool3d_with_indices.default: _max_pool3d_with_indices,
+    _aten.max_unpool2d.default: _max_unpool,
+    _aten.max_unpool3d.default: _max_unpool,
+    _aten.median.default: _median_of_all,
+    _aten.median.dim: _median,
+    _aten.nanmedian.default: _nanmedian_of_all,
+    _aten.nanmedian.dim: _nanmedian,
+    _aten.one_hot.default: _one_hot,
+    _aten.pow.Tensor_Scalar: _pow,
+    _aten.rrelu.default: _rrelu,
+    _aten.scatter_reduce.two: _scatter_reduce,
+    _aten.searchsorted.Tensor: _searchsorted,
+    _aten.signbit.default: _is_negative,
+    _aten.sinc.default: _sinc,
+    _aten.sort.default: _sort,
+    _aten.sort.stable: _stable_sort,
+    _aten.square.default: lambda operand: _pow(operand, 2),
+    _aten.upsample_bicubic2d.default: _bicubic(_interpolated, is_cornered=True),
+    _aten.upsample_bicubic2d.vec: _bicubic(_interpolated, is_cornered=True),
+    _aten.var_mean.dim: lambda operand, dim, unbiased=True, keepdim=False: torch.var_mean(
+        operand, dim, correction=int(unbiased), keepdim=keepdim
+    ),
+    **small_matrices.DECOMPOSITIONS,
+}

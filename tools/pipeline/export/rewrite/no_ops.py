@@ -1,0 +1,98 @@
+"""Drops what computes nothing: copies, `0 + x`, one number as large as a tensor, products with zeros."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from tools.pipeline.export.ir.constants import Constants, add_constant
+
+_COPIES = (
+    torch.ops.aten.alias.default,
+    torch.ops.aten.clone.default,
+    torch.ops.aten.slice.Tensor,
+    torch.ops.aten.expand.default,
+    torch.ops.aten.reshape.default,
+    torch.ops.aten.view.default,
+)
+# The number that changes nothing as the second operand.
+_NEUTRAL = {
+    torch.ops.aten.add.Tensor: 0,
+    torch.ops.aten.sub.Tensor: 0,
+    torch.ops.aten.mul.Tensor: 1,
+    torch.ops.aten.div.Tensor: 1,
+}
+
+# One number in all elements of a tensor that is as large as another one; at which place the number is, or what it is.
+_FILLS = {
+    torch.ops.aten.zeros_like.default: 0,
+    torch.ops.aten.new_zeros.default: 0,
+    torch.ops.aten.ones_like.default: 1,
+    torch.ops.aten.new_ones.default: 1,
+}
+_FILLS_WITH = {torch.ops.aten.full_like.default: 1, torch.ops.aten.new_full.default: 2}
+
+
+def drop_no_ops(program: ExportedProgram) -> None:
+    """Drops operators that return their operand as it is, or the same whatever it is, in place.
+
+    A tensor that is always zero has no range to quantize. That zero times infinity would be no number makes no
+    difference, as there is none in a model that can be quantized.
+    """
+    constants = Constants(program)
+    for node in list(program.graph.nodes):
+        # What the program returns is known by name, and a copy of an input is not that input.
+        if node.op != "call_function" or any(user.op == "output" for user in node.users):
+            continue
+        result = _filled(program, node) or _zeros(program, node, constants) or _unchanged(node, constants)
+        if result is not None:
+            node.replace_all_uses_with(result)
+            program.graph.erase_node(node)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _filled(program: ExportedProgram, node: Node) -> Node | None:
+    """The constant that an operator is whose operand only says how large it is; None for other nodes."""
+    number = _FILLS.get(node.target)
+    if node.target in _FILLS_WITH:
+        number = node.args[_FILLS_WITH[node.target]]
+    if number is None:
+        return None
+    value = node.meta["val"]
+    filled = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).fill_(number)
+    return add_constant(program, f"{node.name}_filled", filled)
+
+
+def _zeros(program: ExportedProgram, node: Node, constants: Constants) -> Node | None:
+    """The zeros that a product is; None for other nodes."""
+    if node.target != torch.ops.aten.mul.Tensor or constants.value(node) is not None:
+        return None
+    if not any(_is_zero(operand, constants) for operand in node.all_input_nodes):
+        return None
+    value = node.meta["val"]
+    return add_constant(program, f"{node.name}_zeros", torch.zeros(value.shape, dtype=value.dtype))
+
+
+def _is_zero(node: Node, constants: Constants) -> bool:
+    value = constants.value(node)
+    return value is not None and value.is_floating_point() and not value.count_nonzero()
+
+
+def _unchanged(node: Node, constants: Constants) -> Node | None:
+    """The operand that an operator returns as it is: of a copy, a slice that takes everything, `0 + x`; else None."""
+    operands = node.all_input_nodes
+    if len(operands) == 1:
+        is_neutral = node.target in _NEUTRAL and not node.kwargs and node.args[1] == _NEUTRAL[node.target]
+        if node.target not in _COPIES and not is_neutral:
+            return None
+    elif node.target == torch.ops.aten.add.Tensor and not node.kwargs:
+        operands = [operand for operand in operands if not _is_zero(operand, constants)]
+    if len(operands) != 1:
+        return None
+    value, given = node.meta.get("val"), operands[0].meta.get("val")
+    if not isinstance(value, torch.Tensor) or not isinstance(given, torch.Tensor):
+        return None
+    is_same = (value.dtype, value.shape, value.stride()) == (given.dtype, given.shape, given.stride())
+    return operands[0] if is_same else None

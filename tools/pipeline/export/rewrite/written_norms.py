@@ -1,0 +1,264 @@
+"""Normalization that a model's author wrote out, as one operator: the quantizer takes it as a whole.
+
+Found are layer normalization and RMSNorm over the last dimension, and over the channels of images, in any order of
+these steps: a difference from the mean, or none; a product with the reciprocal root, or a quotient by the root, of the
+mean square or of the variance; factors and a term per channel. Instance normalization becomes that of groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, Node
+
+from tools.pipeline.export.ir.constants import is_constant
+from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
+from tools.pipeline.export.ir.rewriting import as_list, emit, named_arguments
+
+_aten = torch.ops.aten
+
+_SQUARE_ROOTS = {0.5: False, -0.5: True}
+# Beside a standard deviation; a larger one is no stand-in for what is under the root.
+_MAX_EPSILON = 1e-3
+
+
+@dataclass(frozen=True)
+class _Root:
+    """The root of a mean square, or of a variance.
+
+    Attributes:
+      values: what is squared: the tensor itself, or its difference from the mean.
+      is_variance: whether `values` is the tensor whose variance it is.
+      factor: of the root of the mean square.
+    """
+
+    values: Node
+    is_variance: bool
+    dim: int
+    epsilon: float
+    factor: float = 1.0
+
+
+def find_norms(program: ExportedProgram) -> ExportedProgram:
+    """Puts layer_norm, rms_norm and group_norm in place of what is written out, in place."""
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target == _aten.instance_norm.default:
+            _group_instances(graph, node)
+    # From the last ones on: a product may belong to a larger one.
+    for node in reversed(list(graph.nodes)):
+        if node.target in (_aten.mul.Tensor, _aten.div.Tensor):
+            _replace(graph, node)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return program
+
+
+def _group_instances(graph: Graph, node: Node) -> None:
+    x, weight, bias, mean, variance, uses_input, _, epsilon, *_ = node.args
+    if not uses_input or mean is not None or variance is not None:
+        return
+    with graph.inserting_before(node):
+        grouped = emit(graph, node, _aten.group_norm.default, x, x.meta["val"].shape[1], weight, bias, epsilon)
+    node.replace_all_uses_with(grouped)
+    graph.erase_node(node)
+
+
+def _replace(graph: Graph, product: Node) -> None:
+    numerators, denominators = _factors(product, True)
+    roots = [(node, found) for node in numerators if (found := _root(node, True)) is not None]
+    roots += [(node, found) for node in denominators if (found := _root(node, False)) is not None]
+    if len(roots) != 1 or len(denominators) != (1 if roots[0][0] in denominators else 0):
+        return
+    node, root = roots[0]
+    others = [each for each in numerators if each is not node]
+    weights = [each for each in others if is_constant(each)]
+    values = [each for each in others if not is_constant(each)]
+    if len(values) != 1:
+        return
+    (x,) = values
+    source = _less_mean(x, root.dim)
+    if root.is_variance:
+        if source is None or not _are_same(source, root.values):
+            return
+    elif not _are_same(x, root.values):
+        return
+    shape = product.meta["val"].shape
+    rank, size = len(shape), shape[root.dim]
+    is_image = rank == 4 and root.dim == 1
+    if (not is_image and root.dim != rank - 1) or x.meta["val"].shape != shape:
+        return
+    last, bias = product, None
+    if not all(_is_per_channel(weight, size, rank - root.dim) for weight in weights):
+        return
+    users = list(product.users)
+    if len(users) == 1 and users[0].target == _aten.add.Tensor and not users[0].kwargs:
+        terms = [each for each in users[0].args if isinstance(each, Node) and is_constant(each)]
+        if len(terms) == 1 and _is_per_channel(terms[0], size, rank - root.dim):
+            last, bias = users[0], terms[0]
+    with graph.inserting_before(last):
+        result = _emit(graph, last, source or x, source is not None, size, weights, bias, root, is_image)
+    last.replace_all_uses_with(result)
+    graph.erase_node(last)
+    if last is not product:
+        graph.erase_node(product)
+
+
+def _emit(
+    graph: Graph,
+    origin: Node,
+    x: Node,
+    is_centered: bool,
+    size: int,
+    weights: list[Node],
+    bias: Node | None,
+    root: _Root,
+    is_image: bool,
+) -> Node:
+    def vector(constant: Node) -> Node:
+        if constant.meta["val"].numel() != 1 or size == 1:
+            return emit(graph, origin, _aten.reshape.default, constant, [size])
+        one = emit(graph, origin, _aten.reshape.default, constant, [1])
+        return emit(graph, origin, _aten.expand.default, one, [size])
+
+    weight = None
+    for each in map(vector, weights):
+        weight = each if weight is None else emit(graph, origin, _aten.mul.Tensor, weight, each)
+    if root.factor != 1.0:
+        if weight is None:
+            weight = emit(graph, origin, _aten.full.default, [size], 1.0 / root.factor)
+        else:
+            weight = emit(graph, origin, _aten.mul.Tensor, weight, 1.0 / root.factor)
+    term = None if bias is None else vector(bias)
+    if is_image:
+        x = emit(graph, origin, _aten.permute.default, x, PIXELS)
+    if is_centered:
+        result = emit(graph, origin, _aten.layer_norm.default, x, [size], weight, term, root.epsilon)
+    else:
+        result = emit(graph, origin, _aten.rms_norm.default, x, [size], weight, root.epsilon)
+        if term is not None:
+            result = emit(graph, origin, _aten.add.Tensor, result, term)
+    return emit(graph, origin, _aten.permute.default, result, IMAGE) if is_image else result
+
+
+def _is_per_channel(constant: Node, size: int, dims: int) -> bool:
+    """Whether a constant has one element per channel of a dimension that is the last but `dims`, or one for all."""
+    shape = constant.meta["val"].shape
+    if constant.meta["val"].numel() == 1:
+        return len(shape) <= dims
+    return constant.meta["val"].numel() == size and len(shape) >= dims and shape[len(shape) - dims] == size
+
+
+def _factors(node: Any, is_last: bool = False) -> tuple[list[Node], list[Node]]:
+    """What is multiplied in a node, and what by that is divided, as far back as nothing else reads it."""
+    if not isinstance(node, Node):
+        return [], []
+    is_product = node.target in (_aten.mul.Tensor, _aten.div.Tensor) and len(set(node.all_input_nodes)) == 2
+    if is_product and (is_last or len(node.users) == 1) and not is_constant(node):
+        first, second = (_factors(operand) for operand in node.args)
+        if node.target == _aten.div.Tensor:
+            return first[0] + second[1], first[1] + second[0]
+        return first[0] + second[0], first[1] + second[1]
+    if node.target == _aten.type_as.default and len(node.users) == 1 and _keeps_dtype(node):
+        return _factors(node.args[0])
+    return [node], []
+
+
+def _keeps_dtype(node: Node) -> bool:
+    return bool(node.meta["val"].dtype == node.args[0].meta["val"].dtype)
+
+
+def _root(node: Node, is_reciprocal: bool) -> _Root | None:
+    """The root, or its reciprocal, of what is added an epsilon to."""
+    if node.target == _aten.reciprocal.default and is_reciprocal:
+        return _root(node.args[0], False)
+    if node.target == (_aten.rsqrt.default if is_reciprocal else _aten.sqrt.default):
+        return _mean_square(node.args[0])
+    if node.target == _aten.pow.Tensor_Scalar and _SQUARE_ROOTS.get(node.args[1]) == is_reciprocal:
+        return _mean_square(node.args[0])
+    if is_reciprocal:
+        return None
+    # A standard deviation, and what is added to it.
+    deviation, epsilon = _with_epsilon(node)
+    if deviation.target in (_aten.std.dim, _aten.std.correction) and 0.0 <= epsilon <= _MAX_EPSILON:
+        found = _variance(deviation)
+        if found is not None:
+            return _Root(found.values, True, found.dim, epsilon**2, found.factor)
+    return None
+
+
+def _with_epsilon(node: Node) -> tuple[Node, float]:
+    if node.target == _aten.add.Tensor and not node.kwargs:
+        operand, epsilon = node.args
+        if isinstance(operand, Node) and isinstance(epsilon, (int, float)):
+            return operand, float(epsilon)
+    return node, 0.0
+
+
+def _mean_square(node: Any) -> _Root | None:
+    if not isinstance(node, Node):
+        return None
+    square, epsilon = _with_epsilon(node)
+    if epsilon < 0.0:
+        return None
+    if square.target in (_aten.var.dim, _aten.var.correction):
+        found = _variance(square)
+        # Of an unbiased variance the epsilon is added to something else than the mean square.
+        return None if found is None else _Root(found.values, True, found.dim, epsilon / found.factor**2, found.factor)
+    dim = _dim_of_mean(square)
+    if dim is None:
+        return None
+    squared = square.args[0]
+    # As decompositions.py writes all squares.
+    if squared.target == _aten.mul.Tensor and squared.args[0] is squared.args[1]:
+        return _Root(squared.args[0], False, dim, epsilon)
+    return None
+
+
+def _variance(node: Node) -> _Root | None:
+    """The variance, or the standard deviation, over one dimension that is kept."""
+    given = named_arguments(node)
+    x, dims = given["self"], given["dim"]
+    if not given["keepdim"] or dims is None or len(dims) != 1:
+        return None
+    correction = given["correction"] if "correction" in given else int(given["unbiased"])
+    rank = x.meta["val"].dim()
+    size = x.meta["val"].shape[dims[0]]
+    correction = 1 if correction is None else correction
+    if size <= correction:
+        return None
+    return _Root(x, True, dims[0] % rank, 0.0, float((size / (size - correction)) ** 0.5))
+
+
+def _dim_of_mean(node: Node) -> int | None:
+    """The only dimension whose mean a node is, which is kept."""
+    if node.target != _aten.mean.dim or node.kwargs or len(node.args) < 3 or not node.args[2]:
+        return None
+    dims = as_list(node.args[1])
+    return dims[0] % node.args[0].meta["val"].dim() if len(dims) == 1 else None
+
+
+def _less_mean(node: Node, dim: int) -> Node | None:
+    """The tensor whose mean over a dimension is subtracted from it in a node; None for another node."""
+    if node.target != _aten.sub.Tensor or node.kwargs:
+        return None
+    x, mean = node.args
+    if isinstance(x, Node) and isinstance(mean, Node) and _dim_of_mean(mean) == dim and mean.args[0] is x:
+        return x
+    return None
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    """Whether two nodes compute the same of the same, as far as the last two operators tell."""
+
+    def same(a: Any, b: Any, depth: int) -> bool:
+        if a is b or not isinstance(a, Node) or not isinstance(b, Node):
+            return a is b or (not isinstance(a, Node) and not isinstance(b, Node) and bool(a == b))
+        if depth == 0 or a.op != "call_function" or a.target != b.target or len(a.args) != len(b.args):
+            return False
+        return not a.kwargs and not b.kwargs and all(map(same, a.args, b.args, [depth - 1] * len(a.args)))
+
+    return same(one, other, 2)

@@ -1,0 +1,139 @@
+"""Passes with results that are known give the same graph, and call each operator once for the same shapes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from executorch.exir import to_edge
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.pass_base import ExportPass
+from torch import Tensor
+from torch.fx import GraphModule
+from torchao.quantization.pt2e.observer import HistogramObserver
+
+from tools.pipeline.export.lower import capture
+from tools.pipeline.export.upstream.retracing import decomposed_once, known_ranges, known_results, known_results_of
+
+_ATEN = torch.ops.aten
+
+
+class _Steps(torch.nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        for _ in range(4):
+            x = torch.sin(x) * x
+        # Of another shape, dtype or layout it is another result.
+        return x, torch.sin(y).transpose(0, 1) + torch.sin(x[:, :3]).sum()
+
+
+def _retraced(module: GraphModule, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[list[object], int]:
+    """What the graph says after a pass that changes nothing, and how many operators were called for it."""
+    calls = []
+    call = EdgeOpOverload.__call__
+    with monkeypatch.context() as patch:
+        patch.setattr(EdgeOpOverload, "__call__", lambda *args, **kw: calls.append(args[0]) or call(*args, **kw))
+        with known_results() if is_known else contextlib.nullcontext():
+            graph = ExportPass()(module).graph_module.graph
+    said: list[object] = [str(graph)]
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, Tensor):
+            said.append((node.name, value.dtype, value.shape, value.stride()))
+    return said, len(calls)
+
+
+def test_known_results_are_those_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = (torch.randn(2, 5), torch.randn(2, 3, dtype=torch.float64))
+    module = to_edge(capture(_Steps().eval(), inputs)).exported_program().graph_module
+    expected, before = _retraced(module, False, monkeypatch)
+    said, after = _retraced(module, True, monkeypatch)
+    assert said == expected
+    # Three of the four steps.
+    assert after <= before - 6
+
+
+def test_numbers_that_are_computed_are_others_in_each_call() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            sizes = [(row > 0).sum().item() for row in x]
+            return torch.cat([torch.ones(size) for size in sizes])
+
+    program = capture(Model(), (torch.tensor([[1.0, -1.0, 1.0], [-1.0, -1.0, 1.0]]),))
+    edge = to_edge(program).exported_program()
+
+    def symbols(module: GraphModule) -> set[str]:
+        return {str(value) for node in module.graph.nodes if isinstance(value := node.meta.get("val"), torch.SymInt)}
+
+    with known_results_of(edge):
+        assert len(symbols(ExportPass()(edge.graph_module).graph_module)) == len(symbols(edge.graph_module)) == 2
+
+
+def test_what_no_table_decomposes_is_not_traced_again() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.nn.functional.hardswish((x + 1).mul_(2))
+
+    def targets(program: torch.export.ExportedProgram) -> list[object]:
+        return [node.target for node in program.graph.nodes if node.op == "call_function"]
+
+    tables = ({}, {_ATEN.sin.default: torch.cos}, {_ATEN.hardswish.default: lambda x: torch.cos(x) * x})
+    program = torch.export.export(Model(), (torch.randn(3),))
+    expected = [targets(program.run_decompositions(table)) for table in tables]
+    with decomposed_once():
+        first = program.run_decompositions(tables[0])
+        # What works in place does so no more.
+        assert first is not program and targets(first) == expected[0]
+        assert first.run_decompositions(tables[1]) is first
+        assert targets(first.run_decompositions(tables[2])) == expected[2] != expected[0]
+
+
+@pytest.mark.parametrize("factors", [(1.0,), (1.0, 1.7), (3.0, -20.0)])
+def test_an_observer_finds_the_range_that_torchao_finds(factors: tuple[float, ...]) -> None:
+    numbers = torch.randn(500, generator=torch.Generator().manual_seed(0))
+    forms = {
+        "normal": numbers,
+        "half of them zero": numbers.relu(),
+        "few far away": torch.cat([numbers, torch.tensor([30.0, -90.0])]),
+        "zero but for few": torch.cat([torch.zeros(100_000), numbers * 100]),
+        "integers": numbers.round(),
+        "one number": torch.full((3,), 0.7),
+        "nothing but zero": torch.zeros(5),
+    }
+    for form, samples in forms.items():
+        observer = HistogramObserver(dtype=torch.int8)
+        for factor in factors:
+            observer(samples * factor)
+        expected = observer._non_linear_param_search()
+        with known_ranges():
+            found = observer._non_linear_param_search()
+        assert all(map(torch.equal, found, expected)), form
+
+
+def test_an_observer_finds_its_scale_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches = []
+    search = HistogramObserver.calculate_qparams
+
+    def count(self: HistogramObserver) -> object:
+        searches.append(self)
+        return search(self)
+
+    monkeypatch.setattr(HistogramObserver, "calculate_qparams", count)
+    observers = [HistogramObserver(dtype=torch.int8), HistogramObserver(dtype=torch.int8)]
+    for factor, observer in enumerate(observers, start=1):
+        observer(torch.randn(100) * factor)
+    expected = [observer.calculate_qparams() for observer in observers]
+    searches.clear()
+    with known_ranges():
+        found = [observer.calculate_qparams() for observer in (*observers, *observers)]
+    assert found == expected + expected
+    assert searches == observers
+
+
+def test_outside_of_passes_each_call_counts() -> None:
+    """As where a program is traced, whose calls have to be seen."""
+    module = torch.fx.symbolic_trace(lambda x: torch.ops.aten.sin.default(torch.ops.aten.sin.default(x)))
+    with known_results():
+        program = torch.export.export(module, (torch.randn(3),))
+        again = program.run_decompositions({})
+    assert len(again.graph.find_nodes(op="call_function", target=torch.ops.aten.sin.default)) == 2
