@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ ALL_BUT_LAYERS = "*"
 
 # Calibration samples on which the report compares layers with floating point.
 _REPORTED_SAMPLES = 8
+# Of a stream, on how many calibration samples the outputs are measured, from the first one on.
+_MOST_STEPS = 512
 
 # The resolution of what an int8 softmax returns, and the signal-to-noise ratio that it must leave.
 _SOFTMAX_STEP = 1 / 256
@@ -134,6 +136,8 @@ class Quantized:
       equalized: places between convolutions whose channels were equalized.
       constant: tensors in which calibration saw one value alone, and the value.
       accurate: places that stay in floating point as they cost most accuracy.
+      measured: inputs on which the outputs are compared; with state a stream, from the start.
+      start: the state before the first one of a stream, which the first inputs are and the first outputs change.
     """
 
     module: GraphModule
@@ -146,6 +150,8 @@ class Quantized:
     equalized: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
     accurate: frozenset[str] = frozenset()
+    measured: Sequence[Sample] = ()
+    start: Sample = ()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -258,7 +264,26 @@ def quantize(
         raise NoInt8Form(in_int8, next(iter(in_int8.values())))
     rejections = _rejections(quantizer) | {node.name: reason for node, reason in lost.items()}
     equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
-    return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places, constant)
+    measured = samples[:_MOST_STEPS] if start else [samples[index] for index in _spread(len(samples))]
+    return Quantized(
+        converted,
+        observed,
+        kept,
+        rejections,
+        places,
+        floating,
+        instructions,
+        equalized_places,
+        constant,
+        measured=measured,
+        start=start,
+    )
+
+
+def _spread(count: int) -> list[int]:
+    """Indices of a few samples from all over `count` of them."""
+    few = min(count, _REPORTED_SAMPLES)
+    return [index * count // few for index in range(few)]
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:
@@ -272,6 +297,8 @@ def calibrate(
 ) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
     """Runs the samples through a module with observers; returns `observed`, `samples` and `constant` of Quantized.
 
+    The samples of a model with state are a stream: `observed` and `samples` are from all over it.
+
     Args:
       path: the model file, for messages.
 
@@ -280,13 +307,15 @@ def calibrate(
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
     kept_state = channels_last(state.start())
+    samples = list(samples)
+    reported = _spread(len(samples)) if kept_state else range(_REPORTED_SAMPLES)
     with computing():
         for index, given in enumerate(samples):
-            run = _Calibration(prepared, path, index)
+            run = _Calibration(prepared, path, index, index in reported)
             sample = (*kept_state, *given)
             outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
             kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
-            if index < _REPORTED_SAMPLES:
+            if index in reported:
                 observed.append(run.values)
                 kept.append(sample)
     return observed, kept, _constant_tensors(prepared, path)
@@ -357,13 +386,14 @@ class _Calibration(Interpreter):
     """Runs one sample, up to the first operator that returns NaN or infinity.
 
     Attributes:
-      values: what each operator returned, by node name.
+      values: what each operator returned, by node name, if the sample is reported.
     """
 
-    def __init__(self, module: GraphModule, path: Path, index: int) -> None:
+    def __init__(self, module: GraphModule, path: Path, index: int, is_reported: bool) -> None:
         super().__init__(module)
         self._path = path
         self._index = index
+        self._is_reported = is_reported
         self.values: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: Node) -> Any:
@@ -373,7 +403,7 @@ class _Calibration(Interpreter):
                 f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
                 f"{origin(n, self._path)}; integers have no values for them: mend the layer or the sample."
             )
-        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
+        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._is_reported:
             self.values[n.name] = result
         return result
 
