@@ -1,0 +1,48 @@
+"""Lowers a model to ExecuTorch's portable operators, in the model's own dtypes."""
+
+from __future__ import annotations
+
+from executorch.exir import (
+    to_edge_transform_and_lower,
+)
+from torch._export.verifier import SpecViolationError
+from torch.export import ExportedProgram
+
+from tools.pipeline.export.backends.request import LoweredModel, LoweringRequest
+from tools.pipeline.export.capture.capture import capture_model
+from tools.pipeline.export.capture.diagnosis import (
+    check_out_variants,
+    explain_lowering,
+)
+from tools.pipeline.export.capture.eager import Eager
+from tools.pipeline.export.ir.edge import EDGE
+from tools.pipeline.export.pipelines import PORTABLE, PORTABLE_EDGE
+from tools.pipeline.export.plan.emission import EmittedProgram, emit
+from tools.pipeline.export.upstream.retracing import known_results_of
+from tools.pipeline.model_file.model_file import ModelFile
+from tools.quiet.console import Console
+
+
+def lower_model(asked: LoweringRequest) -> LoweredModel:
+    """The program in the model's own dtypes."""
+    return LoweredModel(lower_method(asked.file, asked.eager, asked.console), asked.eager.samples, asked.eager.outputs)
+
+
+def lower_method(file: ModelFile, eager: Eager, console: Console | None) -> EmittedProgram:
+    captured = capture_model(file, eager, console)
+    try:
+        edge = to_edge(captured)
+    except SpecViolationError as error:
+        raise explain_lowering(captured, file.path, error) from error
+    check_out_variants(edge, file.path)
+    return emit(edge)
+
+
+def to_edge(program: ExportedProgram) -> ExportedProgram:
+    """ExecuTorch's edge dialect, with attention decomposed, batch normalization folded, recurrent layers whole and
+    constants propagated.
+    """
+    whole = PORTABLE.run(program)
+    with known_results_of(whole):
+        edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
+    return PORTABLE_EDGE.run(edge)
