@@ -47,7 +47,7 @@ from tools.pipeline.export.backends.cortex_m.transpositions import (
 from tools.pipeline.export.ir.constants import Constants, add_constant, is_constant
 from tools.pipeline.export.ir.dim_orders import IMAGE, PIXELS
 from tools.pipeline.export.ir.rewriting import emit, for_each
-from tools.pipeline.export.rewrite.maxima import drop_places
+from tools.pipeline.export.rewrite.maxima import drop_unused_argmax
 from tools.pipeline.export.rewrite.narrow_images import lay_down
 
 _aten = torch.ops.aten
@@ -115,7 +115,7 @@ def make_quantizable(program: ExportedProgram) -> ExportedProgram:
       program: a functional program with batch normalization folded; constants are to be propagated afterwards.
     """
     graph = program.graph
-    drop_places(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
+    drop_unused_argmax(program.graph_module, {_aten.max.dim: _aten.amax.default}, program)
     for node in list(graph.nodes):
         if node.target == _aten.relu6.default:
             _replace(graph, node, _aten.hardtanh.default, node.args[0], 0.0, 6.0)
@@ -579,7 +579,7 @@ def _take_padding(graph: Graph, pooling: Node) -> Node:
     window that reaches beyond the image holds them, too. Zeros do as well, if nothing is negative.
     """
     image = pooling.args[0]
-    if image.target != _aten.constant_pad_nd.default:
+    if image.target != _aten.constant_pad_nd.default or image.meta["val"].dim() != 4:
         return pooling
     source, ends, value = _arguments(image)
     is_positive = _is_positive(source)
