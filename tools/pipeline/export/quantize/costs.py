@@ -378,7 +378,7 @@ def convolution_in_float(of: Geometry) -> tuple[int, ...]:
     channels = 4 if per_group >= 4 else 1
     passes = of.out[0] * of.groups * math.ceil(per_group / channels)
     sizes = zip(of.image[2:], of.out[2:], of.weight[2:], of.stride, of.padding, of.dilation, strict=True)
-    down, across = (_parts(*axis) for axis in sizes)
+    down, across = (parts(*axis) for axis in sizes)
     if of.weight[2:] == (1, 1) and (*of.stride, *of.padding) == (1, 1, 0, 0):
         # Rows need not be told apart.
         down, across = [(1, 1)], [(math.prod(of.out[2:]), 1)]
@@ -395,13 +395,13 @@ def convolution_in_float(of: Geometry) -> tuple[int, ...]:
                 count, kind = rows * columns, 2
             blocks += count
             products[kind] += count * (1 if kind == 2 else 4) * channels * high * wide * of.weight[1]
-    parts = len(down) * len(across)
-    return (1, math.prod(of.out), passes * parts, passes * blocks, *(passes * count for count in products))
+    count_of_parts = len(down) * len(across)
+    return (1, math.prod(of.out), passes * count_of_parts, passes * blocks, *(passes * count for count in products))
 
 
-def _parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
+def parts(size: int, results: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int]]:
     """Neighbouring results along an axis with the same of a kernel over the image: how many, and how much of it."""
-    parts: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
     place = 0
     while place < results:
         start = place * stride - padding
@@ -409,9 +409,9 @@ def _parts(size: int, results: int, kernel: int, stride: int, padding: int, dila
         count = 1
         if over == kernel:
             count = min(results - place, (size - 1 - start - (kernel - 1) * dilation) // stride + 1)
-        parts.append((count, over))
+        found.append((count, over))
         place += count
-    return parts
+    return found
 
 
 def _dense_groups(node: Node) -> int:

@@ -16,7 +16,7 @@ from torch.fx import Node
 from tools.pipeline.export.backends.cortex_m.forms import WORD
 from tools.pipeline.export.backends.cortex_m.pack import are_computed_together
 from tools.pipeline.export.ir.rewriting import for_each, named_arguments
-from tools.pipeline.export.quantize.costs import Costs, Geometry, Work, convolution_in_float, pool_in_float
+from tools.pipeline.export.quantize.costs import Costs, Geometry, Work, convolution_in_float, parts, pool_in_float
 
 # Operators, without their namespaces, whose kind in costs.json has another name.
 _KINDS = {
@@ -82,7 +82,11 @@ def work_of_call(node: Node) -> Work:
         return Work(kind + ("_broadcast" if is_broadcast and kind in ("add", "mul") else ""), (1, outputs))
     if kind in _REDUCTIONS:
         return Work(kind, (1, outputs, math.prod(operands[0])))
-    return Work(kind, (1, outputs, 0))
+    if name == "index":
+        # What is behind the last dimension that is chosen from is copied together.
+        last = max(dim for dim, index in enumerate(given["indices"]) if index is not None)
+        return Work(kind, (1, outputs, outputs // max(math.prod(out[last + 1 :]), 1)))
+    return Work(kind, (1, outputs))
 
 
 def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
@@ -90,22 +94,25 @@ def _convolution(out: tuple[int, ...], given: dict[str, Any]) -> Work:
     dims = len(weight) - 2
     if len(image) == dims + 1:
         image, out = (1, *image), (1, *out)
-    outputs = math.prod(out)
-    if dims > 2:
-        return Work("convolution3d", (1, outputs, outputs * math.prod(weight[1:])))
+    groups = given["groups"]
     stride, padding, dilation = (for_each(given[name], dims) for name in ("stride", "padding", "dilation"))
     if dims == 1:
         image, out, weight = ((*shape[:2], 1, shape[2]) for shape in (image, out, weight))
         stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
     if given["transposed"]:
+        outputs = math.prod(out)
         windows = outputs // out[1] * math.prod(weight[2:])
         products = math.prod((*image, *weight[1:]))
         return Work("transposed", (1, outputs, products, windows, products if weight[0] % 4 else 0))
-    groups = given["groups"]
-    amounts = convolution_in_float(Geometry(image, out, weight, stride, padding, dilation, groups))
+    # In depth, each plane of the weights over each one of the image is a convolution of images.
+    depth = (each[-3] for each in (image, out, weight, stride, padding, dilation))
+    planes = sum(count * over for count, over in parts(*depth)) if dims > 2 else 1
+    image, out, weight = ((*shape[:2], *shape[-2:]) for shape in (image, out, weight))
+    plane = Geometry(image, out, weight, stride[-2:], padding[-2:], dilation[-2:], groups)
+    amounts = (1, *(planes * amount for amount in convolution_in_float(plane)[1:]))
     if groups == 1:
-        return Work("convolution", amounts)
-    if weight[1] > 1 or image[1] < WORD:
+        return Work("convolution3d" if dims > 2 else "convolution", amounts)
+    if weight[1] > 1 or image[1] < WORD or dims > 2:
         return Work("grouped", amounts)
     is_usual = weight[2:] == (3, 3) and set(dilation) == {1} and weight[0] == image[1]
     return Work("depthwise_3x3" if is_usual else "depthwise", amounts)
