@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import itertools
 import math
@@ -19,17 +20,20 @@ from executorch.exir import (
     to_edge_transform_and_lower,
 )
 from executorch.exir.schema import KernelCall, Program
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, _trace
 from torch.export.graph_signature import OutputKind
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 from torch.utils._sympy.value_ranges import bound_sympy
 
+from tools.pipeline.export.capture.own_memory import copy_changed_inputs, copy_operands_returned
 from tools.pipeline.export.capture.tensor_indices import keep_tensor_indices
 from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.ir.constants import Constants
+from tools.pipeline.export.ir.control_flow import has_control_flow
 from tools.pipeline.export.ir.dim_orders import copy_to_order, default_order, order_for_kernels
 from tools.pipeline.export.ir.scalar_types import itemsize
+from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
 from tools.pipeline.export.plan.serialize import CONSTANT_ALIGNMENT, serialize
 from tools.pipeline.export.rewrite.assignments import assemble
 from tools.pipeline.export.rewrite.attention import decompose_attention
@@ -113,9 +117,23 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
       dynamic_shapes: which sizes of the inputs vary, as torch.export takes it.
     """
     do_once()
-    with torch.no_grad(), _distributions_unchecked(), _masks_unread():
+    with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
-    return keep_tensor_indices(_fill_memory(_rename_inputs(captured)))
+    own = copy_operands_returned(copy_changed_inputs(_rename_inputs(captured)))
+    return keep_tensor_indices(_fill_memory(own))
+
+
+@contextlib.contextmanager
+def _functions_compiled() -> Iterator[None]:
+    """Lets PyTorch compile the functions of control flow, by which their weights become operands, with the sizes that
+    their operands have: of sizes that might vary it can't tell that two branches return the same strides.
+    """
+    static = dataclasses.replace(_trace.DEFAULT_EXPORT_DYNAMO_CONFIG, assume_static_by_default=True)
+    with (
+        torch.compiler.set_stance("default"),
+        replaced(_trace, "DEFAULT_EXPORT_DYNAMO_CONFIG", static),
+    ):
+        yield
 
 
 @contextlib.contextmanager
@@ -153,9 +171,6 @@ def _rename_inputs(program: ExportedProgram) -> ExportedProgram:
         node._rename(kept)
         node.target = node.name
         signature.replace_all_uses(before, node.name)
-        for spec in signature.output_specs:
-            if spec.kind == OutputKind.USER_INPUT_MUTATION and spec.target == before:
-                spec.target = node.name
     program.graph_module.recompile()
     return program
 
@@ -205,7 +220,7 @@ def to_edge(program: ExportedProgram) -> ExportedProgram:
         edge = to_edge_transform_and_lower(whole, compile_config=EDGE).exported_program()
     # Not earlier: before it is an edge program the graph may hold operators that work in place.
     edge = order_for_kernels(drop_pool_indices(propagate_constants(edge)))
-    return _order_outputs(_drop_input_mutations(edge))
+    return _order_outputs(edge)
 
 
 def _fold_without_kernel(program: ExportedProgram) -> ExportedProgram:
@@ -233,18 +248,6 @@ def propagate_constants(program: ExportedProgram) -> ExportedProgram:
     return _propagation.constant_prop_pass(program, custom_skip_targets=kept, _skip_dim_order=False)
 
 
-def _drop_input_mutations(program: ExportedProgram) -> ExportedProgram:
-    """Leaves out what the model writes into its inputs (`x += 1`): nobody reads a program's inputs afterwards."""
-    signature = program.graph_signature
-    kept = [spec.kind != OutputKind.USER_INPUT_MUTATION for spec in signature.output_specs]
-    output = program.graph.output_node()
-    output.args = (tuple(itertools.compress(output.args[0], kept)),)
-    signature.output_specs = list(itertools.compress(signature.output_specs, kept))
-    program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
-    return program
-
-
 def _order_outputs(program: ExportedProgram) -> ExportedProgram:
     """Gives every output the default order of dimensions, as callers expect it."""
     output = program.graph.output_node()
@@ -268,16 +271,19 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     Args:
       config: what the edge program was made with.
     """
-    has_control_flow = any(
-        node.op == "get_attr" or isinstance(node.target, torch._ops.HigherOrderOperator) for node in edge.graph.nodes
-    )
+    has_jumps = has_control_flow(edge)
     keeps_state = bool(edge.graph_signature.buffers_to_mutate)
-    keeps_plan = has_control_flow or _has_dynamic_shapes(edge)
+    keeps_plan = has_jumps or _has_dynamic_shapes(edge)
     bounds = _bounds(edge)
     mark_states(edge)
     manager = EdgeProgramManager(edge, compile_config=config).to_executorch(
-        # In other plans our own passes remove the views, where it can be seen which memory they alias.
-        ExecutorchBackendConfig(remove_view_copy=keeps_plan, segment_alignment=CONSTANT_ALIGNMENT)
+        ExecutorchBackendConfig(
+            # In other plans our own passes remove the views, where it can be seen which memory they alias. A view of
+            # what a branch gets would be one of memory that nobody writes.
+            remove_view_copy=keeps_plan and not has_jumps,
+            memory_planning_pass=BranchPlanning(),
+            segment_alignment=CONSTANT_ALIGNMENT,
+        )
     )
     program = manager.executorch_program
     # The emitter's own output is the only place that has them besides the file.
@@ -291,7 +297,8 @@ def emit(edge: ExportedProgram, config: EdgeCompileConfig = EDGE) -> EmittedProg
     }
     if keeps_plan:
         nodes = _known_nodes_of_instructions(program, final.graph_module)
-        if has_control_flow:
+        if has_jumps:
+            check_plan(program.execution_plan[0])
             file = manager.buffer
         else:
             _fit_arenas(program)

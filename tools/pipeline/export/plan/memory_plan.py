@@ -201,4 +201,3 @@ def _place(
         if size > limit:
             break
     return size, offsets
-

@@ -145,7 +145,7 @@ def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
     """
     found = []
     for index, instruction in enumerate(plan.chains[0].instructions):
-        reads, writes = _reads_and_writes(plan, instruction)
+        reads, writes = reads_and_writes(plan, instruction)
         if set(writes) & set(plan.outputs):
             continue
         if all(_is_constant(plan.values[read].val) for read in reads) and not _is_random(plan, instruction):
@@ -161,14 +161,14 @@ def _schema_of(plan: ExecutionPlan, instruction: Instruction) -> torch.FunctionS
 
 
 @dataclass
-class _Region:
+class Region:
     """Where a tensor lies: `nbytes` from `offset` on, in a storage named after one of its tensors."""
 
     storage: int
     offset: int
     nbytes: int
 
-    def overlaps(self, other: _Region) -> bool:
+    def overlaps(self, other: Region) -> bool:
         return (
             self.storage == other.storage
             and self.offset < other.offset + other.nbytes
@@ -202,14 +202,14 @@ class _Layout:
         self.leads = leads
         self.instructions: dict[int, Instruction] = dict(enumerate(plan.chains[0].instructions))
         self.end = len(self.instructions)
-        self.touched = {index: _reads_and_writes(plan, call) for index, call in self.instructions.items()}
+        self.touched = {index: reads_and_writes(plan, call) for index, call in self.instructions.items()}
         self.inputs = set(plan.inputs)
         self.outputs = set(plan.outputs)
         self.moved: dict[int, dict[int, list[_Part]]] = {}
-        self.regions: dict[int, _Region] = {}
+        self.regions: dict[int, Region] = {}
         for index, value in enumerate(plan.values):
             if isinstance(value.val, Tensor) and value.val.allocation_info is not None:
-                self.regions[index] = _Region(index, 0, _nbytes(value.val))
+                self.regions[index] = Region(index, 0, nbytes_of(value.val))
         self.sizes = {index: region.nbytes for index, region in self.regions.items()}
         self._note_scratch()
         # Storages that exist before the first instruction or are written from outside: state of the model and inputs.
@@ -530,7 +530,7 @@ _PASSES = (
 )
 
 
-def _reads_and_writes(plan: ExecutionPlan, instruction: Instruction) -> tuple[list[int], list[int]]:
+def reads_and_writes(plan: ExecutionPlan, instruction: Instruction) -> tuple[list[int], list[int]]:
     """Indices of the tensors that an instruction reads and of those it writes."""
     reads: list[int] = []
     writes: list[int] = []
@@ -723,5 +723,6 @@ def _numel(tensor: Tensor) -> int:
     return count
 
 
-def _nbytes(tensor: Tensor) -> int:
+def nbytes_of(tensor: Tensor) -> int:
+    """How many bytes a tensor's elements take."""
     return _numel(tensor) * itemsize(tensor.scalar_type)

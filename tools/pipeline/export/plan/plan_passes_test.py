@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import torch
 from executorch.exir._serialize._program import deserialize_pte_binary
+from executorch.exir.passes import MemoryPlanningPass
 
 from tools.pipeline.export.lower import capture, emit, to_edge
 from tools.pipeline.export.plan import plan_passes
+from tools.pipeline.export.plan.branches import BranchPlanning, check_plan
 from tools.pipeline.export.plan.memory_plan import Lead
 from tools.pipeline.export.plan.plan_passes import constant_only_instructions, optimize_plan
 from tools.pipeline.export.testing import export_source, model_source
@@ -145,7 +147,51 @@ _CASES: list[tuple[str, str, str, str, dict[str, int]]] = [
     ("transposed_input", "return x * 2", "(torch.randn(3, 4).t(),)", "pass", {}),
     ("transposed_output", "return (x * 2).t()", "(torch.randn(3, 4),)", "pass", {}),
     ("constant_output", "return torch.ones(3) * 2", "(torch.randn(2),)", "pass", {}),
+    ("input_changed_in_a_view", "y = x.view(-1)\ny[1:] = 0\nreturn x, x + 1", "(torch.randn(2, 3),)", "pass", {}),
     ("condition", "return torch.cond(x.sum() > 0, lambda x: x + 1, torch.neg, (x,))", "(torch.ones(2),)", "pass", {}),
+    (
+        "condition_on_a_condition",
+        "a = torch.cond(x.sum() > 0, lambda x: x * 2 + 1, lambda x: x - 1, (x,))\n"
+        "b = torch.cond(a.sum() > 0, lambda x: x * 3, lambda x: (x - 5).relu(), (a,))\nreturn a, b",
+        "(torch.ones(4),)",
+        "pass",
+        {},
+    ),
+    (
+        "condition_in_a_condition",
+        "def inner(x):\n"
+        "    a = torch.cond(x.sum() > 3, lambda x: x * 2 + 1, lambda x: x - 1, (x,))\n"
+        "    return torch.cond(a.mean() > 1, lambda x: x.view(2, 2) @ x.view(2, 2), lambda x: -x.view(2, 2), (a,)), a\n"
+        "return torch.cond(x.sum() > 0, inner, lambda x: (x.view(2, 2), x * 1), (x,))",
+        "(torch.ones(4),)",
+        "pass",
+        {},
+    ),
+    (
+        "condition_that_returns_what_it_gets",
+        "return torch.cond(x.sum() > 0, lambda x: (x.view(2, 2), self.w), lambda x: (self.w.view(2, 2), x), (x,))",
+        "(torch.ones(4),)",
+        'self.register_buffer("w", torch.arange(4.0))',
+        {},
+    ),
+    (
+        "condition_of_layers",
+        "return torch.cond(x.sum() > 0, lambda x: self.norm(self.a(x)), lambda x: self.pool(x), (x,))",
+        "(torch.ones(1, 3, 5, 6),)",
+        "self.a = nn.Conv2d(3, 3, 3)\nself.norm = nn.BatchNorm2d(3)\nself.pool = nn.MaxPool2d(3, 1)",
+        {},
+    ),
+    (
+        "scan_and_map_of_layers",
+        "from torch._higher_order_ops.map import map\nfrom torch._higher_order_ops.scan import scan\n"
+        "def step(c, x):\n"
+        "    n = torch.tanh(self.a(x) + c)\n"
+        "    return n, torch.cond(n.sum() > 0, lambda n: n + 1, lambda n: self.b(n), (n,))\n"
+        "c, y = scan(step, torch.zeros(1, 3), map(lambda x: self.c(x), x))\nreturn c, y",
+        "(torch.randn(5, 1, 4),)",
+        "self.a = nn.Linear(4, 3)\nself.b = nn.Linear(3, 3)\nself.c = nn.Linear(4, 4)",
+        {},
+    ),
 ]  # fmt: skip
 
 
@@ -292,6 +338,30 @@ def test_the_check_finds_an_operand_that_is_overwritten_too_early(monkeypatch: p
     )
     with pytest.raises(AssertionError, match="overwritten by its result"):
         optimize_plan(plan, {index: Lead(64)})
+
+
+@pytest.mark.parametrize(("broken", "message"), [("run", "is moved to where"), ("planned", "is read later")])
+def test_the_check_finds_a_wrong_plan_of_branches(broken: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            a = torch.cond(x.sum() > 0, torch.exp, torch.neg, (x,))
+            return a, torch.cond(a.sum() > 0, torch.sin, torch.cos, (a,))
+
+    if broken == "run":
+        monkeypatch.setattr(BranchPlanning, "run", MemoryPlanningPass.run)
+        with pytest.raises(AssertionError, match=message):
+            emit(to_edge(capture(Model().eval(), (torch.randn(2, 3),))))
+        return
+    plan = emit(to_edge(capture(Model().eval(), (torch.randn(2, 3),)))).program.execution_plan[0]
+    first, second = (plan.values[index].val for index in plan.outputs)
+    places = {each.allocation_info.memory_offset_low for each in (first, second)}
+    assert len(places) == 2
+    for value in plan.values:
+        place = getattr(value.val, "allocation_info", None)
+        if place is not None and place.memory_offset_low in places:
+            place.memory_offset_low = min(places)
+    with pytest.raises(AssertionError, match=message):
+        check_plan(plan)
 
 
 def _yes(_self: Any, *_arguments: Any) -> bool:

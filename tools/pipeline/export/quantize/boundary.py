@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
+from tools.pipeline.export.ir.signature import user_inputs, user_outputs
 from tools.pipeline.export.plan.manifest import Parameters, origin
 from tools.quiet.console import UserError
 
@@ -40,7 +41,7 @@ class BorderOperators:
         """Scales and zero points at which the program quantizes its inputs and dequantizes its outputs."""
         return Border(
             [self._shared(node) for node in user_inputs(program)],
-            [self._parameters(node) if node.target == self.dequantize else None for node in _user_outputs(program)],
+            [self._parameters(node) if node.target == self.dequantize else None for node in user_outputs(program)],
         )
 
     def remove(self, program: ExportedProgram, path: Path) -> None:
@@ -110,25 +111,3 @@ class BorderOperators:
         """The parameters if all users of a node quantize it with the same ones."""
         found = {self._parameters(user) if user.target == self.quantize else None for user in node.users}
         return found.pop() if len(found) == 1 else None
-
-
-def user_inputs(program: ExportedProgram) -> list[Node]:
-    """The nodes of the inputs that a user gives, in order."""
-    # By their places: in a copied graph torch renames a placeholder whose name is one of Python's own, such as `input`.
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    specs = program.graph_signature.input_specs
-    return [node for node, spec in zip(placeholders, specs, strict=True) if spec.kind == InputKind.USER_INPUT]
-
-
-def varying(program: ExportedProgram) -> set[Node]:
-    """What depends on the program's inputs; all else are constants, once they are folded."""
-    found = set(user_inputs(program))
-    for node in program.graph.nodes:
-        found |= {node} if found.intersection(node.all_input_nodes) else set()
-    return found
-
-
-def _user_outputs(program: ExportedProgram) -> list[Node]:
-    specs = program.graph_signature.output_specs
-    results = program.graph.output_node().args[0]
-    return [node for spec, node in zip(specs, results, strict=True) if spec.kind == OutputKind.USER_OUTPUT]

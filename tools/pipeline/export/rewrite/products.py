@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
 from tools.pipeline.export.ir.rewriting import emit, replace_node
-from tools.pipeline.export.quantize.boundary import varying
+from tools.pipeline.export.ir.signature import varying
 
 _aten = torch.ops.aten
 _PRODUCTS = (_aten.matmul.default, _aten.mm.default, _aten.mv.default, _aten.dot.default)

@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir.rewriting import emit
-from tools.pipeline.export.quantize.boundary import varying
+from tools.pipeline.export.ir.signature import varying
 from tools.pipeline.export.quantize.extents import Extents
 from tools.pipeline.export.quantize.quantize import Sample
 

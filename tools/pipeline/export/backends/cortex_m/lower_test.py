@@ -96,6 +96,24 @@ def test_int8_inputs_and_outputs(tmp_path: Path) -> None:
     assert error > 0
 
 
+@pytest.mark.parametrize("io", ["float32", "int8"])
+def test_inputs_that_the_model_changes_are_golden_as_they_were_given(io: str, tmp_path: Path) -> None:
+    forward = (
+        "y.add_(1)\nx[:, 0] = 0\nreturn self.conv(nn.functional.relu_(x)).mean(-1) * y.view(-1).clamp_(-1, 2).sum()"
+    )
+    inputs = "(torch.randn(1, 3, 6, 6), torch.randn(2))"
+    source = model_source(forward, inputs, "self.conv = nn.Conv2d(3, 4, 3)", "x, y")
+    result = export_source(tmp_path, source, options=Options("cortex-m4", "cortex_m", io=io))
+    torch.manual_seed(1)
+    for name, given in (("input_0", torch.randn(1, 3, 6, 6)), ("input_1", torch.randn(2))):
+        entry = result.manifest["inputs"][int(name[-1])]
+        found = numbers(result.golden, entry, name) if io == "int8" else result.golden[name]
+        assert numpy.abs(found - given.numpy()).max() <= entry.get("scale", 0) * 0.51
+    output = result.manifest["outputs"][0]
+    found = numbers(result.golden, output, "output_0") if io == "int8" else result.golden["output_0"]
+    assert numpy.abs(found - result.golden["eager_0"]).max() < 0.1
+
+
 def test_int8_border_gives_the_integers_of_the_float_border(cnn: Result, tmp_path: Path) -> None:
     inside = exported(
         tmp_path, "return self.layers(x)", "(torch.randn(1, 3, 8, 8),)", _CNN, core="cortex-m55", io="int8"

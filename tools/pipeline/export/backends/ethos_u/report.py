@@ -114,6 +114,5 @@ def check_memory(report: NpuReport, npu: Npu) -> None:
         raise UserError(
             f"{report.name}: the NPU needs {most:,} bytes of memory to work in, and the board has {npu.arena_bytes:,} "
             "for it (arena_bytes of its ethos_u()). Make the layers with the most SRAM smaller, or choose another "
-            "board:\n"
-            + format_report(report)
+            "board:\n" + format_report(report)
         )

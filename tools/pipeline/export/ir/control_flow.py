@@ -1,0 +1,25 @@
+"""Graphs inside of graphs: what branches and loops compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+
+def has_control_flow(program: ExportedProgram) -> bool:
+    """Whether a program has branches or loops."""
+    return next(graphs_inside(program.graph_module), None) is not None
+
+
+def graphs_inside(module: GraphModule) -> Iterator[tuple[Node, GraphModule]]:
+    """Every graph that is a part of a branch or a loop of a module, after the operator that it is an operand of."""
+    for node in module.graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            for operand in node.all_input_nodes:
+                inner = getattr(module, str(operand.target), None) if operand.op == "get_attr" else None
+                if isinstance(inner, GraphModule):
+                    yield node, inner
+                    yield from graphs_inside(inner)
