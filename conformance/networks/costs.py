@@ -129,7 +129,7 @@ def _call(name: str) -> Work | None:
 
 def _works(core: str, measured: Sequence[Measured]) -> list[Work | None]:
     """What was measured; None for what quantizes and dequantizes."""
-    works = []
+    works: list[Work | None] = []
     for each in measured:
         kind = each.name.rpartition("_")[0]
         call = _call(each.name) if each.form == "float32" else None
