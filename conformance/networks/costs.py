@@ -27,12 +27,15 @@ import torch
 from conformance.networks import single
 from tools.artifacts.core.core import layout
 from tools.pipeline.export.backends.cortex_m.softmax import scores_of
-from tools.pipeline.export.export import Options, export
-from tools.pipeline.export.lower import capture, emit, to_edge
+from tools.pipeline.export.backends.portable import to_edge
+from tools.pipeline.export.capture.capture import capture
+from tools.pipeline.export.export import export
+from tools.pipeline.export.options import Options
+from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.quantize import quantize
-from tools.pipeline.export.quantize.costs import Costs, Work, work_of, work_of_group
-from tools.pipeline.export.quantize.portable_costs import work_of_call
+from tools.pipeline.export.quantize.costs import Costs, work_of, work_of_group
+from tools.pipeline.export.quantize.float_work import Work, work_of_call
 from tools.pipeline.export.testing import SilentConsole
 from tools.quiet.console import UserError, user_path
 from tools.quiet.files import replace_text

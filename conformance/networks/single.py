@@ -262,9 +262,7 @@ for _image in _IMAGES:
     _add("div", lambda: _Call(torch.div), _image, _image, is_int8=False)
     _add("gt", lambda: _Call(torch.gt), _image, _image, is_int8=False)
     _mask = torch.arange(_image[-1]) % 2 == 0
-    _add(
-        "where", lambda m=_mask: _Call(lambda x, y: torch.where(m, x, y)), _image, _image, is_int8=False
-    )
+    _add("where", lambda m=_mask: _Call(lambda x, y: torch.where(m, x, y)), _image, _image, is_int8=False)
     _add("log_softmax", lambda: nn.LogSoftmax(-1), _image, is_int8=False)
     _grid = (1, *_image[2:], 2)
     _add(

@@ -28,7 +28,6 @@ from tools.pipeline.export.backends.cortex_m.recurrent import make_layers_of_cel
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
-from tools.pipeline.export.lower import fold_layers, propagate_constants
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.quantize import activation_tables
 from tools.pipeline.export.quantize.biases import correct_biases
@@ -39,7 +38,9 @@ from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQ
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
 from tools.pipeline.export.rewrite.assignments import assemble
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
+from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
 from tools.pipeline.export.rewrite.decompositions.decompositions import DECOMPOSITIONS
+from tools.pipeline.export.rewrite.fold import fold_layers
 from tools.pipeline.export.rewrite.no_ops import drop_no_ops
 from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.rewrite.products import write_products

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 
 from tools.pipeline.export.backends.cortex_m import lower, pack
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize.report import far_outputs
 from tools.pipeline.export.testing import Result, by_hand, export_source, model_source, run_tool

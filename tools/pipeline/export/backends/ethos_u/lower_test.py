@@ -20,7 +20,7 @@ from npu.fault import NpuFault
 from tools.artifacts.ethos_u.npu import Npu
 from tools.pipeline.export.backends.arm import delegates
 from tools.pipeline.export.backends.ethos_u import addresses, lower, vela
-from tools.pipeline.export.export import Options
+from tools.pipeline.export.options import Options
 from tools.pipeline.export.testing import Result, by_hand, export_file, export_source, model_source
 from tools.quiet.console import UserError
 
