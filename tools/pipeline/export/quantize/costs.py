@@ -396,6 +396,8 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
             cut[one][other]["capacity"] += paid if math.isinf(paid) else round(_UNITS * paid)
             cut[one][other]["instructions"] += instructions
 
+    # What stays in floating point is to take no more memory than the largest operator of the program in int8.
+    room = max((_memory(node, can_be_int8(node)) for node in module.graph.nodes), default=0)
     for node in module.graph.nodes:
         if node.op == "get_attr":
             continue
@@ -411,7 +413,7 @@ def choose(module: GraphModule, functions: Sequence[Sequence[Node]], costs: Cost
                 pay(node, floating_point, 0.0 if is_free else costs.int8(work))
             elif node is tables[node][-1]:
                 pay(node, floating_point, costs.int8(work_of_group(tables[node])))
-            has_one_form = is_all_int8 or _is_larger(node)
+            has_one_form = is_all_int8 or _is_larger(node) or _memory(node, is_int8=False) > room
             pay(int8, node, math.inf if has_one_form else _cost_in_float(node, work, costs), _DOUBT)
         for operand in node.all_input_nodes:
             value = operand.meta.get("val")
@@ -495,6 +497,16 @@ def _is_fused(operand: Node, node: Node) -> bool:
         return False
     before, after = operand.meta[Q_ANNOTATION_KEY], node.meta[Q_ANNOTATION_KEY]
     return before.output_qspec is None and after.input_qspec_map.get(operand) is None
+
+
+def _memory(node: Node, is_int8: bool) -> int:
+    """Bytes of what an operator reads and returns, in int8 or in floating point."""
+    given = [each for each in (node, *node.all_input_nodes) if each.op != "get_attr"]
+    sizes = [each.meta["val"].numel() for each in given if isinstance(each.meta.get("val"), torch.Tensor)]
+    if node.op == "call_function":
+        return (1 if is_int8 else 4) * sum(sizes)
+    # At the border tensors are quantized or dequantized, one after another.
+    return max((5 * size for size in sizes), default=0)
 
 
 def _is_larger(node: Node) -> bool:
