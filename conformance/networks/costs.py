@@ -31,6 +31,7 @@ from tools.pipeline.export.backends.portable import to_edge
 from tools.pipeline.export.capture.capture import capture
 from tools.pipeline.export.export import export
 from tools.pipeline.export.options import Options
+from tools.pipeline.export.pipelines import CORTEX_M
 from tools.pipeline.export.plan.emission import emit
 from tools.pipeline.export.plan.plan_passes import optimize_plan
 from tools.pipeline.export.quantize import quantize
@@ -104,7 +105,7 @@ def _work(name: str) -> Work:
     """What an operator of single.py does in a graph that is to be quantized."""
     entry = single.SINGLES[name].entry()
     inputs = quantize.channels_last(entry.example_inputs())
-    program = quantize.fold(capture(entry.model(), inputs))
+    program = CORTEX_M.run(capture(entry.model(), inputs))
     calls = [node for node in program.graph.nodes if node.op == "call_function"]
     works = [work for node in calls if (work := work_of(node)) is not None]
     works += [work for node in calls if scores_of(node) is not None and (work := work_of_group([node])) is not None]

@@ -11,6 +11,7 @@ from tools.pipeline.export.capture.diagnosis import (
 )
 from tools.pipeline.export.plan.manifest import Parameters
 from tools.pipeline.export.quantize import report
+from tools.pipeline.export.quantize.accuracy import run_all
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.source import Source
 
@@ -33,6 +34,15 @@ def quantization_report(
 
     accuracy = report.accuracy(asked.eager.outputs, outputs, asked.eager.labels)
     notes = report.far_outputs(asked.eager.outputs, outputs, parameters, asked.eager.names[1])
+    if quantized.start and quantized.floating is not None:
+        expected, actual, of_outputs = asked.eager.outputs, outputs, parameters
+        if asked.eager.labels is None:
+            expected, actual = (
+                run_all(module, quantized.measured, quantized.start)
+                for module in (quantized.floating, quantized.module)
+            )
+            of_outputs = [None for _ in parameters]
+        notes += report.over_stream(expected, actual, of_outputs, asked.eager.names[1])
     if source.calibration is not None and asked.eager.labels is not None:
         samples = asked.eager.samples
         notes += report.held_out(asked.eager.outputs, outputs, parameters, samples, source.calibration)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,8 @@ from torch.fx import GraphModule, Interpreter, Node
 from torchao.quantization.pt2e import ObserverBase
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
-from tools.pipeline.export.backends.cortex_m.flatten import flatten_in_memory_order
-from tools.pipeline.export.backends.cortex_m.forms import make_quantizable
 from tools.pipeline.export.backends.cortex_m.int4 import WeightDtypes, has_room_for_bias, quantize_weights
-from tools.pipeline.export.backends.cortex_m.recurrent import make_layers_of_cells, round_weights
+from tools.pipeline.export.backends.cortex_m.recurrent import round_weights
 from tools.pipeline.export.backends.cortex_m.softmax import SOFTMAX, has_table
 from tools.pipeline.export.capture.state import State
 from tools.pipeline.export.ir import rewriting
@@ -36,16 +34,8 @@ from tools.pipeline.export.quantize.equalize import equalize
 from tools.pipeline.export.quantize.observers import prepare_pt2e
 from tools.pipeline.export.quantize.ranges import Methods, RangeObserver, RangeQuantizers, prepare_observers
 from tools.pipeline.export.quantize.repeated_layers import share_ranges
-from tools.pipeline.export.rewrite.assignments import assemble
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
-from tools.pipeline.export.rewrite.constant_propagation import propagate_constants
-from tools.pipeline.export.rewrite.decompositions.decompositions import DECOMPOSITIONS
-from tools.pipeline.export.rewrite.fold import fold_layers
-from tools.pipeline.export.rewrite.no_ops import drop_no_ops
-from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
-from tools.pipeline.export.rewrite.products import write_products
-from tools.pipeline.export.rewrite.unbatched import add_batch
-from tools.pipeline.export.rewrite.written_norms import find_norms
+from tools.pipeline.export.rewrite.views import reshape_views
 from tools.pipeline.model_file.call import CALLED
 from tools.pipeline.model_file.deterministic import computing
 from tools.pipeline.model_file.model_file import ModelFile
@@ -60,8 +50,6 @@ DEQUANTIZE = (
     torch.ops.quantized_decomposed.dequantize_per_channel.default,
 )
 
-_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
-
 _NO_STATE = State({})
 _INT8_WEIGHTS = WeightDtypes()
 _RANGES = Methods()
@@ -71,6 +59,8 @@ ALL_BUT_LAYERS = "*"
 
 # Calibration samples on which the report compares layers with floating point.
 _REPORTED_SAMPLES = 8
+# Of a stream, on how many calibration samples the outputs are measured, from the first one on.
+_MOST_STEPS = 512
 
 # The resolution of what an int8 softmax returns, and the signal-to-noise ratio that it must leave.
 _SOFTMAX_STEP = 1 / 256
@@ -118,14 +108,6 @@ def lay_out_channels_last(captured: ExportedProgram) -> ExportedProgram:
     return captured
 
 
-def reshape_views(program: ExportedProgram) -> None:
-    """Makes views reshapes, which copy what is no view in the order of dimensions that it comes in."""
-    for node in program.graph.nodes:
-        if node.target in _VIEWS:
-            node.target = torch.ops.aten.reshape.default
-    program.graph_module.recompile()
-
-
 def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> list[Sample]:
     """The model file's calibration_inputs(); its example inputs, with a note, if it has none."""
     if file.has("calibration_inputs"):
@@ -135,22 +117,6 @@ def calibration_samples(file: ModelFile, inputs: Sample, console: Console) -> li
         "alone, which makes a less accurate model unless they cover what the device will see."
     )
     return [inputs]
-
-
-def fold(captured: ExportedProgram) -> ExportedProgram:
-    """Functional operators in the forms that the quantizer knows, batch normalization folded, constants propagated."""
-    program = rewriting.run_decompositions(fold_layers(captured), DECOMPOSITIONS)
-    # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
-    drop_no_ops(program)
-    program = assemble(program)
-    write_products(program)
-    add_batch(program)
-    program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
-    program = flatten_in_memory_order(make_quantizable(program))
-    # What is calibrated or constant runs on PyTorch's kernels, whose results may lie in another way than they are noted
-    # to.
-    reshape_views(program)
-    return propagate_constants(program)
 
 
 @dataclass(frozen=True)
@@ -170,6 +136,8 @@ class Quantized:
       equalized: places between convolutions whose channels were equalized.
       constant: tensors in which calibration saw one value alone, and the value.
       accurate: places that stay in floating point as they cost most accuracy.
+      measured: inputs on which the outputs are compared; with state a stream, from the start.
+      start: the state before the first one of a stream, which the first inputs are and the first outputs change.
     """
 
     module: GraphModule
@@ -182,6 +150,8 @@ class Quantized:
     equalized: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
     accurate: frozenset[str] = frozenset()
+    measured: Sequence[Sample] = ()
+    start: Sample = ()
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -221,7 +191,7 @@ def quantize(
     weights: WeightDtypes = _INT8_WEIGHTS,
     ranges: Methods = _RANGES,
 ) -> Quantized:
-    """Calibrates and quantizes what fold() returned.
+    """Calibrates and quantizes what the passes of CORTEX_M made of a captured program.
 
     Args:
       samples: calibration inputs.
@@ -294,7 +264,26 @@ def quantize(
         raise NoInt8Form(in_int8, next(iter(in_int8.values())))
     rejections = _rejections(quantizer) | {node.name: reason for node, reason in lost.items()}
     equalized_places = tuple(dict.fromkeys(origin(node, path) for node in equalized))
-    return Quantized(converted, observed, kept, rejections, places, floating, instructions, equalized_places, constant)
+    measured = samples[:_MOST_STEPS] if start else [samples[index] for index in _spread(len(samples))]
+    return Quantized(
+        converted,
+        observed,
+        kept,
+        rejections,
+        places,
+        floating,
+        instructions,
+        equalized_places,
+        constant,
+        measured=measured,
+        start=start,
+    )
+
+
+def _spread(count: int) -> list[int]:
+    """Indices of a few samples from all over `count` of them."""
+    few = min(count, _REPORTED_SAMPLES)
+    return [index * count // few for index in range(few)]
 
 
 def _is_within(node: Node, layers: Collection[str]) -> bool:
@@ -308,6 +297,8 @@ def calibrate(
 ) -> tuple[list[dict[str, torch.Tensor]], list[Sample], tuple[str, ...]]:
     """Runs the samples through a module with observers; returns `observed`, `samples` and `constant` of Quantized.
 
+    The samples of a model with state are a stream: `observed` and `samples` are from all over it.
+
     Args:
       path: the model file, for messages.
 
@@ -316,13 +307,15 @@ def calibrate(
     observed: list[dict[str, torch.Tensor]] = []
     kept = []
     kept_state = channels_last(state.start())
+    samples = list(samples)
+    reported = _spread(len(samples)) if kept_state else range(_REPORTED_SAMPLES)
     with computing():
         for index, given in enumerate(samples):
-            run = _Calibration(prepared, path, index)
+            run = _Calibration(prepared, path, index, index in reported)
             sample = (*kept_state, *given)
             outputs = torch.utils._pytree.tree_leaves(run.run(*sample))
             kept_state = tuple(value.clone() for value in outputs[: len(kept_state)])
-            if index < _REPORTED_SAMPLES:
+            if index in reported:
                 observed.append(run.values)
                 kept.append(sample)
     return observed, kept, _constant_tensors(prepared, path)
@@ -393,13 +386,14 @@ class _Calibration(Interpreter):
     """Runs one sample, up to the first operator that returns NaN or infinity.
 
     Attributes:
-      values: what each operator returned, by node name.
+      values: what each operator returned, by node name, if the sample is reported.
     """
 
-    def __init__(self, module: GraphModule, path: Path, index: int) -> None:
+    def __init__(self, module: GraphModule, path: Path, index: int, is_reported: bool) -> None:
         super().__init__(module)
         self._path = path
         self._index = index
+        self._is_reported = is_reported
         self.values: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: Node) -> Any:
@@ -409,7 +403,7 @@ class _Calibration(Interpreter):
                 f"{self._path}: calibration sample {self._index} makes NaN or infinity at "
                 f"{origin(n, self._path)}; integers have no values for them: mend the layer or the sample."
             )
-        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._index < _REPORTED_SAMPLES:
+        if n.op == "call_function" and isinstance(result, torch.Tensor) and self._is_reported:
             self.values[n.name] = result
         return result
 

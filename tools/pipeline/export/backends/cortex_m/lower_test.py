@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -806,6 +807,53 @@ def test_what_makes_an_int8_program_useless_stays_in_floating_point_without_bein
     result = exported(tmp_path, forward, "(torch.randn(1, 2, 10, 10),)", init)
     assert "cortex_m::quantized_conv2d" in result.operators and "aten::pow" in result.operators
     assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 15
+
+
+def test_a_layer_that_makes_an_int8_program_useless_wherever_it_is_computed_is_named(tmp_path: Path) -> None:
+    # The result is a difference of numbers that differ less than a step of int8, which any layer before it has.
+    init = "self.head = nn.Linear(16, 2)\nwith torch.no_grad():\n    self.head.weight[:, 8:] = -self.head.weight[:, :8]"
+    result = exported(tmp_path, "return self.head(torch.relu(100 + 0.1 * x))", "(torch.randn(4, 16),)", init)
+    (note,) = (text for text in result.said if "no layers that stay in floating point bring that" in text)
+    assert "dB all in int8) against floating point, less than 15 dB" in note
+    assert "Most of the noise is made at" in note and "my_model.py:1" in note and "calibration_inputs()" in note
+
+
+# A level of sound, as a logarithm, and a cell that keeps what it heard; it is quiet at first.
+_LEVELS = """
+levels = (self.filters(x).square() + 1e-8).log10()
+h, c = self.cell(levels, {state})
+{keep}
+return torch.sigmoid(20 * self.head(h)){more}
+"""
+_LEVELS_FILES = """
+
+
+def stream(seed, count):
+    random = torch.Generator().manual_seed(seed)
+    loud = torch.rand(count, 1, 1, generator=random) ** 4
+    loud[:12] = 0.01
+    return list(loud * torch.randn(count, 1, 16, generator=random))
+
+
+def calibration_inputs():
+    return [(sample,) for sample in stream(2, 48)]
+
+
+def evaluation_set():
+    return [(sample,) for sample in stream(3, 48)], torch.zeros(48).long()
+"""
+
+
+def test_a_stream_is_measured_over_its_whole_length_with_its_own_state(tmp_path: Path) -> None:
+    init = "self.filters, self.cell, self.head = nn.Linear(16, 12), nn.LSTMCell(12, 8), nn.Linear(8, 1)\n"
+    init += "self.register_buffer('h', torch.zeros(1, 8)); self.register_buffer('c', torch.zeros(1, 8))"
+    forward = _LEVELS.format(state="(self.h, self.c)", keep="self.h.copy_(h); self.c.copy_(c)", more="")
+    result = exported(tmp_path, forward, "(torch.randn(1, 16),)", init, more=_LEVELS_FILES, packed=True)
+    # What the quiet start doesn't show stays in floating point.
+    assert result.operators["torch_fusion::quantized_lstm"] == result.operators["aten::log10"] == 1
+    assert decibels(result.golden["eager_0"], result.golden["output_0"]) > 25
+    (note,) = (text for text in result.said if "over a stream of 48 calls" in text)
+    assert re.search(r"off by [\d.e-]+ in the mean, by [\d.e-]+ at most; \d of 48 decisions \(above a half\)", note)
 
 
 def test_ranges_of_few_samples_are_widened_but_not_beyond_what_an_activation_can_give(tmp_path: Path) -> None:
