@@ -1,7 +1,7 @@
 """Training and export give the same bytes on any processor and with any order of sets.
 
-Settings that choose code in the libraries below torch, numbers of threads, another seed of hashes, and, by hand, emulated
-processors, which have the instructions of their model only:
+Settings that choose code in the libraries below torch, numbers of threads, another seed of hashes, and, by hand,
+emulated processors, which have the instructions of their model only:
 
     ./bazelw test //tools/pipeline/export:emulated_processors_test
 """
