@@ -4,6 +4,7 @@ import functools
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -93,7 +94,7 @@ def test_digits_are_recognized() -> None:
 
 
 def test_digits_holds_out_what_it_does_not_train_on() -> None:
-    module = ModelFile(Path("models/digits/digits.py")).module
+    module: Any = ModelFile(Path("models/digits/digits.py")).module
     held_out, _ = module._split(held_out=True)
     trained_on, _ = module._split(held_out=False)
     assert (len(held_out), len(trained_on)) == (360, 1437)
