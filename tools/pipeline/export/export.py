@@ -17,7 +17,7 @@ from tools.pipeline.export.capture.eager import keep_weights, load_weights, para
 from tools.pipeline.export.methods import ONE_METHOD, ExportedMethod, add_method, dim_orders_of
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import optimize
-from tools.pipeline.export.plan.manifest import make_manifest
+from tools.pipeline.export.plan.manifest import check_labels, make_manifest
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.rewrite.own_operators import define_out_variant
 from tools.pipeline.model_file.deterministic import make_deterministic, tracing
@@ -92,6 +92,9 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         parameter_names(emitted.constants, eager),
         emitted.bounds,
     )
+    if labels := file.labels():
+        check_labels(labels, manifest["outputs"], path)
+        manifest["labels"] = labels
     methods = {
         method: add_method(method, file, model, emitted.program, constants, name, options, console)
         for method in options.methods
