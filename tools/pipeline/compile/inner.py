@@ -11,18 +11,15 @@ from fractions import Fraction
 
 import numpy as np
 
+from tools.abi.layouts.layouts import MAX_PRELU_SHIFT
 from tools.artifacts.packed_layer.packed_layer import (
     CONVOLUTION,
     DEPTHWISE,
-    DSP,
     GROUPED,
     LINEAR,
     LINEAR_INT4,
-    MVE,
     POINTWISE_INT4,
     WINOGRAD,
-    WINOGRAD_LANES,
-    Head,
 )
 from tools.pipeline.compile.call import Call, are_placed, are_plain, int_list, ints, is_factor, pointer
 from tools.pipeline.compile.elementwise import ELEMENTWISE_CALLS
@@ -30,9 +27,6 @@ from tools.pipeline.compile.program import Method, Shape
 from tools.pipeline.compile.values import floating
 from tools.pipeline.compile.window import WINDOW_CALLS, Window, windows_name
 from tools.pipeline.link.layout import kind_of
-
-# kMaxDepthwiseKernel of kernels/cortex_m/packed_depthwise.h.
-_MAX_DEPTHWISE_KERNEL = 15
 
 
 def inner_call(method: Method, operator: str, arguments: Sequence[int]) -> Call | None:
@@ -203,7 +197,7 @@ def _packed_images(
     image, result = method.shapes[x], method.shapes[out]
     if not are_placed(method, *tensors) or {image.dtype, result.dtype} != {"CHAR"}:
         return None
-    if not (image.is_channels_last and result.is_channels_last and _is_whole(method, packed, head)):
+    if not (image.is_channels_last and result.is_channels_last):
         return None
     windows = [
         Window(image.sizes[2 + i], head.kernel[i], head.stride[i], head.padding[i], head.dilation[i]) for i in range(2)
@@ -222,26 +216,6 @@ def _packed_images(
         *given,
     ]
     return Call(f"kernels/cortex_m/{header}.h", function, call, tensors, {name: images})
-
-
-def _is_whole(method: Method, packed: int, head: Head) -> bool:
-    """Whether a packed constant is one that open_packed() and the kernels take, of kernels/cortex_m/packed.h."""
-    is_mve = head.arrangement == MVE
-    inner = head.inner if head.is_depthwise or is_mve else -(-head.inner // 4) * 4
-    rows = head.channels if is_mve else head.table_channels
-    if head.is_depthwise:
-        rows = -(-head.in_channels // 4) * 4 * (head.channels // head.in_channels)
-    size = head.tables[2] + rows * inner + (-head.inner % 16 if is_mve and not head.is_depthwise else 0)
-    is_taken = all(0 < kernel < 0x100 and stride > 0 for kernel, stride in zip(head.kernel, head.stride, strict=True))
-    if head.is_depthwise:
-        can_be = head.in_channels % 4 == 0 if is_mve else head.in_channels >= 4
-        is_taken &= can_be and head.kernel[0] <= _MAX_DEPTHWISE_KERNEL and head.channels % head.in_channels == 0
-        is_taken &= head.arrangement == DSP or (head.dilation == (1, 1) and head.channels == head.in_channels)
-    if head.kind == GROUPED:
-        is_taken &= head.can_be_grouped
-    if head.kind == WINOGRAD:
-        is_taken &= head.can_be_winograd and head.group_size > 0 and head.group_size % WINOGRAD_LANES == 0
-    return is_taken and method.shapes[packed].nbytes >= size
 
 
 def _image(shape: Shape) -> tuple[str, str]:
@@ -395,6 +369,31 @@ def inverse(scale: float) -> float:
     return float(min(around, key=lambda number: abs(Fraction(float(number)) - exact)))
 
 
+def _prelu(method: Method, arguments: Sequence[int]) -> Call | None:
+    x, negative, *indices, out = arguments
+    numbers, tensors = ints(method, *indices), (x, negative, out)
+    if numbers is None or not all(index in method.shapes for index in tensors) or not are_placed(method, *tensors):
+        return None
+    image, slopes, result = (method.shapes[index] for index in tensors)
+    positive, zero_point, output_zero_point, shift = numbers
+    is_taken = (image.dtype, slopes.dtype, result.dtype) == ("CHAR", "INT", "CHAR") and image.numel > 0
+    is_taken &= len(image.sizes) > 1 and image.sizes == result.sizes and image.lies_as(result)
+    is_taken &= 0 <= shift <= MAX_PRELU_SHIFT and 0 <= positive <= 1 << MAX_PRELU_SHIFT
+    is_taken &= all(-128 <= point < 128 for point in (zero_point, output_zero_point))
+    if not is_taken or slopes.numel != image.sizes[1] or not (image.is_contiguous or image.is_channels_last):
+        return None
+    outer = image.sizes[0] if image.is_contiguous else image.numel // image.sizes[1]
+    addend = (output_zero_point << shift) + (1 << shift >> 1)
+    places = f"{outer}, {image.sizes[1]}, {image.numel // (outer * image.sizes[1])}"
+    factors = f"{pointer(method, negative, 'int32_t')}, {positive}, {zero_point}, {addend}, {shift}"
+    given = [
+        f"cortex_m::Prelu{{{factors}, {places}}}",
+        pointer(method, x, "int8_t"),
+        pointer(method, out, "int8_t", is_out=True),
+    ]
+    return Call("kernels/cortex_m/prelu.h", "cortex_m::prelu", given, (negative, x, out))
+
+
 _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     **ELEMENTWISE_CALLS,
     **WINDOW_CALLS,
@@ -412,4 +411,5 @@ _CALLS: dict[str, Callable[[Method, Sequence[int]], Call | None]] = {
     "torch_fusion::linear_int4.out": _linear_int4,
     "torch_fusion::linear_rows.out": _packed_rows,
     "torch_fusion::pointwise_int4.out": _pointwise_int4,
+    "torch_fusion::quantized_prelu.out": _prelu,
 }
