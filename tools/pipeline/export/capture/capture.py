@@ -16,11 +16,12 @@ from tools.pipeline.export.capture.diagnosis import (
     check_captured,
     explain_capture,
     random_operators,
+    slow_dtypes,
+    some_of,
 )
 from tools.pipeline.export.capture.eager import Eager
-from tools.pipeline.export.capture.own_memory import copy_changed_inputs, copy_operands_returned
-from tools.pipeline.export.capture.tensor_indices import keep_tensor_indices
 from tools.pipeline.export.ir import rewriting
+from tools.pipeline.export.pipelines import CAPTURE
 from tools.pipeline.export.plan.manifest import origin
 from tools.pipeline.export.rewrite.spectra.spectra import remove_complex_numbers
 from tools.pipeline.export.upstream.repeated_work import do_once
@@ -59,6 +60,11 @@ def capture_model(file: ModelFile, eager: Eager, console: Console | None) -> Exp
     if console is not None:
         for place in random_operators(captured, file.path):
             console.say(f"export: note: {file.path}: random numbers on a device are not PyTorch's, in {place}")
+        for dtype, places in slow_dtypes(captured, file.path).items():
+            console.say(
+                f"export: note: {file.path}: the model computes in {dtype}, which takes many times the instructions of "
+                f"float32 and is never int8: {some_of(places)}; call .float() on the model, and give it float32."
+            )
     return captured
 
 
@@ -71,8 +77,7 @@ def capture(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], dynamic_sh
     do_once()
     with torch.no_grad(), _functions_compiled(), _distributions_unchecked(), _masks_unread():
         captured = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes, strict=False)
-    own = copy_operands_returned(copy_changed_inputs(_rename_inputs(captured)))
-    return keep_tensor_indices(_fill_memory(own))
+    return CAPTURE.run(captured)
 
 
 @contextlib.contextmanager
@@ -111,7 +116,7 @@ def _masks_unread() -> contextlib.AbstractContextManager[None]:
     return replaced(torch.nn.modules.transformer, "_detect_is_causal_mask", is_causal_by_name)
 
 
-def _rename_inputs(program: ExportedProgram) -> ExportedProgram:
+def rename_inputs(program: ExportedProgram) -> ExportedProgram:
     """Gives inputs that the model calls as Python or torch call something else, such as `input`, names that they keep
     in copies of the graph, in place: the program's signature knows them by name, and a copy would call them otherwise.
     """
@@ -127,7 +132,7 @@ def _rename_inputs(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _fill_memory(program: ExportedProgram) -> ExportedProgram:
+def fill_memory(program: ExportedProgram) -> ExportedProgram:
     """Lets memory that the model takes to write into begin with zeros, in place: of other numbers, which may be NaN or
     infinity, calibration would take ranges.
     """

@@ -21,7 +21,7 @@ from tools.pipeline.export.capture.state import inputs_to_state
 from tools.pipeline.export.options import Options
 from tools.pipeline.export.plan.emission import emit, optimized
 from tools.pipeline.export.plan.manifest import Quantization
-from tools.pipeline.export.quantize import costs, portable_costs, quantize, report
+from tools.pipeline.export.quantize import costs, quantize, report
 from tools.pipeline.export.quantize.quantization_report import quantization_report
 from tools.pipeline.export.quantize.quantize import Quantized
 from tools.pipeline.export.quantize.search import quantizer_of, where_possible, worst_in_float, worst_in_int8
@@ -84,6 +84,11 @@ def lower_model(asked: LoweringRequest) -> LoweredModel:
     outputs = lower.run(edge, samples)
     if options.packed:
         edge = lower.pack(edge, target)
+        for place in lower.without_window(edge, path):
+            console.say(
+                f"export: note: {path}: {place} has too long a kernel or stride for a packed layer: in int8 it "
+                "takes several times the instructions that it takes in floating point; keep_float leaves it there."
+            )
         lower.check_packed(edge, samples[0], outputs[0])
     check_out_variants(edge, path)
     quantization = Quantization(options.io, border.inputs, border.outputs)
@@ -105,8 +110,6 @@ def _to_int8(
     quantize_captured = quantizer_of(source, path, options)
     try:
         prepared = prepare(source, lambda captured, samples: quantize_captured(captured, samples, in_float))
-        # Passes may come to another order of dimensions than capturing did, in which a view would not be one.
-        quantize.reshape_views(prepared.captured)
         edge = lower.to_cortex_m(prepared.captured, target)
         inputs_to_state(edge, source.state, source.inputs)
         quantize.check_integers(edge, path)
@@ -149,7 +152,7 @@ def _without_int8(
         # It is in int8 that it exists.
         return None
     nodes, *floating_bytes = optimized(emitted, options)
-    in_float = portable_costs.instructions(nodes, costs.Costs(options.core))
+    in_float = costs.instructions(nodes, costs.Costs(options.core))
     if in_int8 <= in_float:
         return None
     int8 = copy.deepcopy(edge)

@@ -595,6 +595,15 @@ def test_who_asks_for_int8_gets_it_where_floating_point_is_hardly_faster(tmp_pat
     assert not any("instructions" in text for text in result.said)
 
 
+def test_what_stays_in_floating_point_takes_no_more_memory_than_int8_does(tmp_path: Path) -> None:
+    forward = 'return nn.functional.interpolate(self.c(x).relu(), (40, 40), mode="nearest-exact")'
+    inputs, init = "(torch.randn(1, 3, 24, 24),)", "self.c = nn.Conv2d(3, 4, 3, padding=1)"
+    chosen, int8 = (
+        exported(tmp_path, forward, inputs, init, packed=True, float_where_faster=choice) for choice in (True, False)
+    )
+    assert chosen.manifest["planned_buffers"] == int8.manifest["planned_buffers"]
+
+
 def test_sequences_of_groups_of_channels_have_costs_that_are_numbers(tmp_path: Path) -> None:
     init = (
         "c = lambda i, o: nn.Sequential(nn.Conv1d(i, o, 3, padding=1), nn.GroupNorm(2, o), nn.LeakyReLU(0.1))\n"
@@ -648,6 +657,27 @@ def test_convolutions_with_few_groups_and_with_a_channel_per_group_are_packed(tm
     assert result.operators["torch_fusion::grouped_convolution"] == 1
     assert result.operators["torch_fusion::depthwise_convolution"] == 1
     assert not any(name.startswith("cortex_m::quantized") for name in result.operators)
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
+def test_convolutions_with_long_kernels_and_strides_are_packed_and_what_is_longer_is_named(
+    core: str, tmp_path: Path
+) -> None:
+    init = (
+        "self.image = nn.Conv2d(1, 8, (512, 1), (4, 1), (254, 0)); self.sound = nn.Conv1d(1, 6, 256, stride=128)\n"
+        "self.long = nn.Conv1d(1, 4, 8, stride=1025)"
+    )
+    forward = "return self.image(x[..., None]), self.sound(x[0]), self.long(x[0])"
+    source = model_source(forward, "(torch.randn(1, 1, 2048),)", init)
+    result = export_source(tmp_path, source, options=Options(core, "cortex_m"))
+    assert result.operators["torch_fusion::convolution"] == 2
+    # One of one channel is depthwise, too.
+    assert result.operators["cortex_m::quantized_depthwise_conv2d"] == 1
+    said = result.said[-1]
+    assert "long (Conv1d) at " in said and "has too long a kernel or stride for a packed layer" in said
+    # As estimates have it, too.
+    assert pack.has_window((6, 1, 256, 1), (1, 128), (0, 0), (1, 1))
+    assert not pack.has_window((4, 1, 8, 1), (1, 1025), (0, 0), (1, 1))
 
 
 @pytest.mark.parametrize(("core", "convolutions"), [("cortex-m4", 0), ("cortex-m55", 1)])
