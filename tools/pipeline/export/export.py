@@ -42,6 +42,7 @@ from tools.pipeline.export.ir import rewriting
 from tools.pipeline.export.lower import EmittedProgram, capture, emit, propagate_constants, to_edge
 from tools.pipeline.export.plan.manifest import Parameters, Quantization, make_manifest, origin
 from tools.pipeline.export.plan.memory_plan import MemoryPlan
+from tools.pipeline.export.plan.one_run import check_run
 from tools.pipeline.export.plan.plan_passes import LEAD, constant_only_instructions, optimize_plan
 from tools.pipeline.export.plan.serialize import serialize
 from tools.pipeline.export.rewrite.assignments import assemble
@@ -277,8 +278,12 @@ def export(path: Path, name: str, options: Options, weights: Path | None, consol
         method: _add_method(method, file, model, emitted.program, constants, name, options, console)
         for method in options.methods
     }
+    exported = emitted.file or serialize(emitted.program, constants, emitted.states)
+    if options.backend == "portable":
+        macs = sum(instruction["macs"] for instruction in manifest["instructions"])
+        check_run(exported, emitted.program.execution_plan[0], macs, lowered.samples[0], lowered.outputs[0])
     return Exported(
-        program=emitted.file or serialize(emitted.program, constants, emitted.states),
+        program=exported,
         golden=golden.serialize(
             lowered.samples,
             lowered.outputs,

@@ -148,7 +148,7 @@ def constant_only_instructions(plan: ExecutionPlan) -> list[int]:
         reads, writes = reads_and_writes(plan, instruction)
         if set(writes) & set(plan.outputs):
             continue
-        if all(_is_constant(plan.values[read].val) for read in reads) and not _is_random(plan, instruction):
+        if all(_is_constant(plan.values[read].val) for read in reads) and not is_random(plan, instruction):
             found.append(index)
     return found
 
@@ -703,7 +703,8 @@ def _is_constant(tensor: Tensor) -> bool:
     return tensor.data_buffer_idx > 0 and tensor.allocation_info is None
 
 
-def _is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:
+def is_random(plan: ExecutionPlan, instruction: Instruction) -> bool:
+    """Whether an instruction draws random numbers."""
     operator = _schema_of(plan, instruction).name.split("::")
     overload = plan.operators[instruction.instr_args.op_index].overload or "default"
     return (
