@@ -41,6 +41,7 @@ from tools.pipeline.export.rewrite.assignments import assemble
 from tools.pipeline.export.rewrite.batch_norm import fold_batch_norm
 from tools.pipeline.export.rewrite.decompositions.decompositions import DECOMPOSITIONS
 from tools.pipeline.export.rewrite.no_ops import drop_no_ops
+from tools.pipeline.export.rewrite.numbers import is_of_numbers, write_numbers
 from tools.pipeline.export.rewrite.own_operators import keep_recurrent_layers
 from tools.pipeline.export.rewrite.products import write_products
 from tools.pipeline.export.rewrite.unbatched import add_batch
@@ -142,6 +143,7 @@ def fold(captured: ExportedProgram) -> ExportedProgram:
     # Dropout leaves copies, which would be quantized for themselves and lose the order of dimensions.
     drop_no_ops(program)
     program = assemble(program)
+    write_numbers(program)
     write_products(program)
     add_batch(program)
     program = keep_recurrent_layers(make_layers_of_cells(find_norms(program)))
@@ -241,6 +243,9 @@ def quantize(
 
     def stays(node: Node) -> bool:
         if _is_within(node, kept_layers):
+            return True
+        # Integers of a single number save nothing.
+        if has_float_border and is_of_numbers(node):
             return True
         return origin(node, path) in in_float or (ALL_BUT_LAYERS in in_float and not activation_tables.is_layer(node))
 
